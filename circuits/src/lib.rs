@@ -1,0 +1,3 @@
+//! What Tessera proves.
+pub mod model;
+pub mod semantics;

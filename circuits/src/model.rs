@@ -1,0 +1,372 @@
+//! The model that is proved: architecture, quantisation parameters, padded dimensions and the list of
+//! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Side of a weight tile, log2 (docs/protocol.md, section 3).
+pub const TILE_LOG: u32 = 6;
+/// Side of a weight tile.
+pub const TILE: usize = 1 << TILE_LOG;
+/// Smallest log2 of the number of rows of a component.
+pub const MIN_ROWS_LOG: u32 = 6;
+/// Largest supported context (bounds of softmax sums are derived from it).
+pub const MAX_CONTEXT: usize = 1 << 13;
+
+/// How weights are quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Strategy {
+    /// int8, one power-of-two scale per output channel.
+    W8,
+    /// int12, one power-of-two scale per tensor.
+    W12,
+}
+
+impl Strategy {
+    /// Largest absolute value of a quantised weight.
+    pub const fn max_weight(self) -> i32 {
+        match self {
+            Self::W8 => 127,
+            Self::W12 => 2047,
+        }
+    }
+}
+
+/// Architecture of a Llama model, as read from `config.json`. Dimensions are the real, unpadded ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelConfig {
+    pub hidden: usize,
+    pub layers: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub ff: usize,
+    pub vocab: usize,
+    /// Largest number of token rows.
+    pub context: usize,
+    pub rms_eps: f64,
+    pub rope_theta: f64,
+    pub bos: Option<u32>,
+    pub eos: Vec<u32>,
+}
+
+/// Shifts of one requantisation: total right shift minus 8, in `1..=13`; one entry for the whole
+/// tensor or one per (real) output channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelShift(pub Vec<u8>);
+
+impl ChannelShift {
+    /// Shift of (real) output channel `out`.
+    pub fn at(&self, out: usize) -> u8 {
+        match self.0.as_slice() {
+            [one] => *one,
+            many => many.get(out).copied().unwrap_or(1),
+        }
+    }
+}
+
+/// RMSNorm parameters (docs/protocol.md, section 2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NormParams {
+    /// `r` is the largest integer below 2^22 with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
+    pub scale: u8,
+    /// `round(rms_eps * hidden * 2^(2 residual bits))`, at least 1.
+    pub eps: u64,
+    /// Output `y = (x * r) >> (8 + shift)`, rounded; `1..=13`.
+    pub shift: u8,
+}
+
+/// Integer parameters of one layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerParams {
+    pub norm_attn: NormParams,
+    pub q: ChannelShift,
+    pub k: ChannelShift,
+    pub v: ChannelShift,
+    /// Score shift (one per layer): brings `q . k` to `score_bits` fractional bits.
+    pub score: u8,
+    /// Shift of the attention output `p . v`.
+    pub att: u8,
+    pub o: ChannelShift,
+    /// The residual is multiplied by `2^skip_attn` before it is added to the shifted accumulator.
+    pub skip_attn: u8,
+    pub norm_mlp: NormParams,
+    pub gate: ChannelShift,
+    pub up: ChannelShift,
+    /// Shift of `silu(gate) * up`.
+    pub act: u8,
+    pub down: ChannelShift,
+    pub skip_mlp: u8,
+}
+
+/// All integer parameters of the quantised model: they define the integer semantics completely,
+/// together with the weights and the lookup tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelParams {
+    pub strategy: Strategy,
+    /// The one-hot matrix of the embedding has entries `2^(embed_exponent + 8)`, so the accumulator is
+    /// `2^(8 + embed_exponent) * E[id]`; at most 13.
+    pub embed_exponent: u8,
+    pub embed: ChannelShift,
+    pub layers: Vec<LayerParams>,
+    pub norm_final: NormParams,
+    pub head: ChannelShift,
+    /// Fractional bits of attention scores; the exp table is `round(2^15 exp(-d / 2^score_bits))`.
+    pub score_bits: i32,
+    /// Fractional bits of the gate; input of the SiLU table.
+    pub gate_bits: i32,
+    /// Fractional bits of the output of the SiLU table.
+    pub silu_bits: i32,
+    /// Fractional bits of the logits.
+    pub logit_bits: i32,
+}
+
+/// The nine kinds of weight matmul of a Llama model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MatmulKind {
+    Embed,
+    Q,
+    K,
+    V,
+    O,
+    Gate,
+    Up,
+    Down,
+    Head,
+}
+
+/// The per-layer kinds, in file order.
+pub const LAYER_KINDS: [MatmulKind; 7] = [
+    MatmulKind::Q,
+    MatmulKind::K,
+    MatmulKind::V,
+    MatmulKind::O,
+    MatmulKind::Gate,
+    MatmulKind::Up,
+    MatmulKind::Down,
+];
+
+/// One weight matrix `[in, out]` in the padded layout, with its tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matmul {
+    pub kind: MatmulKind,
+    /// Layer, 0 for `Embed` and `Head`.
+    pub layer: usize,
+    /// Real dimensions.
+    pub in_dim: usize,
+    pub out_dim: usize,
+    /// log2 of the padded dimensions.
+    pub in_log: u32,
+    pub out_log: u32,
+    /// Number of tile rows (in-blocks) and tile columns (out-blocks) that are stored.
+    pub in_blocks: usize,
+    pub out_blocks: usize,
+    /// Index of the first tile; tile `(b, c)` is `first_tile + b * out_blocks + c`.
+    pub first_tile: usize,
+}
+
+impl Matmul {
+    /// Number of stored tiles.
+    pub const fn tiles(&self) -> usize {
+        self.in_blocks * self.out_blocks
+    }
+}
+
+/// log2 of the next power of two, at least `min`.
+pub fn log_ceil(n: usize, min: u32) -> u32 {
+    n.max(1).next_power_of_two().trailing_zeros().max(min)
+}
+
+/// log2 of the padded dimensions of a model. Head vectors are laid out as (half, index in half) with
+/// each half padded, so that RoPE pairs are rows of one trace row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Padded {
+    pub hidden: u32,
+    pub layers: u32,
+    pub heads: u32,
+    pub kv_heads: u32,
+    /// log2 of a padded half head.
+    pub half: u32,
+    pub ff: u32,
+    pub vocab: u32,
+}
+
+impl Padded {
+    /// log2 of a padded head.
+    pub const fn head_dim(&self) -> u32 {
+        self.half + 1
+    }
+    /// log2 of the padded width of q.
+    pub const fn q(&self) -> u32 {
+        self.heads + self.half + 1
+    }
+    /// log2 of the padded width of k and v.
+    pub const fn kv(&self) -> u32 {
+        self.kv_heads + self.half + 1
+    }
+}
+
+/// A config or parameter set that the proof system cannot represent.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ModelError {
+    #[error("{what} is {value}, but must be in {min}..={max}")]
+    OutOfRange {
+        what: &'static str,
+        value: u64,
+        min: u64,
+        max: u64,
+    },
+    #[error("{heads} heads are not a multiple of {kv_heads} key/value heads")]
+    HeadGroups { heads: usize, kv_heads: usize },
+    #[error("{what}: {got} entries, expected {expected}")]
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
+    #[error("{what} in layer {layer}: accumulators can reach {bound}, which with shift {shift} does not fit the field")]
+    Accumulator {
+        what: &'static str,
+        layer: usize,
+        bound: u64,
+        shift: u8,
+    },
+}
+
+fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), ModelError> {
+    if value < min || value > max {
+        return Err(ModelError::OutOfRange { what, value, min, max });
+    }
+    Ok(())
+}
+
+impl ModelConfig {
+    /// Checks that every dimension is one the constraints were written for. Total on hostile input.
+    pub fn check(&self) -> Result<(), ModelError> {
+        range("hidden_size", self.hidden as u64, 2, 1 << 14)?;
+        range("num_hidden_layers", self.layers as u64, 1, 1 << 10)?;
+        range("num_attention_heads", self.heads as u64, 1, 1 << 8)?;
+        range("num_key_value_heads", self.kv_heads as u64, 1, 1 << 8)?;
+        range("head_dim", self.head_dim as u64, 2, 128)?;
+        range("head_dim modulo 2", (self.head_dim % 2) as u64, 0, 0)?;
+        range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
+        range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
+        range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return Err(ModelError::HeadGroups { heads: self.heads, kv_heads: self.kv_heads });
+        }
+        Ok(())
+    }
+
+    /// Padded dimensions.
+    pub fn padded(&self) -> Padded {
+        let half = log_ceil(self.head_dim / 2, 0);
+        let head_min = TILE_LOG.saturating_sub(half + 1);
+        Padded {
+            hidden: log_ceil(self.hidden, TILE_LOG),
+            layers: log_ceil(self.layers, 0),
+            heads: log_ceil(self.heads, head_min),
+            kv_heads: log_ceil(self.kv_heads, head_min),
+            half,
+            ff: log_ceil(self.ff, TILE_LOG),
+            vocab: log_ceil(self.vocab, TILE_LOG),
+        }
+    }
+
+    /// Key/value head of (padded) query head `h`.
+    pub fn kv_head(&self, h: usize) -> usize {
+        if h < self.heads {
+            h / (self.heads / self.kv_heads)
+        } else {
+            0
+        }
+    }
+
+    /// Padded position of element `x` of head `h`.
+    pub fn head_index(&self, h: usize, x: usize) -> usize {
+        let half = self.padded().half;
+        let (hi, lo) = (x / (self.head_dim / 2), x % (self.head_dim / 2));
+        (((h << 1) | hi) << half) | lo
+    }
+
+    /// Padded position of (real) output channel `out` of a matmul of this kind.
+    pub fn pad_out(&self, kind: MatmulKind, out: usize) -> usize {
+        match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => self.head_index(out / self.head_dim, out % self.head_dim),
+            _ => out,
+        }
+    }
+
+    /// Padded position of (real) input channel `x` of a matmul of this kind.
+    pub fn pad_in(&self, kind: MatmulKind, x: usize) -> usize {
+        match kind {
+            MatmulKind::O => self.head_index(x / self.head_dim, x % self.head_dim),
+            _ => x,
+        }
+    }
+
+    /// Real (in, out) dimensions of a matmul kind.
+    pub fn dims(&self, kind: MatmulKind) -> (usize, usize) {
+        let (d, q, kv, f) = (self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim, self.ff);
+        match kind {
+            MatmulKind::Embed => (self.vocab, d),
+            MatmulKind::Q => (d, q),
+            MatmulKind::K | MatmulKind::V => (d, kv),
+            MatmulKind::O => (q, d),
+            MatmulKind::Gate | MatmulKind::Up => (d, f),
+            MatmulKind::Down => (f, d),
+            MatmulKind::Head => (d, self.vocab),
+        }
+    }
+
+    /// All weight matrices in the order of the weights file: embedding, layers (q k v o gate up down), head.
+    pub fn matmuls(&self) -> Vec<Matmul> {
+        let p = self.padded();
+        let mut order = vec![(MatmulKind::Embed, 0)];
+        for layer in 0..self.layers {
+            order.extend(LAYER_KINDS.map(|kind| (kind, layer)));
+        }
+        order.push((MatmulKind::Head, 0));
+        let mut first_tile = 0;
+        order
+            .into_iter()
+            .map(|(kind, layer)| {
+                let (in_dim, out_dim) = self.dims(kind);
+                let (in_log, out_log) = match kind {
+                    MatmulKind::Embed => (p.vocab, p.hidden),
+                    MatmulKind::Q => (p.hidden, p.q()),
+                    MatmulKind::K | MatmulKind::V => (p.hidden, p.kv()),
+                    MatmulKind::O => (p.q(), p.hidden),
+                    MatmulKind::Gate | MatmulKind::Up => (p.hidden, p.ff),
+                    MatmulKind::Down => (p.ff, p.hidden),
+                    MatmulKind::Head => (p.hidden, p.vocab),
+                };
+                let blocks = |last: usize| last / TILE + 1;
+                let m = Matmul {
+                    kind,
+                    layer,
+                    in_dim,
+                    out_dim,
+                    in_log,
+                    out_log,
+                    in_blocks: blocks(self.pad_in(kind, in_dim - 1)),
+                    out_blocks: blocks(self.pad_out(kind, out_dim - 1)),
+                    first_tile,
+                };
+                first_tile += m.tiles();
+                m
+            })
+            .collect()
+    }
+
+    /// Total number of tiles.
+    pub fn total_tiles(&self) -> usize {
+        self.matmuls().last().map_or(0, |m| m.first_tile + m.tiles())
+    }
+
+    /// Number of token rows of a proof over `rows` real rows: the next power of two. Rows beyond the real
+    /// ones run the model on token 0; causality keeps them from influencing earlier rows.
+    pub fn token_log(rows: usize) -> u32 {
+        log_ceil(rows, 0)
+    }
+}

@@ -1,0 +1,123 @@
+//! The integer semantics, normative and written once (docs/protocol.md, section 2). Plain integers, no
+//! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
+
+use crate::model::{ModelConfig, NormParams};
+
+/// Fractional bits of softmax probabilities and of the exp table.
+pub const PROB_BITS: u32 = 15;
+/// `2^RECIPROCAL_BITS / (sum of exponentials)` is the reciprocal used by softmax.
+pub const RECIPROCAL_BITS: u32 = 36;
+/// Shift (minus 8) from `exp * reciprocal` to a probability: 36 - 15 - 8.
+pub const PROB_SHIFT: u8 = 13;
+/// Fractional bits of the RoPE tables.
+pub const ROPE_BITS: u32 = 14;
+/// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`.
+pub const RSQRT_BITS: u32 = 22;
+
+/// Clamps to int16.
+pub fn sat16(v: i64) -> i16 {
+    v.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
+}
+
+/// `floor((v + 2^(bits-1)) / 2^bits)`: add half, shift right arithmetically. `bits >= 1`.
+pub fn round_shift(v: i64, bits: u32) -> i64 {
+    (v + (1 << (bits - 1))) >> bits
+}
+
+/// Requantisation: the accumulator shifted right by `8 + shift` with rounding, saturated to int16.
+pub fn requantise(acc: i64, shift: u8) -> i16 {
+    sat16(round_shift(acc, 8 + u32::from(shift)))
+}
+
+/// Residual update: `acc` and the previous residual, scaled by `2^(8 + skip)`, in one rounding.
+pub fn requantise_residual(acc: i64, previous: i16, skip: u8, shift: u8) -> i16 {
+    requantise(acc + (i64::from(previous) << (8 + u32::from(skip))), shift)
+}
+
+/// Splits an int16 activation in limbs: `a = 256 hi + lo`, `hi` signed, `lo` unsigned 8-bit.
+pub const fn limbs(a: i16) -> (i32, i32) {
+    ((a >> 8) as i32, (a & 0xff) as i32)
+}
+
+/// The three limb sums of a row of RMSNorm: sums of `hi^2`, `hi lo`, `lo^2`.
+pub fn norm_sums(x: &[i16]) -> [i64; 3] {
+    x.iter().fold([0; 3], |[a, b, c], &v| {
+        let (hi, lo) = limbs(v);
+        let (hi, lo) = (i64::from(hi), i64::from(lo));
+        [a + hi * hi, b + hi * lo, c + lo * lo]
+    })
+}
+
+/// Floor of the square root.
+pub fn isqrt(n: u128) -> u128 {
+    n.isqrt()
+}
+
+/// The reciprocal square root of RMSNorm: the largest `r < 2^22` with
+/// `r^2 (2^16 hh + 2^9 hl + ll + eps) <= hidden * 2^(2 scale)`.
+pub fn norm_rsqrt(sums: [i64; 3], hidden: usize, p: &NormParams) -> u32 {
+    let squares = (i128::from(sums[0]) << 16) + (i128::from(sums[1]) << 9) + i128::from(sums[2]) + i128::from(p.eps);
+    let squares = squares.max(1) as u128;
+    let bound = (hidden as u128) << (2 * u32::from(p.scale.min(48)));
+    isqrt(bound / squares).min((1 << RSQRT_BITS) - 1) as u32
+}
+
+/// RMSNorm of one element.
+pub fn norm_element(x: i16, rsqrt: u32, shift: u8) -> i16 {
+    requantise(i64::from(x) * i64::from(rsqrt), shift)
+}
+
+/// RoPE rotation of a pair (first half, second half).
+pub fn rope_pair(a: i16, b: i16, cos: i32, sin: i32) -> (i16, i16) {
+    let (a, b) = (i64::from(a), i64::from(b));
+    let (cos, sin) = (i64::from(cos), i64::from(sin));
+    (
+        sat16(round_shift(a * cos - b * sin, ROPE_BITS)),
+        sat16(round_shift(b * cos + a * sin, ROPE_BITS)),
+    )
+}
+
+/// cos and sin of position `pos` and pair `x`, with 14 fractional bits. Computed with the software
+/// `libm`, so that every platform gets the same integers.
+pub fn rope_angle(config: &ModelConfig, pos: usize, x: usize) -> (i32, i32) {
+    let exponent = -2.0 * x as f64 / config.head_dim as f64;
+    let angle = pos as f64 * libm::pow(config.rope_theta, exponent);
+    let one = f64::from(1 << ROPE_BITS);
+    (libm::round(one * libm::cos(angle)) as i32, libm::round(one * libm::sin(angle)) as i32)
+}
+
+/// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`.
+pub fn exp_table(score_bits: i32) -> Vec<u32> {
+    let unit = libm::pow(2.0, -f64::from(score_bits));
+    (0..1 << 16)
+        .map(|d| libm::round(f64::from(1 << PROB_BITS) * libm::exp(-f64::from(d) * unit)) as u32)
+        .collect()
+}
+
+/// The SiLU table: entry `g + 2^15` is `silu(g / 2^gate_bits)` with `silu_bits` fractional bits,
+/// rounded and saturated.
+pub fn silu_table(gate_bits: i32, silu_bits: i32) -> Vec<i16> {
+    let unit = libm::pow(2.0, -f64::from(gate_bits));
+    let out = libm::pow(2.0, f64::from(silu_bits));
+    (-(1 << 15)..1 << 15)
+        .map(|g: i32| {
+            let x = f64::from(g) * unit;
+            sat16(libm::round(out * x / (1.0 + libm::exp(-x))) as i64)
+        })
+        .collect()
+}
+
+/// Softmax reciprocal of a sum of exponentials (`sum >= 2^15`, the maximum contributes `2^15`).
+pub fn reciprocal(sum: u32) -> u32 {
+    ((1u64 << RECIPROCAL_BITS) / u64::from(sum.max(1 << PROB_BITS))) as u32
+}
+
+/// Probability of an entry with exponential `e` in a row with reciprocal `r`.
+pub fn probability(e: u32, r: u32) -> i16 {
+    requantise(i64::from(e) * i64::from(r), PROB_SHIFT)
+}
+
+/// Index of the largest logit, the lowest index on a tie.
+pub fn arg_max(logits: &[i16]) -> usize {
+    logits.iter().enumerate().fold(0, |best, (i, &v)| if v > logits[best] { i } else { best })
+}

@@ -1,0 +1,1 @@
+//! How a Tessera proof is made.

@@ -1,0 +1,2 @@
+//! Why a Tessera proof is believed.
+pub mod transcript;
