@@ -1,1 +1,2 @@
 //! How a Tessera proof is made.
+pub mod model;
