@@ -1,3 +1,4 @@
 //! What Tessera proves.
+pub mod mle;
 pub mod model;
 pub mod semantics;
