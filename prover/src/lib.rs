@@ -1,2 +1,4 @@
 //! How a Tessera proof is made.
+pub mod bind;
 pub mod model;
+pub mod sumcheck;

@@ -1,2 +1,3 @@
 //! Why a Tessera proof is believed.
+pub mod sumcheck;
 pub mod transcript;
