@@ -1,2 +1,3 @@
 //! How a Tessera proof is made.
 pub mod model;
+pub mod opening;

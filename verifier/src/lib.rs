@@ -1,2 +1,3 @@
 //! Why a Tessera proof is believed.
+pub mod opening;
 pub mod transcript;
