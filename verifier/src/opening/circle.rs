@@ -15,12 +15,12 @@ fn half_coset_point(log_line: u32, index: usize) -> CirclePoint<BaseField> {
     Coset::half_odds(log_line).at(bit_reverse_index(index, log_line))
 }
 
-/// The `y` of fibre `fibre` of the circle domain of log size `log_line + 1`. Never zero.
+/// The `y` of fibre `fibre` of the circle domain of log size `log_line + 1`, `log_line <= 29`. Never zero.
 pub fn circle_fibre(log_line: u32, fibre: usize) -> BaseField {
     half_coset_point(log_line, fibre).y
 }
 
-/// The `x` of index `index` of the line domain of log size `log_line`. Zero for no `log_line >= 1`.
+/// The `x` of index `index` of the line domain of log size `log_line`. Never zero for `1 <= log_line <= 29`.
 pub fn line_coordinate(log_line: u32, index: usize) -> BaseField {
     half_coset_point(log_line, index).x
 }
@@ -34,7 +34,7 @@ pub fn line_fibre(log_line: u32, leaf: usize, log_leaf: u32) -> Vec<BaseField> {
         .collect()
 }
 
-/// Folds one pair: `(1 - l) f0 + l f1` where `f = f0 + t f1` takes the values `a` at `t`, `b` at `-t`.
+/// Folds one pair: `(1 - l) f0 + l f1` where `f = f0 + t f1` takes the values `a` at `t`, `b` at `-t`; `t` is not zero.
 pub fn fold_pair(a: SecureField, b: SecureField, t: BaseField, l: SecureField) -> SecureField {
     let half = BaseField::from_u32_unchecked(1 << 30);
     let f0 = (a + b) * half;
