@@ -2,3 +2,4 @@
 pub mod bind;
 pub mod model;
 pub mod sumcheck;
+pub mod opening;

@@ -1,3 +1,4 @@
 //! Why a Tessera proof is believed.
 pub mod sumcheck;
+pub mod opening;
 pub mod transcript;
