@@ -1,2 +1,5 @@
 //! How a Tessera proof is made.
+pub mod forward;
+pub mod generate;
 pub mod model;
+pub mod testing;
