@@ -1,6 +1,7 @@
 //! The aggregator's prover (docs/protocol.md, sections 8 and 9), twin of the verifier's `stark`: the same
 //! phases, writing what the other reads.
 
+pub mod check;
 pub mod lookups;
 pub mod trace;
 
@@ -19,12 +20,12 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
 use stwo_constraint_framework::FrameworkComponent;
-use tessera_circuits::air::{tables, Binding, Bound, Relations};
+use tessera_circuits::air::{tables, Air, Binding, Bound, Relations};
 use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::{pcs_config, TRACE_LOG_BLOWUP};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
@@ -145,7 +146,7 @@ impl<'a> Trace<'a> {
         let provers: Vec<&dyn ComponentProver<SimdBackend>> =
             components.iter().map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>).collect();
         let stark = stwo::prover::prove(&provers, transcript.channel(), scheme)
-            .map_err(|e| ProveStarkError::Constraints(e.to_string()))?;
+            .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))?;
         Ok((sums, stark))
     }
 
@@ -172,6 +173,18 @@ impl<'a> Trace<'a> {
         }
         Ok((all, sums))
     }
+}
+
+/// Names the first row that violates a row-local constraint.
+fn first_violation(shape: &Shape, columns: &[Columns], tables: &Columns) -> String {
+    let parts = PARTS.iter().zip(columns).filter(|(part, _)| **part != Part::Tables);
+    for (part, columns) in parts {
+        let air = shape.air(*part);
+        if let Some((row, violations)) = check::check(&air, columns, tables) {
+            return format!("{}, row {row}: {violations:?}", air.name());
+        }
+    }
+    "no row-local constraint".to_owned()
 }
 
 /// Coordinates of the `eq` and `carry` columns of a point.
