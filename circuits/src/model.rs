@@ -224,7 +224,9 @@ pub enum ModelError {
         got: usize,
         expected: usize,
     },
-    #[error("{what} in layer {layer}: accumulators can reach {bound}, which with shift {shift} does not fit the field")]
+    #[error(
+        "{what} in layer {layer}: accumulators can reach {bound}, which with shift {shift} does not fit the field"
+    )]
     Accumulator {
         what: &'static str,
         layer: usize,
@@ -253,7 +255,10 @@ impl ModelConfig {
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(ModelError::HeadGroups { heads: self.heads, kv_heads: self.kv_heads });
+            return Err(ModelError::HeadGroups {
+                heads: self.heads,
+                kv_heads: self.kv_heads,
+            });
         }
         Ok(())
     }
@@ -307,7 +312,12 @@ impl ModelConfig {
 
     /// Real (in, out) dimensions of a matmul kind.
     pub fn dims(&self, kind: MatmulKind) -> (usize, usize) {
-        let (d, q, kv, f) = (self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim, self.ff);
+        let (d, q, kv, f) = (
+            self.hidden,
+            self.heads * self.head_dim,
+            self.kv_heads * self.head_dim,
+            self.ff,
+        );
         match kind {
             MatmulKind::Embed => (self.vocab, d),
             MatmulKind::Q => (d, q),

@@ -83,7 +83,10 @@ pub fn rope_angle(config: &ModelConfig, pos: usize, x: usize) -> (i32, i32) {
     let exponent = -2.0 * x as f64 / config.head_dim as f64;
     let angle = pos as f64 * libm::pow(config.rope_theta, exponent);
     let one = f64::from(1 << ROPE_BITS);
-    (libm::round(one * libm::cos(angle)) as i32, libm::round(one * libm::sin(angle)) as i32)
+    (
+        libm::round(one * libm::cos(angle)) as i32,
+        libm::round(one * libm::sin(angle)) as i32,
+    )
 }
 
 /// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`.
@@ -119,5 +122,8 @@ pub fn probability(e: u32, r: u32) -> i16 {
 
 /// Index of the largest logit, the lowest index on a tie.
 pub fn arg_max(logits: &[i16]) -> usize {
-    logits.iter().enumerate().fold(0, |best, (i, &v)| if v > logits[best] { i } else { best })
+    logits
+        .iter()
+        .enumerate()
+        .fold(0, |best, (i, &v)| if v > logits[best] { i } else { best })
 }

@@ -1,0 +1,194 @@
+//! The constraints: one [`Air`] per kind of row, each purely row-local (docs/protocol.md, section 8).
+//! Everything that crosses rows (matmuls, sums, broadcasts, wires) is a claim on multilinear extensions,
+//! see [`crate::claims`]; [`Bound`] ties those claims to the committed columns.
+
+pub mod ff;
+pub mod gadgets;
+pub mod logits;
+pub mod requant;
+pub mod rope;
+pub mod scores;
+pub mod stream;
+pub mod tables;
+
+use num_traits::{One, Zero};
+use stwo::core::channel::Channel;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::Fraction;
+use stwo_constraint_framework::logup::LookupElements;
+use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, RelationEntry, INTERACTION_TRACE_IDX};
+
+relation!(Range16, 1);
+relation!(Bits, 2);
+relation!(Exp, 2);
+relation!(Silu, 2);
+
+/// Lookup challenges, one independent pair per relation.
+#[derive(Clone, Debug)]
+pub struct Relations {
+    /// `(v)`, `0 <= v < 2^16`.
+    pub range16: Range16,
+    /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
+    pub bits: Bits,
+    /// `(d, exp(d))`.
+    pub exp: Exp,
+    /// `(g + 2^15, silu(g))`.
+    pub silu: Silu,
+}
+
+impl Relations {
+    /// Draws the challenges; the trace must have been absorbed.
+    pub fn draw(channel: &mut impl Channel) -> Self {
+        Self {
+            range16: Range16::draw(channel),
+            bits: Bits::draw(channel),
+            exp: Exp::draw(channel),
+            silu: Silu::draw(channel),
+        }
+    }
+
+    /// Challenges that leave a lookup readable: the denominator has coordinates (first value, second value,
+    /// relation, 0), relations numbered in the order of the fields. For counting multiplicities.
+    pub fn transparent() -> Self {
+        let unit = |i: usize| SecureField::from_u32_unchecked(0, u32::from(i == 1), u32::from(i == 2), 0);
+        let relation = |id: i64| -(unit(2) * base(id));
+        let one = SecureField::one();
+        let pair = |id: i64| LookupElements { z: relation(id), alpha: unit(1), alpha_powers: [one, unit(1)] };
+        Self {
+            range16: Range16(LookupElements { z: relation(0), alpha: unit(1), alpha_powers: [one] }),
+            bits: Bits(pair(1)),
+            exp: Exp(pair(2)),
+            silu: Silu(pair(3)),
+        }
+    }
+
+    /// Fixed challenges, for counting columns and constraints before any exist.
+    pub fn dummy() -> Self {
+        Self { range16: Range16::dummy(), bits: Bits::dummy(), exp: Exp::dummy(), silu: Silu::dummy() }
+    }
+}
+
+/// Row-local constraints over the trace columns `c` of one component.
+pub trait Air {
+    /// Name in errors and reports.
+    fn name(&self) -> &'static str;
+    /// log2 of the number of rows.
+    fn log_rows(&self) -> u32;
+    /// Number of trace columns.
+    fn columns(&self) -> usize;
+    /// Adds the constraints and lookups of one row.
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations);
+}
+
+/// A constant.
+pub(crate) fn constant<E: EvalAtRow>(v: i64) -> E::F {
+    E::F::from(base(v))
+}
+
+/// A (possibly negative) small integer as a field element.
+pub fn base(v: i64) -> BaseField {
+    BaseField::from_u32_unchecked(v.rem_euclid(i64::from(stwo::core::fields::m31::P)) as u32)
+}
+
+pub(crate) fn use_range16<E: EvalAtRow>(e: &mut E, rel: &Relations, v: E::F) {
+    e.add_to_relation(RelationEntry::new(&rel.range16, E::EF::one(), &[v]));
+}
+
+/// `0 <= v < bound` where `bound` is a power of two up to `2^15`.
+pub(crate) fn use_bits<E: EvalAtRow>(e: &mut E, rel: &Relations, bound: E::F, v: E::F) {
+    e.add_to_relation(RelationEntry::new(&rel.bits, E::EF::one(), &[bound, v]));
+}
+
+/// The component kinds.
+#[derive(Clone, Debug)]
+pub enum AnyAir {
+    Stream(stream::Stream),
+    Rope(rope::Rope),
+    Requant(requant::Requant),
+    Scores(scores::Scores),
+    Ff(ff::Ff),
+    Logits(logits::Logits),
+    Tables(tables::Tables),
+}
+
+macro_rules! each {
+    ($self:expr, $air:ident => $body:expr) => {
+        match $self {
+            AnyAir::Stream($air) => $body,
+            AnyAir::Rope($air) => $body,
+            AnyAir::Requant($air) => $body,
+            AnyAir::Scores($air) => $body,
+            AnyAir::Ff($air) => $body,
+            AnyAir::Logits($air) => $body,
+            AnyAir::Tables($air) => $body,
+        }
+    };
+}
+
+impl Air for AnyAir {
+    fn name(&self) -> &'static str {
+        each!(self, air => air.name())
+    }
+    fn log_rows(&self) -> u32 {
+        each!(self, air => air.log_rows())
+    }
+    fn columns(&self) -> usize {
+        each!(self, air => air.columns())
+    }
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+        each!(self, air => air.constrain(e, c, rel));
+    }
+}
+
+/// Random weights of the evaluation claims on the columns of one component (docs/protocol.md, section 9).
+/// The component adds `eq(z) * (one + sum_c weights[c] * column_c(z))` to its running sum, so that its
+/// claimed sum grows by `one + sum_c weights[c] * column_c~(point)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    pub one: SecureField,
+    /// One weight per trace column, zero where the column carries no claim.
+    pub weights: Vec<SecureField>,
+}
+
+/// A component: constraints plus the binding of its columns' evaluation claims. Interaction columns, in
+/// order: `eq` (4), `carry` (4), then the LogUp sums. Tables carry no claims and have no binding.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub air: AnyAir,
+    pub relations: Relations,
+    pub binding: Option<Binding>,
+}
+
+impl FrameworkEval for Bound {
+    fn log_size(&self) -> u32 {
+        self.air.log_rows()
+    }
+
+    fn max_constraint_log_degree_bound(&self) -> u32 {
+        self.air.log_rows() + 1
+    }
+
+    fn evaluate<E: EvalAtRow>(&self, mut e: E) -> E {
+        let columns: Vec<E::F> = (0..self.air.columns()).map(|_| e.next_trace_mask()).collect();
+        if let Some(binding) = &self.binding {
+            let masks: [[E::F; 2]; 4] = std::array::from_fn(|_| e.next_interaction_mask(INTERACTION_TRACE_IDX, [0, 1]));
+            let carry = std::array::from_fn(|_| {
+                let [value] = e.next_interaction_mask(INTERACTION_TRACE_IDX, [0]);
+                value
+            });
+            let [now, next] = [0, 1].map(|o| E::combine_ef(masks.each_ref().map(|m| m[o].clone())));
+            e.add_constraint(next - now.clone() * E::combine_ef(carry));
+            let mut sum = E::EF::from(binding.one);
+            for (weight, column) in binding.weights.iter().zip(&columns) {
+                if !weight.is_zero() {
+                    sum += E::EF::from(*weight) * column.clone();
+                }
+            }
+            e.write_logup_frac(Fraction::new(now * sum, E::EF::one()));
+        }
+        self.air.constrain(&mut e, &columns, &self.relations);
+        e.finalize_logup_in_pairs();
+        e
+    }
+}

@@ -1,0 +1,71 @@
+//! Attention scores and softmax. One row per (layer, head, query token, key token).
+
+use num_traits::One;
+use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+
+use super::gadgets::{int16, join_narrow, join_wide, round, Rounding};
+use super::{constant, Air, Relations};
+use crate::semantics::PROB_SHIFT;
+
+pub const ACC_HI: usize = 0;
+pub const ACC_LO: usize = 1;
+pub const V: usize = 2;
+pub const U: usize = 3;
+/// The score.
+pub const S: usize = 4;
+pub const ROUND: usize = 5;
+/// Public: `2^shift`.
+pub const POW: usize = 10;
+/// The row's maximum, constant over the key axis (by claim).
+pub const MAX: usize = 11;
+/// Public: 1 where key <= query.
+pub const MASK: usize = 12;
+/// `max - score` where unmasked.
+pub const D: usize = 13;
+/// Its exponential, 0 where masked; the sums over keys are statistics bound by claim.
+pub const EXP: usize = 14;
+/// One selected key per row attains the maximum (the sum over keys is 1 by claim).
+pub const SELECT: usize = 15;
+/// Public given the statistics: the reciprocal of the row's sum, `256 R_HI + R_LO`.
+pub const R_HI: usize = 16;
+pub const R_LO: usize = 17;
+pub const V2: usize = 18;
+/// The probability.
+pub const P: usize = 19;
+pub const ROUND2: usize = 20;
+pub const COLUMNS: usize = 25;
+
+#[derive(Clone, Debug)]
+pub struct Scores {
+    pub log_rows: u32,
+}
+
+impl Air for Scores {
+    fn name(&self) -> &'static str {
+        "scores"
+    }
+    fn log_rows(&self) -> u32 {
+        self.log_rows
+    }
+    fn columns(&self) -> usize {
+        COLUMNS
+    }
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+        let col = |i: usize| c[i].clone();
+        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
+        int16(e, rel, col(S));
+        round(e, rel, t, col(POW), col(S), Rounding::read(c, ROUND), 1 << 15);
+
+        let masked = constant::<E>(1) - col(MASK);
+        e.add_constraint(col(MASK) * (col(MAX) - col(S) - col(D)));
+        e.add_to_relation(RelationEntry::new(&rel.exp, E::EF::one() * col(MASK), &[col(D), col(EXP)]));
+        e.add_constraint(masked.clone() * col(EXP));
+        e.add_constraint(col(SELECT) * (col(SELECT) - constant::<E>(1)));
+        e.add_constraint(col(SELECT) * masked);
+        e.add_constraint(col(SELECT) * col(D));
+
+        let t = join_narrow(e, rel, [col(EXP) * col(R_HI), col(EXP) * col(R_LO), col(V2)]);
+        int16(e, rel, col(P));
+        round(e, rel, t, constant::<E>(1 << PROB_SHIFT), col(P), Rounding::read(c, ROUND2), 1 << 15);
+    }
+}

@@ -1,0 +1,164 @@
+//! No sum may wrap the field (docs/protocol.md, section 2.5): every requantisation of a key is checked
+//! before anything is proved or verified with it.
+
+use stwo::core::fields::m31::P;
+
+use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams};
+use crate::semantics::RSQRT_BITS;
+
+/// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
+const EXCESS: u64 = (1 << 30) + (1 << 17);
+/// Contribution of the low accumulator after division by 2^8.
+const LOW: u64 = 1 << 23;
+
+/// Bound on `|acc_hi + floor(acc_lo / 2^8)|` of a requantisation: the type of an accumulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccumulatorBound(u64);
+
+impl AccumulatorBound {
+    /// A matmul over `in_dim` channels of limbed int16 activations and weights up to `max_weight`; `None`
+    /// if a limb accumulator can reach 2^30.
+    pub fn matmul(in_dim: usize, max_weight: i32) -> Option<Self> {
+        let product = (in_dim as u64).checked_mul(max_weight.unsigned_abs().into())?;
+        let low = product.checked_mul(255)?;
+        (low < 1 << 30).then_some(Self(128 * product + LOW))
+    }
+
+    /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
+    pub const fn element(hi_bits: u32) -> Self {
+        Self((1 << (15 + hi_bits)) + LOW)
+    }
+
+    /// Whether rounding by `shift` with a residual scaled by `2^skip` stays below p.
+    pub const fn fits(self, shift: u8, skip: Option<u8>) -> bool {
+        let mut sum = self.0 + (1 << (15 + shift as u64)) + EXCESS;
+        if let Some(skip) = skip {
+            sum += 1 << (15 + skip as u64);
+        }
+        sum < P as u64
+    }
+
+    /// The bound.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
+    if !(1..=13).contains(&shift) {
+        return Err(ModelError::OutOfRange { what, value: shift.into(), min: 1, max: 13 });
+    }
+    Ok(())
+}
+
+struct Check<'a> {
+    config: &'a ModelConfig,
+    params: &'a ModelParams,
+}
+
+impl Check<'_> {
+    fn matmul(
+        &self,
+        what: &'static str,
+        kind: MatmulKind,
+        layer: usize,
+        shift: &ChannelShift,
+        skip: Option<u8>,
+    ) -> Result<(), ModelError> {
+        let (in_dim, out_dim) = self.config.dims(kind);
+        if shift.0.len() != 1 && shift.0.len() != out_dim {
+            return Err(ModelError::Length { what, got: shift.0.len(), expected: out_dim });
+        }
+        let max_weight = self.params.strategy.max_weight();
+        let bound = match kind {
+            // One-hot: a single product in the high accumulator.
+            MatmulKind::Embed => {
+                AccumulatorBound(((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW)
+            }
+            _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
+                what,
+                layer,
+                bound: 255 * in_dim as u64 * max_weight as u64,
+                shift: 0,
+            })?,
+        };
+        for &s in &shift.0 {
+            self.round(what, layer, bound, s, skip)?;
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        what: &'static str,
+        layer: usize,
+        bound: AccumulatorBound,
+        shift: u8,
+        skip: Option<u8>,
+    ) -> Result<(), ModelError> {
+        shift_in_range(what, shift)?;
+        if let Some(skip) = skip.filter(|s| *s > 13) {
+            return Err(ModelError::OutOfRange { what: "residual skip", value: skip.into(), min: 0, max: 13 });
+        }
+        if !bound.fits(shift, skip) {
+            return Err(ModelError::Accumulator { what, layer, bound: bound.get(), shift });
+        }
+        Ok(())
+    }
+
+    fn norm(&self, layer: usize, norm: &NormParams) -> Result<(), ModelError> {
+        self.round("norm", layer, AccumulatorBound::element(RSQRT_BITS - 8), norm.shift, None)?;
+        if norm.scale > 48 {
+            return Err(ModelError::OutOfRange { what: "norm scale", value: norm.scale.into(), min: 0, max: 48 });
+        }
+        if norm.eps == 0 || norm.eps >= 1 << 60 {
+            return Err(ModelError::OutOfRange { what: "norm eps", value: norm.eps, min: 1, max: (1 << 60) - 1 });
+        }
+        Ok(())
+    }
+}
+
+impl ModelParams {
+    /// Checks all parameters against the config: lengths, shift ranges, and that no sum wraps the field.
+    pub fn check(&self, config: &ModelConfig) -> Result<(), ModelError> {
+        config.check()?;
+        if self.layers.len() != config.layers {
+            return Err(ModelError::Length { what: "layers", got: self.layers.len(), expected: config.layers });
+        }
+        if self.embed_exponent > 13 {
+            let value = self.embed_exponent.into();
+            return Err(ModelError::OutOfRange { what: "embed exponent", value, min: 0, max: 13 });
+        }
+        for (what, bits) in [
+            ("score bits", self.score_bits),
+            ("gate bits", self.gate_bits),
+            ("silu bits", self.silu_bits),
+            ("logit bits", self.logit_bits),
+        ] {
+            if !(-64..=64).contains(&bits) {
+                return Err(ModelError::OutOfRange { what, value: bits.unsigned_abs().into(), min: 0, max: 64 });
+            }
+        }
+        let check = Check { config, params: self };
+        check.matmul("embedding", MatmulKind::Embed, 0, &self.embed, Some(0))?;
+        for (l, p) in self.layers.iter().enumerate() {
+            check.norm(l, &p.norm_attn)?;
+            check.matmul("q", MatmulKind::Q, l, &p.q, None)?;
+            check.matmul("k", MatmulKind::K, l, &p.k, None)?;
+            check.matmul("v", MatmulKind::V, l, &p.v, None)?;
+            let score = AccumulatorBound((config.head_dim as u64) << 22).get() + LOW;
+            check.round("scores", l, AccumulatorBound(score), p.score, None)?;
+            // Probabilities of a row sum to at most 2^15 + context / 2.
+            let sum = (1 << 15) + config.context as u64 / 2;
+            check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
+            check.matmul("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
+            check.norm(l, &p.norm_mlp)?;
+            check.matmul("gate", MatmulKind::Gate, l, &p.gate, None)?;
+            check.matmul("up", MatmulKind::Up, l, &p.up, None)?;
+            check.round("mlp product", l, AccumulatorBound::element(7), p.act, None)?;
+            check.matmul("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
+        }
+        check.norm(config.layers, &self.norm_final)?;
+        check.matmul("head", MatmulKind::Head, 0, &self.head, None)
+    }
+}

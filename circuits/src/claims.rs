@@ -1,0 +1,155 @@
+//! Linear claims on the committed columns (docs/protocol.md, sections 5 to 7): everything that crosses rows.
+//! A claim says `sum of <W, column> = value` where each `W` is a tensor product of one weight vector per
+//! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
+//! sumcheck, the verifier evaluates the `W` itself.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+
+use crate::mle::{eq_eval, eq_table, eval_dense};
+use crate::shape::{Part, Shape};
+
+/// Weights along one axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weight {
+    /// `eq(point, .)`
+    Eq(Vec<SecureField>),
+    /// An explicit vector, of power-of-two length.
+    Dense(Vec<SecureField>),
+    /// All ones, over `2^log` entries.
+    Ones(u32),
+}
+
+impl Weight {
+    /// log2 of the length.
+    pub fn log_len(&self) -> u32 {
+        match self {
+            Self::Eq(point) => point.len() as u32,
+            Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
+            Self::Ones(log) => *log,
+        }
+    }
+
+    /// All weights.
+    pub fn table(&self) -> Vec<SecureField> {
+        match self {
+            Self::Eq(point) => eq_table(point),
+            Self::Dense(values) => values.clone(),
+            Self::Ones(log) => vec![SecureField::one(); 1 << log],
+        }
+    }
+
+    /// Multilinear extension of the weights at a point of length `log_len`.
+    pub fn eval(&self, point: &[SecureField]) -> SecureField {
+        match self {
+            // Lengths agree by construction (`well_formed`); a mismatch evaluates to zero.
+            Self::Eq(own) => eq_eval(own, point).unwrap_or_default(),
+            Self::Dense(values) => eval_dense(values, point).unwrap_or_default(),
+            Self::Ones(_) => SecureField::one(),
+        }
+    }
+}
+
+/// Linear combination of columns of one part under one `W`.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub part: Part,
+    /// One weight per axis of the part.
+    pub weights: Vec<Weight>,
+    /// (column, coefficient)
+    pub columns: Vec<(usize, SecureField)>,
+}
+
+impl Group {
+    /// `W~` at a point of the part's row space.
+    pub fn eval_weights(&self, point: &[SecureField]) -> SecureField {
+        let mut rest = point;
+        let mut product = SecureField::one();
+        for weight in &self.weights {
+            let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
+            product *= weight.eval(own);
+            rest = tail;
+        }
+        product
+    }
+}
+
+/// `sum over groups of <W, sum of coefficient * column> = value`. Made by [`crate::wiring`] alone and
+/// consumed by [`batch`].
+#[must_use = "a claim that is not batched is not proved"]
+#[derive(Debug)]
+pub struct LinearClaim {
+    pub name: &'static str,
+    pub groups: Vec<Group>,
+    pub value: SecureField,
+}
+
+/// All claims as one: `sum over groups = value`, groups with equal weights merged.
+#[derive(Debug)]
+pub struct Batch {
+    pub groups: Vec<Group>,
+    pub value: SecureField,
+}
+
+impl Batch {
+    /// Columns of a part that carry a claim, ascending.
+    pub fn columns(&self, part: Part) -> Vec<usize> {
+        let mut columns: Vec<usize> =
+            self.groups.iter().filter(|g| g.part == part).flat_map(|g| g.columns.iter().map(|(c, _)| *c)).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// Groups of one part.
+    pub fn of(&self, part: Part) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(move |g| g.part == part)
+    }
+
+    /// Value at `point` of the polynomial whose sum over a part's rows is the part's share of the batch,
+    /// given the evaluations of the part's claimed columns (in the order of [`Batch::columns`]).
+    pub fn eval(&self, part: Part, point: &[SecureField], evaluations: &[SecureField]) -> SecureField {
+        let columns = self.columns(part);
+        let mut sum = SecureField::zero();
+        for group in self.of(part) {
+            let mut combined = SecureField::zero();
+            for (column, coefficient) in &group.columns {
+                let value = columns.binary_search(column).ok().and_then(|i| evaluations.get(i));
+                combined += *coefficient * value.copied().unwrap_or_default();
+            }
+            sum += group.eval_weights(point) * combined;
+        }
+        sum
+    }
+}
+
+/// Batches claims with the powers of a challenge drawn after all of them are fixed.
+pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut value = SecureField::zero();
+    let mut power = SecureField::one();
+    for claim in claims {
+        value += power * claim.value;
+        for mut group in claim.groups {
+            for (_, coefficient) in &mut group.columns {
+                *coefficient *= power;
+            }
+            match groups.iter_mut().find(|g| g.part == group.part && g.weights == group.weights) {
+                Some(same) => same.columns.append(&mut group.columns),
+                None => groups.push(group),
+            }
+        }
+        power *= challenge;
+    }
+    Batch { groups, value }
+}
+
+/// Debug check that every group fits its part.
+pub fn well_formed(batch: &Batch, shape: &Shape) -> bool {
+    batch.groups.iter().all(|g| {
+        let axes = shape.axes(g.part);
+        axes.len() == g.weights.len()
+            && axes.iter().zip(&g.weights).all(|(log, w)| *log == w.log_len())
+            && g.columns.iter().all(|(c, _)| *c < shape.columns(g.part))
+    })
+}

@@ -1,0 +1,142 @@
+//! The statement (docs/protocol.md, section 1) and the row statistics that a proof carries in clear
+//! (section 8.3).
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelConfig;
+use crate::semantics::{norm_rsqrt, reciprocal};
+use crate::model::{ModelParams, NormParams};
+
+/// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    pub prompt: Vec<u32>,
+    pub output: Vec<u32>,
+}
+
+/// A statement that cannot be true of the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StatementError {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("no output token is claimed")]
+    EmptyOutput,
+    #[error("{rows} token rows exceed the model's context of {context}")]
+    TooLong { rows: usize, context: usize },
+    #[error("token id {id} at position {position} is outside the vocabulary of {vocab}")]
+    UnknownToken { id: u32, position: usize, vocab: usize },
+}
+
+impl Statement {
+    /// Checks lengths and ids against the model.
+    pub fn check(&self, config: &ModelConfig) -> Result<(), StatementError> {
+        if self.prompt.is_empty() {
+            return Err(StatementError::EmptyPrompt);
+        }
+        if self.output.is_empty() {
+            return Err(StatementError::EmptyOutput);
+        }
+        if self.rows() > config.context {
+            return Err(StatementError::TooLong { rows: self.rows(), context: config.context });
+        }
+        for (position, &id) in self.prompt.iter().chain(&self.output).enumerate() {
+            if id as usize >= config.vocab {
+                return Err(StatementError::UnknownToken { id, position, vocab: config.vocab });
+            }
+        }
+        Ok(())
+    }
+
+    /// Token rows of the forward pass: prompt and all generated tokens but the last.
+    pub fn rows(&self) -> usize {
+        (self.prompt.len() + self.output.len()).saturating_sub(1)
+    }
+
+    /// Token of every row, padded with token 0 to `2^token_log` rows.
+    pub fn row_ids(&self, token_log: u32) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.prompt.iter().chain(&self.output).copied().take(self.rows()).collect();
+        ids.resize(1 << token_log, 0);
+        ids
+    }
+
+    /// (row, output token) of every generated position.
+    pub fn generated(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let first = self.prompt.len().saturating_sub(1);
+        self.output.iter().enumerate().map(move |(i, &id)| (first + i, id))
+    }
+}
+
+/// Row statistics in clear: one triple per (state, token) and one sum per (layer, head, token), for all
+/// padded token rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs.
+    pub norms: Vec<[i32; 3]>,
+    /// `[layer][head][token]`: sum of exponentials of the softmax row.
+    pub sums: Vec<u32>,
+}
+
+/// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StatisticsError {
+    #[error("{got} norm statistics, expected {expected}")]
+    Norms { got: usize, expected: usize },
+    #[error("{got} softmax sums, expected {expected}")]
+    Sums { got: usize, expected: usize },
+    #[error("norm statistic {index} is out of range")]
+    NormRange { index: usize },
+    #[error("softmax sum {index} is out of range")]
+    SumRange { index: usize },
+}
+
+impl Statistics {
+    /// Bound of every statistic in absolute value.
+    pub const BOUND: i32 = 1 << 30;
+
+    /// Checks lengths and ranges.
+    pub fn check(&self, config: &ModelConfig, tokens: usize) -> Result<(), StatisticsError> {
+        let norms = (2 * config.layers + 1) * tokens;
+        if self.norms.len() != norms {
+            return Err(StatisticsError::Norms { got: self.norms.len(), expected: norms });
+        }
+        let sums = config.layers * config.heads * tokens;
+        if self.sums.len() != sums {
+            return Err(StatisticsError::Sums { got: self.sums.len(), expected: sums });
+        }
+        let bad = |[hh, hl, ll]: &[i32; 3]| {
+            !(0..Self::BOUND).contains(hh) || !(-Self::BOUND..Self::BOUND).contains(hl) || !(0..Self::BOUND).contains(ll)
+        };
+        if let Some(index) = self.norms.iter().position(bad) {
+            return Err(StatisticsError::NormRange { index });
+        }
+        if let Some(index) = self.sums.iter().position(|s| *s >= Self::BOUND as u32) {
+            return Err(StatisticsError::SumRange { index });
+        }
+        Ok(())
+    }
+
+    /// Reciprocal square root of every (state, token).
+    pub fn rsqrts(&self, config: &ModelConfig, params: &ModelParams) -> Vec<u32> {
+        let tokens = self.norms.len() / (2 * config.layers + 1);
+        let of = |state: usize| norm_of(params, state);
+        self.norms
+            .chunks(tokens.max(1))
+            .enumerate()
+            .flat_map(|(state, row)| row.iter().map(move |s| norm_rsqrt(s.map(i64::from), config.hidden, of(state))))
+            .collect()
+    }
+
+    /// Reciprocal of every softmax sum.
+    pub fn reciprocals(&self) -> Vec<u32> {
+        self.sums.iter().map(|s| reciprocal(*s)).collect()
+    }
+}
+
+/// Norm parameters of a residual state.
+pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
+    match params.layers.get(state / 2) {
+        Some(layer) if state % 2 == 0 => &layer.norm_attn,
+        Some(layer) => &layer.norm_mlp,
+        None => &params.norm_final,
+    }
+}

@@ -1,0 +1,374 @@
+//! The integer forward pass of a quantised model (docs/protocol.md, section 2), incremental with a
+//! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
+
+mod kernels;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams};
+use tessera_circuits::semantics::{
+    exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
+};
+use thiserror::Error;
+
+use crate::model::QuantisedModel;
+use kernels::{
+    attend, clamps, matmul, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, HeadCache,
+    Limbs,
+};
+
+pub use witness::{LayerWitness, Stream, Witness};
+
+/// Why a block of tokens cannot be run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ForwardError {
+    #[error("no tokens to run")]
+    Empty,
+    #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
+    UnknownToken { id: u32, position: usize, vocab: usize },
+    #[error("{rows} token rows are more than the {max} rows of a context of {context}")]
+    TooManyRows { rows: usize, max: usize, context: usize },
+    #[error("a witness is recorded from position 0, but {cached} rows were processed already")]
+    NotFirst { cached: usize },
+}
+
+/// State of a forward pass: lookup tables, key/value cache and saturation counts.
+pub struct ForwardState<'m> {
+    model: &'m QuantisedModel,
+    /// cos and sin, `[max_rows][head_dim / 2]`.
+    rope: Vec<(i32, i32)>,
+    exp: Vec<u32>,
+    silu: Vec<i16>,
+    /// `[layers][kv_heads]`.
+    cache: Vec<Vec<HeadCache>>,
+    rows: usize,
+    saturated: BTreeMap<String, u64>,
+}
+
+impl<'m> ForwardState<'m> {
+    /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the
+    /// matrices must have its dimensions, and the accumulators must fit i32, as a model key guarantees.
+    pub fn new(model: &'m QuantisedModel) -> Self {
+        let config = &model.config;
+        let half = config.head_dim / 2;
+        let angles = Self::max_rows_of(model) * half;
+        Self {
+            model,
+            rope: (0..angles)
+                .into_par_iter()
+                .map(|i| rope_angle(config, i / half, i % half))
+                .collect(),
+            exp: exp_table(model.params.score_bits),
+            silu: silu_table(model.params.gate_bits, model.params.silu_bits),
+            cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
+            rows: 0,
+            saturated: BTreeMap::new(),
+        }
+    }
+
+    fn max_rows_of(model: &QuantisedModel) -> usize {
+        model.config.context.next_power_of_two()
+    }
+
+    /// Rows processed so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Largest number of rows: the context rounded up to a power of two, as the padding rows of a proof
+    /// may lie beyond the context.
+    pub fn max_rows(&self) -> usize {
+        Self::max_rows_of(self.model)
+    }
+
+    /// Number of saturated values by tensor name (`embed`, `layers.0.q`, ...); tensors without any are
+    /// absent. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
+    pub fn saturated(&self) -> &BTreeMap<String, u64> {
+        &self.saturated
+    }
+
+    /// Processes the tokens that follow the cached ones; returns their logits, `[rows][vocab]`. Any split
+    /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
+    /// which must be the first one. On error nothing has changed.
+    pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
+        self.process(ids, 0, witness)
+    }
+
+    /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
+    pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
+        self.process(ids, ids.len().saturating_sub(1), None)
+    }
+
+    fn process(
+        &mut self,
+        ids: &[u32],
+        first_logits: usize,
+        witness: Option<&mut Witness>,
+    ) -> Result<Vec<i16>, ForwardError> {
+        self.check(ids, witness.is_some())?;
+        let (model, keep) = (self.model, witness.is_some());
+        let hidden = model.config.hidden;
+        let mut record = Witness {
+            ids: ids.to_vec(),
+            ..Witness::default()
+        };
+        let mut stream = self.embed(ids);
+        for l in 0..model.config.layers {
+            let mut layer = LayerWitness::default();
+            let middle = self.attention(l, &stream, keep, &mut layer);
+            let end = self.mlp(l, &middle, &mut layer);
+            let start = std::mem::replace(&mut stream, end);
+            if keep {
+                record.streams.extend([start, middle]);
+                record.layers.push(layer);
+            }
+        }
+        let y = &stream.y[first_logits * hidden..];
+        let (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head);
+        self.rows += ids.len();
+        if let Some(witness) = witness {
+            record.streams.push(stream);
+            *witness = Witness {
+                logits_acc_hi: acc.hi,
+                logits_acc_lo: acc.lo,
+                logits: logits.clone(),
+                ..record
+            };
+        }
+        Ok(logits)
+    }
+
+    fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {
+        let (rows, max, vocab) = (
+            self.rows.saturating_add(ids.len()),
+            self.max_rows(),
+            self.model.config.vocab,
+        );
+        if ids.is_empty() {
+            return Err(ForwardError::Empty);
+        }
+        if rows > max {
+            return Err(ForwardError::TooManyRows {
+                rows,
+                max,
+                context: self.model.config.context,
+            });
+        }
+        if witness && self.rows > 0 {
+            return Err(ForwardError::NotFirst { cached: self.rows });
+        }
+        match ids.iter().position(|&id| id as usize >= vocab) {
+            Some(at) => Err(ForwardError::UnknownToken {
+                id: ids[at],
+                position: self.rows + at,
+                vocab,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn count(&mut self, tensor: String, saturated: u64) {
+        if saturated > 0 {
+            *self.saturated.entry(tensor).or_default() += saturated;
+        }
+    }
+
+    /// A weight matmul over activations `[rows][in]`.
+    fn matmul(&self, kind: MatmulKind, l: usize, a: &[i16]) -> Acc {
+        matmul(
+            &Limbs::of(a),
+            self.model.matrix(kind, l),
+            self.model.config.dims(kind).0,
+        )
+    }
+
+    /// A weight matmul with requantisation; `tensor` names the output.
+    fn project(&mut self, tensor: String, kind: MatmulKind, l: usize, a: &[i16], s: &ChannelShift) -> (Acc, Vec<i16>) {
+        let acc = self.matmul(kind, l, a);
+        let (out, saturated) = requantise_acc(&acc, s, self.model.config.dims(kind).1);
+        self.count(tensor, saturated);
+        (acc, out)
+    }
+
+    /// The next stage of the residual stream, from its accumulators and values.
+    fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
+        let hidden = self.model.config.hidden;
+        let sums: Vec<_> = x.par_chunks(hidden).map(norm_sums).collect();
+        let rsqrt: Vec<_> = sums.iter().map(|&s| norm_rsqrt(s, hidden, norm)).collect();
+        let mut saturated = 0;
+        let mut y = Vec::with_capacity(x.len());
+        for (row, &r) in x.chunks_exact(hidden).zip(&rsqrt) {
+            y.extend(row.iter().map(|&v| {
+                let out = norm_element(v, r, norm.shift);
+                saturated += u64::from(clamps(out, || {
+                    round_shift(i64::from(v) * i64::from(r), 8 + u32::from(norm.shift))
+                }));
+                out
+            }));
+        }
+        self.count(norm_tensor, saturated);
+        Stream {
+            acc_hi: acc.hi,
+            acc_lo: acc.lo,
+            x,
+            sums,
+            rsqrt,
+            y,
+        }
+    }
+
+    fn embed(&mut self, ids: &[u32]) -> Stream {
+        let (model, hidden) = (self.model, self.model.config.hidden);
+        let params = &model.params;
+        let weights = ids
+            .iter()
+            .flat_map(|&id| &model.embed[id as usize * hidden..][..hidden]);
+        let hi: Vec<i32> = weights.map(|&w| i32::from(w) << params.embed_exponent).collect();
+        let acc = Acc {
+            lo: vec![0; hi.len()],
+            hi,
+        };
+        let (x, saturated) = requantise_acc(&acc, &params.embed, hidden);
+        self.count("embed".into(), saturated);
+        self.stream("layers.0.norm_attn".into(), acc, x, &params.layers[0].norm_attn)
+    }
+
+    /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
+    /// all pairs of rows are computed and recorded only if `keep`.
+    fn attention(&mut self, l: usize, stream: &Stream, keep: bool, out: &mut LayerWitness) -> Stream {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let (config, params) = (&model.config, &model.params.layers[l]);
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q);
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k);
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v);
+        let q_rot = self.rotate(name("q_rot"), &q, config.heads);
+        let k_rot = self.rotate(name("k_rot"), &k, config.kv_heads);
+        let width = config.kv_heads * config.head_dim;
+        for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
+            let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
+            for (cache, (k, v)) in self.cache[l].iter_mut().zip(heads) {
+                cache.keys.extend(k);
+                cache.values.extend(v);
+            }
+        }
+        let att_acc = self.attend(l, &q_rot, keep, out);
+        let (att, saturated) = requantise_all(att_acc.totals().map(|acc| (acc, params.att)));
+        self.count(name("att"), saturated);
+
+        let o_acc = self.matmul(MatmulKind::O, l, &att);
+        let (x, saturated) = requantise_stream(&o_acc, &stream.x, params.skip_attn, &params.o, config.hidden);
+        self.count(name("residual_attn"), saturated);
+        (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
+        (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
+        (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
+        (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
+        self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
+    }
+
+    /// RoPE of new rows, `[rows][heads][head_dim]`.
+    fn rotate(&mut self, tensor: String, rows: &[i16], heads: usize) -> Vec<i16> {
+        let head_dim = self.model.config.head_dim;
+        let half = head_dim / 2;
+        let mut out = Vec::with_capacity(rows.len());
+        let mut saturated = 0;
+        for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
+            let (row, n) = rotate(row, head_dim, &self.rope[(self.rows + i) * half..][..half]);
+            out.extend(row);
+            saturated += n;
+        }
+        self.count(tensor, saturated);
+        out
+    }
+
+    /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
+    /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
+    fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
+        let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
+        let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
+        let rows = q_rot.len() / (heads * head_dim);
+        let attended: Vec<AttentionRow> = (0..heads * rows)
+            .into_par_iter()
+            .map(|at| {
+                let (h, i) = (at / rows, at % rows);
+                let visible = first + i + 1;
+                let keys = if keep { first + rows } else { visible };
+                let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
+                attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
+            })
+            .collect();
+        self.count(
+            format!("layers.{l}.score"),
+            attended.iter().map(|row| row.saturated).sum(),
+        );
+
+        let mut acc = Acc::default();
+        for row in (0..rows)
+            .flat_map(|i| (0..heads).map(move |h| h * rows + i))
+            .map(|at| &attended[at])
+        {
+            acc.hi.extend(&row.att_acc.hi);
+            acc.lo.extend(&row.att_acc.lo);
+        }
+        for row in attended.into_iter().filter(|_| keep) {
+            out.score_acc_hi.extend(row.score_acc.hi);
+            out.score_acc_lo.extend(row.score_acc.lo);
+            out.score.extend(row.score);
+            out.max.push(row.max);
+            out.arg.push(row.arg);
+            out.exp.extend(row.exp);
+            out.sum.push(row.sum);
+            out.recip.push(row.recip);
+            out.prob.extend(row.prob);
+        }
+        acc
+    }
+
+    /// The MLP of layer `l`, from the stream before it to the stream after it.
+    fn mlp(&mut self, l: usize, stream: &Stream, out: &mut LayerWitness) -> Stream {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let params = &model.params.layers[l];
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, &stream.y, &params.gate);
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, &stream.y, &params.up);
+        let silu: Vec<i16> = gate
+            .iter()
+            .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
+            .collect();
+        self.count(
+            name("silu"),
+            gate.iter()
+                .zip(&silu)
+                .filter(|(&g, &s)| self.silu_saturates(g, s))
+                .count() as u64,
+        );
+        let products = silu
+            .iter()
+            .zip(&up)
+            .map(|(&s, &u)| (i64::from(s) * i64::from(u), params.act));
+        let (h, saturated) = requantise_all(products);
+        self.count(name("act"), saturated);
+
+        let acc = self.matmul(MatmulKind::Down, l, &h);
+        let (x, saturated) = requantise_stream(&acc, &stream.x, params.skip_mlp, &params.down, model.config.hidden);
+        self.count(name("residual_mlp"), saturated);
+        (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
+        (out.up_acc_hi, out.up_acc_lo, out.up, out.h) = (up_acc.hi, up_acc.lo, up, h);
+        match model.params.layers.get(l + 1) {
+            Some(next) => self.stream(format!("layers.{}.norm_attn", l + 1), acc, x, &next.norm_attn),
+            None => self.stream("norm_final".into(), acc, x, &model.params.norm_final),
+        }
+    }
+
+    /// Whether the SiLU table was saturated at `gate`, where it has the value `silu`.
+    fn silu_saturates(&self, gate: i16, silu: i16) -> bool {
+        let params = &self.model.params;
+        let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
+        clamps(silu, || {
+            (f64::from(params.silu_bits).exp2() * x / (1.0 + (-x).exp())).round() as i64
+        })
+    }
+}

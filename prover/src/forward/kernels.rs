@@ -1,0 +1,263 @@
+//! Integer kernels of the forward pass: limb matmuls, requantisation with saturation counts, one row of
+//! attention.
+
+use rayon::prelude::*;
+use tessera_circuits::model::ChannelShift;
+use tessera_circuits::semantics::{
+    limbs, probability, reciprocal, requantise, requantise_residual, rope_pair, round_shift, ROPE_BITS,
+};
+
+/// Output channels whose weights stay in the cache while the activation rows stream by.
+const OUT_BLOCK: usize = 8;
+
+/// Activations split in limbs, `256 hi + lo`, each limb widened to int16.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limbs {
+    pub hi: Vec<i16>,
+    pub lo: Vec<i16>,
+}
+
+impl Limbs {
+    pub fn of(a: &[i16]) -> Self {
+        let mut out = Self::default();
+        out.extend(a);
+        out
+    }
+
+    pub fn extend(&mut self, a: &[i16]) {
+        self.hi.extend(a.iter().map(|&v| limbs(v).0 as i16));
+        self.lo.extend(a.iter().map(|&v| limbs(v).1 as i16));
+    }
+}
+
+/// Limb accumulators of a matmul, `[rows][outputs]`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acc {
+    pub hi: Vec<i32>,
+    pub lo: Vec<i32>,
+}
+
+impl Acc {
+    /// The whole accumulators.
+    pub fn totals(&self) -> impl Iterator<Item = i64> + '_ {
+        totals(&self.hi, &self.lo)
+    }
+}
+
+/// The accumulators `256 hi + lo`.
+fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> impl Iterator<Item = i64> + 'a {
+    hi.iter().zip(lo).map(|(&hi, &lo)| (i64::from(hi) << 8) + i64::from(lo))
+}
+
+/// Dot product. This form compiles to multiply-add instructions on pairs of int16.
+fn dot(a: &[i16], b: &[i16]) -> i32 {
+    a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+}
+
+/// `[rows][inputs]` activations times a `[outputs][inputs]` matrix, as limb accumulators. The bounds that
+/// are checked when a model key is made keep them inside i32.
+pub(super) fn matmul(a: &Limbs, weights: &[i16], inputs: usize) -> Acc {
+    let (rows, outputs) = (a.hi.len() / inputs, weights.len() / inputs);
+    let mut hi = vec![0; rows * outputs];
+    let mut lo = vec![0; rows * outputs];
+    let blocks = weights.par_chunks(OUT_BLOCK * inputs);
+    let sums = hi
+        .par_chunks_mut(OUT_BLOCK * rows)
+        .zip(lo.par_chunks_mut(OUT_BLOCK * rows));
+    blocks.zip(sums).for_each(|(block, (hi, lo))| {
+        for (i, (a_hi, a_lo)) in a.hi.chunks_exact(inputs).zip(a.lo.chunks_exact(inputs)).enumerate() {
+            for (o, w) in block.chunks_exact(inputs).enumerate() {
+                hi[o * rows + i] = dot(w, a_hi);
+                lo[o * rows + i] = dot(w, a_lo);
+            }
+        }
+    });
+    Acc {
+        hi: transpose(hi, rows),
+        lo: transpose(lo, rows),
+    }
+}
+
+/// `[outputs][rows]` to `[rows][outputs]`.
+fn transpose(by_output: Vec<i32>, rows: usize) -> Vec<i32> {
+    if rows <= 1 {
+        return by_output;
+    }
+    let outputs = by_output.len() / rows;
+    let mut by_row = vec![0; by_output.len()];
+    by_row.par_chunks_mut(outputs).enumerate().for_each(|(i, row)| {
+        for (o, v) in row.iter_mut().enumerate() {
+            *v = by_output[o * rows + i];
+        }
+    });
+    by_row
+}
+
+/// Whether `clamped` is not the value it was clamped from.
+pub(super) fn clamps(clamped: i16, unclamped: impl Fn() -> i64) -> bool {
+    (clamped == i16::MAX || clamped == i16::MIN) && i64::from(clamped) != unclamped()
+}
+
+/// Requantises `(accumulator, shift)` pairs; also returns how many saturated.
+pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, u64) {
+    let mut saturated = 0;
+    let out = pairs.map(|(acc, shift)| {
+        let v = requantise(acc, shift);
+        saturated += u64::from(clamps(v, || round_shift(acc, 8 + u32::from(shift))));
+        v
+    });
+    (out.collect(), saturated)
+}
+
+/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels.
+pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, u64) {
+    let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
+    by_rows(acc, outputs, |_, hi, lo| {
+        requantise_all(totals(hi, lo).zip(shifts.iter().copied()))
+    })
+}
+
+/// Adds accumulators `[rows][outputs]` to the previous residual and requantises.
+pub(super) fn requantise_stream(
+    acc: &Acc,
+    previous: &[i16],
+    skip: u8,
+    shift: &ChannelShift,
+    outputs: usize,
+) -> (Vec<i16>, u64) {
+    let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
+    by_rows(acc, outputs, |i, hi, lo| {
+        let mut saturated = 0;
+        let previous = &previous[i * outputs..][..outputs];
+        let row = totals(hi, lo).zip(previous).zip(&shifts).map(|((acc, &p), &shift)| {
+            let v = requantise_residual(acc, p, skip, shift);
+            let unclamped = || round_shift(acc + (i64::from(p) << (8 + u32::from(skip))), 8 + u32::from(shift));
+            saturated += u64::from(clamps(v, unclamped));
+            v
+        });
+        (row.collect(), saturated)
+    })
+}
+
+/// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts.
+fn by_rows(acc: &Acc, width: usize, f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, u64) + Sync) -> (Vec<i16>, u64) {
+    let rows: Vec<_> = acc
+        .hi
+        .par_chunks(width)
+        .zip(acc.lo.par_chunks(width))
+        .enumerate()
+        .map(|(i, (hi, lo))| f(i, hi, lo))
+        .collect();
+    let saturated = rows.iter().map(|(_, n)| n).sum();
+    (rows.into_iter().flat_map(|(row, _)| row).collect(), saturated)
+}
+
+/// Rotates the head vectors of one row (`[heads][head_dim]`) by the angles of its position.
+pub(super) fn rotate(row: &[i16], head_dim: usize, angles: &[(i32, i32)]) -> (Vec<i16>, u64) {
+    let half = head_dim / 2;
+    let mut out = vec![0; row.len()];
+    let mut saturated = 0;
+    for (from, to) in row.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
+        for (x, &(cos, sin)) in angles.iter().enumerate() {
+            let (a, b) = (from[x], from[x + half]);
+            let (first, second) = rope_pair(a, b, cos, sin);
+            let [a, b, cos, sin] = [a.into(), b.into(), cos, sin].map(i64::from);
+            saturated += u64::from(clamps(first, || round_shift(a * cos - b * sin, ROPE_BITS)));
+            saturated += u64::from(clamps(second, || round_shift(b * cos + a * sin, ROPE_BITS)));
+            (to[x], to[x + half]) = (first, second);
+        }
+    }
+    (out, saturated)
+}
+
+/// Rotated keys and values of one key/value head, `[positions][head_dim]`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeadCache {
+    pub keys: Limbs,
+    pub values: Limbs,
+}
+
+/// One query row of one head. Vectors over keys have one entry per key that was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AttentionRow {
+    pub score_acc: Acc,
+    pub score: Vec<i16>,
+    pub max: i16,
+    pub arg: u32,
+    pub exp: Vec<u32>,
+    pub sum: u32,
+    pub recip: u32,
+    pub prob: Vec<i16>,
+    /// `[head_dim]`
+    pub att_acc: Acc,
+    /// Saturated scores, masked ones not counted.
+    pub saturated: u64,
+}
+
+/// Scores of a rotated query against the first `keys` keys; softmax and attention over the first
+/// `visible` of them (at least one), the others are masked.
+pub(super) fn attend(
+    q: &[i16],
+    cache: &HeadCache,
+    keys: usize,
+    visible: usize,
+    shift: u8,
+    exp_table: &[u32],
+) -> AttentionRow {
+    let n = q.len();
+    let mut row = AttentionRow::default();
+    for (k_hi, k_lo) in cache
+        .keys
+        .hi
+        .chunks_exact(n)
+        .zip(cache.keys.lo.chunks_exact(n))
+        .take(keys)
+    {
+        row.score_acc.hi.push(dot(q, k_hi));
+        row.score_acc.lo.push(dot(q, k_lo));
+    }
+    let pairs = |range: std::ops::Range<usize>| {
+        totals(&row.score_acc.hi[range.clone()], &row.score_acc.lo[range]).map(|acc| (acc, shift))
+    };
+    let (mut score, saturated) = requantise_all(pairs(0..visible));
+    score.extend(requantise_all(pairs(visible..keys)).0);
+
+    let (arg, max) = score[..visible]
+        .iter()
+        .enumerate()
+        .fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });
+    let mut exp: Vec<u32> = score[..visible]
+        .iter()
+        .map(|&s| exp_table[(i32::from(max) - i32::from(s)) as usize])
+        .collect();
+    let sum = exp.iter().sum();
+    let recip = reciprocal(sum);
+    let mut prob: Vec<i16> = exp.iter().map(|&e| probability(e, recip)).collect();
+
+    row.att_acc = Acc {
+        hi: vec![0; n],
+        lo: vec![0; n],
+    };
+    for (j, &p) in prob.iter().enumerate() {
+        let (v_hi, v_lo) = (&cache.values.hi[j * n..][..n], &cache.values.lo[j * n..][..n]);
+        for (acc, &v) in row.att_acc.hi.iter_mut().zip(v_hi) {
+            *acc += i32::from(p) * i32::from(v);
+        }
+        for (acc, &v) in row.att_acc.lo.iter_mut().zip(v_lo) {
+            *acc += i32::from(p) * i32::from(v);
+        }
+    }
+    exp.resize(keys, 0);
+    prob.resize(keys, 0);
+    AttentionRow {
+        score,
+        max,
+        arg: arg as u32,
+        exp,
+        sum,
+        recip,
+        prob,
+        saturated,
+        ..row
+    }
+}

@@ -1,0 +1,209 @@
+//! Greedy generation with the integer model.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use tessera_circuits::semantics::arg_max;
+use thiserror::Error;
+
+use crate::forward::{ForwardError, ForwardState};
+use crate::model::QuantisedModel;
+
+/// How much to generate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerateOptions {
+    /// Number of tokens.
+    pub tokens: usize,
+    /// Stop after the first end-of-sequence token of the config.
+    pub stop_at_eos: bool,
+}
+
+/// A generated continuation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generation {
+    /// Generated token ids, without the prompt.
+    pub ids: Vec<u32>,
+    /// Time for the prompt, up to its first generated token.
+    pub prefill_seconds: f64,
+    /// Time for the other generated tokens.
+    pub decode_seconds: f64,
+    /// Saturated values by tensor (see `ForwardState::saturated`).
+    pub saturated: BTreeMap<String, u64>,
+}
+
+impl Generation {
+    /// Generated tokens per second after the first one; 0 if there is only one.
+    pub fn tokens_per_second(&self) -> f64 {
+        if self.decode_seconds > 0.0 {
+            self.ids.len().saturating_sub(1) as f64 / self.decode_seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Why nothing can be generated.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GenerateError {
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("no tokens to generate were asked for")]
+    NoTokens,
+    #[error("the prompt has {prompt} tokens, more than the context of {context}")]
+    PromptTooLong { prompt: usize, context: usize },
+    #[error("a prompt of {prompt} tokens and {tokens} generated ones exceed the context of {context}")]
+    TooManyTokens {
+        prompt: usize,
+        tokens: usize,
+        context: usize,
+    },
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+}
+
+/// Continues `prompt` greedily: each token is the arg max of the logits, the lowest id on a tie.
+/// `on_token` gets every generated token as soon as it is known. The last generated token is not run, so
+/// prompt and tokens may exceed the context by one.
+pub fn generate(
+    model: &QuantisedModel,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    mut on_token: impl FnMut(u32),
+) -> Result<Generation, GenerateError> {
+    let (context, tokens) = (model.config.context, options.tokens);
+    if prompt.is_empty() {
+        return Err(GenerateError::EmptyPrompt);
+    }
+    if tokens == 0 {
+        return Err(GenerateError::NoTokens);
+    }
+    if prompt.len() > context {
+        return Err(GenerateError::PromptTooLong {
+            prompt: prompt.len(),
+            context,
+        });
+    }
+    if tokens - 1 > context - prompt.len() {
+        return Err(GenerateError::TooManyTokens {
+            prompt: prompt.len(),
+            tokens,
+            context,
+        });
+    }
+    let mut state = ForwardState::new(model);
+    let mut clock = Instant::now();
+    let mut next = arg_max(&state.run_last(prompt)?) as u32;
+    let prefill_seconds = clock.elapsed().as_secs_f64();
+    clock = Instant::now();
+    let mut ids = vec![next];
+    on_token(next);
+    while ids.len() < tokens && !(options.stop_at_eos && model.config.eos.contains(&next)) {
+        next = arg_max(&state.run_last(&[next])?) as u32;
+        ids.push(next);
+        on_token(next);
+    }
+    let decode_seconds = clock.elapsed().as_secs_f64();
+    Ok(Generation {
+        ids,
+        prefill_seconds,
+        decode_seconds,
+        saturated: state.saturated().clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture_size_config, odd_config, random_ids, random_model};
+    use tessera_circuits::model::Strategy;
+
+    fn options(tokens: usize) -> GenerateOptions {
+        GenerateOptions {
+            tokens,
+            stop_at_eos: false,
+        }
+    }
+
+    #[test]
+    fn generated_tokens_are_the_arg_maxes_of_one_forward_pass() {
+        let model = random_model(odd_config(), Strategy::W12, 5);
+        let prompt = random_ids(&model.config, 7, 5);
+        let mut streamed = Vec::new();
+        let generation = generate(&model, &prompt, &options(12), |id| streamed.push(id)).unwrap();
+        assert_eq!(generation.ids.len(), 12);
+        assert_eq!(generation.ids, streamed);
+
+        let all: Vec<u32> = prompt.iter().chain(&generation.ids).copied().collect();
+        let logits = ForwardState::new(&model).run(&all[..all.len() - 1], None).unwrap();
+        for (row, &id) in logits
+            .chunks_exact(model.config.vocab)
+            .skip(prompt.len() - 1)
+            .zip(&generation.ids)
+        {
+            let best = row.iter().copied().max().unwrap();
+            assert_eq!(row.iter().position(|&v| v == best), Some(id as usize));
+        }
+    }
+
+    #[test]
+    fn eos_stops_only_on_request() {
+        let mut model = random_model(odd_config(), Strategy::W8, 6);
+        let prompt = random_ids(&model.config, 5, 6);
+        let free = generate(&model, &prompt, &options(8), |_| ()).unwrap().ids;
+        model.config.eos = vec![free[3]];
+        assert_eq!(generate(&model, &prompt, &options(8), |_| ()).unwrap().ids, free);
+        let stopped = generate(
+            &model,
+            &prompt,
+            &GenerateOptions {
+                tokens: 8,
+                stop_at_eos: true,
+            },
+            |_| (),
+        )
+        .unwrap();
+        let end = free.iter().position(|&id| id == free[3]).unwrap();
+        assert_eq!(stopped.ids, free[..=end]);
+    }
+
+    #[test]
+    fn the_whole_context_can_be_used_and_no_more() {
+        let model = random_model(odd_config(), Strategy::W8, 7);
+        let context = model.config.context;
+        let prompt = random_ids(&model.config, context - 2, 7);
+        assert_eq!(generate(&model, &prompt, &options(3), |_| ()).unwrap().ids.len(), 3);
+        assert_eq!(
+            generate(&model, &prompt, &options(4), |_| ()),
+            Err(GenerateError::TooManyTokens {
+                prompt: context - 2,
+                tokens: 4,
+                context
+            })
+        );
+        assert_eq!(
+            generate(&model, &vec![0; context + 1], &options(1), |_| ()),
+            Err(GenerateError::PromptTooLong {
+                prompt: context + 1,
+                context
+            })
+        );
+    }
+
+    #[test]
+    fn bad_requests_are_named() {
+        let model = random_model(fixture_size_config(), Strategy::W8, 8);
+        assert_eq!(
+            generate(&model, &[], &options(1), |_| ()),
+            Err(GenerateError::EmptyPrompt)
+        );
+        assert_eq!(
+            generate(&model, &[1], &options(0), |_| ()),
+            Err(GenerateError::NoTokens)
+        );
+        let unknown = generate(&model, &[1, 2048], &options(1), |_| ()).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "token id 2048 at position 1 is not below the vocabulary size 2048"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Committing to the weights and opening them (docs/protocol.md, sections 3 and 10; the statement and the
+//! proof format are in `tessera_verifier::opening`).
+
+mod commit;
+mod fft;
+mod merkle;
+mod prove;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use tessera_verifier::opening::{CommitmentParams, OpeningError};
+use thiserror::Error;
+
+pub use self::commit::{commit, Codeword};
+pub use self::prove::open;
+
+/// Number of weights of a tile.
+pub const TILE_AREA: usize = 1 << tessera_verifier::opening::TILE_AREA_LOG;
+
+/// The weights, tile by tile.
+pub trait TileSource: Sync {
+    /// Number of tiles.
+    fn tiles(&self) -> usize;
+    /// Writes tile `t`: weight `(x, y)` at `64 x + y`.
+    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]);
+}
+
+/// Why weights cannot be committed to or opened.
+#[derive(Debug, Error)]
+pub enum OpeningProverError {
+    #[error(transparent)]
+    Invalid(#[from] OpeningError),
+    #[error("{what}: {got} entries, expected {expected}")]
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
+    #[error("writing the codeword: {0}")]
+    Write(#[source] std::io::Error),
+    #[error("codeword {path}: {source}")]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("codeword {path} has {got} bytes, expected {expected}")]
+    CodewordLength { path: PathBuf, got: u64, expected: u64 },
+    #[error("the codeword has parameters {got:?}, the opening {expected:?}")]
+    CodewordParams {
+        got: CommitmentParams,
+        expected: CommitmentParams,
+    },
+    #[error("codeword {path} belongs to root {got}, expected {expected}")]
+    CodewordRoot {
+        path: PathBuf,
+        got: String,
+        expected: String,
+    },
+}
+
+fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningProverError> {
+    match got == expected {
+        true => Ok(()),
+        false => Err(OpeningProverError::Length { what, got, expected }),
+    }
+}

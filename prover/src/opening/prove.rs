@@ -1,0 +1,285 @@
+//! Opening the weights: tile sumcheck, combined column, and the sumcheck that folds it (BaseFold).
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::proof_of_work::GrindOps;
+use stwo::prover::backend::simd::SimdBackend;
+use tessera_verifier::opening::merkle::{hash_secure_leaf, Digest};
+use tessera_verifier::opening::multilinear::{bind_least_significant, bind_most_significant, eq_table, Round};
+use tessera_verifier::opening::{
+    absorb_statement, draw_leaves, CommitmentParams, OpeningPolicy, OpeningProof, OracleOpening, RowOpening, FOLD_LOG,
+    TILE_AREA_LOG,
+};
+use tessera_verifier::transcript::Transcript;
+
+use super::fft::Twiddles;
+use super::{length, merkle, Codeword, OpeningProverError, TileSource, TILE_AREA};
+
+/// Tables shorter than this are summed on one thread.
+const SEQUENTIAL: usize = 1 << 11;
+
+/// Proves `sum_T gamma[T] T~(local_point) = sum_T gamma[T] tile_values[T]` for the weights of `source`, whose
+/// commitment is `codeword`. `tile_values[T]` is `T~(local_point)`, `local_point` twelve coordinates, MSB-first.
+#[allow(clippy::too_many_arguments)]
+pub fn open(
+    source: &dyn TileSource,
+    codeword: &Codeword,
+    params: &CommitmentParams,
+    policy: &OpeningPolicy,
+    gamma: &[SecureField],
+    tile_values: &[SecureField],
+    local_point: &[SecureField],
+    transcript: &mut Transcript,
+) -> Result<OpeningProof, OpeningProverError> {
+    params.check()?;
+    policy.check()?;
+    if codeword.params() != params {
+        return Err(OpeningProverError::CodewordParams {
+            got: *codeword.params(),
+            expected: *params,
+        });
+    }
+    length("tiles of the source", source.tiles(), params.tiles)?;
+    length("gamma", gamma.len(), params.tiles)?;
+    length("tile values", tile_values.len(), params.tiles)?;
+    length("local point", local_point.len(), TILE_AREA_LOG as usize)?;
+
+    let value = gamma
+        .iter()
+        .zip(tile_values)
+        .fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w);
+    absorb_statement(transcript, params, policy, codeword.root(), gamma, local_point, value);
+    let (tile_rounds, rho, tile_value) = tile_sumcheck(params, gamma, tile_values, transcript);
+    let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
+    let message = combine_columns(source, params, &eq_table(column_point));
+    let mut folding = Folding::new(params, message, &[tile_point, local_point].concat());
+    folding.run(transcript);
+    Ok(folding.finish(
+        codeword,
+        policy,
+        transcript,
+        OpeningProof {
+            tile_rounds,
+            tile_value,
+            ..Default::default()
+        },
+    ))
+}
+
+/// Sumcheck of `sum_T gamma[T] w[T]`. Returns the rounds, the point and the final value of `w`.
+fn tile_sumcheck(
+    params: &CommitmentParams,
+    gamma: &[SecureField],
+    tile_values: &[SecureField],
+    transcript: &mut Transcript,
+) -> (Vec<Round>, Vec<SecureField>, SecureField) {
+    let padded = |values: &[SecureField]| {
+        let mut table = values.to_vec();
+        table.resize(1 << params.log_tiles(), SecureField::zero());
+        table
+    };
+    let (mut gamma, mut values) = (padded(gamma), padded(tile_values));
+    let (mut rounds, mut rho) = (Vec::new(), Vec::new());
+    while values.len() > 1 {
+        let half = values.len() / 2;
+        let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
+        transcript.message("opening tile round", &round);
+        let r = transcript.challenge("opening tile challenge");
+        bind_most_significant(&mut gamma, r);
+        bind_most_significant(&mut values, r);
+        rounds.push(round);
+        rho.push(r);
+    }
+    transcript.message("opening evaluation", &values[..1]);
+    (rounds, rho, values[0])
+}
+
+/// Values of a variable at 0 and 1.
+type Pair = (SecureField, SecureField);
+
+/// `[s(0), s(2)]` of the sum of the products of two tables with `len` pairs each.
+fn sum_products(len: usize, pairs: impl Fn(usize) -> (Pair, Pair) + Sync) -> Round {
+    let add = |[a, b]: Round, [c, d]: Round| [a + c, b + d];
+    let zero = [SecureField::zero(); 2];
+    (0..len)
+        .into_par_iter()
+        .with_min_len(SEQUENTIAL)
+        .fold(
+            || zero,
+            |sum, i| {
+                let ((a0, a1), (b0, b1)) = pairs(i);
+                add(sum, [a0 * b0, (a1 + a1 - a0) * (b1 + b1 - b0)])
+            },
+        )
+        .reduce(|| zero, add)
+}
+
+/// The message `u = sum_G weights[G] W_G`.
+pub(super) fn combine_columns(
+    source: &dyn TileSource,
+    params: &CommitmentParams,
+    weights: &[SecureField],
+) -> Vec<SecureField> {
+    let mut message = vec![SecureField::zero(); 1 << params.log_message];
+    message.par_chunks_mut(TILE_AREA).enumerate().for_each(|(k, chunk)| {
+        // A product is below 2^46 in absolute value: 2^16 of them and a reduced sum fit an i64.
+        const REDUCE_EVERY: usize = 1 << 16;
+        let mut sums = vec![[0i64; TILE_AREA]; 4];
+        let mut tile = [0; TILE_AREA];
+        for (column, weight) in weights.iter().enumerate().take(params.columns()) {
+            let t = (column << params.log_column_tiles()) + k;
+            if t >= params.tiles {
+                break;
+            }
+            source.tile(t, &mut tile);
+            for (sum, coordinate) in sums.iter_mut().zip(weight.to_m31_array()) {
+                accumulate(sum, &tile, coordinate.0 as i32);
+                if column % REDUCE_EVERY == REDUCE_EVERY - 1 {
+                    sum.iter_mut().for_each(|s| *s %= i64::from(P));
+                }
+            }
+        }
+        for (i, value) in chunk.iter_mut().enumerate() {
+            *value = SecureField::from_m31_array(std::array::from_fn(|c| {
+                BaseField::from_u32_unchecked(sums[c][i].rem_euclid(i64::from(P)) as u32)
+            }));
+        }
+    });
+    message
+}
+
+fn accumulate(sums: &mut [i64; TILE_AREA], tile: &[i16; TILE_AREA], factor: i32) {
+    for (sum, &w) in sums.iter_mut().zip(tile) {
+        *sum += i64::from(w) * i64::from(factor);
+    }
+}
+
+/// A committed oracle: its codeword and the layers of its Merkle tree.
+struct Oracle {
+    values: Vec<SecureField>,
+    layers: Vec<Vec<Digest>>,
+}
+
+impl Oracle {
+    fn root(&self) -> Digest {
+        self.layers.last().map_or([0; 32], |top| top[0])
+    }
+
+    fn open(&self, leaves: &[usize]) -> OracleOpening {
+        let leaf = |&leaf: &usize| self.values[leaf << FOLD_LOG..][..1 << FOLD_LOG].to_vec();
+        let depth = self.layers.len() as u32 - 1;
+        OracleOpening {
+            values: leaves.iter().flat_map(leaf).collect(),
+            path: merkle::path(leaves, depth, |level, index| self.layers[level][index]),
+        }
+    }
+}
+
+/// State of the folding sumcheck for `sum_z message(z) eq(point, z)`.
+pub(super) struct Folding {
+    params: CommitmentParams,
+    twiddles: Twiddles,
+    /// The message with the variables of past rounds bound, least significant first.
+    pub(super) message: Vec<SecureField>,
+    /// `eq(point, .)`, bound likewise.
+    pub(super) eq: Vec<SecureField>,
+    rounds: Vec<Round>,
+    oracles: Vec<Oracle>,
+}
+
+impl Folding {
+    pub(super) fn new(params: &CommitmentParams, message: Vec<SecureField>, point: &[SecureField]) -> Self {
+        Self {
+            params: *params,
+            twiddles: Twiddles::new(params.log_message, params.log_blowup),
+            message,
+            eq: eq_table(point),
+            rounds: Vec::new(),
+            oracles: Vec::new(),
+        }
+    }
+
+    /// Number of variables left.
+    pub(super) fn variables(&self) -> u32 {
+        self.message.len().ilog2()
+    }
+
+    /// All rounds, with the commitments between them.
+    fn run(&mut self, transcript: &mut Transcript) {
+        while self.variables() > self.params.log_final() {
+            self.round(transcript);
+            self.commit(transcript);
+        }
+    }
+
+    /// One round of the sumcheck, which is one fold.
+    pub(super) fn round(&mut self, transcript: &mut Transcript) {
+        let (u, eq) = (&self.message, &self.eq);
+        let round = sum_products(u.len() / 2, |i| ((u[2 * i], u[2 * i + 1]), (eq[2 * i], eq[2 * i + 1])));
+        transcript.message("opening fold round", &round);
+        let r = transcript.challenge("opening fold challenge");
+        bind_least_significant(&mut self.message, r);
+        bind_least_significant(&mut self.eq, r);
+        self.rounds.push(round);
+    }
+
+    /// Commits to the codeword of the message, if an oracle is due.
+    pub(super) fn commit(&mut self, transcript: &mut Transcript) {
+        let variables = self.variables();
+        if !self.params.oracles().any(|due| due == variables) {
+            return;
+        }
+        let values = self.twiddles.encode(&self.message, self.params.log_message - variables);
+        let leaves = values
+            .par_chunks(1 << FOLD_LOG)
+            .with_min_len(64)
+            .map(hash_secure_leaf)
+            .collect();
+        let oracle = Oracle {
+            values,
+            layers: merkle::layers(leaves),
+        };
+        transcript.bytes("opening oracle", &oracle.root());
+        self.oracles.push(oracle);
+    }
+
+    /// Sends the final message, draws the queries and opens them; completes `proof`.
+    pub(super) fn finish(
+        self,
+        codeword: &Codeword,
+        policy: &OpeningPolicy,
+        transcript: &mut Transcript,
+        proof: OpeningProof,
+    ) -> OpeningProof {
+        transcript.message("opening final message", &self.message);
+        let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
+        transcript.nonce("opening work", nonce);
+        let mut leaves = draw_leaves(transcript, &self.params, policy);
+
+        let mut rows = RowOpening {
+            values: Vec::new(),
+            path: codeword.path(&leaves),
+        };
+        for &leaf in &leaves {
+            codeword.leaf(leaf, &mut rows.values);
+        }
+        let roots = self.oracles.iter().map(Oracle::root).collect();
+        let mut oracles = Vec::with_capacity(self.oracles.len());
+        for oracle in &self.oracles {
+            leaves.iter_mut().for_each(|leaf| *leaf >>= FOLD_LOG);
+            leaves.dedup();
+            oracles.push(oracle.open(&leaves));
+        }
+        OpeningProof {
+            fold_rounds: self.rounds,
+            roots,
+            final_message: self.message,
+            nonce,
+            rows,
+            oracles,
+            ..proof
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The code, its folds, the Merkle trees and the codeword file.
+
+use num_traits::Zero;
+use proptest::prelude::*;
+use stwo::core::circle::CirclePoint;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::bit_reverse_index;
+use stwo::prover::backend::simd::m31::PackedM31;
+use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
+use tessera_verifier::opening::multilinear::{bind_least_significant, eq_table, evaluate};
+use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
+
+use super::super::fft::Twiddles;
+use super::super::merkle;
+use super::super::prove::combine_columns;
+use super::{Case, Random, Weights};
+
+/// Value at a point of the circle of the message, coefficient by coefficient.
+fn naive(message: &[BaseField], point: CirclePoint<BaseField>) -> BaseField {
+    let mut sum = BaseField::zero();
+    for (z, &coefficient) in message.iter().enumerate() {
+        let (mut term, mut x) = (coefficient, point.x);
+        for bit in 0..usize::BITS {
+            let factor = if bit == 0 { point.y } else { x };
+            if z >> bit & 1 == 1 {
+                term *= factor;
+            }
+            if bit > 0 {
+                x = CirclePoint::double_x(x);
+            }
+        }
+        sum += term;
+    }
+    sum
+}
+
+#[test]
+fn encoding_evaluates_the_circle_basis() {
+    for (log_message, log_blowup) in [(1, 1), (2, 2), (5, 1), (6, 2), (7, 3)] {
+        let mut random = Random(3);
+        let message: Vec<_> = (0..1 << log_message).map(|_| random.base()).collect();
+        let codeword = Twiddles::new(log_message, log_blowup).encode(&message, 0);
+        let log = log_message + log_blowup;
+        let domain = CanonicCoset::new(log).circle_domain();
+        for (i, &value) in codeword.iter().enumerate() {
+            assert_eq!(
+                value,
+                naive(&message, domain.at(bit_reverse_index(i, log))),
+                "size {log}, index {i}"
+            );
+        }
+    }
+}
+
+#[test]
+fn encoding_is_the_same_in_every_lane_and_beyond_the_sequential_size() {
+    let mut random = Random(4);
+    let messages: Vec<[BaseField; 16]> = (0..1 << 13).map(|_| std::array::from_fn(|_| random.base())).collect();
+    let twiddles = Twiddles::new(13, 1);
+    let packed: Vec<_> = messages.iter().map(|&m| PackedM31::from_array(m)).collect();
+    let packed = twiddles.encode(&packed, 0);
+    let domain = CanonicCoset::new(14).circle_domain();
+    for lane in [0, 5, 15] {
+        let message: Vec<_> = messages.iter().map(|m| m[lane]).collect();
+        let single = twiddles.encode(&message, 0);
+        assert!(packed.iter().zip(&single).all(|(p, &s)| p.to_array()[lane] == s));
+        for i in [0, 1, 77, 8191, 8192, 16383] {
+            assert_eq!(single[i], naive(&message, domain.at(bit_reverse_index(i, 14))));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Folding the codeword of a message binds variables of its multilinear extension, fold by fold.
+    #[test]
+    fn folding_is_binding(log_message in 1u32..9, log_blowup in 1u32..4, seed in 1u64..u64::MAX) {
+        let mut random = Random(seed);
+        let message = random.secures(1 << log_message);
+        let challenges = random.secures(log_message as usize);
+        let twiddles = Twiddles::new(log_message, log_blowup);
+        let mut codeword = twiddles.encode(&message, 0);
+        let mut bound = message.clone();
+        let log_line = log_message + log_blowup - 1;
+        for (i, &r) in challenges.iter().enumerate() {
+            codeword = codeword.chunks(2).enumerate().map(|(j, pair)| {
+                let t = match i {
+                    0 => circle::circle_fibre(log_line, j),
+                    _ => circle::line_fibre(log_line + 1 - i as u32, j, 1)[0],
+                };
+                circle::fold_pair(pair[0], pair[1], t, r)
+            }).collect();
+            bind_least_significant(&mut bound, r);
+            if (i as u32) + 1 < log_message {
+                prop_assert_eq!(&codeword, &twiddles.encode(&bound, i as u32 + 1));
+            }
+            for (j, &value) in codeword.iter().enumerate().step_by(5) {
+                let x = circle::line_coordinate(log_line - i as u32, j);
+                prop_assert_eq!(circle::evaluate_line(&bound, x), Some(value));
+            }
+        }
+        let point: Vec<_> = challenges.into_iter().rev().collect();
+        prop_assert!(codeword.iter().all(|&v| v == evaluate(&message, &point)));
+    }
+
+    /// A leaf folds at once as it folds pair by pair.
+    #[test]
+    fn leaves_fold_as_the_message(seed in 1u64..u64::MAX) {
+        let mut random = Random(seed);
+        let (message, challenges) = (random.secures(64), random.secures(FOLD_LOG as usize));
+        let twiddles = Twiddles::new(7, 2);
+        let codeword = twiddles.encode(&message, 1);
+        let mut bound = message;
+        challenges.iter().for_each(|&r| bind_least_significant(&mut bound, r));
+        let next = twiddles.encode(&bound, 1 + FOLD_LOG);
+        for (j, leaf) in codeword.chunks(1 << FOLD_LOG).enumerate() {
+            let coordinates = circle::line_fibre(8, j, FOLD_LOG);
+            prop_assert_eq!(circle::fold_leaf(leaf, &coordinates, &challenges), Some(next[j]));
+        }
+    }
+
+    /// Batch paths authenticate exactly the leaves that they were made for.
+    #[test]
+    fn batch_paths(depth in 1u32..7, mask in 1u64.., flip in 0usize..64) {
+        let mut random = Random(9);
+        let leaves: Vec<Digest> = (0..1 << depth).map(|_| hash_base_leaf(&[random.base()])).collect();
+        let layers = merkle::layers(leaves.clone());
+        let root = layers[depth as usize][0];
+        let mut opened: Vec<usize> = (0..1 << depth).filter(|i| mask >> i & 1 == 1).collect();
+        if opened.is_empty() {
+            opened.push(0);
+        }
+        let path = merkle::path(&opened, depth, |level, index| layers[level][index]);
+        let with = |at: usize| opened.iter().map(|&i| {
+            let mut digest = leaves[i];
+            digest[0] ^= u8::from(i == at);
+            (i, digest)
+        }).collect::<Vec<_>>();
+        let tree = Tree::Oracle(1);
+        prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), &path), Ok(()));
+        let wrong = opened[flip % opened.len()];
+        prop_assert_eq!(verify_batch(tree, &root, depth, with(wrong), &path), Err(OpeningError::Root { tree }));
+        let mut long = path.clone();
+        long.push(root);
+        let error = OpeningError::PathTooLong { tree, unused: 1 };
+        prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), &long), Err(error));
+        if let Some((_, short)) = path.split_last() {
+            let error = OpeningError::PathTooShort { tree };
+            prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), short), Err(error));
+        }
+    }
+}
+
+#[test]
+fn codeword_file_holds_the_columns() {
+    // 19 columns of two tiles: two batches; the last column is half empty.
+    let params = CommitmentParams {
+        tiles: 37,
+        log_message: 13,
+        log_blowup: 1,
+    };
+    let case = Case::new(params);
+    let field: Vec<BaseField> = case.weights.0.iter().map(|&w| BaseField::from(i32::from(w))).collect();
+    let twiddles = Twiddles::new(13, 1);
+    let columns: Vec<_> = field
+        .chunks(1 << 13)
+        .map(|message| {
+            let mut message = message.to_vec();
+            message.resize(1 << 13, BaseField::zero());
+            twiddles.encode(&message, 0)
+        })
+        .collect();
+    assert_eq!(columns.len(), params.columns());
+    for leaf in [0, 1, 4000, 8191] {
+        let mut row = Vec::new();
+        case.codeword.leaf(leaf, &mut row);
+        let expected: Vec<_> = columns.iter().flat_map(|c| [c[2 * leaf], c[2 * leaf + 1]]).collect();
+        assert_eq!(row, expected);
+        let (digests, path) = (vec![(leaf, hash_base_leaf(&row))], case.codeword.path(&[leaf]));
+        assert_eq!(
+            verify_batch(Tree::Weights, case.codeword.root(), params.log_leaves(), digests, &path),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn combined_columns_evaluate_the_whole_array() {
+    let params = CommitmentParams {
+        tiles: 11,
+        log_message: 13,
+        log_blowup: 1,
+    };
+    let weights = Weights::random(11, 5);
+    let point = Random(6).secures((params.log_tiles() + 12) as usize);
+    let (columns, rest) = point.split_at(params.log_columns() as usize);
+    let message = combine_columns(&weights, &params, &eq_table(columns));
+    assert_eq!(evaluate(&message, rest), evaluate(&weights.field(), &point));
+}

@@ -1,0 +1,281 @@
+//! Tampered and malformed proofs, and cheating provers.
+
+use num_traits::One;
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::SecureField;
+use tessera_verifier::opening::merkle::hash_base_leaf;
+use tessera_verifier::opening::{
+    absorb_statement, verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof, FIBRE,
+};
+
+use super::super::merkle;
+use super::super::prove::Folding;
+use super::super::TILE_AREA;
+use super::{map, transcript, Case, Random, Weights, POLICY};
+
+/// Every field element, digest byte and nonce of a proof matters.
+#[test]
+fn tampered_proofs_are_rejected() {
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    let one = SecureField::one();
+    let reject = |name: &str, tamper: &dyn Fn(&mut OpeningProof)| {
+        let mut tampered = proof.clone();
+        tamper(&mut tampered);
+        assert_ne!(tampered, proof, "{name}");
+        assert!(case.verify(&tampered).is_err(), "{name}");
+    };
+    for i in 0..proof.tile_rounds.len() {
+        reject("tile round", &|p| p.tile_rounds[i][0] += one);
+        reject("tile round", &|p| p.tile_rounds[i][1] += one);
+    }
+    reject("tile value", &|p| p.tile_value += one);
+    for i in 0..proof.fold_rounds.len() {
+        reject("fold round", &|p| p.fold_rounds[i][0] += one);
+        reject("fold round", &|p| p.fold_rounds[i][1] += one);
+    }
+    for i in 0..proof.final_message.len() {
+        reject("final message", &|p| p.final_message[i] += one);
+    }
+    reject("nonce", &|p| p.nonce ^= 1);
+    for i in 0..proof.rows.values.len() {
+        reject("row", &|p| p.rows.values[i] += BaseField::one());
+    }
+    for i in 0..proof.rows.path.len() {
+        reject("row path", &|p| p.rows.path[i][i % 32] ^= 1);
+    }
+    for o in 0..proof.oracles.len() {
+        reject("root", &|p| p.roots[o][o] ^= 0x80);
+        for i in 0..proof.oracles[o].values.len() {
+            reject("oracle leaf", &|p| p.oracles[o].values[i] += one);
+        }
+        for i in 0..proof.oracles[o].path.len() {
+            reject("oracle path", &|p| p.oracles[o].path[i][i % 32] ^= 1);
+        }
+    }
+    reject("swapped roots", &|p| p.roots.swap(0, 1));
+    reject("swapped oracles", &|p| p.oracles.swap(0, 1));
+}
+
+#[test]
+fn hostile_lengths_and_values_are_errors() {
+    fn resize<T: Clone + Default>(v: &mut Vec<T>, how: usize) {
+        match how {
+            0 => drop(v.pop()),
+            1 => v.push(T::default()),
+            2 => v.clear(),
+            3 => v.resize(v.len() * 2 + 1, T::default()),
+            _ => v.resize(1 << 16, T::default()),
+        }
+    }
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    for how in 0..5 {
+        for field in 0..7 + 2 * proof.oracles.len() {
+            let mut hostile = proof.clone();
+            match field {
+                0 => resize(&mut hostile.tile_rounds, how),
+                1 => resize(&mut hostile.fold_rounds, how),
+                2 => resize(&mut hostile.roots, how),
+                3 => resize(&mut hostile.final_message, how),
+                4 => resize(&mut hostile.rows.values, how),
+                5 => resize(&mut hostile.rows.path, how),
+                6 => resize(&mut hostile.oracles, how),
+                _ if field % 2 == 1 => resize(&mut hostile.oracles[(field - 7) / 2].values, how),
+                _ => resize(&mut hostile.oracles[(field - 7) / 2].path, how),
+            }
+            let verdict = case.verify(&hostile);
+            let cause = match verdict {
+                Err(OpeningError::Length { .. }) => 0,
+                Err(OpeningError::OpenedValues { .. }) => 1,
+                Err(OpeningError::PathTooShort { .. } | OpeningError::PathTooLong { .. }) => 2,
+                other => panic!("field {field}, change {how}: {other:?}"),
+            };
+            let expected = match field {
+                0..=3 | 6 => 0,
+                4 => 1,
+                5 => 2,
+                _ => 2 - field % 2,
+            };
+            assert_eq!(cause, expected, "field {field}, change {how}");
+        }
+    }
+    assert!(case.verify(&OpeningProof::default()).is_err());
+
+    for bad in [P, P + 1, u32::MAX] {
+        let (base, secure) = (
+            BaseField::from_u32_unchecked(bad),
+            SecureField::from_u32_unchecked(0, 0, bad, 0),
+        );
+        for field in 0..6 {
+            let mut hostile = proof.clone();
+            match field {
+                0 => hostile.tile_rounds[1][1] = secure,
+                1 => hostile.tile_value = secure,
+                2 => hostile.fold_rounds[3][0] = secure,
+                3 => hostile.final_message[2] = secure,
+                4 => hostile.rows.values[5] = base,
+                _ => hostile.oracles[1].values[3] = secure,
+            }
+            let verdict = case.verify(&hostile);
+            assert!(
+                matches!(verdict, Err(OpeningError::NotCanonical { .. })),
+                "field {field}: {verdict:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn bad_parameters_are_errors() {
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    let (root, gamma, point) = (case.codeword.root(), &case.gamma, &case.point);
+    for (tiles, log_message, log_blowup) in [
+        (0, 13, 2),
+        (usize::MAX, 13, 2),
+        (5, 0, 2),
+        (5, 11, 2),
+        (5, u32::MAX, 2),
+        (5, 13, 0),
+        (5, 13, u32::MAX),
+    ] {
+        let params = CommitmentParams {
+            tiles,
+            log_message,
+            log_blowup,
+        };
+        let verdict = verify(
+            &params,
+            &POLICY,
+            root,
+            gamma,
+            point,
+            case.value,
+            &proof,
+            &mut transcript(),
+        );
+        assert!(
+            matches!(verdict, Err(OpeningError::OutOfRange { .. })),
+            "{params:?}: {verdict:?}"
+        );
+    }
+    for (queries, work_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
+        let policy = OpeningPolicy { queries, work_bits };
+        let verdict = verify(
+            &case.params,
+            &policy,
+            root,
+            gamma,
+            point,
+            case.value,
+            &proof,
+            &mut transcript(),
+        );
+        assert_eq!(verdict, Err(OpeningError::Policy { queries, work_bits }));
+    }
+}
+
+/// A proof about other weights, honest but for the commitment, fails at the virtual oracle.
+#[test]
+fn other_weights_do_not_open_the_commitment() {
+    let case = Case::small();
+    let mut other = case.weights.clone();
+    other.0[3 * TILE_AREA + 17] += 1;
+    let value = case
+        .gamma
+        .iter()
+        .zip(other.tile_values(&case.point))
+        .map(|(&g, w)| g * w)
+        .sum();
+    assert_ne!(value, case.value);
+    let verdict = case.verify_value(value, &case.prove(&other, &POLICY));
+    assert!(
+        matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+        "{verdict:?}"
+    );
+}
+
+/// A commitment to words that are no codewords cannot be opened as anything.
+#[test]
+fn far_words_are_rejected() {
+    let mut case = Case::small();
+    let mut random = Random(21);
+    // One batch of three columns in this case, so the file is the leaves in order, then the tree.
+    let share = case.params.columns() * FIBRE;
+    let words: Vec<_> = (0..share << case.params.log_leaves()).map(|_| random.base()).collect();
+    let layers = merkle::layers(words.chunks(share).map(hash_base_leaf).collect());
+    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
+    bytes.extend(layers.iter().flat_map(|layer| layer.as_flattened()));
+    case.codeword = map(&case.params, &layers[layers.len() - 1][0], &bytes);
+    for source in [case.weights.clone(), Weights(vec![0; 5 * TILE_AREA])] {
+        let value = case
+            .gamma
+            .iter()
+            .zip(source.tile_values(&case.point))
+            .map(|(&g, w)| g * w)
+            .sum();
+        let verdict = case.verify_value(value, &case.prove(&source, &POLICY));
+        assert!(
+            matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+            "{verdict:?}"
+        );
+    }
+}
+
+/// A prover that changes the message after it committed to an oracle, so that the sumcheck still holds,
+/// is caught at the next oracle, or at the final message after the last one.
+#[test]
+fn skipped_folding_is_rejected() {
+    // One column of one tile: no tile rounds, and the message is the tile.
+    let case = Case::new(CommitmentParams {
+        tiles: 1,
+        log_message: 12,
+        log_blowup: 2,
+    });
+    for (cheat_at, caught) in [
+        (11, "oracle 0"),
+        (9, "oracle 1"),
+        (8, "oracle 1"),
+        (5, "final message"),
+        (0, ""),
+    ] {
+        let mut transcript = transcript();
+        let (params, root) = (&case.params, case.codeword.root());
+        let tile_value = case.tile_values[0];
+        absorb_statement(
+            &mut transcript,
+            params,
+            &POLICY,
+            root,
+            &case.gamma,
+            &case.point,
+            case.value,
+        );
+        transcript.message("opening evaluation", &[tile_value]);
+        let mut folding = Folding::new(params, case.weights.field(), &case.point);
+        while folding.variables() > params.log_final() {
+            folding.round(&mut transcript);
+            if folding.variables() == cheat_at {
+                // Orthogonal to eq, so the claim stays true.
+                let (a, b) = (folding.eq[0], folding.eq[1]);
+                folding.message[0] += b;
+                folding.message[1] -= a;
+            }
+            folding.commit(&mut transcript);
+        }
+        let start = OpeningProof {
+            tile_value,
+            ..Default::default()
+        };
+        let proof = folding.finish(&case.codeword, &POLICY, &mut transcript, start);
+        let verdict = case.verify(&proof);
+        match caught {
+            "" => assert_eq!(verdict, Ok(())),
+            _ => assert!(
+                verdict.as_ref().is_err_and(|e| e.to_string().contains(caught)),
+                "{cheat_at}: {verdict:?}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Tests of commitment and opening: shared cases.
+
+mod claims;
+mod code;
+mod hostile;
+
+use std::io::Write as _;
+
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::multilinear::evaluate;
+use tessera_verifier::opening::{verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof};
+use tessera_verifier::transcript::Transcript;
+
+use super::{commit, open, Codeword, TileSource, TILE_AREA};
+
+const POLICY: OpeningPolicy = OpeningPolicy {
+    queries: 30,
+    work_bits: 4,
+};
+
+/// xorshift64*, so that every failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    fn base(&mut self) -> BaseField {
+        BaseField::reduce(self.next() >> 3)
+    }
+    fn secure(&mut self) -> SecureField {
+        SecureField::from_m31_array(std::array::from_fn(|_| self.base()))
+    }
+    fn secures(&mut self, n: usize) -> Vec<SecureField> {
+        (0..n).map(|_| self.secure()).collect()
+    }
+}
+
+#[derive(Clone)]
+struct Weights(Vec<i16>);
+
+impl Weights {
+    fn random(tiles: usize, seed: u64) -> Self {
+        let mut random = Random(seed);
+        Self(
+            (0..tiles * TILE_AREA)
+                .map(|_| (random.next() >> 40) as i16 % 2048)
+                .collect(),
+        )
+    }
+    /// The weights as field elements, `[tile][x][y]`.
+    fn field(&self) -> Vec<SecureField> {
+        self.0
+            .iter()
+            .map(|&w| SecureField::from(BaseField::from(i32::from(w))))
+            .collect()
+    }
+    fn tile_values(&self, point: &[SecureField]) -> Vec<SecureField> {
+        self.field()
+            .chunks(TILE_AREA)
+            .map(|tile| evaluate(tile, point))
+            .collect()
+    }
+}
+
+impl TileSource for Weights {
+    fn tiles(&self) -> usize {
+        self.0.len() / TILE_AREA
+    }
+    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
+        out.copy_from_slice(&self.0[t * TILE_AREA..][..TILE_AREA]);
+    }
+}
+
+/// A committed set of weights with a claim about them.
+struct Case {
+    weights: Weights,
+    params: CommitmentParams,
+    codeword: Codeword,
+    gamma: Vec<SecureField>,
+    point: Vec<SecureField>,
+    tile_values: Vec<SecureField>,
+    value: SecureField,
+}
+
+fn map(params: &CommitmentParams, root: &Digest, bytes: &[u8]) -> Codeword {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    Codeword::open(file.path(), params, root).unwrap()
+}
+
+fn transcript() -> Transcript {
+    Transcript::new("opening test")
+}
+
+impl Case {
+    fn new(params: CommitmentParams) -> Self {
+        let weights = Weights::random(params.tiles, 7);
+        let mut bytes = Vec::new();
+        let root = commit(&weights, &params, &mut bytes).unwrap();
+        let codeword = map(&params, &root, &bytes);
+        let mut random = Random(11);
+        let (gamma, point) = (random.secures(params.tiles), random.secures(12));
+        let tile_values = weights.tile_values(&point);
+        let value = gamma.iter().zip(&tile_values).map(|(&g, &w)| g * w).sum();
+        Self {
+            weights,
+            params,
+            codeword,
+            gamma,
+            point,
+            tile_values,
+            value,
+        }
+    }
+
+    fn small() -> Self {
+        Self::new(CommitmentParams {
+            tiles: 5,
+            log_message: 13,
+            log_blowup: 2,
+        })
+    }
+
+    fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> OpeningProof {
+        let values = source.tile_values(&self.point);
+        let (codeword, params) = (&self.codeword, &self.params);
+        open(
+            source,
+            codeword,
+            params,
+            policy,
+            &self.gamma,
+            &values,
+            &self.point,
+            &mut transcript(),
+        )
+        .unwrap()
+    }
+
+    fn verify_value(&self, value: SecureField, proof: &OpeningProof) -> Result<(), OpeningError> {
+        let root = self.codeword.root();
+        verify(
+            &self.params,
+            &POLICY,
+            root,
+            &self.gamma,
+            &self.point,
+            value,
+            proof,
+            &mut transcript(),
+        )
+    }
+
+    fn verify(&self, proof: &OpeningProof) -> Result<(), OpeningError> {
+        self.verify_value(self.value, proof)
+    }
+}
+
+fn proof_bytes(proof: &OpeningProof) -> usize {
+    let oracles: usize = proof
+        .oracles
+        .iter()
+        .map(|o| o.values.len() * 16 + o.path.len() * 32)
+        .sum();
+    let rounds = proof.tile_rounds.len() + proof.fold_rounds.len();
+    let clear = 16 * (2 * rounds + 1 + proof.final_message.len()) + 32 * proof.roots.len() + 8;
+    clear + proof.rows.values.len() * 4 + proof.rows.path.len() * 32 + oracles
+}

@@ -1,0 +1,188 @@
+//! The aggregator's prover (docs/protocol.md, sections 8 and 9), twin of the verifier's `stark`: the same
+//! phases, writing what the other reads.
+
+pub mod lookups;
+pub mod trace;
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::channel::Blake2sChannel;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::prover::backend::simd::column::BaseColumn;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
+use stwo::prover::poly::twiddles::TwiddleTree;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::{CommitmentSchemeProver, ComponentProver};
+use stwo_constraint_framework::FrameworkComponent;
+use tessera_circuits::air::{tables, Binding, Bound, Relations};
+use tessera_circuits::claims::Batch;
+use tessera_circuits::eq_kernel::carries;
+use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::ModelParams;
+use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::wiring::suffix;
+use tessera_verifier::security::{pcs_config, TRACE_LOG_BLOWUP};
+use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
+use tessera_verifier::transcript::Transcript;
+use thiserror::Error;
+
+use self::lookups::logup;
+use self::trace::Columns;
+
+type Evaluation = CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>;
+type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+
+/// The aggregator could not be proved.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ProveStarkError {
+    /// The trace violates a constraint: a defect of this program, never of the input.
+    #[error("internal error: the trace does not satisfy the constraints ({0})")]
+    Constraints(String),
+    /// A challenge hit 0 or 1 (probability below 2^-110).
+    #[error("a challenge is degenerate; try again with another statement")]
+    DegeneratePoint,
+}
+
+/// A column in stwo's order: row `z` at the position of coset index `z` in the bit-reversed circle domain.
+fn evaluation(column: &[BaseField], order: &[u32]) -> Evaluation {
+    let log_size = column.len().trailing_zeros();
+    let mut values = vec![BaseField::zero(); column.len()];
+    for (v, at) in column.iter().zip(order) {
+        values[*at as usize] = *v;
+    }
+    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), BaseColumn::from_cpu(&values))
+}
+
+fn row_order(log_size: u32) -> Vec<u32> {
+    let position = |z| bit_reverse_index(coset_index_to_circle_domain_index(z, log_size), log_size) as u32;
+    (0..1usize << log_size).map(position).collect()
+}
+
+/// Evaluations of groups of columns; columns of a group have one length.
+fn evaluations<'a>(groups: impl Iterator<Item = &'a Columns>) -> Vec<Evaluation> {
+    groups
+        .filter(|g| !g.is_empty())
+        .flat_map(|group| {
+            let order = row_order(group[0].len().trailing_zeros());
+            group.par_iter().map(|c| evaluation(c, &order)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Twiddles for the largest domain of a shape.
+pub fn twiddles(shape: &Shape) -> TwiddleTree<SimdBackend> {
+    let log_size = shape.max_log_rows() + 1 + TRACE_LOG_BLOWUP;
+    SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
+}
+
+/// Merkle root of the preprocessed columns of a model.
+pub fn tables_root(params: &ModelParams) -> [u8; 32] {
+    let log_size = tables::LOG_ROWS + 1 + TRACE_LOG_BLOWUP;
+    let twiddles = SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset);
+    let mut scheme = Scheme::new(pcs_config(), &twiddles);
+    commit(&mut scheme, std::iter::once(&tables::preprocessed(params)), &mut Blake2sChannel::default());
+    scheme.roots()[0].0
+}
+
+fn commit<'a>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = &'a Columns>, channel: &mut Blake2sChannel) {
+    let mut tree = scheme.tree_builder();
+    tree.extend_evals(evaluations(groups));
+    tree.commit(channel);
+}
+
+/// The committed trace: columns in row order and stwo's trees.
+pub struct Trace<'a> {
+    pub shape: &'a Shape,
+    /// Columns by part, in the order of [`PARTS`].
+    pub columns: Vec<Columns>,
+    tables: Columns,
+    scheme: Scheme<'a>,
+}
+
+impl<'a> Trace<'a> {
+    /// Counts the lookups and commits tables and trace, before any challenge.
+    pub fn commit(
+        shape: &'a Shape,
+        params: &ModelParams,
+        mut columns: Vec<Columns>,
+        twiddles: &'a TwiddleTree<SimdBackend>,
+        transcript: &mut Transcript,
+    ) -> Self {
+        let parts = PARTS.iter().zip(&columns).filter(|(_, c)| !c.is_empty());
+        let counts = lookups::multiplicities(parts.map(|(part, c)| (shape.air(*part), c)));
+        if let Some(last) = columns.last_mut() {
+            *last = counts;
+        }
+        let tables = tables::preprocessed(params);
+        let mut scheme = Scheme::new(pcs_config(), twiddles);
+        scheme.set_store_polynomials_coefficients();
+        commit(&mut scheme, std::iter::once(&tables), transcript.channel());
+        commit(&mut scheme, columns.iter(), transcript.channel());
+        Self { shape, columns, tables, scheme }
+    }
+
+    /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace.
+    /// Returns the claimed sums and the proof.
+    pub fn prove(
+        self,
+        batch: &Batch,
+        point: &[SecureField],
+        transcript: &mut Transcript,
+    ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
+        let (relations, challenge) = draw_relations(transcript);
+        let bindings = bindings(self.shape, batch, challenge);
+        let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
+        transcript.message("claimed sums", &sums);
+        let mut scheme = self.scheme;
+        commit(&mut scheme, interaction.iter(), transcript.channel());
+        drop(interaction);
+        let components = components(self.shape, &relations, bindings, &sums);
+        let provers: Vec<&dyn ComponentProver<SimdBackend>> =
+            components.iter().map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>).collect();
+        let stark = stwo::prover::prove(&provers, transcript.channel(), scheme)
+            .map_err(|e| ProveStarkError::Constraints(e.to_string()))?;
+        Ok((sums, stark))
+    }
+
+    /// Interaction columns of every part: `eq`, `carry`, LogUp; and the claimed sums.
+    fn interaction(
+        &self,
+        relations: &Relations,
+        bindings: &[Option<Binding>],
+        point: &[SecureField],
+    ) -> Result<(Vec<Columns>, Vec<SecureField>), ProveStarkError> {
+        let mut all = Vec::new();
+        let mut sums = Vec::new();
+        for ((part, binding), columns) in PARTS.iter().zip(bindings).zip(&self.columns) {
+            let air = self.shape.air(*part);
+            let bound = Bound { air, relations: relations.clone(), binding: binding.clone() };
+            let mut own = match binding {
+                Some(_) => eq_columns(suffix(point, self.shape.log_rows(*part)))?,
+                None => Columns::new(),
+            };
+            let (logup, sum) = logup(&bound, columns, &self.tables, &own);
+            own.extend(logup);
+            all.push(own);
+            sums.push(sum);
+        }
+        Ok((all, sums))
+    }
+}
+
+/// Coordinates of the `eq` and `carry` columns of a point.
+fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
+    let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
+    let eq = eq_table(point);
+    let last = list.len() - 1;
+    let carry: Vec<SecureField> = (0..eq.len()).map(|z| list[(z.trailing_ones() as usize).min(last)]).collect();
+    Ok([eq, carry].iter().flat_map(|values| coordinates(values)).collect())
+}
+
+fn coordinates(values: &[SecureField]) -> [Vec<BaseField>; 4] {
+    std::array::from_fn(|i| values.iter().map(|v| v.to_m31_array()[i]).collect())
+}

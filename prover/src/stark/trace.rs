@@ -1,0 +1,375 @@
+//! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
+//! Padded features, layers and heads are rows like any other, computed from zero accumulators.
+
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
+use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams};
+use tessera_circuits::semantics::{rope_angle, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::{norm_of, Statement, Statistics};
+use tessera_circuits::wiring::{pow_column, shift_of, skip_of, update_of};
+
+use crate::forward::Witness;
+
+/// Columns of one part, each in row order.
+pub type Columns = Vec<Vec<BaseField>>;
+
+/// Everything the trace is made from.
+pub struct Source<'a> {
+    pub shape: &'a Shape,
+    pub params: &'a ModelParams,
+    pub statement: &'a Statement,
+    pub witness: &'a Witness,
+}
+
+/// Row statistics of a witness.
+pub fn statistics(witness: &Witness) -> Statistics {
+    let norms = witness.streams.iter().flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32))).collect();
+    let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
+    Statistics { norms, sums }
+}
+
+fn felt(v: i64) -> u32 {
+    v.rem_euclid(i64::from(P)) as u32
+}
+
+/// One rounding: output and witness columns.
+struct Rounded {
+    out: i64,
+    columns: [u32; 5],
+}
+
+/// Rounds `t` (residual included) by `shift`, as `semantics::requantise` does, with its witness.
+fn round(t: i64, shift: u32) -> Rounded {
+    let pow = 1i64 << shift;
+    let base = t + pow / 2;
+    let q = base >> shift;
+    let (out, w, pos, neg) = if q > i64::from(i16::MAX) {
+        let out = i64::from(i16::MAX);
+        (out, base - pow * out, 1, 0)
+    } else if q < i64::from(i16::MIN) {
+        let out = i64::from(i16::MIN);
+        (out, pow - 1 - (base - pow * out), 0, 1)
+    } else {
+        return Rounded { out: q, columns: [(base - pow * q) as u32, 0, 0, 0, pow as u32] };
+    };
+    Rounded { out, columns: [(w & 0x7fff) as u32, (w >> 15) as u32, pos, neg, 1 << 15] }
+}
+
+/// `acc_hi + floor(acc_lo / 2^8)` with the low byte and the 16-bit limb of the wide join.
+fn join(acc_hi: i64, acc_lo: i64) -> (i64, u32, u32) {
+    let u = acc_lo >> 8;
+    (acc_hi + u, (acc_lo & 0xff) as u32, ((u + (1 << 22)) & 0xffff) as u32)
+}
+
+fn limbs(out: i64) -> [u32; 2] {
+    [felt(out >> 8), (out & 0xff) as u32]
+}
+
+/// Fills rows in parallel and transposes them to columns.
+fn build(log_rows: u32, columns: usize, fill: impl Fn(usize, &mut [u32]) + Sync) -> Columns {
+    let rows = 1usize << log_rows;
+    let mut data = vec![0u32; rows * columns];
+    let chunk = 256.min(rows);
+    data.par_chunks_mut(chunk * columns).enumerate().for_each(|(c, block)| {
+        for (i, row) in block.chunks_mut(columns).enumerate() {
+            fill(c * chunk + i, row);
+        }
+    });
+    (0..columns)
+        .into_par_iter()
+        .map(|c| (0..rows).map(|r| BaseField::from_u32_unchecked(data[r * columns + c])).collect())
+        .collect()
+}
+
+/// Splits a row index into the indices along axes of the given log lengths.
+fn unpack<const N: usize>(row: usize, axes: &[u32]) -> [usize; N] {
+    let mut rest = row;
+    let mut out = [0; N];
+    for (o, log) in out.iter_mut().zip(axes).rev() {
+        *o = rest & ((1 << log) - 1);
+        rest >>= log;
+    }
+    out
+}
+
+/// A value of a real-dimension tensor, 0 outside it.
+fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
+    at.map_or(0, |i| values[i].into())
+}
+
+/// Writes accumulator, join limbs and rounding of one requantisation; returns the output.
+fn requantise(row: &mut [u32], acc: [i64; 2], at: [usize; 4], rounding: usize, previous: i64, shift: u32) -> i64 {
+    let [hi, lo] = acc;
+    let (t, v, u) = join(hi, lo);
+    let rounded = round(t + previous, shift);
+    let [at_hi, at_lo, at_v, at_u] = at;
+    row[at_hi] = felt(hi);
+    row[at_lo] = felt(lo);
+    row[at_v] = v;
+    row[at_u] = u;
+    row[rounding..rounding + 5].copy_from_slice(&rounded.columns);
+    rounded.out
+}
+
+/// Writes low byte and rounding of a product `a * (256 b_hi + b_lo)`; returns the output.
+fn requantise_product(row: &mut [u32], a: i64, b: [i64; 2], at_v: usize, rounding: usize, shift: u32) -> i64 {
+    let (t, v, _) = join(a * b[0], a * b[1]);
+    let rounded = round(t, shift);
+    row[at_v] = v;
+    row[rounding..rounding + 5].copy_from_slice(&rounded.columns);
+    rounded.out
+}
+
+impl Source<'_> {
+    /// All columns of a part (the tables' multiplicities are counted separately).
+    pub fn columns(&self, part: Part) -> Columns {
+        match part {
+            Part::Stream => self.stream(),
+            Part::Q => self.rope(part),
+            Part::K => self.rope(part),
+            Part::V => self.values(),
+            Part::Scores => self.scores(),
+            Part::Att => self.attention(),
+            Part::Ff => self.ff(),
+            Part::Logits => self.logits(),
+            Part::Tables => Vec::new(),
+        }
+    }
+
+    fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
+        (0..self.shape.config.layers)
+            .map(|l| pow_column(&self.shape.config, kind, self.shift(kind, l), log))
+            .collect()
+    }
+
+    fn shift(&self, kind: MatmulKind, layer: usize) -> &ChannelShift {
+        shift_of(self.params, kind, layer).expect("the layer exists")
+    }
+
+    fn stream(&self) -> Columns {
+        let (shape, w) = (self.shape, self.witness);
+        let axes = shape.axes(Part::Stream);
+        let (states, hidden) = (shape.states(), shape.config.hidden);
+        let pows: Vec<Vec<u32>> = (0..states)
+            .map(|n| {
+                let (kind, layer) = update_of(n);
+                pow_column(&shape.config, kind, self.shift(kind, layer), shape.padded.hidden)
+            })
+            .collect();
+        build(shape.log_rows(Part::Stream), stream::COLUMNS, |index, row| {
+            let [n, i, x] = unpack(index, &axes);
+            let state = w.streams.get(n);
+            let at = (x < hidden).then_some(i * hidden + x);
+            let acc = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
+            // Beyond the last state the stream repeats itself: no update, unit scale.
+            let before = n.checked_sub(1).map_or(0, |n| get(&w.streams[n.min(states - 1)].x, at));
+            let (pow, skip) = if n < states { (pows[n][x], 1u32 << skip_of(self.params, n)) } else { (2, 2) };
+            let cols = [stream::ACC_HI, stream::ACC_LO, stream::V1, stream::U1];
+            let scaled = before * i64::from(skip);
+            let out = requantise(row, acc, cols, stream::ROUND1, scaled, pow.trailing_zeros());
+            debug_assert!(state.is_none_or(|s| get(&s.x, at) == out));
+            row[stream::PREV] = felt(before);
+            row[stream::POW1] = pow;
+            row[stream::SKIP] = skip;
+            let (hi, lo) = (out >> 8, out & 0xff);
+            [row[stream::X_HI], row[stream::X_LO]] = limbs(out);
+            row[stream::HH] = felt(hi * hi);
+            row[stream::HL] = felt(hi * lo);
+            row[stream::LL] = felt(lo * lo);
+            let (r, pow) = state.map_or((0, 2), |s| (s.rsqrt[i], 1 << norm_of(self.params, n).shift));
+            row[stream::R_HI] = r >> 8;
+            row[stream::R_LO] = r & 0xff;
+            row[stream::POW2] = pow;
+            let factor = [i64::from(r >> 8), i64::from(r & 0xff)];
+            let y = requantise_product(row, out, factor, stream::V2, stream::ROUND2, u32::trailing_zeros(pow));
+            debug_assert!(state.is_none_or(|s| get(&s.y, at) == y));
+            [row[stream::Y_HI], row[stream::Y_LO]] = limbs(y);
+        })
+    }
+
+    fn rope(&self, part: Part) -> Columns {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let axes = shape.axes(part);
+        let half_dim = config.head_dim / 2;
+        let (kind, heads, width) = match part {
+            Part::Q => (MatmulKind::Q, config.heads, shape.padded.q()),
+            _ => (MatmulKind::K, config.kv_heads, shape.padded.kv()),
+        };
+        let pows = self.pows(kind, width);
+        let angles: Vec<(i32, i32)> = (0..(1 << shape.token) * half_dim)
+            .into_par_iter()
+            .map(|i| rope_angle(config, i / half_dim, i % half_dim))
+            .collect();
+        build(shape.log_rows(part), rope::COLUMNS, |index, row| {
+            let [l, i, h, x] = unpack(index, &axes);
+            let layer = self.witness.layers.get(l);
+            let real = layer.is_some() && h < heads && x < half_dim;
+            let mut pair = [0; 2];
+            for (half, value) in pair.iter_mut().enumerate() {
+                let at = real.then(|| (i * heads + h) * config.head_dim + half * half_dim + x);
+                let acc = layer.map_or([0, 0], |w| match part {
+                    Part::Q => [get(&w.q_acc_hi, at), get(&w.q_acc_lo, at)],
+                    _ => [get(&w.k_acc_hi, at), get(&w.k_acc_lo, at)],
+                });
+                let pow = pows.get(l).map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
+                let cols = [rope::ACC_HI, rope::ACC_LO, rope::V, rope::U].map(|c| rope::before(half, c));
+                let rounding = rope::before(half, rope::ROUND);
+                *value = requantise(row, acc, cols, rounding, 0, pow.trailing_zeros());
+                row[rope::before(half, rope::A)] = felt(*value);
+                row[rope::before(half, rope::POW)] = pow;
+            }
+            let (cos, sin) = if x < half_dim { angles[i * half_dim + x] } else { (0, 0) };
+            row[rope::COS] = felt(i64::from(cos));
+            row[rope::SIN] = felt(i64::from(sin));
+            let ([a, b], cos, sin) = (pair, i64::from(cos), i64::from(sin));
+            for (half, t) in [a * cos - b * sin, b * cos + a * sin].into_iter().enumerate() {
+                let rounded = round(t, ROPE_BITS);
+                let at = rope::after(half, rope::OUT_ROUND);
+                row[at..at + 5].copy_from_slice(&rounded.columns);
+                let [hi, lo] = limbs(rounded.out);
+                row[rope::after(half, rope::OUT_HI)] = hi;
+                row[rope::after(half, rope::OUT_LO)] = lo;
+            }
+        })
+    }
+
+    fn requant(
+        &self,
+        part: Part,
+        heads: usize,
+        source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
+        pow: impl Fn(usize, usize, usize) -> u32 + Sync,
+    ) -> Columns {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let axes = shape.axes(part);
+        let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
+        build(shape.log_rows(part), requant::COLUMNS, |index, row| {
+            let [l, i, h, x] = unpack(index, &axes);
+            let (side, within) = (x >> half, x & ((1 << half) - 1));
+            let real = l < config.layers && h < heads && within < half_dim;
+            let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
+            let acc = source(l, at);
+            let pow = if l < config.layers { pow(l, h, x) } else { 2 };
+            let cols = [requant::ACC_HI, requant::ACC_LO, requant::V, requant::U];
+            let out = requantise(row, acc, cols, requant::ROUND, 0, pow.trailing_zeros());
+            row[requant::POW] = pow;
+            [row[requant::OUT_HI], row[requant::OUT_LO]] = limbs(out);
+        })
+    }
+
+    fn values(&self) -> Columns {
+        let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
+        let head_dim = self.shape.padded.head_dim();
+        self.requant(
+            Part::V,
+            self.shape.config.kv_heads,
+            |l, at| self.witness.layers.get(l).map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)]),
+            |l, h, x| pows[l][(h << head_dim) | x],
+        )
+    }
+
+    fn attention(&self) -> Columns {
+        self.requant(
+            Part::Att,
+            self.shape.config.heads,
+            |l, at| self.witness.layers.get(l).map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)]),
+            |l, _, _| 1 << self.params.layers[l].att,
+        )
+    }
+
+    fn scores(&self) -> Columns {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let axes = shape.axes(Part::Scores);
+        let tokens = 1usize << shape.token;
+        build(shape.log_rows(Part::Scores), scores::COLUMNS, |index, row| {
+            let [l, h, i, j] = unpack(index, &axes);
+            let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
+            let line = h * tokens + i;
+            let cell = line * tokens + j;
+            let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
+            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.score);
+            let cols = [scores::ACC_HI, scores::ACC_LO, scores::V, scores::U];
+            let s = requantise(row, acc, cols, scores::ROUND, 0, pow.trailing_zeros());
+            row[scores::S] = felt(s);
+            row[scores::POW] = pow;
+            let (max, arg, recip) = layer.map_or((0, 0, 0), |w| (w.max[line], w.arg[line] as usize, w.recip[line]));
+            let open = l < config.layers && j <= i;
+            let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
+            row[scores::MAX] = felt(i64::from(max));
+            row[scores::MASK] = u32::from(open);
+            row[scores::D] = if open { felt(i64::from(max) - s) } else { 0 };
+            row[scores::EXP] = exp;
+            row[scores::SELECT] = u32::from(open && j == arg);
+            row[scores::R_HI] = recip >> 8;
+            row[scores::R_LO] = recip & 0xff;
+            let factor = [i64::from(recip >> 8), i64::from(recip & 0xff)];
+            let shift = u32::from(PROB_SHIFT);
+            let p = requantise_product(row, i64::from(exp), factor, scores::V2, scores::ROUND2, shift);
+            row[scores::P] = felt(p);
+        })
+    }
+
+    fn ff(&self) -> Columns {
+        let (shape, width) = (self.shape, self.shape.config.ff);
+        let axes = shape.axes(Part::Ff);
+        let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
+        // Padded gates are 0, and so is their SiLU.
+        build(shape.log_rows(Part::Ff), ff::COLUMNS, |index, row| {
+            let [l, i, x] = unpack(index, &axes);
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]);
+            let pow = gates.get(l).map_or(2, |p| p[x]);
+            let cols = [ff::GATE_HI, ff::GATE_LO, ff::GATE_V, ff::GATE_U];
+            let gate = requantise(row, acc, cols, ff::GATE_ROUND, 0, pow.trailing_zeros());
+            row[ff::GATE] = felt(gate);
+            row[ff::GATE_POW] = pow;
+            let silu = layer.map_or(0, |w| get(&w.silu, at));
+            row[ff::SILU] = felt(silu);
+
+            let acc = layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]);
+            let pow = ups.get(l).map_or(2, |p| p[x]);
+            let cols = [ff::UP_HI, ff::UP_LO, ff::UP_V, ff::UP_U];
+            let up = requantise(row, acc, cols, ff::UP_ROUND, 0, pow.trailing_zeros());
+            [row[ff::UP_OUT_HI], row[ff::UP_OUT_LO]] = limbs(up);
+            row[ff::UP_POW] = pow;
+
+            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.act);
+            row[ff::POW] = pow;
+            let factor = [up >> 8, up & 0xff];
+            let h = requantise_product(row, silu, factor, ff::V, ff::ROUND, pow.trailing_zeros());
+            [row[ff::H_HI], row[ff::H_LO]] = limbs(h);
+        })
+    }
+
+    fn logits(&self) -> Columns {
+        let (shape, vocab) = (self.shape, self.shape.config.vocab);
+        let axes = shape.axes(Part::Logits);
+        let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
+        let mut chosen: Vec<Option<usize>> = vec![None; 1 << shape.token];
+        for (i, id) in self.statement.generated() {
+            chosen[i] = Some(id as usize);
+        }
+        let w = self.witness;
+        build(shape.log_rows(Part::Logits), logits::LANE_COLUMNS << shape.lanes, |index, row| {
+            let [i, within] = unpack(index, &axes);
+            for (lane, row) in row.chunks_mut(logits::LANE_COLUMNS).enumerate() {
+                let v = (lane << axes[1]) | within;
+                let at = (v < vocab).then_some(i * vocab + v);
+                let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
+                let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
+                let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
+                row[logits::L] = felt(l);
+                row[logits::POW] = pows[v];
+                if let Some(id) = chosen[i] {
+                    row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
+                    row[logits::BELOW] = u32::from(v < id);
+                    row[logits::CHOSEN] = u32::from(v == id);
+                    row[logits::ACTIVE] = u32::from(v < vocab);
+                }
+            }
+        })
+    }
+}

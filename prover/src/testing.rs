@@ -1,0 +1,186 @@
+//! Small deterministic models for tests.
+
+use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
+
+use crate::model::{LayerWeights, QuantisedModel};
+
+/// The SplitMix64 generator: enough for test data.
+#[derive(Clone, Debug)]
+pub struct TestRng(pub u64);
+
+impl TestRng {
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A value in `0..n`, `n > 0`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next_u64() % n
+    }
+}
+
+/// A config without any power-of-two dimension and with grouped queries.
+pub fn odd_config() -> ModelConfig {
+    ModelConfig {
+        hidden: 20,
+        layers: 2,
+        heads: 3,
+        kv_heads: 1,
+        head_dim: 6,
+        ff: 44,
+        vocab: 300,
+        context: 25,
+        rms_eps: 1e-6,
+        rope_theta: 10_000.0,
+        bos: Some(1),
+        eos: vec![2],
+    }
+}
+
+/// The dimensions of the TinyStories fixture.
+pub fn fixture_size_config() -> ModelConfig {
+    ModelConfig {
+        hidden: 128,
+        layers: 2,
+        heads: 8,
+        kv_heads: 4,
+        head_dim: 16,
+        ff: 384,
+        vocab: 2048,
+        context: 512,
+        ..odd_config()
+    }
+}
+
+/// Random token ids.
+pub fn random_ids(config: &ModelConfig, n: usize, seed: u64) -> Vec<u32> {
+    let mut rng = TestRng(seed);
+    (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect()
+}
+
+/// A random model whose shifts keep activations near `2^11`: uniform weights over the whole range of the
+/// strategy and, with int8 weights, shifts that differ between output channels.
+pub fn random_model(config: ModelConfig, strategy: Strategy, seed: u64) -> QuantisedModel {
+    let mut rng = TestRng(seed);
+    let max = strategy.max_weight() as u64;
+    let params = random_params(&config, strategy, &mut rng);
+    let mut matrix = |kind: MatmulKind| {
+        let (inputs, outputs) = config.dims(kind);
+        (0..inputs * outputs)
+            .map(|_| (rng.below(2 * max + 1) as i64 - max as i64) as i16)
+            .collect::<Vec<i16>>()
+    };
+    let embed = matrix(MatmulKind::Embed);
+    let layers = (0..config.layers)
+        .map(|_| LayerWeights {
+            q: matrix(MatmulKind::Q),
+            k: matrix(MatmulKind::K),
+            v: matrix(MatmulKind::V),
+            o: matrix(MatmulKind::O),
+            gate: matrix(MatmulKind::Gate),
+            up: matrix(MatmulKind::Up),
+            down: matrix(MatmulKind::Down),
+        })
+        .collect();
+    let head = matrix(MatmulKind::Head);
+    QuantisedModel {
+        config,
+        params,
+        embed,
+        layers,
+        head,
+    }
+}
+
+/// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
+/// saturates nearly everywhere.
+pub fn extreme_model(config: ModelConfig, strategy: Strategy, seed: u64) -> QuantisedModel {
+    let max = strategy.max_weight() as i16;
+    let mut model = random_model(config, strategy, seed);
+    let layers = model.layers.iter_mut().flat_map(|l| {
+        [
+            &mut l.q,
+            &mut l.k,
+            &mut l.v,
+            &mut l.o,
+            &mut l.gate,
+            &mut l.up,
+            &mut l.down,
+        ]
+    });
+    for w in layers.chain([&mut model.embed, &mut model.head]).flatten() {
+        *w = if *w < 0 { -max } else { max };
+    }
+    let one = || ChannelShift(vec![1]);
+    let params = &mut model.params;
+    params.embed_exponent = 13;
+    (params.embed, params.head) = (one(), one());
+    params.norm_final.shift = 1;
+    for layer in &mut params.layers {
+        (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), one());
+        (layer.gate, layer.up, layer.down) = (one(), one(), one());
+        (layer.score, layer.att, layer.act, layer.skip_attn, layer.skip_mlp) = (1, 1, 1, 13, 13);
+        (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
+    }
+    model
+}
+
+fn random_params(config: &ModelConfig, strategy: Strategy, rng: &mut TestRng) -> ModelParams {
+    // log2 of the root mean square of uniform weights.
+    let weight_bits = f64::from(strategy.max_weight()).log2() - 0.8;
+    let plain = |inputs: usize| ((weight_bits + (inputs as f64).log2() / 2.0).round() as i64 - 8).clamp(1, 13) as u8;
+    let mut channels = |kind: MatmulKind| {
+        let (inputs, outputs) = config.dims(kind);
+        let base = plain(inputs);
+        ChannelShift(match strategy {
+            Strategy::W8 => (0..outputs).map(|_| base + rng.below(3) as u8).collect(),
+            Strategy::W12 => vec![base],
+        })
+    };
+    let norm = NormParams {
+        scale: 30,
+        eps: 17,
+        shift: 11,
+    };
+    let head_shift = (11.0 + (config.head_dim as f64).log2() / 2.0).round() as u8 - 8;
+    let mut layer = || {
+        let (o, down) = (plain(config.heads * config.head_dim), plain(config.ff));
+        LayerParams {
+            norm_attn: norm,
+            q: channels(MatmulKind::Q),
+            k: channels(MatmulKind::K),
+            v: channels(MatmulKind::V),
+            score: head_shift,
+            att: 7,
+            o: ChannelShift(vec![o]),
+            skip_attn: o,
+            norm_mlp: norm,
+            gate: channels(MatmulKind::Gate),
+            up: channels(MatmulKind::Up),
+            act: 3,
+            down: ChannelShift(vec![down]),
+            skip_mlp: down,
+        }
+    };
+    let layers = (0..config.layers).map(|_| layer()).collect();
+    let (embed_exponent, embed) = match strategy {
+        Strategy::W8 => (6, 1),
+        Strategy::W12 => (2, 1),
+    };
+    ModelParams {
+        strategy,
+        embed_exponent,
+        embed: ChannelShift(vec![embed]),
+        layers,
+        norm_final: norm,
+        head: channels(MatmulKind::Head),
+        score_bits: 10,
+        gate_bits: 10,
+        silu_bits: 10,
+        logit_bits: 10,
+    }
+}

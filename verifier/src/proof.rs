@@ -1,0 +1,63 @@
+//! The proof format (docs/format.md). Every field is mandatory; sizes follow from key and statement and
+//! are checked before anything else looks at them ([`crate::shape`]).
+
+use serde::{Deserialize, Serialize};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::proof::StarkProof;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use tessera_circuits::statement::{Statement, Statistics};
+
+use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::key::ModelId;
+use crate::opening::OpeningProof;
+use crate::sumcheck::SumcheckProof;
+
+/// A proof that a model generates an output from a prompt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Proof {
+    pub model: ModelId,
+    pub statement: Statement,
+    /// Row statistics in clear (protocol section 8.3).
+    pub statistics: Statistics,
+    /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
+    pub matmuls: MatmulProof,
+    /// One batched sumcheck for all linear claims (section 7).
+    pub linear: SumcheckProof,
+    /// Evaluations of the claimed columns of every part but the tables (section 9).
+    pub evaluations: Vec<Vec<SecureField>>,
+    /// Opening of the weights (section 10).
+    pub opening: OpeningProof,
+    /// Claimed sum of every component (section 8.4).
+    pub claimed_sums: Vec<SecureField>,
+    /// The aggregator (section 8); its commitments are tables, trace, interaction, composition.
+    pub stark: StarkProof<Blake2sMerkleHasher>,
+}
+
+/// The batched product sumcheck of all matmuls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatmulProof {
+    /// The batched accumulators at the random point.
+    pub claim: SecureField,
+    pub sumcheck: SumcheckProof,
+    /// Final evaluations of both factors of every product, in the order of
+    /// [`tessera_circuits::wiring::PRODUCTS`].
+    pub operands: [[SecureField; 2]; 6],
+}
+
+impl Proof {
+    /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
+        let proof: Self = decode(FileKind::Proof, bytes)?;
+        proof.check_canonical()?;
+        Ok(proof)
+    }
+
+    /// The canonical encoding.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
+        encode(FileKind::Proof, self)
+    }
+
+    fn check_canonical(&self) -> Result<(), CodecError> {
+        check_canonical_stark(&self.stark)
+    }
+}

@@ -1,0 +1,156 @@
+//! Security parameters and the soundness ledger (docs/security.md, protocol section 14). Parameters are
+//! constants of this verifier; none is read from a proof.
+
+use stwo::core::fri::FriConfig;
+use stwo::core::pcs::PcsConfig;
+use tessera_circuits::air::{AnyAir, Bound, Relations};
+use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::wiring::{product_variables, Points};
+use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
+
+use crate::key::ModelKey;
+use crate::opening::{soundness_terms, OpeningPolicy};
+
+/// log2 of the size of the challenge field.
+pub const FIELD_BITS: f64 = 123.999_999;
+/// Verification refuses statements whose ledger falls below this.
+pub const MIN_BITS: f64 = 90.0;
+/// What every shipped parameter set must reach for the statements it is meant for.
+pub const TARGET_BITS: f64 = 96.0;
+
+/// log2 of the inverse rate of the trace code.
+pub const TRACE_LOG_BLOWUP: u32 = 2;
+/// FRI queries of the trace, unique decoding.
+pub const TRACE_QUERIES: usize = 118;
+/// Proof of work before the trace queries.
+pub const TRACE_WORK_BITS: u32 = 20;
+/// FRI folds per layer.
+pub const TRACE_FOLD_STEP: u32 = 3;
+/// log2 of the degree bound of the last FRI layer.
+pub const TRACE_LOG_LAST_LAYER: u32 = 5;
+/// Queries of the weight opening.
+pub const WEIGHT_QUERIES: usize = 118;
+/// Proof of work before the weight queries.
+pub const WEIGHT_WORK_BITS: u32 = 20;
+
+/// stwo's configuration.
+pub fn pcs_config() -> PcsConfig {
+    PcsConfig {
+        pow_bits: TRACE_WORK_BITS,
+        fri_config: FriConfig::new(TRACE_LOG_LAST_LAYER, TRACE_LOG_BLOWUP, TRACE_QUERIES, TRACE_FOLD_STEP),
+        lifting_log_size: None,
+    }
+}
+
+/// Policy of the weight opening.
+pub const fn opening_policy() -> OpeningPolicy {
+    OpeningPolicy { queries: WEIGHT_QUERIES, work_bits: WEIGHT_WORK_BITS }
+}
+
+/// All parameters as words, absorbed by the transcript first.
+pub const fn parameter_words() -> [u32; 7] {
+    [
+        TRACE_LOG_BLOWUP,
+        TRACE_QUERIES as u32,
+        TRACE_WORK_BITS,
+        TRACE_FOLD_STEP,
+        TRACE_LOG_LAST_LAYER,
+        WEIGHT_QUERIES as u32,
+        WEIGHT_WORK_BITS,
+    ]
+}
+
+/// One error term: `2^-bits`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    pub name: String,
+    pub formula: String,
+    pub bits: f64,
+}
+
+/// All error terms of one statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    pub terms: Vec<Term>,
+}
+
+impl Ledger {
+    /// `-log2` of the sum of all terms.
+    pub fn bits(&self) -> f64 {
+        -self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
+    }
+}
+
+/// Counts that the ledger depends on, from the constraints themselves.
+struct Counts {
+    constraints: f64,
+    samples: f64,
+    fractions: f64,
+    columns: f64,
+}
+
+fn counts(shape: &Shape) -> Counts {
+    let mut counts = Counts { constraints: 0.0, samples: 16.0, fractions: 0.0, columns: 0.0 };
+    for part in PARTS {
+        let bound = Bound {
+            air: shape.air(part),
+            relations: Relations::dummy(),
+            binding: crate::stark::dummy_binding(shape, part),
+        };
+        let air: &AnyAir = &bound.air;
+        let tables = matches!(air, AnyAir::Tables(_));
+        let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
+        use stwo::core::air::Component;
+        counts.constraints += component.n_constraints() as f64;
+        let bounds = component.trace_log_degree_bounds();
+        let width: usize = bounds.iter().map(Vec::len).sum();
+        counts.columns += width as f64;
+        // Columns with two samples get a third, periodicity one: eq (4) and the last sum (4).
+        counts.samples += width as f64 + if tables { 8.0 } else { 16.0 };
+        let logup: usize = component.logup_counts().values().sum();
+        counts.fractions += logup as f64 + (1u64 << shape.log_rows(part)) as f64;
+    }
+    counts
+}
+
+/// The ledger of a statement of `rows` token rows of a model.
+pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
+    let shape = Shape::new(&key.config, rows);
+    let counts = counts(&shape);
+    let mut terms = Vec::new();
+    let mut algebraic = |name: &str, formula: String, numerator: f64| {
+        let bits = FIELD_BITS - numerator.max(1.0).log2();
+        terms.push(Term { name: name.to_owned(), formula, bits });
+    };
+    let points = Points::count(&shape) as f64;
+    algebraic("random point of claims", format!("({points} coordinates + 11 kinds) / |K|"), points + 11.0);
+    let claims = 64.0;
+    algebraic("batching of claims", format!("{claims} / |K|"), claims);
+    let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
+    algebraic("sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
+    algebraic("batching of weight claims", "4 / |K|".to_owned(), 4.0);
+    let columns = counts.columns;
+    algebraic("binding of evaluations", format!("{columns} columns / |K|"), columns);
+    let fractions = counts.fractions;
+    algebraic("LogUp", format!("2 x {fractions} fractions / |K|"), 2.0 * fractions);
+    let constraints = counts.constraints;
+    algebraic("composition", format!("{constraints} constraints / |K|"), constraints);
+    let log_n = shape.max_log_rows() + TRACE_LOG_BLOWUP;
+    let n = f64::from(log_n).exp2();
+    algebraic("out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
+    let samples = counts.samples;
+    algebraic("FRI batching, unique decoding", format!("{samples} samples x 2^{log_n} / |K|"), samples * n);
+    let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
+    algebraic("FRI folding, unique decoding", format!("2 x {fold} x 2^{log_n} / |K|"), 2.0 * fold * n);
+    let rate = (-f64::from(TRACE_LOG_BLOWUP)).exp2();
+    let queries = TRACE_QUERIES as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
+    terms.push(Term {
+        name: "FRI queries, unique decoding".to_owned(),
+        formula: format!("((1 + 2^-{TRACE_LOG_BLOWUP}) / 2)^{TRACE_QUERIES} x 2^-{TRACE_WORK_BITS}"),
+        bits: queries,
+    });
+    for (name, bits) in soundness_terms(&key.weights, &opening_policy()) {
+        terms.push(Term { name: format!("weights: {name}"), formula: String::new(), bits });
+    }
+    Ledger { terms }
+}
