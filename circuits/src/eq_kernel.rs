@@ -4,7 +4,7 @@
 //! out of domain and compares.
 
 use num_traits::{One, Zero};
-use stwo::core::circle::{CirclePoint, Coset, CirclePointIndex};
+use stwo::core::circle::{CirclePoint, CirclePointIndex, Coset};
 use stwo::core::constraints::{coset_vanishing, coset_vanishing_derivative};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;

@@ -47,7 +47,10 @@ pub fn prove(
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
             };
-            Instance { pairs: vec![pair], variables: product.variables(public.shape) as usize }
+            Instance {
+                pairs: vec![pair],
+                variables: product.variables(public.shape) as usize,
+            }
         })
         .collect();
     let claim = instances
@@ -71,8 +74,16 @@ pub fn prove(
         .par_chunks(TILE)
         .map(|t| t.iter().zip(&inner).fold(K::zero(), |sum, (v, e)| sum + *v * *e))
         .collect();
-    let proof = MatmulProof { claim, sumcheck: proved.proof, operands };
-    PrecomputedMatmuls { proof, point: proved.point, tile_values }
+    let proof = MatmulProof {
+        claim,
+        sumcheck: proved.proof,
+        operands,
+    };
+    PrecomputedMatmuls {
+        proof,
+        point: proved.point,
+        tile_values,
+    }
 }
 
 /// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, 64 values each. The
@@ -123,7 +134,10 @@ impl Operands<'_> {
     }
 
     fn limbs(&self, hi: usize, lo: usize) -> [(usize, K); 2] {
-        [(hi, K::from(BaseField::from_u32_unchecked(1))), (lo, self.public.points.limb)]
+        [
+            (hi, K::from(BaseField::from_u32_unchecked(1))),
+            (lo, self.public.points.limb),
+        ]
     }
 
     /// Operands bound at the token point, and the weights of the same product.
@@ -202,7 +216,11 @@ impl Operands<'_> {
     fn halves(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
         let block = 1usize << self.public.shape.padded.half;
         let [first, second] = [0, 1].map(|half| self.bound(part, &columns(half), 1, point));
-        first.chunks(block).zip(second.chunks(block)).flat_map(|(a, b)| [a, b].concat()).collect()
+        first
+            .chunks(block)
+            .zip(second.chunks(block))
+            .flat_map(|(a, b)| [a, b].concat())
+            .collect()
     }
 
     fn scores(&self) -> (Vec<K>, Vec<K>) {
@@ -212,7 +230,10 @@ impl Operands<'_> {
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
         let of = |half: usize, hi: K, lo: K| {
-            vec![(rope::after(half, rope::OUT_HI), hi), (rope::after(half, rope::OUT_LO), lo)]
+            vec![
+                (rope::after(half, rope::OUT_HI), hi),
+                (rope::after(half, rope::OUT_LO), lo),
+            ]
         };
         let queries = self.halves(Part::Q, |half| of(half, felt(256), felt(1)), &points.token);
         let keys = self.halves(Part::K, |half| of(half, felt(1), points.limb), &points.key);

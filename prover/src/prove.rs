@@ -94,10 +94,19 @@ pub fn prove(
     tokens: usize,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    let mut phases = Phases { progress, list: Vec::new() };
-    let options = GenerateOptions { tokens, stop_at_eos: false };
+    let mut phases = Phases {
+        progress,
+        list: Vec::new(),
+    };
+    let options = GenerateOptions {
+        tokens,
+        stop_at_eos: false,
+    };
     let generation = phases.run("generate", || generate(model.quantised, prompt, &options, |_| ()))?;
-    let statement = Statement { prompt: prompt.to_vec(), output: generation.ids };
+    let statement = Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    };
     prove_statement(model, statement, phases)
 }
 
@@ -112,7 +121,11 @@ fn prove_statement(
     let rows = statement.rows();
     let security_bits = ledger(key, rows).bits();
     if security_bits < MIN_BITS {
-        return Err(ProveError::Security { rows, got: security_bits, min: MIN_BITS });
+        return Err(ProveError::Security {
+            rows,
+            got: security_bits,
+            min: MIN_BITS,
+        });
     }
     let shape = Shape::new(&key.config, rows);
     let mut witness = Witness::default();
@@ -124,15 +137,21 @@ fn prove_statement(
 
     // Commitments before any challenge.
     let columns: Vec<Columns> = phases.run("trace", || {
-        let source = Source { shape: &shape, params: &key.params, statement: &statement, witness: &witness };
+        let source = Source {
+            shape: &shape,
+            params: &key.params,
+            statement: &statement,
+            witness: &witness,
+        };
         PARTS.iter().map(|p| source.columns(*p)).collect()
     });
     let statistics = statistics(&witness);
     drop(witness);
     let mut transcript = open_transcript(&model.id, &statement);
     let twiddles = twiddles(&shape);
-    let trace =
-        phases.run("commit trace", || Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript));
+    let trace = phases.run("commit trace", || {
+        Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript)
+    });
     absorb_statistics(&statistics, &mut transcript);
 
     // Matmuls.
@@ -144,8 +163,9 @@ fn prove_statement(
         statistics: &statistics,
         points: &points,
     };
-    let matmuls =
-        phases.run("matmuls", || matmul::prove(&public, &trace.columns, model.tiles, &mut transcript));
+    let matmuls = phases.run("matmuls", || {
+        matmul::prove(&public, &trace.columns, model.tiles, &mut transcript)
+    });
     let families = weight_families(&mut transcript);
 
     // Linear claims.
@@ -188,7 +208,13 @@ fn prove_statement(
     };
     let bytes = proof.to_bytes()?;
     phases.progress.done();
-    Ok(ProveReport { proof, bytes, phases: phases.list, saturated, security_bits })
+    Ok(ProveReport {
+        proof,
+        bytes,
+        phases: phases.list,
+        saturated,
+        security_bits,
+    })
 }
 
 /// The batch of linear claims; also returns the evaluations of the claimed columns at its end point.
@@ -206,7 +232,10 @@ fn prove_linear(
                 let tables: Vec<Vec<SecureField>> = group.weights.iter().map(|w| w.table()).collect();
                 (outer_product(&tables), combine(columns, &group.columns))
             });
-            Instance { pairs: pairs.collect(), variables: trace.shape.log_rows(*part) as usize }
+            Instance {
+                pairs: pairs.collect(),
+                variables: trace.shape.log_rows(*part) as usize,
+            }
         })
         .collect();
     let proved = sumcheck::prove("claims", batch.value, instances, transcript);
@@ -215,7 +244,11 @@ fn prove_linear(
         .map(|part| {
             let point = suffix(&proved.point, trace.shape.log_rows(*part));
             let columns = &trace.columns[part.index()];
-            batch.columns(*part).into_iter().map(|c| eval_base(&columns[c], point)).collect()
+            batch
+                .columns(*part)
+                .into_iter()
+                .map(|c| eval_base(&columns[c], point))
+                .collect()
         })
         .collect();
     transcript.message("evaluations", &evaluations.concat());
@@ -226,7 +259,9 @@ fn prove_linear(
 fn outer_product(axes: &[Vec<SecureField>]) -> Vec<SecureField> {
     let one = eq_table(&[]);
     axes.iter().fold(one, |left, right| {
-        left.par_iter().flat_map_iter(|l| right.iter().map(move |r| *l * *r)).collect()
+        left.par_iter()
+            .flat_map_iter(|l| right.iter().map(move |r| *l * *r))
+            .collect()
     })
 }
 
@@ -236,6 +271,10 @@ fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Vec<SecureField
     (0..rows)
         .into_par_iter()
         .with_min_len(1024)
-        .map(|row| terms.iter().fold(SecureField::default(), |sum, (c, k)| sum + *k * columns[*c][row]))
+        .map(|row| {
+            terms
+                .iter()
+                .fold(SecureField::default(), |sum, (c, k)| sum + *k * columns[*c][row])
+        })
         .collect()
 }

@@ -2,13 +2,13 @@
 
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
+use crate::model::{LayerWeights, QuantisedModel};
 use crate::opening::{commit, Codeword, TileSource};
 use crate::prove::ProverModel;
 use crate::stark::tables_root;
 use tessera_circuits::model::TILE;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
-use crate::model::{LayerWeights, QuantisedModel};
 
 /// The SplitMix64 generator: enough for test data.
 #[derive(Clone, Debug)]
@@ -251,7 +251,13 @@ impl TestModel {
             tokenizer_config: Vec::new(),
         };
         key.check().expect("the key is valid");
-        Self { quantised, tiles, key, codeword, _file: file }
+        Self {
+            quantised,
+            tiles,
+            key,
+            codeword,
+            _file: file,
+        }
     }
 
     /// As the prover takes it.

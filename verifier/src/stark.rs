@@ -32,7 +32,11 @@ pub type Stark = StarkProof<Blake2sMerkleHasher>;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum StarkError {
     #[error("STARK: {what} has {got} entries, expected {expected}")]
-    Length { what: &'static str, got: usize, expected: usize },
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
     #[error("STARK: the configuration in the proof is not the verifier's")]
     Config,
     #[error("STARK: the tables are not those of the model key")]
@@ -63,7 +67,10 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
 /// A binding with every weight non-zero: columns and constraints do not depend on the weights' values.
 pub fn dummy_binding(shape: &Shape, part: Part) -> Option<Binding> {
     let weights = vec![SecureField::one(); shape.columns(part)];
-    (part != Part::Tables).then_some(Binding { one: SecureField::one(), weights })
+    (part != Part::Tables).then_some(Binding {
+        one: SecureField::one(),
+        weights,
+    })
 }
 
 /// Bindings of all parts: successive powers of `challenge`, for `one` and each claimed column.
@@ -105,7 +112,11 @@ pub fn components(
         .zip(bindings)
         .zip(claimed_sums)
         .map(|((&part, binding), &sum)| {
-            let bound = Bound { air: shape.air(part), relations: relations.clone(), binding };
+            let bound = Bound {
+                air: shape.air(part),
+                relations: relations.clone(),
+                binding,
+            };
             FrameworkComponent::new(&mut allocator, bound, sum)
         })
         .collect()
@@ -117,7 +128,11 @@ pub fn column_sizes(shape: &Shape) -> TreeVec<Vec<u32>> {
     let sums = vec![SecureField::zero(); PARTS.len()];
     let components = components(shape, &Relations::dummy(), bindings, &sums);
     let list: Vec<&dyn Component> = components.iter().map(|c| c as &dyn Component).collect();
-    Components { components: list, n_preprocessed_columns: tables::PREPROCESSED.len() }.column_log_sizes()
+    Components {
+        components: list,
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    }
+    .column_log_sizes()
 }
 
 /// What the proof must show, all from the verifier's side.
@@ -141,7 +156,11 @@ pub fn open_scheme(
         return Err(StarkError::Config);
     }
     let [tables, trace, _, _] = proof.commitments.as_slice() else {
-        return Err(StarkError::Length { what: "commitments", got: proof.commitments.len(), expected: 4 });
+        return Err(StarkError::Length {
+            what: "commitments",
+            got: proof.commitments.len(),
+            expected: 4,
+        });
     };
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
@@ -184,9 +203,15 @@ pub fn verify(
     let bindings = bindings(shape, claim.batch, challenge);
     check_balance(claim, &bindings)?;
     transcript.message("claimed sums", claim.claimed_sums);
-    let (Some(root), Some(tree)) = (proof.commitments.get(INTERACTION_TRACE_IDX), sizes.get(INTERACTION_TRACE_IDX))
-    else {
-        return Err(StarkError::Length { what: "commitments", got: proof.commitments.len(), expected: 4 });
+    let (Some(root), Some(tree)) = (
+        proof.commitments.get(INTERACTION_TRACE_IDX),
+        sizes.get(INTERACTION_TRACE_IDX),
+    ) else {
+        return Err(StarkError::Length {
+            what: "commitments",
+            got: proof.commitments.len(),
+            expected: 4,
+        });
     };
     scheme.commit(*root, tree, transcript.channel());
 
@@ -235,7 +260,10 @@ fn check_structure(
     let composition = proof.commitments.last().copied().unwrap_or(Blake2sHash([0; 32]));
     Blake2sMerkleChannel::mix_root(&mut channel, composition);
     let oods = CirclePoint::<SecureField>::get_random_point(&mut channel);
-    let all = Components { components: components.to_vec(), n_preprocessed_columns: tables::PREPROCESSED.len() };
+    let all = Components {
+        components: components.to_vec(),
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    };
     let mut points = all.mask_points(oods, log_degree, false);
     points.push(vec![vec![oods]; 8]);
     for (tree, values) in points.iter().zip(proof.sampled_values.iter()) {
@@ -246,7 +274,11 @@ fn check_structure(
     }
     channel.mix_felts(&proof.sampled_values.clone().flatten_cols());
     let _quotient_coefficient = channel.draw_secure_felt();
-    length("last FRI layer", proof.fri_proof.last_layer_poly.len(), 1 << TRACE_LOG_LAST_LAYER)?;
+    length(
+        "last FRI layer",
+        proof.fri_proof.last_layer_poly.len(),
+        1 << TRACE_LOG_LAST_LAYER,
+    )?;
     let mut fri = FriVerifier::<Blake2sMerkleChannel>::commit(
         &mut channel,
         config.fri_config,
@@ -257,11 +289,8 @@ fn check_structure(
     channel.mix_u64(proof.proof_of_work);
     let positions = fri.sample_query_positions(&mut channel);
     let tables_log = sizes.first().and_then(|t| t.iter().max()).copied().unwrap_or(0);
-    let tables_positions = prepare_preprocessed_query_positions(
-        &positions,
-        log_domain,
-        tables_log + config.fri_config.log_blowup_factor,
-    );
+    let tables_positions =
+        prepare_preprocessed_query_positions(&positions, log_domain, tables_log + config.fri_config.log_blowup_factor);
     for (i, tree) in proof.queried_values.iter().enumerate() {
         let width = if i == 3 { 8 } else { sizes.get(i).map_or(0, Vec::len) };
         length("queried columns", tree.len(), width)?;
@@ -300,11 +329,20 @@ fn check_carries(
         let expected = carries(own)
             .and_then(|c| eval_carry(&c, oods.repeated_double(log_degree - log_rows)))
             .ok_or(StarkError::DegeneratePoint)?;
-        let start = component.trace_locations().get(INTERACTION_TRACE_IDX).map_or(0, |span| span.col_start) + 4;
-        let samples = proof.sampled_values.get(INTERACTION_TRACE_IDX).and_then(|t| t.get(start..start + 4));
+        let start = component
+            .trace_locations()
+            .get(INTERACTION_TRACE_IDX)
+            .map_or(0, |span| span.col_start)
+            + 4;
+        let samples = proof
+            .sampled_values
+            .get(INTERACTION_TRACE_IDX)
+            .and_then(|t| t.get(start..start + 4));
         let values: Option<Vec<SecureField>> =
             samples.and_then(|s| s.iter().map(|column| column.first().copied()).collect());
-        let found = values.and_then(|v| <[SecureField; 4]>::try_from(v).ok()).map(SecureField::from_partial_evals);
+        let found = values
+            .and_then(|v| <[SecureField; 4]>::try_from(v).ok())
+            .map(SecureField::from_partial_evals);
         if found != Some(expected) {
             return Err(StarkError::Carry(part));
         }

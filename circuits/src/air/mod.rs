@@ -54,9 +54,17 @@ impl Relations {
         let unit = |i: usize| SecureField::from_u32_unchecked(0, u32::from(i == 1), u32::from(i == 2), 0);
         let relation = |id: i64| -(unit(2) * base(id));
         let one = SecureField::one();
-        let pair = |id: i64| LookupElements { z: relation(id), alpha: unit(1), alpha_powers: [one, unit(1)] };
+        let pair = |id: i64| LookupElements {
+            z: relation(id),
+            alpha: unit(1),
+            alpha_powers: [one, unit(1)],
+        };
         Self {
-            range16: Range16(LookupElements { z: relation(0), alpha: unit(1), alpha_powers: [one] }),
+            range16: Range16(LookupElements {
+                z: relation(0),
+                alpha: unit(1),
+                alpha_powers: [one],
+            }),
             bits: Bits(pair(1)),
             exp: Exp(pair(2)),
             silu: Silu(pair(3)),
@@ -65,7 +73,12 @@ impl Relations {
 
     /// Fixed challenges, for counting columns and constraints before any exist.
     pub fn dummy() -> Self {
-        Self { range16: Range16::dummy(), bits: Bits::dummy(), exp: Exp::dummy(), silu: Silu::dummy() }
+        Self {
+            range16: Range16::dummy(),
+            bits: Bits::dummy(),
+            exp: Exp::dummy(),
+            silu: Silu::dummy(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use stwo::core::Fraction;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
 use tessera_circuits::air::{tables, Air, AnyAir, Relations};
+use tessera_circuits::claims::LinearClaim;
 
 use super::trace::Columns;
 
@@ -27,14 +28,20 @@ impl EvalAtRow for Row<'_> {
     type EF = SecureField;
 
     fn next_interaction_mask<const N: usize>(&mut self, interaction: usize, _offsets: [isize; N]) -> [BaseField; N] {
-        debug_assert_ne!(interaction, INTERACTION_TRACE_IDX, "only row-local constraints are checked");
+        debug_assert_ne!(
+            interaction, INTERACTION_TRACE_IDX,
+            "only row-local constraints are checked"
+        );
         debug_assert_eq!(interaction, ORIGINAL_TRACE_IDX);
         self.next_column += 1;
         [self.trace[self.next_column - 1][self.row]; N]
     }
 
     fn get_preprocessed_column(&mut self, column: PreProcessedColumnId) -> BaseField {
-        let at = tables::PREPROCESSED.iter().position(|id| *id == column.id).expect("a known table column");
+        let at = tables::PREPROCESSED
+            .iter()
+            .position(|id| *id == column.id)
+            .expect("a known table column");
         self.tables[at][self.row]
     }
 
@@ -85,14 +92,14 @@ pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: 
     let columns: Vec<BaseField> = (0..air.columns()).map(|_| eval.next_trace_mask()).collect();
     air.constrain(&mut eval, &columns, &Relations::transparent());
     let lookups = eval.fractions.iter().filter_map(|f| missing(f, tables)).collect();
-    Violations { constraints: eval.violated, lookups }
+    Violations {
+        constraints: eval.violated,
+        lookups,
+    }
 }
 
 /// The lookup, if it is used and in no table.
-fn missing(
-    fraction: &Fraction<SecureField, SecureField>,
-    tables: &[Vec<BaseField>],
-) -> Option<(u32, [u32; 2])> {
+fn missing(fraction: &Fraction<SecureField, SecureField>, tables: &[Vec<BaseField>]) -> Option<(u32, [u32; 2])> {
     if fraction.numerator.is_zero() {
         return None;
     }
@@ -117,4 +124,23 @@ pub fn check(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>]) -> Option
         let violations = check_row(air, trace, tables, row);
         (!violations.is_empty()).then_some((row, violations))
     })
+}
+
+/// Whether a linear claim holds of the trace (in row order, by part).
+pub fn claim_holds(claim: &LinearClaim, columns: &[Columns]) -> bool {
+    let total = claim.groups.iter().fold(SecureField::zero(), |sum, group| {
+        let weights = group.weights.iter().fold(vec![SecureField::from(1)], |left, right| {
+            let right = right.table();
+            left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
+        });
+        let own = &columns[group.part.index()];
+        group.columns.iter().fold(sum, |sum, (column, factor)| {
+            let dot = weights
+                .iter()
+                .zip(&own[*column])
+                .fold(SecureField::zero(), |s, (w, v)| s + *w * *v);
+            sum + *factor * dot
+        })
+    });
+    total == claim.value
 }

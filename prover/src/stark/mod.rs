@@ -56,7 +56,10 @@ fn evaluation(column: &[BaseField], order: &[u32]) -> Evaluation {
     for (v, at) in column.iter().zip(order) {
         values[*at as usize] = *v;
     }
-    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), BaseColumn::from_cpu(&values))
+    CircleEvaluation::new(
+        CanonicCoset::new(log_size).circle_domain(),
+        BaseColumn::from_cpu(&values),
+    )
 }
 
 fn row_order(log_size: u32) -> Vec<u32> {
@@ -86,7 +89,11 @@ pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     let log_size = tables::LOG_ROWS + 1 + TRACE_LOG_BLOWUP;
     let twiddles = SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset);
     let mut scheme = Scheme::new(pcs_config(), &twiddles);
-    commit(&mut scheme, std::iter::once(&tables::preprocessed(params)), &mut Blake2sChannel::default());
+    commit(
+        &mut scheme,
+        std::iter::once(&tables::preprocessed(params)),
+        &mut Blake2sChannel::default(),
+    );
     scheme.roots()[0].0
 }
 
@@ -124,7 +131,12 @@ impl<'a> Trace<'a> {
         scheme.set_store_polynomials_coefficients();
         commit(&mut scheme, std::iter::once(&tables), transcript.channel());
         commit(&mut scheme, columns.iter(), transcript.channel());
-        Self { shape, columns, tables, scheme }
+        Self {
+            shape,
+            columns,
+            tables,
+            scheme,
+        }
     }
 
     /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace.
@@ -143,8 +155,10 @@ impl<'a> Trace<'a> {
         commit(&mut scheme, interaction.iter(), transcript.channel());
         drop(interaction);
         let components = components(self.shape, &relations, bindings, &sums);
-        let provers: Vec<&dyn ComponentProver<SimdBackend>> =
-            components.iter().map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>).collect();
+        let provers: Vec<&dyn ComponentProver<SimdBackend>> = components
+            .iter()
+            .map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>)
+            .collect();
         let stark = stwo::prover::prove(&provers, transcript.channel(), scheme)
             .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))?;
         Ok((sums, stark))
@@ -161,7 +175,11 @@ impl<'a> Trace<'a> {
         let mut sums = Vec::new();
         for ((part, binding), columns) in PARTS.iter().zip(bindings).zip(&self.columns) {
             let air = self.shape.air(*part);
-            let bound = Bound { air, relations: relations.clone(), binding: binding.clone() };
+            let bound = Bound {
+                air,
+                relations: relations.clone(),
+                binding: binding.clone(),
+            };
             let mut own = match binding {
                 Some(_) => eq_columns(suffix(point, self.shape.log_rows(*part)))?,
                 None => Columns::new(),
@@ -192,7 +210,9 @@ fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
     let eq = eq_table(point);
     let last = list.len() - 1;
-    let carry: Vec<SecureField> = (0..eq.len()).map(|z| list[(z.trailing_ones() as usize).min(last)]).collect();
+    let carry: Vec<SecureField> = (0..eq.len())
+        .map(|z| list[(z.trailing_ones() as usize).min(last)])
+        .collect();
     Ok([eq, carry].iter().flat_map(|values| coordinates(values)).collect())
 }
 
