@@ -9,7 +9,11 @@ fn main() {
     let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
     let rows = [8, 64, 512];
     let ledgers = rows.map(|r| ledger(&key, r));
-    println!("| term | {} | formula (at {} token rows) |", rows.map(|r| r.to_string()).join(" | "), rows[1]);
+    println!(
+        "| term | {} | formula (at {} token rows) |",
+        rows.map(|r| r.to_string()).join(" | "),
+        rows[1]
+    );
     println!("|---|---|---|---|---|");
     let [_, middle, _] = &ledgers;
     for (i, term) in middle.terms.iter().enumerate() {

@@ -144,3 +144,40 @@ pub fn claim_holds(claim: &LinearClaim, columns: &[Columns]) -> bool {
     });
     total == claim.value
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_traits::One;
+    use tessera_circuits::air::scores::{self, Scores};
+    use tessera_circuits::semantics::exp_table;
+
+    /// A mask that is no bit would use a lookup a negative number of times and so cancel a false one, in rows
+    /// that no claim reaches.
+    #[test]
+    fn the_mask_is_a_bit_in_every_row() {
+        let air = AnyAir::Scores(Scores { log_rows: 6 });
+        let exp: Vec<BaseField> = exp_table(10).into_iter().map(BaseField::from).collect();
+        let tables = vec![Vec::new(), Vec::new(), Vec::new(), exp, Vec::new()];
+        let one = BaseField::one();
+        for (mask, fine) in [
+            (BaseField::zero(), true),
+            (one, true),
+            (-one, false),
+            (one + one, false),
+        ] {
+            let mut trace: Columns = vec![vec![BaseField::zero(); 1 << 6]; scores::COLUMNS];
+            trace[scores::MASK][0] = mask;
+            // The product 0 * 0 and its rounding by 2^13.
+            for (column, value) in [
+                (scores::U2, 1 << 15),
+                (scores::ROUND2, 1 << 12),
+                (scores::ROUND2 + 4, 1 << 13),
+            ] {
+                trace[column][0] = BaseField::from(value);
+            }
+            let violations = check_row(&air, &trace, &tables, 0);
+            assert_eq!(violations.constraints.is_empty(), fine, "mask {mask}");
+        }
+    }
+}
