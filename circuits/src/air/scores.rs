@@ -58,9 +58,6 @@ impl Air for Scores {
         round(e, rel, t, col(POW), col(S), Rounding::read(c, ROUND), 1 << 15);
 
         let masked = constant::<E>(1) - col(MASK);
-        // Claims pin the mask in the rows of real layers. In padded layers it is free, but as the numerator
-        // of a lookup it must be a bit: a negative one would cancel a false lookup elsewhere.
-        e.add_constraint(col(MASK) * masked.clone());
         e.add_constraint(col(MASK) * (col(MAX) - col(S) - col(D)));
         e.add_to_relation(RelationEntry::new(
             &rel.exp,
