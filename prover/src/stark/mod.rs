@@ -5,7 +5,7 @@ pub mod check;
 pub mod lookups;
 pub mod trace;
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
@@ -149,7 +149,7 @@ impl<'a> Trace<'a> {
         transcript: &mut Transcript,
     ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
         let (relations, challenge) = draw_relations(transcript);
-        let bindings = bindings(self.shape, batch, challenge);
+        let bindings = bindings(self.shape, batch, point, challenge);
         let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
         let stark = self.finish(&relations, bindings, interaction, &sums, transcript)?;
         Ok((sums, stark))
@@ -177,7 +177,7 @@ impl<'a> Trace<'a> {
             .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))
     }
 
-    /// Interaction columns of every part: `eq`, `carry`, LogUp; and the claimed sums.
+    /// Interaction columns of every part: `eq`, `carry`, `last`, LogUp; and the claimed sums.
     pub fn interaction(
         &self,
         relations: &Relations,
@@ -218,15 +218,20 @@ fn first_violation(shape: &Shape, columns: &[Columns], tables: &Columns) -> Stri
     "no row-local constraint".to_owned()
 }
 
-/// Coordinates of the `eq` and `carry` columns of a point.
+/// Coordinates of the `eq` and `carry` columns of a point, and the `last` column.
 fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
     let eq = eq_table(point);
-    let last = list.len() - 1;
-    let carry: Vec<SecureField> = (0..eq.len())
-        .map(|z| list[(z.trailing_ones() as usize).min(last)])
+    let of = |z: usize| list.get(z.trailing_ones() as usize).copied().unwrap_or_default();
+    let carry: Vec<SecureField> = (0..eq.len()).map(of).collect();
+    let mut columns: Columns = [&eq, &carry]
+        .into_iter()
+        .flat_map(|values| coordinates(values))
         .collect();
-    Ok([eq, carry].iter().flat_map(|values| coordinates(values)).collect())
+    let mut last = vec![BaseField::zero(); eq.len()];
+    last[eq.len() - 1] = BaseField::one();
+    columns.push(last);
+    Ok(columns)
 }
 
 fn coordinates(values: &[SecureField]) -> [Vec<BaseField>; 4] {
