@@ -1,4 +1,4 @@
-//! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes`.
+//! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
 use tessera_circuits::model::Strategy;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -8,9 +8,10 @@ use tessera_verifier::codec::{encode, FileKind};
 fn main() {
     let config = fixture_size_config();
     let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+    let tokens = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(48);
     let prompt = random_ids(&config, 16, 3);
     for _ in 0..3 {
-        let report = prove(&model.prover(), &prompt, 48, &Silent).expect("an honest proof");
+        let report = prove(&model.prover(), &prompt, tokens, &Silent).expect("an honest proof");
         let p = &report.proof;
         let size = |name: &str, bytes: usize| println!("{name:>24} {bytes:>8}");
         macro_rules! part {
