@@ -108,7 +108,8 @@ pub struct Trace<'a> {
     pub shape: &'a Shape,
     /// Columns by part, in the order of [`PARTS`].
     pub columns: Vec<Columns>,
-    tables: Columns,
+    /// The lookup tables (preprocessed columns).
+    pub tables: Columns,
     scheme: Scheme<'a>,
 }
 
@@ -150,22 +151,34 @@ impl<'a> Trace<'a> {
         let (relations, challenge) = draw_relations(transcript);
         let bindings = bindings(self.shape, batch, challenge);
         let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
-        transcript.message("claimed sums", &sums);
+        let stark = self.finish(&relations, bindings, interaction, &sums, transcript)?;
+        Ok((sums, stark))
+    }
+
+    /// Commits the interaction columns and proves the constraints over all committed columns.
+    pub fn finish(
+        self,
+        relations: &Relations,
+        bindings: Vec<Option<Binding>>,
+        interaction: Vec<Columns>,
+        sums: &[SecureField],
+        transcript: &mut Transcript,
+    ) -> Result<Stark, ProveStarkError> {
+        transcript.message("claimed sums", sums);
         let mut scheme = self.scheme;
         commit(&mut scheme, interaction.iter(), transcript.channel());
         drop(interaction);
-        let components = components(self.shape, &relations, bindings, &sums);
+        let components = components(self.shape, relations, bindings, sums);
         let provers: Vec<&dyn ComponentProver<SimdBackend>> = components
             .iter()
             .map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>)
             .collect();
-        let stark = stwo::prover::prove(&provers, transcript.channel(), scheme)
-            .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))?;
-        Ok((sums, stark))
+        stwo::prover::prove(&provers, transcript.channel(), scheme)
+            .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))
     }
 
     /// Interaction columns of every part: `eq`, `carry`, LogUp; and the claimed sums.
-    fn interaction(
+    pub fn interaction(
         &self,
         relations: &Relations,
         bindings: &[Option<Binding>],
