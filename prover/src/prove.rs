@@ -218,7 +218,7 @@ fn prove_statement(
 }
 
 /// The batch of linear claims; also returns the evaluations of the claimed columns at its end point.
-fn prove_linear(
+pub fn prove_linear(
     batch: &Batch,
     trace: &Trace<'_>,
     transcript: &mut Transcript,

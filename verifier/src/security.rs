@@ -149,6 +149,23 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     algebraic("binding of evaluations", format!("{columns} columns / |K|"), columns);
     let fractions = counts.fractions;
     algebraic("LogUp", format!("2 x {fractions} fractions / |K|"), 2.0 * fractions);
+    if fractions >= f64::from(stwo::core::fields::m31::P) {
+        // Multiplicities could wrap: no security at all.
+        let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
+        terms.push(Term {
+            name,
+            formula,
+            bits: 0.0,
+        });
+    }
+    let mut algebraic = |name: &str, formula: String, numerator: f64| {
+        let bits = FIELD_BITS - numerator.max(1.0).log2();
+        terms.push(Term {
+            name: name.to_owned(),
+            formula,
+            bits,
+        });
+    };
     let constraints = counts.constraints;
     algebraic("composition", format!("{constraints} constraints / |K|"), constraints);
     let log_n = shape.max_log_rows() + TRACE_LOG_BLOWUP;
