@@ -47,6 +47,21 @@ pub fn odd_config() -> ModelConfig {
     }
 }
 
+/// A config with tiles and heads that are only partly filled.
+pub fn ragged_config() -> ModelConfig {
+    ModelConfig {
+        hidden: 64,
+        layers: 5,
+        heads: 8,
+        kv_heads: 4,
+        head_dim: 8,
+        ff: 172,
+        vocab: 512,
+        context: 128,
+        ..odd_config()
+    }
+}
+
 /// The dimensions of the TinyStories fixture.
 pub fn fixture_size_config() -> ModelConfig {
     ModelConfig {
@@ -270,4 +285,32 @@ impl TestModel {
             codeword: &self.codeword,
         }
     }
+}
+
+/// The directory of the TinyStories fixture.
+pub const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/tinystories-656k");
+
+/// A text with the float reference's results for it.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct GoldenSample {
+    pub text: String,
+    pub ids: Vec<u32>,
+    /// Float arg max at every position.
+    pub argmax: Vec<u32>,
+    /// Negative log-likelihood of the next id at every position but the last.
+    pub nll: Vec<f64>,
+    /// Logits at the last position.
+    pub logits_last: Vec<f32>,
+}
+
+/// The golden samples of the fixture.
+///
+/// # Panics
+/// If the fixture cannot be read.
+pub fn golden() -> Vec<GoldenSample> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-float.jsonl");
+    let text = std::fs::read_to_string(path).expect("golden samples are readable");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("golden samples are JSON"))
+        .collect()
 }

@@ -1,0 +1,215 @@
+//! Reads a Llama checkpoint in the hub layout: `config.json` and `model.safetensors`, or several
+//! safetensors files with an index. Whatever a supported model does not have is refused by name.
+
+mod config;
+mod storage;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tessera_circuits::model::{MatmulKind, ModelConfig};
+use thiserror::Error;
+
+pub use config::ARCHITECTURE;
+pub use survey::{Survey, TensorSummary, Unsupported};
+
+use crate::files::{self, FileError};
+use config::HubConfig;
+use storage::Storage;
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("config.json: {field}: {problem}")]
+    Config { field: String, problem: String },
+    #[error("{}: {problem}", path.display())]
+    Format { path: PathBuf, problem: String },
+    #[error("config.json: the architecture is {found}, only {ARCHITECTURE} is supported")]
+    Architecture { found: String },
+    #[error("the model is not supported: {}", list(.0))]
+    Unsupported(Vec<Unsupported>),
+    #[error("tensor {tensor} is missing")]
+    Missing { tensor: String },
+    #[error("tensor {tensor} has shape {got:?}, expected {expected:?}")]
+    Shape {
+        tensor: String,
+        got: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    #[error("tensor {tensor} has type {dtype}, expected F32, F16 or BF16")]
+    Dtype { tensor: String, dtype: String },
+    #[error("tensor {tensor} has {value} at index {index}")]
+    NotFinite { tensor: String, index: usize, value: f32 },
+}
+
+fn list(unsupported: &[Unsupported]) -> String {
+    unsupported
+        .iter()
+        .map(Unsupported::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// Name of the embedding.
+pub const EMBED: &str = "model.embed_tokens.weight";
+/// Name of the gain of the last norm.
+pub const FINAL_NORM: &str = "model.norm.weight";
+/// Name of the output head.
+pub const HEAD: &str = "lm_head.weight";
+
+/// Name of a weight matrix; its shape is `[out, in]`, except for the embedding, `[vocab, hidden]`.
+pub fn matmul_tensor(kind: MatmulKind, layer: usize) -> String {
+    let part = match kind {
+        MatmulKind::Embed => return EMBED.to_string(),
+        MatmulKind::Head => return HEAD.to_string(),
+        MatmulKind::Q => "self_attn.q_proj",
+        MatmulKind::K => "self_attn.k_proj",
+        MatmulKind::V => "self_attn.v_proj",
+        MatmulKind::O => "self_attn.o_proj",
+        MatmulKind::Gate => "mlp.gate_proj",
+        MatmulKind::Up => "mlp.up_proj",
+        MatmulKind::Down => "mlp.down_proj",
+    };
+    format!("model.layers.{layer}.{part}.weight")
+}
+
+/// Name of the gain of the norm before attention.
+pub fn attn_norm_tensor(layer: usize) -> String {
+    format!("model.layers.{layer}.input_layernorm.weight")
+}
+
+/// Name of the gain of the norm before the MLP.
+pub fn mlp_norm_tensor(layer: usize) -> String {
+    format!("model.layers.{layer}.post_attention_layernorm.weight")
+}
+
+/// All tensors that a model has, with their shapes; the head only if it is not tied.
+fn expected_tensors(config: &ModelConfig, tied: bool) -> BTreeMap<String, Vec<usize>> {
+    let mut tensors = BTreeMap::from([(FINAL_NORM.to_string(), vec![config.hidden])]);
+    for layer in 0..config.layers {
+        tensors.insert(attn_norm_tensor(layer), vec![config.hidden]);
+        tensors.insert(mlp_norm_tensor(layer), vec![config.hidden]);
+    }
+    for m in config.matmuls() {
+        let shape = match m.kind {
+            MatmulKind::Head if tied => continue,
+            MatmulKind::Embed => vec![m.in_dim, m.out_dim],
+            _ => vec![m.out_dim, m.in_dim],
+        };
+        tensors.insert(matmul_tensor(m.kind, m.layer), shape);
+    }
+    tensors
+}
+
+/// The stored names by the names of the hub layout (some checkpoints leave out the prefix `model.`).
+#[derive(Debug)]
+struct Names(BTreeMap<String, String>);
+
+impl Names {
+    fn of(storage: &Storage) -> Self {
+        Self(
+            storage
+                .tensors()
+                .map(|(name, _)| (Self::canonical(name), name.to_string()))
+                .collect(),
+        )
+    }
+
+    fn canonical(stored: &str) -> String {
+        if stored.starts_with("model.") || stored.starts_with("lm_head.") {
+            stored.to_string()
+        } else {
+            format!("model.{stored}")
+        }
+    }
+
+    fn stored(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+
+    /// The stored name. The embedding and a tied head are the same tensor, stored under either name.
+    fn resolve(&self, name: &str, tied: bool) -> Option<&str> {
+        let aliases: &[&str] = match name {
+            EMBED | HEAD if tied => &[EMBED, HEAD],
+            _ => &[name],
+        };
+        aliases.iter().find_map(|n| self.0.get(*n)).map(String::as_str)
+    }
+}
+
+/// An open checkpoint of a supported model, with all tensors present and of the right shape.
+#[derive(Debug)]
+pub struct Checkpoint {
+    config: ModelConfig,
+    tied: bool,
+    names: Names,
+    storage: Storage,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint directory; refuses whatever the proof system does not represent.
+    pub fn open(dir: &Path) -> Result<Self, CheckpointError> {
+        let hub = HubConfig::parse(&files::read(&dir.join("config.json"))?)?;
+        let found = hub.architecture();
+        if found != ARCHITECTURE {
+            return Err(CheckpointError::Architecture { found });
+        }
+        let (config, tied) = (hub.model()?, hub.tied());
+        let storage = Storage::open(dir)?;
+        let survey = Survey::new(&hub, &storage);
+        if !survey.unsupported.is_empty() {
+            return Err(CheckpointError::Unsupported(survey.unsupported));
+        }
+        let names = Names::of(&storage);
+        for (tensor, expected) in expected_tensors(&config, tied) {
+            match names.resolve(&tensor, tied).and_then(|n| storage.info(n)) {
+                None => return Err(CheckpointError::Missing { tensor }),
+                Some(info) if info.shape != expected => {
+                    return Err(CheckpointError::Shape {
+                        tensor,
+                        got: info.shape.clone(),
+                        expected,
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(Self {
+            config,
+            tied,
+            names,
+            storage,
+        })
+    }
+
+    /// Reports what a checkpoint directory contains, supported or not. Errors only if the files cannot be
+    /// read as a checkpoint at all.
+    pub fn survey(dir: &Path) -> Result<Survey, CheckpointError> {
+        Survey::of(dir)
+    }
+
+    /// The architecture.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Whether the output head is the embedding.
+    pub fn tied(&self) -> bool {
+        self.tied
+    }
+
+    /// The values of a tensor, row-major, by its name in the hub layout. Errors name a value that is not
+    /// finite.
+    pub fn tensor(&self, name: &str) -> Result<Vec<f32>, CheckpointError> {
+        let missing = || CheckpointError::Missing {
+            tensor: name.to_string(),
+        };
+        self.storage
+            .values(self.names.resolve(name, self.tied).ok_or_else(missing)?)
+    }
+}

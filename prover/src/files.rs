@@ -1,0 +1,246 @@
+//! Files on disk: reads whose errors name the path, and writes that are complete or absent.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use tempfile::{Builder, NamedTempFile, TempDir};
+use thiserror::Error;
+
+/// An operation on a path that failed.
+#[derive(Debug, Error)]
+pub enum FileError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{} exists already", path.display())]
+    Exists { path: PathBuf },
+}
+
+fn read_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
+    move |source| FileError::Read {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+fn write_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
+    move |source| FileError::Write {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// Reads a whole file.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    fs::read(path).map_err(read_error(path))
+}
+
+/// Maps a file into memory, read-only. An empty file gives an empty slice.
+pub fn map(path: &Path) -> Result<Mapped, FileError> {
+    let file = File::open(path).map_err(read_error(path))?;
+    let metadata = file.metadata().map_err(read_error(path))?;
+    if metadata.is_dir() {
+        return Err(read_error(path)(io::ErrorKind::IsADirectory.into()));
+    }
+    if metadata.len() == 0 {
+        return Ok(Mapped(None));
+    }
+    // SAFETY: the map is private and read-only; as with every mapped file, nobody may truncate the file
+    // while it is in use. All of this project's own writes replace files by renaming and never truncate.
+    let map = unsafe { Mmap::map(&file) }.map_err(read_error(path))?;
+    Ok(Mapped(Some(map)))
+}
+
+/// A file mapped into memory.
+#[derive(Debug)]
+pub struct Mapped(Option<Mmap>);
+
+impl Mapped {
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or(&[])
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Permissions of an ordinary new file or directory (tempfile's own are private to the user).
+fn public(builder: &mut Builder<'_, '_>, mode: u32) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(mode));
+    }
+    #[cfg(not(unix))]
+    let _ = (builder, mode);
+}
+
+/// Makes a rename in `dir` durable; best effort, because not every file system can sync a directory.
+fn sync_dir(dir: &Path) {
+    if let Ok(dir) = File::open(dir) {
+        let _ = dir.sync_all();
+    }
+}
+
+/// A file that appears under its name only when it is complete: written to a temporary file in the same
+/// directory, synced and renamed by [`AtomicFile::commit`], removed if it is dropped before.
+#[derive(Debug)]
+pub struct AtomicFile {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl AtomicFile {
+    /// Starts to write `path`.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        let mut builder = Builder::new();
+        builder.prefix(".tessera-").suffix(".tmp");
+        public(&mut builder, 0o666);
+        let file = builder.tempfile_in(parent(path)).map_err(write_error(path))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+        })
+    }
+
+    /// Appends bytes.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.file.write_all(bytes).map_err(write_error(&self.path))
+    }
+
+    /// Syncs the file and gives it its name; a file that had the name is replaced.
+    pub fn commit(self) -> Result<(), FileError> {
+        let Self { path, file } = self;
+        file.as_file().sync_all().map_err(write_error(&path))?;
+        file.persist(&path).map_err(|e| write_error(&path)(e.error))?;
+        sync_dir(parent(&path));
+        Ok(())
+    }
+}
+
+/// Writes a whole file atomically.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut file = AtomicFile::create(path)?;
+    file.append(bytes)?;
+    file.commit()
+}
+
+/// A directory that appears under its name only when it is complete; removed if it is dropped before
+/// [`AtomicDir::commit`].
+#[derive(Debug)]
+pub struct AtomicDir {
+    target: PathBuf,
+    dir: TempDir,
+}
+
+impl AtomicDir {
+    /// Starts to fill `target`, which must not exist or be an empty directory.
+    pub fn create(target: &Path) -> Result<Self, FileError> {
+        Self::check_free(target)?;
+        let parent = parent(target);
+        fs::create_dir_all(parent).map_err(write_error(parent))?;
+        let mut builder = Builder::new();
+        builder.prefix(".tessera-").suffix(".tmp");
+        public(&mut builder, 0o777);
+        let dir = builder.tempdir_in(parent).map_err(write_error(target))?;
+        Ok(Self {
+            target: target.to_path_buf(),
+            dir,
+        })
+    }
+
+    fn check_free(target: &Path) -> Result<(), FileError> {
+        let free = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+        };
+        match free {
+            true => Ok(()),
+            false => Err(FileError::Exists {
+                path: target.to_path_buf(),
+            }),
+        }
+    }
+
+    /// Where to put the files in the meantime.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Gives the directory its name.
+    pub fn commit(self) -> Result<(), FileError> {
+        Self::check_free(&self.target)?;
+        sync_dir(self.dir.path());
+        fs::rename(self.dir.path(), &self.target).map_err(write_error(&self.target))?;
+        // The directory has another name now: there is nothing left to remove.
+        let _ = self.dir.keep();
+        sync_dir(parent(&self.target));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn writes_are_complete_or_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.append(b"one").unwrap();
+        drop(file);
+        assert!(names(dir.path()).is_empty());
+        write(&path, b"two").unwrap();
+        write(&path, b"three").unwrap();
+        assert_eq!(read(&path).unwrap(), b"three");
+        assert_eq!(names(dir.path()), ["a"]);
+        assert_eq!(map(&path).unwrap().bytes(), b"three");
+    }
+
+    #[test]
+    fn directories_are_complete_or_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("deep/model");
+        let pending = AtomicDir::create(&target).unwrap();
+        write(&pending.path().join("x"), b"x").unwrap();
+        drop(pending);
+        assert!(names(&dir.path().join("deep")).is_empty());
+        let pending = AtomicDir::create(&target).unwrap();
+        write(&pending.path().join("x"), b"x").unwrap();
+        pending.commit().unwrap();
+        assert_eq!(names(&dir.path().join("deep")), ["model"]);
+        assert_eq!(names(&target), ["x"]);
+        assert!(matches!(AtomicDir::create(&target), Err(FileError::Exists { path }) if path == target));
+    }
+
+    #[test]
+    fn errors_name_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing/file");
+        for text in [
+            read(&missing).unwrap_err().to_string(),
+            map(&missing).unwrap_err().to_string(),
+            write(&missing, b"").unwrap_err().to_string(),
+            map(dir.path()).unwrap_err().to_string(),
+        ] {
+            assert!(text.contains(dir.path().to_str().unwrap()), "{text}");
+        }
+    }
+}
