@@ -46,7 +46,12 @@ impl AccumulatorBound {
 
 fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
     if !(1..=13).contains(&shift) {
-        return Err(ModelError::OutOfRange { what, value: shift.into(), min: 1, max: 13 });
+        return Err(ModelError::OutOfRange {
+            what,
+            value: shift.into(),
+            min: 1,
+            max: 13,
+        });
     }
     Ok(())
 }
@@ -67,14 +72,16 @@ impl Check<'_> {
     ) -> Result<(), ModelError> {
         let (in_dim, out_dim) = self.config.dims(kind);
         if shift.0.len() != 1 && shift.0.len() != out_dim {
-            return Err(ModelError::Length { what, got: shift.0.len(), expected: out_dim });
+            return Err(ModelError::Length {
+                what,
+                got: shift.0.len(),
+                expected: out_dim,
+            });
         }
         let max_weight = self.params.strategy.max_weight();
         let bound = match kind {
             // One-hot: a single product in the high accumulator.
-            MatmulKind::Embed => {
-                AccumulatorBound(((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW)
-            }
+            MatmulKind::Embed => AccumulatorBound(((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW),
             _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
                 what,
                 layer,
@@ -98,21 +105,47 @@ impl Check<'_> {
     ) -> Result<(), ModelError> {
         shift_in_range(what, shift)?;
         if let Some(skip) = skip.filter(|s| *s > 13) {
-            return Err(ModelError::OutOfRange { what: "residual skip", value: skip.into(), min: 0, max: 13 });
+            return Err(ModelError::OutOfRange {
+                what: "residual skip",
+                value: skip.into(),
+                min: 0,
+                max: 13,
+            });
         }
         if !bound.fits(shift, skip) {
-            return Err(ModelError::Accumulator { what, layer, bound: bound.get(), shift });
+            return Err(ModelError::Accumulator {
+                what,
+                layer,
+                bound: bound.get(),
+                shift,
+            });
         }
         Ok(())
     }
 
     fn norm(&self, layer: usize, norm: &NormParams) -> Result<(), ModelError> {
-        self.round("norm", layer, AccumulatorBound::element(RSQRT_BITS - 8), norm.shift, None)?;
+        self.round(
+            "norm",
+            layer,
+            AccumulatorBound::element(RSQRT_BITS - 8),
+            norm.shift,
+            None,
+        )?;
         if norm.scale > 48 {
-            return Err(ModelError::OutOfRange { what: "norm scale", value: norm.scale.into(), min: 0, max: 48 });
+            return Err(ModelError::OutOfRange {
+                what: "norm scale",
+                value: norm.scale.into(),
+                min: 0,
+                max: 48,
+            });
         }
         if norm.eps == 0 || norm.eps >= 1 << 60 {
-            return Err(ModelError::OutOfRange { what: "norm eps", value: norm.eps, min: 1, max: (1 << 60) - 1 });
+            return Err(ModelError::OutOfRange {
+                what: "norm eps",
+                value: norm.eps,
+                min: 1,
+                max: (1 << 60) - 1,
+            });
         }
         Ok(())
     }
@@ -123,11 +156,20 @@ impl ModelParams {
     pub fn check(&self, config: &ModelConfig) -> Result<(), ModelError> {
         config.check()?;
         if self.layers.len() != config.layers {
-            return Err(ModelError::Length { what: "layers", got: self.layers.len(), expected: config.layers });
+            return Err(ModelError::Length {
+                what: "layers",
+                got: self.layers.len(),
+                expected: config.layers,
+            });
         }
         if self.embed_exponent > 13 {
             let value = self.embed_exponent.into();
-            return Err(ModelError::OutOfRange { what: "embed exponent", value, min: 0, max: 13 });
+            return Err(ModelError::OutOfRange {
+                what: "embed exponent",
+                value,
+                min: 0,
+                max: 13,
+            });
         }
         for (what, bits) in [
             ("score bits", self.score_bits),
@@ -136,7 +178,12 @@ impl ModelParams {
             ("logit bits", self.logit_bits),
         ] {
             if !(-64..=64).contains(&bits) {
-                return Err(ModelError::OutOfRange { what, value: bits.unsigned_abs().into(), min: 0, max: 64 });
+                return Err(ModelError::OutOfRange {
+                    what,
+                    value: bits.unsigned_abs().into(),
+                    min: 0,
+                    max: 64,
+                });
             }
         }
         let check = Check { config, params: self };

@@ -94,8 +94,12 @@ pub struct Batch {
 impl Batch {
     /// Columns of a part that carry a claim, ascending.
     pub fn columns(&self, part: Part) -> Vec<usize> {
-        let mut columns: Vec<usize> =
-            self.groups.iter().filter(|g| g.part == part).flat_map(|g| g.columns.iter().map(|(c, _)| *c)).collect();
+        let mut columns: Vec<usize> = self
+            .groups
+            .iter()
+            .filter(|g| g.part == part)
+            .flat_map(|g| g.columns.iter().map(|(c, _)| *c))
+            .collect();
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -134,7 +138,10 @@ pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
             for (_, coefficient) in &mut group.columns {
                 *coefficient *= power;
             }
-            match groups.iter_mut().find(|g| g.part == group.part && g.weights == group.weights) {
+            match groups
+                .iter_mut()
+                .find(|g| g.part == group.part && g.weights == group.weights)
+            {
                 Some(same) => same.columns.append(&mut group.columns),
                 None => groups.push(group),
             }

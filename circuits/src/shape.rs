@@ -69,10 +69,23 @@ impl Shape {
     /// Row spaces for `rows` token rows.
     pub fn new(config: &ModelConfig, rows: usize) -> Self {
         let padded = config.padded();
-        let mut shape = Self { config: config.clone(), padded, token: ModelConfig::token_log(rows), lanes: 0 };
-        let others = PARTS.iter().filter(|p| **p != Part::Logits).map(|p| shape.log_rows(*p)).max().unwrap_or(0);
+        let mut shape = Self {
+            config: config.clone(),
+            padded,
+            token: ModelConfig::token_log(rows),
+            lanes: 0,
+        };
+        let others = PARTS
+            .iter()
+            .filter(|p| **p != Part::Logits)
+            .map(|p| shape.log_rows(*p))
+            .max()
+            .unwrap_or(0);
         let height = shape.token + padded.vocab;
-        shape.lanes = height.saturating_sub(others).min(height - MIN_ROWS_LOG).min(padded.vocab);
+        shape.lanes = height
+            .saturating_sub(others)
+            .min(height - MIN_ROWS_LOG)
+            .min(padded.vocab);
         shape
     }
 
@@ -114,13 +127,25 @@ impl Shape {
         let log_rows = self.log_rows(part);
         match part {
             Part::Stream => AnyAir::Stream(Stream { log_rows }),
-            Part::Q => AnyAir::Rope(Rope { name: "queries", log_rows }),
+            Part::Q => AnyAir::Rope(Rope {
+                name: "queries",
+                log_rows,
+            }),
             Part::K => AnyAir::Rope(Rope { name: "keys", log_rows }),
-            Part::V => AnyAir::Requant(Requant { name: "values", log_rows }),
+            Part::V => AnyAir::Requant(Requant {
+                name: "values",
+                log_rows,
+            }),
             Part::Scores => AnyAir::Scores(Scores { log_rows }),
-            Part::Att => AnyAir::Requant(Requant { name: "attention output", log_rows }),
+            Part::Att => AnyAir::Requant(Requant {
+                name: "attention output",
+                log_rows,
+            }),
             Part::Ff => AnyAir::Ff(Ff { log_rows }),
-            Part::Logits => AnyAir::Logits(Logits { log_rows, lanes: 1 << self.lanes }),
+            Part::Logits => AnyAir::Logits(Logits {
+                log_rows,
+                lanes: 1 << self.lanes,
+            }),
             Part::Tables => AnyAir::Tables(Tables),
         }
     }

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelConfig;
-use crate::semantics::{norm_rsqrt, reciprocal};
 use crate::model::{ModelParams, NormParams};
+use crate::semantics::{norm_rsqrt, reciprocal};
 
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,11 +37,18 @@ impl Statement {
             return Err(StatementError::EmptyOutput);
         }
         if self.rows() > config.context {
-            return Err(StatementError::TooLong { rows: self.rows(), context: config.context });
+            return Err(StatementError::TooLong {
+                rows: self.rows(),
+                context: config.context,
+            });
         }
         for (position, &id) in self.prompt.iter().chain(&self.output).enumerate() {
             if id as usize >= config.vocab {
-                return Err(StatementError::UnknownToken { id, position, vocab: config.vocab });
+                return Err(StatementError::UnknownToken {
+                    id,
+                    position,
+                    vocab: config.vocab,
+                });
             }
         }
         Ok(())
@@ -54,7 +61,13 @@ impl Statement {
 
     /// Token of every row, padded with token 0 to `2^token_log` rows.
     pub fn row_ids(&self, token_log: u32) -> Vec<u32> {
-        let mut ids: Vec<u32> = self.prompt.iter().chain(&self.output).copied().take(self.rows()).collect();
+        let mut ids: Vec<u32> = self
+            .prompt
+            .iter()
+            .chain(&self.output)
+            .copied()
+            .take(self.rows())
+            .collect();
         ids.resize(1 << token_log, 0);
         ids
     }
@@ -97,14 +110,22 @@ impl Statistics {
     pub fn check(&self, config: &ModelConfig, tokens: usize) -> Result<(), StatisticsError> {
         let norms = (2 * config.layers + 1) * tokens;
         if self.norms.len() != norms {
-            return Err(StatisticsError::Norms { got: self.norms.len(), expected: norms });
+            return Err(StatisticsError::Norms {
+                got: self.norms.len(),
+                expected: norms,
+            });
         }
         let sums = config.layers * config.heads * tokens;
         if self.sums.len() != sums {
-            return Err(StatisticsError::Sums { got: self.sums.len(), expected: sums });
+            return Err(StatisticsError::Sums {
+                got: self.sums.len(),
+                expected: sums,
+            });
         }
         let bad = |[hh, hl, ll]: &[i32; 3]| {
-            !(0..Self::BOUND).contains(hh) || !(-Self::BOUND..Self::BOUND).contains(hl) || !(0..Self::BOUND).contains(ll)
+            !(0..Self::BOUND).contains(hh)
+                || !(-Self::BOUND..Self::BOUND).contains(hl)
+                || !(0..Self::BOUND).contains(ll)
         };
         if let Some(index) = self.norms.iter().position(bad) {
             return Err(StatisticsError::NormRange { index });
@@ -122,7 +143,10 @@ impl Statistics {
         self.norms
             .chunks(tokens.max(1))
             .enumerate()
-            .flat_map(|(state, row)| row.iter().map(move |s| norm_rsqrt(s.map(i64::from), config.hidden, of(state))))
+            .flat_map(|(state, row)| {
+                row.iter()
+                    .map(move |s| norm_rsqrt(s.map(i64::from), config.hidden, of(state)))
+            })
             .collect()
     }
 

@@ -38,7 +38,16 @@ impl Points {
         let p = &shape.padded;
         let out = [p.hidden, p.q(), p.kv(), p.ff, p.vocab].into_iter().max().unwrap_or(0);
         let state = crate::model::log_ceil(shape.states(), 0);
-        [p.layers, state, shape.token, shape.token, p.heads, out, p.vocab.max(shape.token)].map(|l| l as usize)
+        [
+            p.layers,
+            state,
+            shape.token,
+            shape.token,
+            p.heads,
+            out,
+            p.vocab.max(shape.token),
+        ]
+        .map(|l| l as usize)
     }
 
     /// Number of challenges.
@@ -53,7 +62,17 @@ impl Points {
             Self::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
         let kind = rest.next().unwrap_or_default();
         let limb = rest.next().unwrap_or_default();
-        Self { layer, state, token, key, head, out, other, kind, limb }
+        Self {
+            layer,
+            state,
+            token,
+            key,
+            head,
+            out,
+            other,
+            kind,
+            limb,
+        }
     }
 
     /// Point for a width of `2^log` output channels.
@@ -93,7 +112,12 @@ impl Points {
     /// Weight of matmul `(kind, layer)` among the batched accumulators.
     pub fn matmul_weight(&self, kind: MatmulKind, layer: usize) -> K {
         let layered = LAYER_KINDS.contains(&kind);
-        self.kind_weight(kind) * if layered { index_eq(layer, &self.layer) } else { K::one() }
+        self.kind_weight(kind)
+            * if layered {
+                index_eq(layer, &self.layer)
+            } else {
+                K::one()
+            }
     }
 }
 
@@ -138,8 +162,14 @@ pub enum Product {
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 6] =
-    [Product::Norm, Product::Att, Product::Ff, Product::Embed, Product::Score, Product::Value];
+pub const PRODUCTS: [Product; 6] = [
+    Product::Norm,
+    Product::Att,
+    Product::Ff,
+    Product::Embed,
+    Product::Score,
+    Product::Value,
+];
 
 /// The products with weights, in order.
 pub const WEIGHTED: [Product; 4] = [Product::Norm, Product::Att, Product::Ff, Product::Embed];
@@ -246,7 +276,10 @@ impl Public<'_> {
     /// `eq(layer, .)` on the real layers, times a factor per layer, on the leading axis of `part`.
     fn layer_axis(&self, part: Part, factor: impl Fn(usize) -> K) -> Weight {
         let weights = self.points.layer_weights(self.layers());
-        padded(weights.iter().enumerate().map(|(l, w)| *w * factor(l)).collect(), self.lead(part))
+        padded(
+            weights.iter().enumerate().map(|(l, w)| *w * factor(l)).collect(),
+            self.lead(part),
+        )
     }
 
     fn plain_layers(&self, part: Part) -> Weight {
@@ -258,18 +291,28 @@ impl Public<'_> {
     }
 
     fn pow_eval(&self, kind: MatmulKind, layer: usize, point: &[K]) -> K {
-        let Some(shift) = shift_of(self.params, kind, layer) else { return K::zero() };
+        let Some(shift) = shift_of(self.params, kind, layer) else {
+            return K::zero();
+        };
         if let [one] = shift.0.as_slice() {
             return felt(1 << one);
         }
         let column = pow_column(&self.shape.config, kind, shift, point.len() as u32);
-        eval_dense(&column.into_iter().map(|v| felt(i64::from(v))).collect::<Vec<_>>(), point).unwrap_or_default()
+        eval_dense(
+            &column.into_iter().map(|v| felt(i64::from(v))).collect::<Vec<_>>(),
+            point,
+        )
+        .unwrap_or_default()
     }
 
     /// Accumulators of `columns` (high, low) of one part as terms of the batched matmul claim.
     fn accumulator(&self, part: Part, weights: Vec<Weight>, columns: [usize; 2], factor: K) -> Group {
         let [hi, lo] = columns;
-        Group { part, weights, columns: vec![(hi, factor), (lo, factor * self.points.limb)] }
+        Group {
+            part,
+            weights,
+            columns: vec![(hi, factor), (lo, factor * self.points.limb)],
+        }
     }
 
     /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
@@ -302,31 +345,63 @@ impl Public<'_> {
             }
         }
         let (head, ..) = self.head_point(p.kv_heads);
-        let weights = vec![self.plain_layers(Part::V), eq(&points.token), eq(head), eq(points.out(p.head_dim()))];
+        let weights = vec![
+            self.plain_layers(Part::V),
+            eq(&points.token),
+            eq(head),
+            eq(points.out(p.head_dim())),
+        ];
         let factor = points.kind_weight(MatmulKind::V);
         groups.push(self.accumulator(Part::V, weights, [requant::ACC_HI, requant::ACC_LO], factor));
 
         let weights = vec![self.plain_layers(Part::Ff), eq(&points.token), eq(points.out(p.ff))];
-        for (kind, columns) in
-            [(MatmulKind::Gate, [ff::GATE_HI, ff::GATE_LO]), (MatmulKind::Up, [ff::UP_HI, ff::UP_LO])]
-        {
+        for (kind, columns) in [
+            (MatmulKind::Gate, [ff::GATE_HI, ff::GATE_LO]),
+            (MatmulKind::Up, [ff::UP_HI, ff::UP_LO]),
+        ] {
             groups.push(self.accumulator(Part::Ff, weights.clone(), columns, points.kind_weight(kind)));
         }
         let factor = points.kind_weight(MatmulKind::Head);
         groups.push(self.logits(points.out(p.vocab), |lane| {
-            [(logits::ACC_HI, lane * factor), (logits::ACC_LO, lane * factor * points.limb)]
+            [
+                (logits::ACC_HI, lane * factor),
+                (logits::ACC_LO, lane * factor * points.limb),
+            ]
         }));
 
         let weights = self.score_weights(eq(&points.key));
-        groups.push(self.accumulator(Part::Scores, weights, [scores::ACC_HI, scores::ACC_LO], points.score_weight()));
-        let weights =
-            vec![self.plain_layers(Part::Att), eq(&points.token), eq(&points.head), eq(points.out(p.head_dim()))];
-        groups.push(self.accumulator(Part::Att, weights, [requant::ACC_HI, requant::ACC_LO], points.att_weight()));
-        LinearClaim { name: "accumulators", groups, value }
+        groups.push(self.accumulator(
+            Part::Scores,
+            weights,
+            [scores::ACC_HI, scores::ACC_LO],
+            points.score_weight(),
+        ));
+        let weights = vec![
+            self.plain_layers(Part::Att),
+            eq(&points.token),
+            eq(&points.head),
+            eq(points.out(p.head_dim())),
+        ];
+        groups.push(self.accumulator(
+            Part::Att,
+            weights,
+            [requant::ACC_HI, requant::ACC_LO],
+            points.att_weight(),
+        ));
+        LinearClaim {
+            name: "accumulators",
+            groups,
+            value,
+        }
     }
 
     fn score_weights(&self, key: Weight) -> Vec<Weight> {
-        vec![self.plain_layers(Part::Scores), eq(&self.points.head), eq(&self.points.token), key]
+        vec![
+            self.plain_layers(Part::Scores),
+            eq(&self.points.head),
+            eq(&self.points.token),
+            key,
+        ]
     }
 
     /// A group over all vocabulary lanes at a point of the vocabulary; `columns` gives a lane's columns
@@ -338,7 +413,11 @@ impl Public<'_> {
             .enumerate()
             .flat_map(|(lane, w)| columns(w).map(|(c, k)| (logits::at(lane, c), k)))
             .collect();
-        Group { part: Part::Logits, weights: vec![eq(&self.points.token), eq(rest)], columns }
+        Group {
+            part: Part::Logits,
+            weights: vec![eq(&self.points.token), eq(rest)],
+            columns,
+        }
     }
 
     /// Section 7: the residual wire, norm statistics, and the public columns of the stream.
@@ -359,7 +438,11 @@ impl Public<'_> {
             name: "residual wire",
             groups: vec![
                 group(plain(), eq(at), vec![(stream::PREV, K::one())]),
-                group(shifted, eq(at), vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())]),
+                group(
+                    shifted,
+                    eq(at),
+                    vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())],
+                ),
             ],
             value: K::zero(),
         });
@@ -371,17 +454,30 @@ impl Public<'_> {
         };
         for (limb, column) in [stream::HH, stream::HL, stream::LL].into_iter().enumerate() {
             let norms = &self.statistics.norms;
-            let value = |at: usize| norms.get(at).and_then(|s| s.get(limb)).map_or(K::zero(), |v| felt(i64::from(*v)));
+            let value = |at: usize| {
+                norms
+                    .get(at)
+                    .and_then(|s| s.get(limb))
+                    .map_or(K::zero(), |v| felt(i64::from(*v)))
+            };
             claims.push(LinearClaim {
                 name: "norm statistics",
-                groups: vec![group(plain(), Weight::Ones(self.shape.padded.hidden), vec![(column, K::one())])],
+                groups: vec![group(
+                    plain(),
+                    Weight::Ones(self.shape.padded.hidden),
+                    vec![(column, K::one())],
+                )],
                 value: over_tokens(&value),
             });
         }
         let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params);
         for (column, limb) in [(stream::R_HI, 8), (stream::R_LO, 0)] {
             let mask = if limb == 0 { 0xff } else { u32::MAX };
-            let value = |at: usize| rsqrts.get(at).map_or(K::zero(), |r| felt(i64::from((r >> limb) & mask)));
+            let value = |at: usize| {
+                rsqrts
+                    .get(at)
+                    .map_or(K::zero(), |r| felt(i64::from((r >> limb) & mask)))
+            };
             claims.push(LinearClaim {
                 name: "reciprocal square root",
                 groups: vec![group(plain(), eq(at), vec![(column, K::one())])],
@@ -389,7 +485,10 @@ impl Public<'_> {
             });
         }
         let sum = |value: &dyn Fn(usize) -> K| {
-            states.iter().enumerate().fold(K::zero(), |sum, (n, w)| sum + *w * value(n))
+            states
+                .iter()
+                .enumerate()
+                .fold(K::zero(), |sum, (n, w)| sum + *w * value(n))
         };
         let pow = |n: usize| {
             let (kind, layer) = update_of(n);
@@ -402,7 +501,11 @@ impl Public<'_> {
         ];
         for (column, value) in publics {
             let groups = vec![group(plain(), eq(at), vec![(column, K::one())])];
-            claims.push(LinearClaim { name: "stream parameters", groups, value });
+            claims.push(LinearClaim {
+                name: "stream parameters",
+                groups,
+                value,
+            });
         }
     }
 
@@ -411,22 +514,36 @@ impl Public<'_> {
         let (p, points) = (&self.shape.padded, self.points);
         let layer_weights = points.layer_weights(self.layers());
         let sum = |value: &dyn Fn(usize) -> K| {
-            layer_weights.iter().enumerate().fold(K::zero(), |sum, (l, w)| sum + *w * value(l))
+            layer_weights
+                .iter()
+                .enumerate()
+                .fold(K::zero(), |sum, (l, w)| sum + *w * value(l))
         };
         let cos_sin = self.rope_eval();
         for (part, kind, heads) in [(Part::Q, MatmulKind::Q, p.heads), (Part::K, MatmulKind::K, p.kv_heads)] {
             let (head, half, index) = self.head_point(heads);
             let weights = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
-            let columns = vec![(rope::before(0, rope::POW), K::one() - half), (rope::before(1, rope::POW), half)];
+            let columns = vec![
+                (rope::before(0, rope::POW), K::one() - half),
+                (rope::before(1, rope::POW), half),
+            ];
             claims.push(LinearClaim {
                 name: "query and key parameters",
-                groups: vec![Group { part, weights: weights.clone(), columns }],
+                groups: vec![Group {
+                    part,
+                    weights: weights.clone(),
+                    columns,
+                }],
                 value: sum(&|l| self.pow_eval(kind, l, points.out(heads + 1 + p.half))),
             });
             for (column, value) in [rope::COS, rope::SIN].into_iter().zip(cos_sin) {
                 claims.push(LinearClaim {
                     name: "rotation angles",
-                    groups: vec![Group { part, weights: weights.clone(), columns: vec![(column, K::one())] }],
+                    groups: vec![Group {
+                        part,
+                        weights: weights.clone(),
+                        columns: vec![(column, K::one())],
+                    }],
                     value: sum(&|_| value),
                 });
             }
@@ -437,13 +554,23 @@ impl Public<'_> {
         let list: [(Part, Vec<Weight>, usize, K); 5] = [
             (
                 Part::V,
-                vec![self.plain_layers(Part::V), eq(&points.token), eq(head), last(p.head_dim())],
+                vec![
+                    self.plain_layers(Part::V),
+                    eq(&points.token),
+                    eq(head),
+                    last(p.head_dim()),
+                ],
                 requant::POW,
                 sum(&|l| self.pow_eval(MatmulKind::V, l, points.out(p.kv()))),
             ),
             (
                 Part::Att,
-                vec![self.plain_layers(Part::Att), eq(&points.token), eq(&points.head), last(p.head_dim())],
+                vec![
+                    self.plain_layers(Part::Att),
+                    eq(&points.token),
+                    eq(&points.head),
+                    last(p.head_dim()),
+                ],
                 requant::POW,
                 sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.att))),
             ),
@@ -467,8 +594,16 @@ impl Public<'_> {
             ),
         ];
         for (part, weights, column, value) in list {
-            let groups = vec![Group { part, weights, columns: vec![(column, K::one())] }];
-            claims.push(LinearClaim { name: "layer parameters", groups, value });
+            let groups = vec![Group {
+                part,
+                weights,
+                columns: vec![(column, K::one())],
+            }];
+            claims.push(LinearClaim {
+                name: "layer parameters",
+                groups,
+                value,
+            });
         }
     }
 
@@ -502,7 +637,10 @@ impl Public<'_> {
             columns: vec![(column, k)],
         };
         let at_key = || self.score_weights(eq(&points.key));
-        let pow = layers.iter().zip(&self.params.layers).fold(K::zero(), |sum, (w, l)| sum + *w * felt(1 << l.score));
+        let pow = layers
+            .iter()
+            .zip(&self.params.layers)
+            .fold(K::zero(), |sum, (w, l)| sum + *w * felt(1 << l.score));
         claims.push(LinearClaim {
             name: "score parameters",
             groups: vec![group(at_key(), scores::POW, K::one())],
@@ -516,13 +654,22 @@ impl Public<'_> {
         let other = self.score_weights(eq(suffix(&points.other, self.shape.token)));
         claims.push(LinearClaim {
             name: "row maximum is constant",
-            groups: vec![group(at_key(), scores::MAX, K::one()), group(other, scores::MAX, -K::one())],
+            groups: vec![
+                group(at_key(), scores::MAX, K::one()),
+                group(other, scores::MAX, -K::one()),
+            ],
             value: K::zero(),
         });
         // Real heads only: padded heads have no statistics.
-        let heads: Vec<K> = eq_table(&points.head).into_iter().take(self.shape.config.heads).collect();
+        let heads: Vec<K> = eq_table(&points.head)
+            .into_iter()
+            .take(self.shape.config.heads)
+            .collect();
         let real = |key: Weight| {
-            let weights = vec![self.plain_layers(Part::Scores), padded(heads.clone(), self.shape.padded.heads)];
+            let weights = vec![
+                self.plain_layers(Part::Scores),
+                padded(heads.clone(), self.shape.padded.heads),
+            ];
             weights.into_iter().chain([eq(&points.token), key]).collect::<Vec<_>>()
         };
         let ones = || Weight::Ones(self.shape.token);
@@ -539,7 +686,10 @@ impl Public<'_> {
             for l in &layers {
                 for h in &heads {
                     let row = rows.next().unwrap_or_default();
-                    let dot = row.iter().zip(&tokens).fold(K::zero(), |s, (v, t)| s + *t * base(i64::from(*v)));
+                    let dot = row
+                        .iter()
+                        .zip(&tokens)
+                        .fold(K::zero(), |s, (v, t)| s + *t * base(i64::from(*v)));
                     sum += *l * *h * dot;
                 }
             }
@@ -568,7 +718,11 @@ impl Public<'_> {
         let vocab = points.out(self.shape.padded.vocab);
         let column = |c: usize| self.logits(vocab, move |lane| [(c, lane)]);
         let value = self.pow_eval(MatmulKind::Head, 0, vocab);
-        claims.push(LinearClaim { name: "head parameters", groups: vec![column(logits::POW)], value });
+        claims.push(LinearClaim {
+            name: "head parameters",
+            groups: vec![column(logits::POW)],
+            value,
+        });
         let other = suffix(&points.other, self.shape.padded.vocab);
         claims.push(LinearClaim {
             name: "top logit is constant",
@@ -583,8 +737,16 @@ impl Public<'_> {
             chosen += token * index_eq(id as usize, vocab);
             active += token * real;
         }
-        for (c, value) in [(logits::BELOW, below), (logits::CHOSEN, chosen), (logits::ACTIVE, active)] {
-            claims.push(LinearClaim { name: "arg max", groups: vec![column(c)], value });
+        for (c, value) in [
+            (logits::BELOW, below),
+            (logits::CHOSEN, chosen),
+            (logits::ACTIVE, active),
+        ] {
+            claims.push(LinearClaim {
+                name: "arg max",
+                groups: vec![column(c)],
+                value,
+            });
         }
     }
 
@@ -611,18 +773,42 @@ impl Public<'_> {
         let (lead, rest) = at(Product::Norm).split_at(self.lead(Part::Stream) as usize);
         let columns = vec![(stream::Y_HI, K::one()), (stream::Y_LO, limb)];
         let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-        push("normed state", vec![Group { part: Part::Stream, weights, columns }], norm[0]);
+        push(
+            "normed state",
+            vec![Group {
+                part: Part::Stream,
+                weights,
+                columns,
+            }],
+            norm[0],
+        );
 
         let (lead, rest) = at(Product::Att).split_at(self.lead(Part::Att) as usize);
         let (head, index) = rest.split_at(p.heads as usize);
         let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, limb)];
         let weights = vec![eq(lead), eq(&points.token), eq(head), eq(index)];
-        push("attention output", vec![Group { part: Part::Att, weights, columns }], att[0]);
+        push(
+            "attention output",
+            vec![Group {
+                part: Part::Att,
+                weights,
+                columns,
+            }],
+            att[0],
+        );
 
         let (lead, rest) = at(Product::Ff).split_at(self.lead(Part::Ff) as usize);
         let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, limb)];
         let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-        push("mlp product", vec![Group { part: Part::Ff, weights, columns }], ff_[0]);
+        push(
+            "mlp product",
+            vec![Group {
+                part: Part::Ff,
+                weights,
+                columns,
+            }],
+            ff_[0],
+        );
 
         let own_layers = points.layer_weights(self.layers());
         let own_heads = eq_table(&points.head);
@@ -639,7 +825,10 @@ impl Public<'_> {
             let of = |lane: usize| {
                 let [hi, lo] = coefficients;
                 let k = halves[lane];
-                [(rope::after(lane, rope::OUT_HI), k * hi), (rope::after(lane, rope::OUT_LO), k * lo)]
+                [
+                    (rope::after(lane, rope::OUT_HI), k * hi),
+                    (rope::after(lane, rope::OUT_LO), k * lo),
+                ]
             };
             [of(0), of(1)].concat()
         };
@@ -650,7 +839,15 @@ impl Public<'_> {
             eq(index),
         ];
         let columns = both([felt(256), K::one()]);
-        push("queries", vec![Group { part: Part::Q, weights, columns }], score[0]);
+        push(
+            "queries",
+            vec![Group {
+                part: Part::Q,
+                weights,
+                columns,
+            }],
+            score[0],
+        );
         let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
         let weights = vec![
             padded(real_layers, self.lead(Part::K)),
@@ -658,7 +855,16 @@ impl Public<'_> {
             padded(self.grouped(&head), p.kv_heads),
             eq(index),
         ];
-        push("keys", vec![Group { part: Part::K, weights, columns: both([K::one(), limb]) }], score[1]);
+        let weight = points.score_weight();
+        push(
+            "keys",
+            vec![Group {
+                part: Part::K,
+                weights,
+                columns: both([weight, weight * limb]),
+            }],
+            score[1],
+        );
 
         // Probabilities and values.
         let (layer, rest) = at(Product::Value).split_at(p.layers as usize);
@@ -671,7 +877,15 @@ impl Public<'_> {
             eq(key),
         ];
         let columns = vec![(scores::P, K::one())];
-        push("probabilities", vec![Group { part: Part::Scores, weights, columns }], value[0]);
+        push(
+            "probabilities",
+            vec![Group {
+                part: Part::Scores,
+                weights,
+                columns,
+            }],
+            value[0],
+        );
         let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
         let weights = vec![
             padded(real_layers, self.lead(Part::V)),
@@ -679,8 +893,17 @@ impl Public<'_> {
             padded(self.grouped(&head), p.kv_heads),
             eq(points.out(p.head_dim())),
         ];
-        let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, limb)];
-        push("values", vec![Group { part: Part::V, weights, columns }], value[1]);
+        let weight = points.att_weight();
+        let columns = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * limb)];
+        push(
+            "values",
+            vec![Group {
+                part: Part::V,
+                weights,
+                columns,
+            }],
+            value[1],
+        );
         claims
     }
 
@@ -701,7 +924,10 @@ impl Public<'_> {
         let tokens = eq_table(&self.points.token);
         let vocab = suffix(point, Product::Embed.variables(self.shape));
         let ids = self.statement.row_ids(self.shape.token);
-        let sum = tokens.iter().zip(ids).fold(K::zero(), |sum, (t, id)| sum + *t * index_eq(id as usize, vocab));
+        let sum = tokens
+            .iter()
+            .zip(ids)
+            .fold(K::zero(), |sum, (t, id)| sum + *t * index_eq(id as usize, vocab));
         sum * felt(1 << self.params.embed_exponent)
     }
 
@@ -716,7 +942,9 @@ impl Public<'_> {
         });
         for m in config.matmuls() {
             let (product, lead) = Product::of(m.kind, m.layer, config.layers);
-            let Some(family) = WEIGHTED.iter().position(|w| *w == product) else { continue };
+            let Some(family) = WEIGHTED.iter().position(|w| *w == product) else {
+                continue;
+            };
             let out = self.points.out(m.out_log);
             let out = eq_table(out.get(..out.len().saturating_sub(TILE_LOG as usize)).unwrap_or(out));
             let blocks_log = m.in_log - TILE_LOG;

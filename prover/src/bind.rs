@@ -2,10 +2,12 @@
 //! that a sumcheck runs on. Products of a base field element with a coordinate of a secure field element
 //! are summed four at a time in 64 bits before they are reduced.
 
-use num_traits::{One, Zero};
+use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
+use stwo::prover::backend::simd::m31::N_LANES;
+use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::mle;
 
 /// Entries of a row that are summed together when rows are long.
@@ -83,11 +85,20 @@ pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
 pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
     let (leading, trailing) = point.split_at(point.len() / 2);
     let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
-    let mut out = vec![SecureField::one(); rows.len() * row.len()];
+    let (packs, _) = row.as_chunks::<N_LANES>();
+    if packs.is_empty() {
+        return mle::eq_table(point);
+    }
+    let packs: Vec<_> = packs.iter().map(|&pack| PackedSecureField::from_array(pack)).collect();
+    let mut out = vec![SecureField::zero(); rows.len() * row.len()];
     out.par_chunks_mut(row.len())
         .zip(&rows)
         .with_min_len((GRAIN / 4).div_ceil(row.len()))
-        .for_each(|(out, &r)| out.iter_mut().zip(&row).for_each(|(out, &c)| *out = r * c));
+        .for_each(|(out, &r)| {
+            for (out, &pack) in out.as_chunks_mut::<N_LANES>().0.iter_mut().zip(&packs) {
+                *out = (pack * r).to_array();
+            }
+        });
     out
 }
 

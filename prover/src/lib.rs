@@ -1,15 +1,23 @@
 //! How a Tessera proof is made.
 pub mod bind;
 pub mod checkpoint;
+pub mod fidelity;
 pub mod files;
 pub mod float;
 pub mod forward;
 pub mod generate;
+pub mod library;
+pub mod matmul;
 pub mod model;
 pub mod model_dir;
 pub mod opening;
+pub mod progress;
+pub mod prove;
 pub mod quantise;
+pub mod setup;
+pub mod stark;
 pub mod sumcheck;
 pub mod synth;
 pub mod testing;
+pub mod texts;
 pub mod tokenizer;

@@ -3,6 +3,12 @@
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
 use crate::model::{LayerWeights, QuantisedModel};
+use crate::opening::{commit, Codeword, TileSource};
+use crate::prove::ProverModel;
+use crate::stark::tables_root;
+use tessera_circuits::model::TILE;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
 
 /// The SplitMix64 generator: enough for test data.
 #[derive(Clone, Debug)]
@@ -197,6 +203,87 @@ fn random_params(config: &ModelConfig, strategy: Strategy, rng: &mut TestRng) ->
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+    }
+}
+
+/// Tiles of a model in memory.
+pub struct MemoryTiles {
+    tiles: Vec<[i16; TILE * TILE]>,
+}
+
+impl MemoryTiles {
+    /// Cuts the weights of a model into tiles, in file order and padded layout.
+    pub fn new(model: &QuantisedModel) -> Self {
+        let config = &model.config;
+        let mut tiles = vec![[0; TILE * TILE]; config.total_tiles()];
+        for m in config.matmuls() {
+            for out in 0..m.out_dim {
+                let y = config.pad_out(m.kind, out);
+                for input in 0..m.in_dim {
+                    let x = config.pad_in(m.kind, input);
+                    let tile = m.first_tile + (x / TILE) * m.out_blocks + y / TILE;
+                    tiles[tile][(x % TILE) * TILE + y % TILE] = model.weight(m.kind, m.layer, input, out);
+                }
+            }
+        }
+        Self { tiles }
+    }
+}
+
+impl TileSource for MemoryTiles {
+    fn tiles(&self) -> usize {
+        self.tiles.len()
+    }
+    fn tile(&self, t: usize, out: &mut [i16; TILE * TILE]) {
+        *out = self.tiles[t];
+    }
+}
+
+/// A committed model in memory, with everything that proving and verifying need.
+pub struct TestModel {
+    pub quantised: QuantisedModel,
+    pub tiles: MemoryTiles,
+    pub key: ModelKey,
+    pub codeword: Codeword,
+    _file: tempfile::NamedTempFile,
+}
+
+impl TestModel {
+    /// Commits a model.
+    pub fn new(quantised: QuantisedModel) -> Self {
+        let tiles = MemoryTiles::new(&quantised);
+        let weights = CommitmentParams::for_tiles(tiles.tiles());
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let weights_root = commit(&tiles, &weights, file.as_file_mut()).expect("the weights are committed");
+        let codeword = Codeword::open(file.path(), &weights, &weights_root).expect("the codeword is read back");
+        let key = ModelKey {
+            config: quantised.config.clone(),
+            params: quantised.params.clone(),
+            weights,
+            weights_root,
+            tables_root: tables_root(&quantised.params),
+            tokenizer: Vec::new(),
+            tokenizer_config: Vec::new(),
+        };
+        key.check().expect("the key is valid");
+        Self {
+            quantised,
+            tiles,
+            key,
+            codeword,
+            _file: file,
+        }
+    }
+
+    /// As the prover takes it.
+    pub fn prover(&self) -> ProverModel<'_> {
+        ProverModel {
+            key: &self.key,
+            id: self.key.id().expect("the key encodes"),
+            quantised: &self.quantised,
+            tiles: &self.tiles,
+            codeword: &self.codeword,
+        }
     }
 }
 

@@ -75,7 +75,10 @@ impl ModelKey {
         self.weights.check().map_err(KeyError::Commitment)?;
         let expected = self.config.total_tiles();
         if self.weights.tiles != expected {
-            return Err(KeyError::Tiles { got: self.weights.tiles, expected });
+            return Err(KeyError::Tiles {
+                got: self.weights.tiles,
+                expected,
+            });
         }
         Ok(())
     }

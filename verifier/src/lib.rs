@@ -1,4 +1,11 @@
-//! Why a Tessera proof is believed.
-pub mod sumcheck;
+//! Why a Tessera proof is believed: [`verify::verify`] and what it calls, one module per section of
+//! docs/protocol.md. Small, deterministic, total on hostile bytes.
+pub mod codec;
+pub mod key;
 pub mod opening;
+pub mod proof;
+pub mod security;
+pub mod stark;
+pub mod sumcheck;
 pub mod transcript;
+pub mod verify;

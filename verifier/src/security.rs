@@ -3,10 +3,10 @@
 
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
+use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{AnyAir, Bound, Relations};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_circuits::wiring::{product_variables, Points};
-use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 
 use crate::key::ModelKey;
 use crate::opening::{soundness_terms, OpeningPolicy};
@@ -44,7 +44,10 @@ pub fn pcs_config() -> PcsConfig {
 
 /// Policy of the weight opening.
 pub const fn opening_policy() -> OpeningPolicy {
-    OpeningPolicy { queries: WEIGHT_QUERIES, work_bits: WEIGHT_WORK_BITS }
+    OpeningPolicy {
+        queries: WEIGHT_QUERIES,
+        work_bits: WEIGHT_WORK_BITS,
+    }
 }
 
 /// All parameters as words, absorbed by the transcript first.
@@ -90,7 +93,12 @@ struct Counts {
 }
 
 fn counts(shape: &Shape) -> Counts {
-    let mut counts = Counts { constraints: 0.0, samples: 16.0, fractions: 0.0, columns: 0.0 };
+    let mut counts = Counts {
+        constraints: 0.0,
+        samples: 16.0,
+        fractions: 0.0,
+        columns: 0.0,
+    };
     for part in PARTS {
         let bound = Bound {
             air: shape.air(part),
@@ -120,10 +128,18 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     let mut terms = Vec::new();
     let mut algebraic = |name: &str, formula: String, numerator: f64| {
         let bits = FIELD_BITS - numerator.max(1.0).log2();
-        terms.push(Term { name: name.to_owned(), formula, bits });
+        terms.push(Term {
+            name: name.to_owned(),
+            formula,
+            bits,
+        });
     };
     let points = Points::count(&shape) as f64;
-    algebraic("random point of claims", format!("({points} coordinates + 11 kinds) / |K|"), points + 11.0);
+    algebraic(
+        "random point of claims",
+        format!("({points} coordinates + 11 kinds) / |K|"),
+        points + 11.0,
+    );
     let claims = 64.0;
     algebraic("batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
@@ -133,15 +149,40 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     algebraic("binding of evaluations", format!("{columns} columns / |K|"), columns);
     let fractions = counts.fractions;
     algebraic("LogUp", format!("2 x {fractions} fractions / |K|"), 2.0 * fractions);
+    if fractions >= f64::from(stwo::core::fields::m31::P) {
+        // Multiplicities could wrap: no security at all.
+        let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
+        terms.push(Term {
+            name,
+            formula,
+            bits: 0.0,
+        });
+    }
+    let mut algebraic = |name: &str, formula: String, numerator: f64| {
+        let bits = FIELD_BITS - numerator.max(1.0).log2();
+        terms.push(Term {
+            name: name.to_owned(),
+            formula,
+            bits,
+        });
+    };
     let constraints = counts.constraints;
     algebraic("composition", format!("{constraints} constraints / |K|"), constraints);
     let log_n = shape.max_log_rows() + TRACE_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
     algebraic("out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
     let samples = counts.samples;
-    algebraic("FRI batching, unique decoding", format!("{samples} samples x 2^{log_n} / |K|"), samples * n);
+    algebraic(
+        "FRI batching, unique decoding",
+        format!("{samples} samples x 2^{log_n} / |K|"),
+        samples * n,
+    );
     let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
-    algebraic("FRI folding, unique decoding", format!("2 x {fold} x 2^{log_n} / |K|"), 2.0 * fold * n);
+    algebraic(
+        "FRI folding, unique decoding",
+        format!("2 x {fold} x 2^{log_n} / |K|"),
+        2.0 * fold * n,
+    );
     let rate = (-f64::from(TRACE_LOG_BLOWUP)).exp2();
     let queries = TRACE_QUERIES as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
     terms.push(Term {
@@ -150,7 +191,11 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         bits: queries,
     });
     for (name, bits) in soundness_terms(&key.weights, &opening_policy()) {
-        terms.push(Term { name: format!("weights: {name}"), formula: String::new(), bits });
+        terms.push(Term {
+            name: format!("weights: {name}"),
+            formula: String::new(),
+            bits,
+        });
     }
     Ledger { terms }
 }

@@ -16,10 +16,11 @@ use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::{Blake2sMerkleChannel, Blake2sMerkleHasher};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
-use tessera_circuits::air::{tables, Binding, Bound, Relations};
+use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::claims::Batch;
-use tessera_circuits::eq_kernel::{carries, eval_carry};
+use tessera_circuits::eq_kernel::{carries, eval_carry, eval_last, first};
 use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::wiring::suffix;
 use thiserror::Error;
 
 use crate::security::{pcs_config, TRACE_LOG_LAST_LAYER};
@@ -32,7 +33,11 @@ pub type Stark = StarkProof<Blake2sMerkleHasher>;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum StarkError {
     #[error("STARK: {what} has {got} entries, expected {expected}")]
-    Length { what: &'static str, got: usize, expected: usize },
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
     #[error("STARK: the configuration in the proof is not the verifier's")]
     Config,
     #[error("STARK: the tables are not those of the model key")]
@@ -47,6 +52,8 @@ pub enum StarkError {
     DegeneratePoint,
     #[error("STARK: the carry column of part {0:?} is not the public one")]
     Carry(Part),
+    #[error("STARK: the last-row column of part {0:?} is not the public one")]
+    LastRow(Part),
     #[error("STARK: {0}")]
     Invalid(String),
     #[error("STARK: the verifier library gave up on this proof")]
@@ -63,11 +70,15 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
 /// A binding with every weight non-zero: columns and constraints do not depend on the weights' values.
 pub fn dummy_binding(shape: &Shape, part: Part) -> Option<Binding> {
     let weights = vec![SecureField::one(); shape.columns(part)];
-    (part != Part::Tables).then_some(Binding { one: SecureField::one(), weights })
+    (part != Part::Tables).then_some(Binding {
+        first: SecureField::one(),
+        weights,
+    })
 }
 
-/// Bindings of all parts: successive powers of `challenge`, for `one` and each claimed column.
-pub fn bindings(shape: &Shape, batch: &Batch, challenge: SecureField) -> Vec<Option<Binding>> {
+/// Bindings of all parts at the end point of the linear sumcheck: successive powers of `challenge`, one for
+/// each claimed column.
+pub fn bindings(shape: &Shape, batch: &Batch, point: &[SecureField], challenge: SecureField) -> Vec<Option<Binding>> {
     let mut power = SecureField::one();
     let mut next = || {
         power *= challenge;
@@ -79,14 +90,14 @@ pub fn bindings(shape: &Shape, batch: &Batch, challenge: SecureField) -> Vec<Opt
             if part == Part::Tables {
                 return None;
             }
-            let one = next();
             let mut weights = vec![SecureField::zero(); shape.columns(part)];
             for column in batch.columns(part) {
                 if let Some(weight) = weights.get_mut(column) {
                     *weight = next();
                 }
             }
-            Some(Binding { one, weights })
+            let first = first(suffix(point, shape.log_rows(part)));
+            Some(Binding { first, weights })
         })
         .collect()
 }
@@ -105,7 +116,11 @@ pub fn components(
         .zip(bindings)
         .zip(claimed_sums)
         .map(|((&part, binding), &sum)| {
-            let bound = Bound { air: shape.air(part), relations: relations.clone(), binding };
+            let bound = Bound {
+                air: shape.air(part),
+                relations: relations.clone(),
+                binding,
+            };
             FrameworkComponent::new(&mut allocator, bound, sum)
         })
         .collect()
@@ -117,7 +132,11 @@ pub fn column_sizes(shape: &Shape) -> TreeVec<Vec<u32>> {
     let sums = vec![SecureField::zero(); PARTS.len()];
     let components = components(shape, &Relations::dummy(), bindings, &sums);
     let list: Vec<&dyn Component> = components.iter().map(|c| c as &dyn Component).collect();
-    Components { components: list, n_preprocessed_columns: tables::PREPROCESSED.len() }.column_log_sizes()
+    Components {
+        components: list,
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    }
+    .column_log_sizes()
 }
 
 /// What the proof must show, all from the verifier's side.
@@ -141,7 +160,11 @@ pub fn open_scheme(
         return Err(StarkError::Config);
     }
     let [tables, trace, _, _] = proof.commitments.as_slice() else {
-        return Err(StarkError::Length { what: "commitments", got: proof.commitments.len(), expected: 4 });
+        return Err(StarkError::Length {
+            what: "commitments",
+            got: proof.commitments.len(),
+            expected: 4,
+        });
     };
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
@@ -158,7 +181,6 @@ fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result
     let mut expected = SecureField::zero();
     for ((part, binding), values) in PARTS.iter().zip(bindings).zip(claim.evaluations) {
         let Some(binding) = binding else { continue };
-        expected += binding.one;
         for (column, value) in claim.batch.columns(*part).into_iter().zip(values) {
             expected += binding.weights.get(column).copied().unwrap_or_default() * *value;
         }
@@ -181,12 +203,18 @@ pub fn verify(
     let shape = claim.shape;
     length("claimed sums", claim.claimed_sums.len(), PARTS.len())?;
     let (relations, challenge) = draw_relations(transcript);
-    let bindings = bindings(shape, claim.batch, challenge);
+    let bindings = bindings(shape, claim.batch, claim.point, challenge);
     check_balance(claim, &bindings)?;
     transcript.message("claimed sums", claim.claimed_sums);
-    let (Some(root), Some(tree)) = (proof.commitments.get(INTERACTION_TRACE_IDX), sizes.get(INTERACTION_TRACE_IDX))
-    else {
-        return Err(StarkError::Length { what: "commitments", got: proof.commitments.len(), expected: 4 });
+    let (Some(root), Some(tree)) = (
+        proof.commitments.get(INTERACTION_TRACE_IDX),
+        sizes.get(INTERACTION_TRACE_IDX),
+    ) else {
+        return Err(StarkError::Length {
+            what: "commitments",
+            got: proof.commitments.len(),
+            expected: 4,
+        });
     };
     scheme.commit(*root, tree, transcript.channel());
 
@@ -235,7 +263,10 @@ fn check_structure(
     let composition = proof.commitments.last().copied().unwrap_or(Blake2sHash([0; 32]));
     Blake2sMerkleChannel::mix_root(&mut channel, composition);
     let oods = CirclePoint::<SecureField>::get_random_point(&mut channel);
-    let all = Components { components: components.to_vec(), n_preprocessed_columns: tables::PREPROCESSED.len() };
+    let all = Components {
+        components: components.to_vec(),
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    };
     let mut points = all.mask_points(oods, log_degree, false);
     points.push(vec![vec![oods]; 8]);
     for (tree, values) in points.iter().zip(proof.sampled_values.iter()) {
@@ -246,7 +277,11 @@ fn check_structure(
     }
     channel.mix_felts(&proof.sampled_values.clone().flatten_cols());
     let _quotient_coefficient = channel.draw_secure_felt();
-    length("last FRI layer", proof.fri_proof.last_layer_poly.len(), 1 << TRACE_LOG_LAST_LAYER)?;
+    length(
+        "last FRI layer",
+        proof.fri_proof.last_layer_poly.len(),
+        1 << TRACE_LOG_LAST_LAYER,
+    )?;
     let mut fri = FriVerifier::<Blake2sMerkleChannel>::commit(
         &mut channel,
         config.fri_config,
@@ -257,11 +292,8 @@ fn check_structure(
     channel.mix_u64(proof.proof_of_work);
     let positions = fri.sample_query_positions(&mut channel);
     let tables_log = sizes.first().and_then(|t| t.iter().max()).copied().unwrap_or(0);
-    let tables_positions = prepare_preprocessed_query_positions(
-        &positions,
-        log_domain,
-        tables_log + config.fri_config.log_blowup_factor,
-    );
+    let tables_positions =
+        prepare_preprocessed_query_positions(&positions, log_domain, tables_log + config.fri_config.log_blowup_factor);
     for (i, tree) in proof.queried_values.iter().enumerate() {
         let width = if i == 3 { 8 } else { sizes.get(i).map_or(0, Vec::len) };
         length("queried columns", tree.len(), width)?;
@@ -286,7 +318,7 @@ fn check_repeats(positions: &[usize], answers: &[BaseField]) -> Result<(), Stark
     Ok(())
 }
 
-/// The `carry` columns at the out-of-domain point against their public polynomials.
+/// The `carry` and `last` columns at the out-of-domain point against their public polynomials.
 fn check_carries(
     claim: &StarkClaim<'_>,
     components: &[FrameworkComponent<Bound>],
@@ -296,17 +328,29 @@ fn check_carries(
     let log_degree = claim.shape.max_log_rows();
     for (&part, component) in PARTS.iter().zip(components).filter(|(p, _)| **p != Part::Tables) {
         let log_rows = claim.shape.log_rows(part);
-        let own = tessera_circuits::wiring::suffix(claim.point, log_rows);
-        let expected = carries(own)
-            .and_then(|c| eval_carry(&c, oods.repeated_double(log_degree - log_rows)))
+        let at = oods.repeated_double(log_degree - log_rows);
+        let carry = carries(suffix(claim.point, log_rows))
+            .and_then(|c| eval_carry(&c, at))
             .ok_or(StarkError::DegeneratePoint)?;
-        let start = component.trace_locations().get(INTERACTION_TRACE_IDX).map_or(0, |span| span.col_start) + 4;
-        let samples = proof.sampled_values.get(INTERACTION_TRACE_IDX).and_then(|t| t.get(start..start + 4));
+        let last = eval_last(log_rows, at).ok_or(StarkError::DegeneratePoint)?;
+        let start = component
+            .trace_locations()
+            .get(INTERACTION_TRACE_IDX)
+            .map_or(0, |span| span.col_start);
+        let samples = proof
+            .sampled_values
+            .get(INTERACTION_TRACE_IDX)
+            .and_then(|t| t.get(start..start + BINDING_COLUMNS));
         let values: Option<Vec<SecureField>> =
             samples.and_then(|s| s.iter().map(|column| column.first().copied()).collect());
-        let found = values.and_then(|v| <[SecureField; 4]>::try_from(v).ok()).map(SecureField::from_partial_evals);
-        if found != Some(expected) {
+        let Some([_, _, _, _, a, b, c, d, found_last]) = values.as_deref() else {
             return Err(StarkError::Carry(part));
+        };
+        if SecureField::from_partial_evals([*a, *b, *c, *d]) != carry {
+            return Err(StarkError::Carry(part));
+        }
+        if *found_last != last {
+            return Err(StarkError::LastRow(part));
         }
     }
     Ok(())

@@ -31,7 +31,11 @@ pub enum VerifyError {
     #[error("statistics: {0}")]
     Statistics(#[from] StatisticsError),
     #[error("{what}: {got} evaluations, expected {expected}")]
-    Evaluations { what: &'static str, got: usize, expected: usize },
+    Evaluations {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
     #[error("{0}")]
     Sumcheck(#[from] SumcheckError),
     #[error("the matmul sumcheck does not end in its operands")]
@@ -84,13 +88,19 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     // Statement and shape.
     let model = key.id()?;
     if proof.model != model {
-        return Err(VerifyError::OtherModel { got: proof.model, expected: model });
+        return Err(VerifyError::OtherModel {
+            got: proof.model,
+            expected: model,
+        });
     }
     proof.statement.check(&key.config)?;
     let shape = Shape::new(&key.config, proof.statement.rows());
     let security_bits = ledger(key, proof.statement.rows()).bits();
     if security_bits < MIN_BITS {
-        return Err(VerifyError::Security { got: security_bits, min: MIN_BITS });
+        return Err(VerifyError::Security {
+            got: security_bits,
+            min: MIN_BITS,
+        });
     }
     proof.statistics.check(&key.config, 1 << shape.token)?;
 
@@ -123,7 +133,16 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let value = weight_claim(&proof.matmuls.operands, &families);
     let local = public.local_point(&product_point);
     let policy = opening_policy();
-    opening::verify(&key.weights, &policy, &key.weights_root, &gamma, &local, value, &proof.opening, &mut transcript)?;
+    opening::verify(
+        &key.weights,
+        &policy,
+        &key.weights_root,
+        &gamma,
+        &local,
+        value,
+        &proof.opening,
+        &mut transcript,
+    )?;
 
     // Aggregator.
     let claim = StarkClaim {
@@ -134,7 +153,11 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
         claimed_sums: &proof.claimed_sums,
     };
     stark::verify(&claim, scheme, &sizes, &proof.stark, &mut transcript)?;
-    Ok(Verified { model, statement: proof.statement.clone(), security_bits })
+    Ok(Verified {
+        model,
+        statement: proof.statement.clone(),
+        security_bits,
+    })
 }
 
 /// Section 5 and 6: all matmuls; returns the end point of their sumcheck.
@@ -179,8 +202,14 @@ pub fn weight_families(transcript: &mut Transcript) -> [SecureField; 4] {
 
 /// Value of the claim on the weights.
 pub fn weight_claim(operands: &[[SecureField; 2]; 6], families: &[SecureField; 4]) -> SecureField {
-    let values = PRODUCTS.iter().zip(operands).filter(|(p, _)| WEIGHTED.contains(p)).map(|(_, [_, v])| *v);
-    values.zip(families).fold(SecureField::default(), |sum, (v, f)| sum + v * *f)
+    let values = PRODUCTS
+        .iter()
+        .zip(operands)
+        .filter(|(p, _)| WEIGHTED.contains(p))
+        .map(|(_, [_, v])| *v);
+    values
+        .zip(families)
+        .fold(SecureField::default(), |sum, (v, f)| sum + v * *f)
 }
 
 /// Section 7: the batch of linear claims; returns the end point of its sumcheck.
@@ -193,12 +222,20 @@ fn verify_linear(
     let claimed: Vec<Part> = PARTS.into_iter().filter(|p| *p != Part::Tables).collect();
     if proof.evaluations.len() != claimed.len() {
         let (got, expected) = (proof.evaluations.len(), claimed.len());
-        return Err(VerifyError::Evaluations { what: "parts", got, expected });
+        return Err(VerifyError::Evaluations {
+            what: "parts",
+            got,
+            expected,
+        });
     }
     for (part, values) in claimed.iter().zip(&proof.evaluations) {
         let expected = batch.columns(*part).len();
         if values.len() != expected {
-            return Err(VerifyError::Evaluations { what: "columns of a part", got: values.len(), expected });
+            return Err(VerifyError::Evaluations {
+                what: "columns of a part",
+                got: values.len(),
+                expected,
+            });
         }
     }
     let variables = linear_variables(shape);
@@ -218,6 +255,10 @@ fn verify_linear(
 
 /// Number of variables of the linear sumcheck: the tallest part with claims.
 pub fn linear_variables(shape: &Shape) -> usize {
-    PARTS.iter().filter(|p| **p != Part::Tables).map(|p| shape.log_rows(*p)).max().unwrap_or(0) as usize
+    PARTS
+        .iter()
+        .filter(|p| **p != Part::Tables)
+        .map(|p| shape.log_rows(*p))
+        .max()
+        .unwrap_or(0) as usize
 }
-

@@ -27,13 +27,14 @@ pub const UP_ROUND: usize = 18;
 /// Public: `2^shift`.
 pub const UP_POW: usize = 23;
 pub const V: usize = 24;
+pub const U: usize = 25;
 /// The product, in limbs.
-pub const H_HI: usize = 25;
-pub const H_LO: usize = 26;
-pub const ROUND: usize = 27;
+pub const H_HI: usize = 26;
+pub const H_LO: usize = 27;
+pub const ROUND: usize = 28;
 /// Public: `2^shift`.
-pub const POW: usize = 32;
-pub const COLUMNS: usize = 33;
+pub const POW: usize = 33;
+pub const COLUMNS: usize = 34;
 
 #[derive(Clone, Debug)]
 pub struct Ff {
@@ -53,7 +54,15 @@ impl Air for Ff {
     fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
         let col = |i: usize| c[i].clone();
         let t = join_wide(e, rel, [col(GATE_HI), col(GATE_LO), col(GATE_V), col(GATE_U)]);
-        round(e, rel, t, col(GATE_POW), col(GATE), Rounding::read(c, GATE_ROUND), 1 << 15);
+        round(
+            e,
+            rel,
+            t,
+            col(GATE_POW),
+            col(GATE),
+            Rounding::read(c, GATE_ROUND),
+            1 << 15,
+        );
         let index = col(GATE) + constant::<E>(1 << 15);
         e.add_to_relation(RelationEntry::new(&rel.silu, E::EF::one(), &[index, col(SILU)]));
 
@@ -61,7 +70,11 @@ impl Air for Ff {
         let up = limbs(e, rel, col(UP_OUT_HI), col(UP_OUT_LO));
         round(e, rel, t, col(UP_POW), up, Rounding::read(c, UP_ROUND), 1 << 15);
 
-        let t = join_narrow(e, rel, [col(SILU) * col(UP_OUT_HI), col(SILU) * col(UP_OUT_LO), col(V)]);
+        let t = join_narrow(
+            e,
+            rel,
+            [col(SILU) * col(UP_OUT_HI), col(SILU) * col(UP_OUT_LO), col(V), col(U)],
+        );
         let h = limbs(e, rel, col(H_HI), col(H_LO));
         round(e, rel, t, col(POW), h, Rounding::read(c, ROUND), 1 << 15);
     }

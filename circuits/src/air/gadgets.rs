@@ -25,11 +25,13 @@ pub fn join_wide<E: EvalAtRow>(e: &mut E, rel: &Relations, [acc_hi, acc_lo, v, u
     acc_hi + quotient
 }
 
-/// As [`join_wide`] for `-2^23 <= acc_lo < 2^23`.
-pub fn join_narrow<E: EvalAtRow>(e: &mut E, rel: &Relations, [acc_hi, acc_lo, v]: [E::F; 3]) -> E::F {
-    let quotient = (acc_lo - v.clone()) * inverse_power::<E>(8);
+/// As [`join_wide`] for products with `-2^23 <= acc_lo < 2^23`; `u` is `floor(acc_lo / 2^8) + 2^15`, a
+/// column of its own because a looked-up value must be linear in the columns.
+pub fn join_narrow<E: EvalAtRow>(e: &mut E, rel: &Relations, [acc_hi, acc_lo, v, u]: [E::F; 4]) -> E::F {
+    let quotient = u.clone() - constant::<E>(1 << 15);
+    e.add_constraint(acc_lo - quotient.clone() * constant::<E>(1 << 8) - v.clone());
     use_bits(e, rel, constant::<E>(1 << 8), v);
-    use_range16(e, rel, quotient.clone() + constant::<E>(1 << 15));
+    use_range16(e, rel, u);
     acc_hi + quotient
 }
 
@@ -49,22 +51,20 @@ impl<F: Clone> Rounding<F> {
     /// Reads five consecutive columns.
     pub fn read(c: &[F], at: usize) -> Self {
         let col = |i: usize| c[at + i].clone();
-        Self { w0: col(0), w1: col(1), pos: col(2), neg: col(3), bound: col(4) }
+        Self {
+            w0: col(0),
+            w1: col(1),
+            pos: col(2),
+            neg: col(3),
+            bound: col(4),
+        }
     }
 }
 
 /// `out = clamp(floor((t + previous + pow/2) / pow))`, `pow = 2^s`. `out` must be range-checked to int16
 /// by the caller; `excess` is the bound (a power of two) of the high remainder limb, `pow * 32768 + |t| +
 /// |previous| + 2^15 excess` must stay below p (checked on the key, [`crate::bounds`]).
-pub fn round<E: EvalAtRow>(
-    e: &mut E,
-    rel: &Relations,
-    t: E::F,
-    pow: E::F,
-    out: E::F,
-    r: Rounding<E::F>,
-    excess: i64,
-) {
+pub fn round<E: EvalAtRow>(e: &mut E, rel: &Relations, t: E::F, pow: E::F, out: E::F, r: Rounding<E::F>, excess: i64) {
     let one = || constant::<E>(1);
     let base = t + pow.clone() * inverse_power::<E>(1);
     let plain = base.clone() - pow.clone() * out.clone();

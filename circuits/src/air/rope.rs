@@ -61,13 +61,18 @@ impl Air for Rope {
             let at = |i: usize| c[before(half, i)].clone();
             let t = join_wide(e, rel, [at(ACC_HI), at(ACC_LO), at(V), at(U)]);
             int16(e, rel, at(A));
-            round(e, rel, t, at(POW), at(A), Rounding::read(c, before(half, ROUND)), 1 << 15);
+            round(
+                e,
+                rel,
+                t,
+                at(POW),
+                at(A),
+                Rounding::read(c, before(half, ROUND)),
+                1 << 15,
+            );
             at(A)
         });
-        let rotated = [
-            a.clone() * col(COS) - b.clone() * col(SIN),
-            b * col(COS) + a * col(SIN),
-        ];
+        let rotated = [a.clone() * col(COS) - b.clone() * col(SIN), b * col(COS) + a * col(SIN)];
         for (half, t) in rotated.into_iter().enumerate() {
             let out = limbs(e, rel, col(after(half, OUT_HI)), col(after(half, OUT_LO)));
             let pow = constant::<E>(1 << ROPE_BITS);

@@ -30,10 +30,11 @@ pub const SELECT: usize = 15;
 pub const R_HI: usize = 16;
 pub const R_LO: usize = 17;
 pub const V2: usize = 18;
+pub const U2: usize = 19;
 /// The probability.
-pub const P: usize = 19;
-pub const ROUND2: usize = 20;
-pub const COLUMNS: usize = 25;
+pub const P: usize = 20;
+pub const ROUND2: usize = 21;
+pub const COLUMNS: usize = 26;
 
 #[derive(Clone, Debug)]
 pub struct Scores {
@@ -58,14 +59,26 @@ impl Air for Scores {
 
         let masked = constant::<E>(1) - col(MASK);
         e.add_constraint(col(MASK) * (col(MAX) - col(S) - col(D)));
-        e.add_to_relation(RelationEntry::new(&rel.exp, E::EF::one() * col(MASK), &[col(D), col(EXP)]));
+        e.add_to_relation(RelationEntry::new(
+            &rel.exp,
+            E::EF::one() * col(MASK),
+            &[col(D), col(EXP)],
+        ));
         e.add_constraint(masked.clone() * col(EXP));
         e.add_constraint(col(SELECT) * (col(SELECT) - constant::<E>(1)));
         e.add_constraint(col(SELECT) * masked);
         e.add_constraint(col(SELECT) * col(D));
 
-        let t = join_narrow(e, rel, [col(EXP) * col(R_HI), col(EXP) * col(R_LO), col(V2)]);
+        let t = join_narrow(e, rel, [col(EXP) * col(R_HI), col(EXP) * col(R_LO), col(V2), col(U2)]);
         int16(e, rel, col(P));
-        round(e, rel, t, constant::<E>(1 << PROB_SHIFT), col(P), Rounding::read(c, ROUND2), 1 << 15);
+        round(
+            e,
+            rel,
+            t,
+            constant::<E>(1 << PROB_SHIFT),
+            col(P),
+            Rounding::read(c, ROUND2),
+            1 << 15,
+        );
     }
 }

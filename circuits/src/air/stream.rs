@@ -29,13 +29,14 @@ pub const LL: usize = 16;
 pub const R_HI: usize = 17;
 pub const R_LO: usize = 18;
 pub const V2: usize = 19;
+pub const U2: usize = 20;
 /// The normed state, in limbs.
-pub const Y_HI: usize = 20;
-pub const Y_LO: usize = 21;
-pub const ROUND2: usize = 22;
+pub const Y_HI: usize = 21;
+pub const Y_LO: usize = 22;
+pub const ROUND2: usize = 23;
 /// Public: `2^shift` of the norm.
-pub const POW2: usize = 27;
-pub const COLUMNS: usize = 28;
+pub const POW2: usize = 28;
+pub const COLUMNS: usize = 29;
 
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -56,13 +57,21 @@ impl Air for Stream {
         let col = |i: usize| c[i].clone();
         let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V1), col(U1)]);
         let x = limbs(e, rel, col(X_HI), col(X_LO));
-        round(e, rel, t + col(SKIP) * col(PREV), col(POW1), x.clone(), Rounding::read(c, ROUND1), 1 << 15);
+        round(
+            e,
+            rel,
+            t + col(SKIP) * col(PREV),
+            col(POW1),
+            x.clone(),
+            Rounding::read(c, ROUND1),
+            1 << 15,
+        );
 
         e.add_constraint(col(HH) - col(X_HI) * col(X_HI));
         e.add_constraint(col(HL) - col(X_HI) * col(X_LO));
         e.add_constraint(col(LL) - col(X_LO) * col(X_LO));
 
-        let t = join_narrow(e, rel, [x.clone() * col(R_HI), x * col(R_LO), col(V2)]);
+        let t = join_narrow(e, rel, [x.clone() * col(R_HI), x * col(R_LO), col(V2), col(U2)]);
         let y = limbs(e, rel, col(Y_HI), col(Y_LO));
         round(e, rel, t, col(POW2), y, Rounding::read(c, ROUND2), 1 << 15);
     }

@@ -42,8 +42,14 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
         (0..1u32 << LOG_ROWS).map(BaseField::from_u32_unchecked).collect(),
         bound,
         value,
-        exp_table(params.score_bits).into_iter().map(|v| base(i64::from(v))).collect(),
-        silu_table(params.gate_bits, params.silu_bits).into_iter().map(|v| base(i64::from(v))).collect(),
+        exp_table(params.score_bits)
+            .into_iter()
+            .map(|v| base(i64::from(v)))
+            .collect(),
+        silu_table(params.gate_bits, params.silu_bits)
+            .into_iter()
+            .map(|v| base(i64::from(v)))
+            .collect(),
     ]
 }
 

@@ -7,8 +7,8 @@ use tessera_circuits::semantics::{
     limbs, probability, reciprocal, requantise, requantise_residual, rope_pair, round_shift, ROPE_BITS,
 };
 
-/// Output channels that one kernel call computes, so that every loaded activation is used this often.
-const OUT_BLOCK: usize = 4;
+/// Output channels whose weights stay in the cache while the activation rows stream by.
+const OUT_BLOCK: usize = 8;
 
 /// Activations split in limbs, `256 hi + lo`, each limb widened to int16.
 #[derive(Clone, Debug, Default)]
@@ -49,20 +49,9 @@ fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> impl Iterator<Item = i64> + 'a {
     hi.iter().zip(lo).map(|(&hi, &lo)| (i64::from(hi) << 8) + i64::from(lo))
 }
 
-/// Dot products of `N` vectors with the limbs of one activation row: `N` high sums, then `N` low sums.
-fn dots<const N: usize>(weights: [&[i16]; N], hi: &[i16], lo: &[i16]) -> [[i32; N]; 2] {
-    let n = hi.len();
-    let (lo, weights) = (&lo[..n], weights.map(|w| &w[..n]));
-    let (mut a, mut b) = ([0; N], [0; N]);
-    for x in 0..n {
-        let (h, l) = (i32::from(hi[x]), i32::from(lo[x]));
-        for o in 0..N {
-            let w = i32::from(weights[o][x]);
-            a[o] += h * w;
-            b[o] += l * w;
-        }
-    }
-    [a, b]
+/// Dot product. This form compiles to multiply-add instructions on pairs of int16.
+fn dot(a: &[i16], b: &[i16]) -> i32 {
+    a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }
 
 /// `[rows][inputs]` activations times a `[outputs][inputs]` matrix, as limb accumulators. The bounds that
@@ -72,24 +61,17 @@ pub(super) fn matmul(a: &Limbs, weights: &[i16], inputs: usize) -> Acc {
     let mut hi = vec![0; rows * outputs];
     let mut lo = vec![0; rows * outputs];
     let blocks = weights.par_chunks(OUT_BLOCK * inputs);
-    blocks
-        .zip(hi.par_chunks_mut(OUT_BLOCK * rows))
-        .zip(lo.par_chunks_mut(OUT_BLOCK * rows))
-        .for_each(|((block, hi), lo)| {
-            for (i, (a_hi, a_lo)) in a.hi.chunks_exact(inputs).zip(a.lo.chunks_exact(inputs)).enumerate() {
-                if block.len() == OUT_BLOCK * inputs {
-                    let [h, l] = dots::<OUT_BLOCK>(std::array::from_fn(|o| &block[o * inputs..][..inputs]), a_hi, a_lo);
-                    for o in 0..OUT_BLOCK {
-                        (hi[o * rows + i], lo[o * rows + i]) = (h[o], l[o]);
-                    }
-                } else {
-                    for (o, w) in block.chunks_exact(inputs).enumerate() {
-                        let [[h], [l]] = dots([w], a_hi, a_lo);
-                        (hi[o * rows + i], lo[o * rows + i]) = (h, l);
-                    }
-                }
+    let sums = hi
+        .par_chunks_mut(OUT_BLOCK * rows)
+        .zip(lo.par_chunks_mut(OUT_BLOCK * rows));
+    blocks.zip(sums).for_each(|(block, (hi, lo))| {
+        for (i, (a_hi, a_lo)) in a.hi.chunks_exact(inputs).zip(a.lo.chunks_exact(inputs)).enumerate() {
+            for (o, w) in block.chunks_exact(inputs).enumerate() {
+                hi[o * rows + i] = dot(w, a_hi);
+                lo[o * rows + i] = dot(w, a_lo);
             }
-        });
+        }
+    });
     Acc {
         hi: transpose(hi, rows),
         lo: transpose(lo, rows),
@@ -231,9 +213,8 @@ pub(super) fn attend(
         .zip(cache.keys.lo.chunks_exact(n))
         .take(keys)
     {
-        let [[hi], [lo]] = dots([q], k_hi, k_lo);
-        row.score_acc.hi.push(hi);
-        row.score_acc.lo.push(lo);
+        row.score_acc.hi.push(dot(q, k_hi));
+        row.score_acc.lo.push(dot(q, k_lo));
     }
     let pairs = |range: std::ops::Range<usize>| {
         totals(&row.score_acc.hi[range.clone()], &row.score_acc.lo[range]).map(|acc| (acc, shift))

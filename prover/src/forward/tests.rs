@@ -382,7 +382,7 @@ fn rejected_blocks_leave_the_state_unchanged() {
 }
 
 #[test]
-fn fixture_size_witness_is_consistent_and_fast() {
+fn fixture_size_witness_is_consistent() {
     let model = random_model(fixture_size_config(), Strategy::W8, 10);
     let ids = random_ids(&model.config, 64, 10);
     check_witness(&model, &witness_of(&model, &ids[..9]));

@@ -21,7 +21,11 @@ type EF = VeryPackedSecureField;
 pub const LANES: usize = 32;
 
 fn load(column: &[BaseField], block: usize) -> F {
-    F::from_array(column[block * LANES..(block + 1) * LANES].try_into().expect("a block of rows"))
+    F::from_array(
+        column[block * LANES..(block + 1) * LANES]
+            .try_into()
+            .expect("a block of rows"),
+    )
 }
 
 /// Reads one block of rows and records what the constraints look up.
@@ -49,7 +53,9 @@ impl EvalAtRow for Recorder<'_> {
             // The eq column comes first; nothing else of the interaction is looked up.
             INTERACTION_TRACE_IDX => {
                 self.next_eq += 1;
-                self.eq.get(self.next_eq - 1).map_or_else(F::zero, |c| load(c, self.block))
+                self.eq
+                    .get(self.next_eq - 1)
+                    .map_or_else(F::zero, |c| load(c, self.block))
             }
             _ => F::zero(),
         };
@@ -57,7 +63,10 @@ impl EvalAtRow for Recorder<'_> {
     }
 
     fn get_preprocessed_column(&mut self, column: PreProcessedColumnId) -> F {
-        let at = tables::PREPROCESSED.iter().position(|id| *id == column.id).expect("a known table column");
+        let at = tables::PREPROCESSED
+            .iter()
+            .position(|id| *id == column.id)
+            .expect("a known table column");
         load(&self.tables[at], self.block)
     }
 
@@ -82,7 +91,15 @@ fn fractions(
     eq: &[Vec<BaseField>],
     block: usize,
 ) -> Vec<Fraction<EF, EF>> {
-    let recorder = Recorder { trace, tables, eq, block, next_column: 0, next_eq: 0, fractions: Vec::new() };
+    let recorder = Recorder {
+        trace,
+        tables,
+        eq,
+        block,
+        next_column: 0,
+        next_eq: 0,
+        fractions: Vec::new(),
+    };
     bound.evaluate(recorder).fractions
 }
 
@@ -93,7 +110,11 @@ pub fn multiplicities<'a>(parts: impl Iterator<Item = (AnyAir, &'a Columns)>) ->
     let mut totals = empty();
     for (air, trace) in parts {
         let blocks = (1usize << air.log_rows()) / LANES;
-        let bound = Bound { air, relations: Relations::transparent(), binding: None };
+        let bound = Bound {
+            air,
+            relations: Relations::transparent(),
+            binding: None,
+        };
         let counts = (0..blocks)
             .into_par_iter()
             .with_min_len(64)
@@ -106,14 +127,22 @@ pub fn multiplicities<'a>(parts: impl Iterator<Item = (AnyAir, &'a Columns)>) ->
             .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
         totals.iter_mut().zip(&counts).for_each(|(t, c)| *t += c);
     }
-    totals.chunks(size).map(|c| c.iter().copied().map(BaseField::from_u32_unchecked).collect()).collect()
+    totals
+        .chunks(size)
+        .map(|c| c.iter().copied().map(BaseField::from_u32_unchecked).collect())
+        .collect()
 }
 
 /// Adds the lookups of one recorded fraction, made with [`Relations::transparent`].
 fn count(counts: &mut [u32], fraction: &Fraction<EF, EF>) {
     let [uses, ..] = fraction.numerator.into_very_packed_m31s();
     let [first, second, relation, _] = fraction.denominator.into_very_packed_m31s();
-    let lanes = uses.to_array().into_iter().zip(first.to_array()).zip(second.to_array()).zip(relation.to_array());
+    let lanes = uses
+        .to_array()
+        .into_iter()
+        .zip(first.to_array())
+        .zip(second.to_array())
+        .zip(relation.to_array());
     for (((uses, first), second), relation) in lanes {
         let row = match relation.0 as usize {
             tables::BITS => tables::bits_row(first.0, second.0),
@@ -134,28 +163,36 @@ pub fn logup(
     eq: &[Vec<BaseField>],
 ) -> (Columns, SecureField) {
     let rows = 1usize << bound.air.log_rows();
-    let blocks: Vec<Vec<EF>> =
-        (0..rows / LANES).into_par_iter().map(|block| partial_sums(&fractions(bound, trace, tables, eq, block))).collect();
+    let blocks: Vec<Vec<EF>> = (0..rows / LANES)
+        .into_par_iter()
+        .map(|block| partial_sums(&fractions(bound, trace, tables, eq, block)))
+        .collect();
     let batches = blocks.first().map_or(0, Vec::len);
     let mut columns: Columns = (0..batches * SECURE_EXTENSION_DEGREE)
         .into_par_iter()
         .map(|c| {
             let (batch, coordinate) = (c / SECURE_EXTENSION_DEGREE, c % SECURE_EXTENSION_DEGREE);
-            blocks.iter().flat_map(|b| b[batch].into_very_packed_m31s()[coordinate].to_array()).collect()
+            blocks
+                .iter()
+                .flat_map(|b| b[batch].into_very_packed_m31s()[coordinate].to_array())
+                .collect()
         })
         .collect();
     // The last batch becomes a running sum over the rows, shifted to end in zero.
     let first = (batches - 1) * SECURE_EXTENSION_DEGREE;
     let mut claimed = [BaseField::zero(); SECURE_EXTENSION_DEGREE];
-    columns[first..].par_iter_mut().zip(&mut claimed).for_each(|(column, total)| {
-        *total = column.iter().fold(BaseField::zero(), |sum, v| sum + *v);
-        let shift = *total * BaseField::from_u32_unchecked(rows as u32).inverse();
-        let mut sum = BaseField::zero();
-        for v in column.iter_mut() {
-            sum += *v - shift;
-            *v = sum;
-        }
-    });
+    columns[first..]
+        .par_iter_mut()
+        .zip(&mut claimed)
+        .for_each(|(column, total)| {
+            *total = column.iter().fold(BaseField::zero(), |sum, v| sum + *v);
+            let shift = *total * BaseField::from_u32_unchecked(rows as u32).inverse();
+            let mut sum = BaseField::zero();
+            for v in column.iter_mut() {
+                sum += *v - shift;
+                *v = sum;
+            }
+        });
     (columns, SecureField::from_m31_array(claimed))
 }
 

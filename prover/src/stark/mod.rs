@@ -1,10 +1,13 @@
 //! The aggregator's prover (docs/protocol.md, sections 8 and 9), twin of the verifier's `stark`: the same
 //! phases, writing what the other reads.
 
+pub mod check;
 pub mod lookups;
 pub mod trace;
 
-use num_traits::Zero;
+use std::borrow::Borrow;
+
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
@@ -55,7 +58,10 @@ fn evaluation(column: &[BaseField], order: &[u32]) -> Evaluation {
     for (v, at) in column.iter().zip(order) {
         values[*at as usize] = *v;
     }
-    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), BaseColumn::from_cpu(&values))
+    CircleEvaluation::new(
+        CanonicCoset::new(log_size).circle_domain(),
+        BaseColumn::from_cpu(&values),
+    )
 }
 
 fn row_order(log_size: u32) -> Vec<u32> {
@@ -64,10 +70,12 @@ fn row_order(log_size: u32) -> Vec<u32> {
 }
 
 /// Evaluations of groups of columns; columns of a group have one length.
-fn evaluations<'a>(groups: impl Iterator<Item = &'a Columns>) -> Vec<Evaluation> {
+/// Owned groups are freed one by one.
+fn evaluations<C: Borrow<Columns>>(groups: impl Iterator<Item = C>) -> Vec<Evaluation> {
     groups
-        .filter(|g| !g.is_empty())
+        .filter(|g| !g.borrow().is_empty())
         .flat_map(|group| {
+            let group = group.borrow();
             let order = row_order(group[0].len().trailing_zeros());
             group.par_iter().map(|c| evaluation(c, &order)).collect::<Vec<_>>()
         })
@@ -85,11 +93,15 @@ pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     let log_size = tables::LOG_ROWS + 1 + TRACE_LOG_BLOWUP;
     let twiddles = SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset);
     let mut scheme = Scheme::new(pcs_config(), &twiddles);
-    commit(&mut scheme, std::iter::once(&tables::preprocessed(params)), &mut Blake2sChannel::default());
+    commit(
+        &mut scheme,
+        std::iter::once(&tables::preprocessed(params)),
+        &mut Blake2sChannel::default(),
+    );
     scheme.roots()[0].0
 }
 
-fn commit<'a>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = &'a Columns>, channel: &mut Blake2sChannel) {
+fn commit<C: Borrow<Columns>>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = C>, channel: &mut Blake2sChannel) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(evaluations(groups));
     tree.commit(channel);
@@ -100,7 +112,8 @@ pub struct Trace<'a> {
     pub shape: &'a Shape,
     /// Columns by part, in the order of [`PARTS`].
     pub columns: Vec<Columns>,
-    tables: Columns,
+    /// The lookup tables (preprocessed columns).
+    pub tables: Columns,
     scheme: Scheme<'a>,
 }
 
@@ -123,7 +136,12 @@ impl<'a> Trace<'a> {
         scheme.set_store_polynomials_coefficients();
         commit(&mut scheme, std::iter::once(&tables), transcript.channel());
         commit(&mut scheme, columns.iter(), transcript.channel());
-        Self { shape, columns, tables, scheme }
+        Self {
+            shape,
+            columns,
+            tables,
+            scheme,
+        }
     }
 
     /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace.
@@ -135,22 +153,41 @@ impl<'a> Trace<'a> {
         transcript: &mut Transcript,
     ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
         let (relations, challenge) = draw_relations(transcript);
-        let bindings = bindings(self.shape, batch, challenge);
+        let bindings = bindings(self.shape, batch, point, challenge);
         let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
-        transcript.message("claimed sums", &sums);
-        let mut scheme = self.scheme;
-        commit(&mut scheme, interaction.iter(), transcript.channel());
-        drop(interaction);
-        let components = components(self.shape, &relations, bindings, &sums);
-        let provers: Vec<&dyn ComponentProver<SimdBackend>> =
-            components.iter().map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>).collect();
-        let stark = stwo::prover::prove(&provers, transcript.channel(), scheme)
-            .map_err(|e| ProveStarkError::Constraints(e.to_string()))?;
+        let stark = self.finish(&relations, bindings, interaction, &sums, transcript)?;
         Ok((sums, stark))
     }
 
-    /// Interaction columns of every part: `eq`, `carry`, LogUp; and the claimed sums.
-    fn interaction(
+    /// Commits the interaction columns and proves the constraints over all committed columns.
+    pub fn finish(
+        self,
+        relations: &Relations,
+        bindings: Vec<Option<Binding>>,
+        interaction: Vec<Columns>,
+        sums: &[SecureField],
+        transcript: &mut Transcript,
+    ) -> Result<Stark, ProveStarkError> {
+        transcript.message("claimed sums", sums);
+        let Self {
+            shape,
+            columns,
+            mut scheme,
+            ..
+        } = self;
+        drop(columns);
+        commit(&mut scheme, interaction.into_iter(), transcript.channel());
+        let components = components(shape, relations, bindings, sums);
+        let provers: Vec<&dyn ComponentProver<SimdBackend>> = components
+            .iter()
+            .map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>)
+            .collect();
+        stwo::prover::prove(&provers, transcript.channel(), scheme)
+            .map_err(|error| ProveStarkError::Constraints(error.to_string()))
+    }
+
+    /// Interaction columns of every part: `eq`, `carry`, `last`, LogUp; and the claimed sums.
+    pub fn interaction(
         &self,
         relations: &Relations,
         bindings: &[Option<Binding>],
@@ -160,7 +197,11 @@ impl<'a> Trace<'a> {
         let mut sums = Vec::new();
         for ((part, binding), columns) in PARTS.iter().zip(bindings).zip(&self.columns) {
             let air = self.shape.air(*part);
-            let bound = Bound { air, relations: relations.clone(), binding: binding.clone() };
+            let bound = Bound {
+                air,
+                relations: relations.clone(),
+                binding: binding.clone(),
+            };
             let mut own = match binding {
                 Some(_) => eq_columns(suffix(point, self.shape.log_rows(*part)))?,
                 None => Columns::new(),
@@ -174,13 +215,20 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Coordinates of the `eq` and `carry` columns of a point.
+/// Coordinates of the `eq` and `carry` columns of a point, and the `last` column.
 fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
     let eq = eq_table(point);
-    let last = list.len() - 1;
-    let carry: Vec<SecureField> = (0..eq.len()).map(|z| list[(z.trailing_ones() as usize).min(last)]).collect();
-    Ok([eq, carry].iter().flat_map(|values| coordinates(values)).collect())
+    let of = |z: usize| list.get(z.trailing_ones() as usize).copied().unwrap_or_default();
+    let carry: Vec<SecureField> = (0..eq.len()).map(of).collect();
+    let mut columns: Columns = [&eq, &carry]
+        .into_iter()
+        .flat_map(|values| coordinates(values))
+        .collect();
+    let mut last = vec![BaseField::zero(); eq.len()];
+    last[eq.len() - 1] = BaseField::one();
+    columns.push(last);
+    Ok(columns)
 }
 
 fn coordinates(values: &[SecureField]) -> [Vec<BaseField>; 4] {

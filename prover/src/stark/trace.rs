@@ -25,7 +25,11 @@ pub struct Source<'a> {
 
 /// Row statistics of a witness.
 pub fn statistics(witness: &Witness) -> Statistics {
-    let norms = witness.streams.iter().flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32))).collect();
+    let norms = witness
+        .streams
+        .iter()
+        .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
+        .collect();
     let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
     Statistics { norms, sums }
 }
@@ -52,9 +56,15 @@ fn round(t: i64, shift: u32) -> Rounded {
         let out = i64::from(i16::MIN);
         (out, pow - 1 - (base - pow * out), 0, 1)
     } else {
-        return Rounded { out: q, columns: [(base - pow * q) as u32, 0, 0, 0, pow as u32] };
+        return Rounded {
+            out: q,
+            columns: [(base - pow * q) as u32, 0, 0, 0, pow as u32],
+        };
     };
-    Rounded { out, columns: [(w & 0x7fff) as u32, (w >> 15) as u32, pos, neg, 1 << 15] }
+    Rounded {
+        out,
+        columns: [(w & 0x7fff) as u32, (w >> 15) as u32, pos, neg, 1 << 15],
+    }
 }
 
 /// `acc_hi + floor(acc_lo / 2^8)` with the low byte and the 16-bit limb of the wide join.
@@ -79,7 +89,11 @@ fn build(log_rows: u32, columns: usize, fill: impl Fn(usize, &mut [u32]) + Sync)
     });
     (0..columns)
         .into_par_iter()
-        .map(|c| (0..rows).map(|r| BaseField::from_u32_unchecked(data[r * columns + c])).collect())
+        .map(|c| {
+            (0..rows)
+                .map(|r| BaseField::from_u32_unchecked(data[r * columns + c]))
+                .collect()
+        })
         .collect()
 }
 
@@ -113,11 +127,12 @@ fn requantise(row: &mut [u32], acc: [i64; 2], at: [usize; 4], rounding: usize, p
     rounded.out
 }
 
-/// Writes low byte and rounding of a product `a * (256 b_hi + b_lo)`; returns the output.
-fn requantise_product(row: &mut [u32], a: i64, b: [i64; 2], at_v: usize, rounding: usize, shift: u32) -> i64 {
+/// Writes join limbs and rounding of a product `a * (256 b_hi + b_lo)`; returns the output.
+fn requantise_product(row: &mut [u32], a: i64, b: [i64; 2], at: [usize; 2], rounding: usize, shift: u32) -> i64 {
     let (t, v, _) = join(a * b[0], a * b[1]);
     let rounded = round(t, shift);
-    row[at_v] = v;
+    row[at[0]] = v;
+    row[at[1]] = (((a * b[1]) >> 8) + (1 << 15)) as u32;
     row[rounding..rounding + 5].copy_from_slice(&rounded.columns);
     rounded.out
 }
@@ -165,7 +180,11 @@ impl Source<'_> {
             let acc = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
             // Beyond the last state the stream repeats itself: no update, unit scale.
             let before = n.checked_sub(1).map_or(0, |n| get(&w.streams[n.min(states - 1)].x, at));
-            let (pow, skip) = if n < states { (pows[n][x], 1u32 << skip_of(self.params, n)) } else { (2, 2) };
+            let (pow, skip) = if n < states {
+                (pows[n][x], 1u32 << skip_of(self.params, n))
+            } else {
+                (2, 2)
+            };
             let cols = [stream::ACC_HI, stream::ACC_LO, stream::V1, stream::U1];
             let scaled = before * i64::from(skip);
             let out = requantise(row, acc, cols, stream::ROUND1, scaled, pow.trailing_zeros());
@@ -183,7 +202,14 @@ impl Source<'_> {
             row[stream::R_LO] = r & 0xff;
             row[stream::POW2] = pow;
             let factor = [i64::from(r >> 8), i64::from(r & 0xff)];
-            let y = requantise_product(row, out, factor, stream::V2, stream::ROUND2, u32::trailing_zeros(pow));
+            let y = requantise_product(
+                row,
+                out,
+                factor,
+                [stream::V2, stream::U2],
+                stream::ROUND2,
+                u32::trailing_zeros(pow),
+            );
             debug_assert!(state.is_none_or(|s| get(&s.y, at) == y));
             [row[stream::Y_HI], row[stream::Y_LO]] = limbs(y);
         })
@@ -213,7 +239,9 @@ impl Source<'_> {
                     Part::Q => [get(&w.q_acc_hi, at), get(&w.q_acc_lo, at)],
                     _ => [get(&w.k_acc_hi, at), get(&w.k_acc_lo, at)],
                 });
-                let pow = pows.get(l).map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
+                let pow = pows
+                    .get(l)
+                    .map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
                 let cols = [rope::ACC_HI, rope::ACC_LO, rope::V, rope::U].map(|c| rope::before(half, c));
                 let rounding = rope::before(half, rope::ROUND);
                 *value = requantise(row, acc, cols, rounding, 0, pow.trailing_zeros());
@@ -265,7 +293,12 @@ impl Source<'_> {
         self.requant(
             Part::V,
             self.shape.config.kv_heads,
-            |l, at| self.witness.layers.get(l).map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)]),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)])
+            },
             |l, h, x| pows[l][(h << head_dim) | x],
         )
     }
@@ -274,7 +307,12 @@ impl Source<'_> {
         self.requant(
             Part::Att,
             self.shape.config.heads,
-            |l, at| self.witness.layers.get(l).map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)]),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
+            },
             |l, _, _| 1 << self.params.layers[l].att,
         )
     }
@@ -306,7 +344,14 @@ impl Source<'_> {
             row[scores::R_LO] = recip & 0xff;
             let factor = [i64::from(recip >> 8), i64::from(recip & 0xff)];
             let shift = u32::from(PROB_SHIFT);
-            let p = requantise_product(row, i64::from(exp), factor, scores::V2, scores::ROUND2, shift);
+            let p = requantise_product(
+                row,
+                i64::from(exp),
+                factor,
+                [scores::V2, scores::U2],
+                scores::ROUND2,
+                shift,
+            );
             row[scores::P] = felt(p);
         })
     }
@@ -339,7 +384,7 @@ impl Source<'_> {
             let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.act);
             row[ff::POW] = pow;
             let factor = [up >> 8, up & 0xff];
-            let h = requantise_product(row, silu, factor, ff::V, ff::ROUND, pow.trailing_zeros());
+            let h = requantise_product(row, silu, factor, [ff::V, ff::U], ff::ROUND, pow.trailing_zeros());
             [row[ff::H_HI], row[ff::H_LO]] = limbs(h);
         })
     }
@@ -353,23 +398,27 @@ impl Source<'_> {
             chosen[i] = Some(id as usize);
         }
         let w = self.witness;
-        build(shape.log_rows(Part::Logits), logits::LANE_COLUMNS << shape.lanes, |index, row| {
-            let [i, within] = unpack(index, &axes);
-            for (lane, row) in row.chunks_mut(logits::LANE_COLUMNS).enumerate() {
-                let v = (lane << axes[1]) | within;
-                let at = (v < vocab).then_some(i * vocab + v);
-                let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
-                let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
-                let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
-                row[logits::L] = felt(l);
-                row[logits::POW] = pows[v];
-                if let Some(id) = chosen[i] {
-                    row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
-                    row[logits::BELOW] = u32::from(v < id);
-                    row[logits::CHOSEN] = u32::from(v == id);
-                    row[logits::ACTIVE] = u32::from(v < vocab);
+        build(
+            shape.log_rows(Part::Logits),
+            logits::LANE_COLUMNS << shape.lanes,
+            |index, row| {
+                let [i, within] = unpack(index, &axes);
+                for (lane, row) in row.chunks_mut(logits::LANE_COLUMNS).enumerate() {
+                    let v = (lane << axes[1]) | within;
+                    let at = (v < vocab).then_some(i * vocab + v);
+                    let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
+                    let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
+                    let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
+                    row[logits::L] = felt(l);
+                    row[logits::POW] = pows[v];
+                    if let Some(id) = chosen[i] {
+                        row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
+                        row[logits::BELOW] = u32::from(v < id);
+                        row[logits::CHOSEN] = u32::from(v == id);
+                        row[logits::ACTIVE] = u32::from(v < vocab);
+                    }
                 }
-            }
-        })
+            },
+        )
     }
 }

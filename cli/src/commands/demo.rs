@@ -1,0 +1,147 @@
+//! `tessera demo`: the whole way with the bundled checkpoint.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::json;
+use tessera_prover::files::{self, AtomicDir};
+use tessera_prover::library::{read_key, Model, KEY_FILE};
+use tessera_prover::progress::Progress;
+use tessera_prover::setup::{setup, SetupOptions};
+use tessera_verifier::verify::verify_bytes;
+
+use super::prove::prove_checked;
+use super::{encode, phases_json, shown, Texts};
+use crate::args::DemoArgs;
+use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+
+/// The files of a bundled checkpoint.
+macro_rules! bundled {
+    ($($name:literal),*) => {
+        [$(($name, include_bytes!(concat!("../../../fixtures/tinystories-656k/", $name)).as_slice())),*]
+    };
+}
+
+const CHECKPOINT: [(&str, &[u8]); 4] = bundled![
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json"
+];
+
+pub fn run(args: &DemoArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    match &args.keep {
+        Some(target) => {
+            let dir = AtomicDir::create(target)?;
+            let report = demo(args, dir.path(), progress)?;
+            dir.commit()?;
+            Ok(report)
+        }
+        None => {
+            let dir = tempfile::Builder::new().prefix("tessera-demo-").tempdir();
+            let dir = dir.map_err(|e| Failure(format!("cannot create a temporary directory: {e}")))?;
+            demo(args, dir.path(), progress)
+        }
+    }
+}
+
+fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, Failure> {
+    let (checkpoint, model_dir, proof_file) = (dir.join("checkpoint"), dir.join("model"), dir.join("story.proof"));
+    let unpacked = AtomicDir::create(&checkpoint)?;
+    for (name, contents) in CHECKPOINT {
+        files::write(&unpacked.path().join(name), contents)?;
+    }
+    unpacked.commit()?;
+    let clock = Instant::now();
+    let options = SetupOptions {
+        strategy: args.strategy.into(),
+        calibration: None,
+    };
+    let set_up = setup(&checkpoint, &model_dir, &options, progress)?;
+    let setup_seconds = clock.elapsed().as_secs_f64();
+
+    let model = Model::open(&model_dir)?;
+    let prompt = encode(&args.prompt, model.tokenizer.as_ref())?;
+    let clock = Instant::now();
+    let report = prove_checked(&model, &prompt, args.tokens, progress)?;
+    let prove_seconds = clock.elapsed().as_secs_f64();
+    files::write(&proof_file, &report.bytes)?;
+    let tokenizer = model.tokenizer.clone();
+    drop(model);
+
+    // From here on only what a verifier has: the key file and the proof file.
+    let key_file = model_dir.join(KEY_FILE);
+    let (key, proof) = (read_key(&key_file)?, files::read(&proof_file)?);
+    let clock = Instant::now();
+    let verified = verify_bytes(&key, &proof)?;
+    let verify_seconds = clock.elapsed().as_secs_f64();
+
+    let statement = &verified.statement;
+    let texts = Texts::of(&statement.prompt, &statement.output, tokenizer.as_ref())?;
+    let key_bytes = files::read(&key_file)?.len() as u64;
+    let json = json!({
+        "verdict": "accept",
+        "model_id": verified.model.to_string(),
+        "prompt_ids": statement.prompt,
+        "prompt_text": texts.as_ref().map(|t| &t.prompt),
+        "output_ids": statement.output,
+        "output_text": texts.as_ref().map(|t| &t.output),
+        "setup_seconds": setup_seconds,
+        "prove_seconds": prove_seconds,
+        "verify_seconds": verify_seconds,
+        "phases": phases_json(&report.phases),
+        "weights": set_up.weights,
+        "disk_bytes": set_up.disk_bytes,
+        "key_bytes": key_bytes,
+        "proof_bytes": proof.len(),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "security_bits": verified.security_bits,
+    });
+    let rows = Rows::default()
+        .row(
+            "set-up",
+            format!(
+                "{}, {} weights, {} on disk",
+                seconds(setup_seconds),
+                set_up.weights,
+                bytes(set_up.disk_bytes)
+            ),
+        )
+        .row(
+            "proof",
+            format!("{}, {}", seconds(prove_seconds), bytes(proof.len() as u64)),
+        )
+        .row(
+            "verification",
+            format!(
+                "{}, with a key of {}: accepted",
+                seconds(verify_seconds),
+                bytes(key_bytes)
+            ),
+        )
+        .row("peak memory", bytes(peak_rss_bytes()))
+        .row(
+            "security",
+            format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
+        )
+        .row("model", verified.model)
+        .row("prompt", ids(&statement.prompt))
+        .row("output", ids(&statement.output))
+        .maybe("kept in", args.keep.as_ref().map(|k| k.display()));
+    let story = shown(texts.as_ref().map(Texts::whole).as_deref());
+    let text = format!(
+        "{story}\n\n{rows}\n{}",
+        proved(statement.prompt.len(), statement.output.len())
+    );
+    Ok(Report::done(text, json))
+}
+
+/// What exactly an accepted proof says.
+fn proved(prompt: usize, output: usize) -> String {
+    format!(
+        "What was proved: the model with this id, run in exact integer arithmetic on these {prompt} prompt ids,
+generates exactly these {output} output ids, each the arg max over the whole vocabulary (lowest id on a tie).
+Every matrix product, norm, rotation, mask, softmax, activation, rounding and arg max of the forward
+pass is covered. The proof does not hide the text, and says nothing about whether the text is true."
+    )
+}

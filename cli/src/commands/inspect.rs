@@ -1,0 +1,210 @@
+//! `tessera inspect`: what a path holds, recognised by its contents.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::json;
+use tessera_circuits::model::ModelConfig;
+use tessera_prover::checkpoint::{Checkpoint, Survey};
+use tessera_prover::files;
+use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::security::ledger;
+
+use super::predict::{dimensions, strategy_name, Prediction};
+use crate::args::InspectArgs;
+use crate::printer::{bytes, ids, Failure, Report, Rows};
+
+pub fn run(args: &InspectArgs) -> Result<Report, Failure> {
+    let path = &args.path;
+    let metadata = std::fs::metadata(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
+    if metadata.is_dir() {
+        return match (path.join(KEY_FILE).exists(), path.join("config.json").exists()) {
+            (true, _) => model_dir(path, args),
+            (false, true) => checkpoint(path, args),
+            (false, false) => Err(Failure(format!(
+                "{} is neither a model directory (no {KEY_FILE}) nor a checkpoint (no config.json)",
+                path.display()
+            ))),
+        };
+    }
+    let mut magic = [0; 8];
+    let mut file = File::open(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
+    // A file shorter than a magic number has none.
+    let _ = file.read_exact(&mut magic);
+    if magic == FileKind::Key.magic() {
+        key(path, args)
+    } else if magic == FileKind::Proof.magic() {
+        proof(path)
+    } else {
+        Err(Failure(format!(
+            "{} is neither a model key nor a proof",
+            path.display()
+        )))
+    }
+}
+
+/// A checkpoint, supported or not: an unsupported one is described, not refused.
+fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
+    let survey = Checkpoint::survey(path).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+    let provable = survey.is_supported();
+    let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
+    let prediction = checked
+        .filter(|_| provable)
+        .map(|c| Prediction::new(c, args.strategy.into(), args.tokens));
+    let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
+    let json = json!({
+        "kind": "checkpoint",
+        "provable": provable,
+        "architecture": survey.architecture,
+        "config": survey.config,
+        "tied_embeddings": survey.tied_embeddings,
+        "tensors": survey.tensors,
+        "parameters": parameters,
+        "unsupported": survey.unsupported,
+        "missing": survey.missing,
+        "misshapen": survey.misshapen,
+        "predicted": prediction.map(|p| p.json()),
+    });
+    let mut rows = Rows::default()
+        .row("checkpoint", path.display())
+        .row("architecture", &survey.architecture)
+        .maybe("dimensions", survey.config.as_ref().map(dimensions))
+        .row(
+            "tensors",
+            format!("{}, {parameters} parameters, {}", survey.tensors.len(), dtypes(&survey)),
+        )
+        .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
+        .row("provable", if provable { "yes" } else { "no" });
+    for unsupported in &survey.unsupported {
+        rows = rows.row("  unsupported", unsupported);
+    }
+    for tensor in &survey.missing {
+        rows = rows.row("  missing", tensor);
+    }
+    for problem in &survey.misshapen {
+        rows = rows.row("  wrong shape", problem);
+    }
+    if let Some(prediction) = prediction {
+        rows = prediction.rows(rows);
+    }
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn dtypes(survey: &Survey) -> String {
+    let mut names: Vec<&str> = survey.tensors.iter().map(|t| t.dtype.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
+    let model = Model::open(path)?;
+    let disk = model.disk_bytes()?;
+    let rows = Rows::default()
+        .row("model directory", path.display())
+        .row("disk", bytes(disk));
+    let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), args, rows)?;
+    json["kind"] = json!("model directory");
+    json["disk_bytes"] = json!(disk);
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn key(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
+    let key = read_key(path)?;
+    let (rows, json) = describe_key(&key, path, args, Rows::default().row("model key", path.display()))?;
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn describe_key(
+    key: &ModelKey,
+    path: &Path,
+    args: &InspectArgs,
+    rows: Rows,
+) -> Result<(Rows, serde_json::Value), Failure> {
+    let id = key_id(key, path)?;
+    let has_tokenizer = key_tokenizer(key, path)?.is_some();
+    let prediction = Prediction::new(&key.config, key.params.strategy, args.tokens);
+    let rows_predicted = prediction.tokens - 1;
+    let (bits, least) = (
+        ledger(key, rows_predicted).bits(),
+        ledger(key, key.config.context).bits(),
+    );
+    let w = &key.weights;
+    let json = json!({
+        "kind": "model key",
+        "model_id": id.to_string(),
+        "format_version": FORMAT_VERSION,
+        "config": key.config,
+        "strategy": strategy_name(key.params.strategy),
+        "tiles": w.tiles,
+        "columns": w.columns(),
+        "log_message": w.log_message,
+        "log_blowup": w.log_blowup,
+        "weights_root": hex::encode(key.weights_root),
+        "tables_root": hex::encode(key.tables_root),
+        "tokenizer": has_tokenizer,
+        "security_bits": bits,
+        "security_bits_at_full_context": least,
+        "predicted": prediction.json(),
+    });
+    let rows = rows
+        .row("model", id)
+        .row("dimensions", dimensions(&key.config))
+        .row("strategy", strategy_name(key.params.strategy))
+        .row(
+            "weights",
+            format!(
+                "{} tiles of 64 x 64 in {} columns of 2^{}, rate 2^-{}",
+                w.tiles,
+                w.columns(),
+                w.log_message,
+                w.log_blowup
+            ),
+        )
+        .row("weights root", hex::encode(key.weights_root))
+        .row("tables root", hex::encode(key.tables_root))
+        .row(
+            "tokenizer",
+            if has_tokenizer {
+                "yes"
+            } else {
+                "none: texts are shown as ids"
+            },
+        )
+        .row(
+            "security",
+            format!(
+                "{bits:.1} bits for {} tokens, {least:.1} for the full context",
+                prediction.tokens
+            ),
+        );
+    Ok((prediction.rows(rows), json))
+}
+
+fn proof(path: &Path) -> Result<Report, Failure> {
+    let content = files::read(path)?;
+    let proof = Proof::from_bytes(&content).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+    let statement = &proof.statement;
+    let json = json!({
+        "kind": "proof",
+        "format_version": FORMAT_VERSION,
+        "model_id": proof.model.to_string(),
+        "prompt_ids": statement.prompt,
+        "output_ids": statement.output,
+        "proof_bytes": content.len(),
+        "verified": false,
+    });
+    let rows = Rows::default()
+        .row(
+            "proof",
+            format!("{}, {}, not verified", path.display(), bytes(content.len() as u64)),
+        )
+        .row("model", proof.model)
+        .row("prompt", ids(&statement.prompt))
+        .row("output", ids(&statement.output));
+    Ok(Report::done(rows.to_string(), json))
+}

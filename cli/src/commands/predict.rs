@@ -1,0 +1,102 @@
+//! What a proof will cost, from the dimensions alone.
+
+use serde_json::{json, Value};
+use tessera_circuits::model::{ModelConfig, Strategy, TILE};
+use tessera_circuits::shape::{Shape, PARTS};
+use tessera_prover::opening::Codeword;
+use tessera_verifier::opening::CommitmentParams;
+
+use crate::printer::{bytes, seconds, Rows};
+
+/// Resident bytes per trace cell at the peak: the column, its low-degree extension and what is computed
+/// from them, with the interaction columns that come on top.
+const BYTES_PER_CELL: f64 = 100.0;
+/// Seconds per trace cell on two cores of 2.5 GHz.
+const SECONDS_PER_CELL: f64 = 250e-9;
+/// Seconds per weight to open the commitment on two cores of 2.5 GHz.
+const SECONDS_PER_WEIGHT: f64 = 40e-9;
+/// Seconds of a proof however small: proofs of work and the lookup tables.
+const SECONDS_FIXED: f64 = 0.3;
+
+/// The formulas, as the help text shows them.
+pub const FORMULAS: &str = "\
+Predictions are rough and assume two cores of 2.5 GHz:
+  disk     weights file (1 byte per padded weight for w8, 2 for w12) + codeword (16 bytes per padded
+           weight) + its Merkle tree + tables
+  memory   2 bytes per weight + weights file + 100 bytes per trace cell
+  time     0.3 s + 40 ns per padded weight + 250 ns per trace cell
+Trace cells are counted from the shape of the proof, whose sides are powers of two.";
+
+/// Predicted cost of a model and one statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction {
+    /// Prompt and generated tokens together.
+    pub tokens: usize,
+    pub disk_bytes: u64,
+    pub memory_bytes: u64,
+    pub prove_seconds: f64,
+    pub trace_cells: u64,
+}
+
+impl Prediction {
+    /// Predicts a statement of `tokens` tokens; `config` must have passed its check.
+    pub fn new(config: &ModelConfig, strategy: Strategy, tokens: usize) -> Self {
+        let tokens = tokens.clamp(2, config.context + 1);
+        let shape = Shape::new(config, tokens - 1);
+        let cells = PARTS
+            .iter()
+            .map(|p| (shape.columns(*p) as f64) * f64::from(shape.log_rows(*p)).exp2())
+            .sum::<f64>();
+        let tiles = config.total_tiles();
+        let padded = (tiles * TILE * TILE) as u64;
+        let weight_bytes = match strategy {
+            Strategy::W8 => padded,
+            Strategy::W12 => 2 * padded,
+        };
+        let tables = config.context * config.head_dim * 2 + (4 << 16);
+        let disk_bytes = weight_bytes + Codeword::file_len(&CommitmentParams::for_tiles(tiles)) + tables as u64;
+        let memory = (2 * padded + weight_bytes) as f64 + BYTES_PER_CELL * cells;
+        Self {
+            tokens,
+            disk_bytes,
+            memory_bytes: memory as u64,
+            prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells,
+            trace_cells: cells as u64,
+        }
+    }
+
+    /// For machines.
+    pub fn json(&self) -> Value {
+        json!({
+            "tokens": self.tokens,
+            "disk_bytes": self.disk_bytes,
+            "memory_bytes": self.memory_bytes,
+            "prove_seconds": self.prove_seconds,
+            "trace_cells": self.trace_cells,
+        })
+    }
+
+    /// For people.
+    pub fn rows(&self, rows: Rows) -> Rows {
+        rows.row("predicted", format!("for {} tokens, prompt included", self.tokens))
+            .row("  memory", bytes(self.memory_bytes))
+            .row("  disk", bytes(self.disk_bytes))
+            .row("  time", seconds(self.prove_seconds))
+    }
+}
+
+/// `w8` or `w12`.
+pub fn strategy_name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::W8 => "w8",
+        Strategy::W12 => "w12",
+    }
+}
+
+/// The architecture in one line.
+pub fn dimensions(c: &ModelConfig) -> String {
+    format!(
+        "{} layers, hidden {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
+        c.layers, c.hidden, c.heads, c.head_dim, c.kv_heads, c.ff, c.vocab, c.context
+    )
+}

@@ -1,0 +1,88 @@
+//! `tessera prove`.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::json;
+use tessera_prover::files::{self, AtomicFile};
+use tessera_prover::library::{Model, CODEWORD_FILE};
+use tessera_prover::progress::Progress;
+use tessera_prover::prove::{prove, ProveReport};
+use tessera_verifier::verify::verify_bytes;
+
+use super::{phases_json, phases_text, prompt_ids, saturated_text, shown, Texts};
+use crate::args::ProveArgs;
+use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+
+pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    check_writable(&args.out)?;
+    progress.phase("open model", None);
+    let model = Model::open(&args.model)?;
+    let prompt = prompt_ids(&args.prompt, model.tokenizer.as_ref())?;
+    let clock = Instant::now();
+    let report = prove_checked(&model, &prompt, args.tokens, progress)?;
+    let prove_seconds = clock.elapsed().as_secs_f64();
+    files::write(&args.out, &report.bytes)?;
+
+    let statement = &report.proof.statement;
+    let texts = Texts::of(&statement.prompt, &statement.output, model.tokenizer.as_ref())?;
+    let json = json!({
+        "model_id": model.id.to_string(),
+        "prompt_ids": statement.prompt,
+        "prompt_text": texts.as_ref().map(|t| &t.prompt),
+        "output_ids": statement.output,
+        "output_text": texts.as_ref().map(|t| &t.output),
+        "prove_seconds": prove_seconds,
+        "phases": phases_json(&report.phases),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "proof_bytes": report.bytes.len(),
+        "security_bits": report.security_bits,
+        "saturated": report.saturated,
+        "proof": args.out.display().to_string(),
+    });
+    let text = Rows::default()
+        .row("text", shown(texts.as_ref().map(Texts::whole).as_deref()))
+        .row("prompt", ids(&statement.prompt))
+        .row("output", ids(&statement.output))
+        .row("model", model.id)
+        .row(
+            "proof",
+            format!("{}, {}", args.out.display(), bytes(report.bytes.len() as u64)),
+        )
+        .row("security", format!("{:.1} bits", report.security_bits))
+        .row("time", seconds(prove_seconds))
+        .row("", phases_text(&report.phases))
+        .row("saturated", saturated_text(&report.saturated))
+        .row("peak memory", bytes(peak_rss_bytes()));
+    Ok(Report::done(text.to_string(), json))
+}
+
+/// Fails early where the proof could not be written in the end.
+fn check_writable(out: &Path) -> Result<(), Failure> {
+    if out.is_dir() {
+        return Err(Failure(format!("cannot write {}: it is a directory", out.display())));
+    }
+    drop(AtomicFile::create(out)?);
+    Ok(())
+}
+
+/// Proves and verifies the result: the one thing that opening a model does not check is the contents of
+/// the codeword cache, and a proof from a corrupted one must not leave the house.
+pub fn prove_checked(
+    model: &Model,
+    prompt: &[u32],
+    tokens: usize,
+    progress: &dyn Progress,
+) -> Result<ProveReport, Failure> {
+    let mut report = prove(&model.prover(), prompt, tokens, progress)?;
+    let clock = Instant::now();
+    verify_bytes(&model.key, &report.bytes).map_err(|e| {
+        let codeword = model.dir.join(CODEWORD_FILE);
+        Failure(format!(
+            "{} is corrupted (the proof does not verify: {e}); run setup again",
+            codeword.display()
+        ))
+    })?;
+    report.phases.push(("check".to_owned(), clock.elapsed().as_secs_f64()));
+    Ok(report)
+}

@@ -1,0 +1,164 @@
+//! `tessera verify`: reads a key and a proof, nothing else.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{json, Map, Value};
+use tessera_prover::library::{key_id, key_tokenizer, read_key};
+use tessera_prover::tokenizer::Tokenizer;
+use tessera_verifier::codec::PROOF_LIMIT;
+use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
+
+use super::{encode, shown, Texts};
+use crate::args::VerifyArgs;
+use crate::printer::{ids, seconds, Failure, Report, Rows, Status};
+
+pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
+    let key = read_key(&args.key)?;
+    let id = key_id(&key, &args.key)?;
+    let tokenizer = key_tokenizer(&key, &args.key)?;
+    let expected = Expected::of(args, tokenizer.as_ref())?;
+    let bytes = read_proof(&args.proof)?;
+    let clock = Instant::now();
+    let result = verify_bytes(&key, &bytes);
+    let verify_seconds = clock.elapsed().as_secs_f64();
+    let mut json = Map::new();
+    json.insert("model_id".to_owned(), json!(id.to_string()));
+    json.insert("verify_seconds".to_owned(), json!(verify_seconds));
+    json.insert("proof_bytes".to_owned(), json!(bytes.len()));
+    let verified = match result {
+        Ok(verified) => verified,
+        // The key cannot decide about a proof of another model, whatever that is worth.
+        Err(VerifyError::OtherModel { got, expected }) => {
+            let (proof, key) = (args.proof.display(), args.key.display());
+            return Err(Failure(format!(
+                "{proof} is about model {got}, {key} is the key of another model, {expected}"
+            )));
+        }
+        Err(error) => return Ok(rejected(error.to_string(), String::new(), json)),
+    };
+    let texts = Texts::of(
+        &verified.statement.prompt,
+        &verified.statement.output,
+        tokenizer.as_ref(),
+    )?;
+    let rows = rows(&verified, texts.as_ref(), verify_seconds);
+    json.insert("prompt_ids".to_owned(), json!(verified.statement.prompt));
+    json.insert("prompt_text".to_owned(), json!(texts.as_ref().map(|t| &t.prompt)));
+    json.insert("output_ids".to_owned(), json!(verified.statement.output));
+    json.insert("output_text".to_owned(), json!(texts.as_ref().map(|t| &t.output)));
+    json.insert("security_bits".to_owned(), json!(verified.security_bits));
+    if let Some(reason) = expected.mismatch(&verified, texts.as_ref()) {
+        return Ok(rejected(reason, format!("the proof proves\n{rows}"), json));
+    }
+    json.insert("verdict".to_owned(), json!("accept"));
+    Ok(Report::done(format!("accepted\n{rows}"), Value::Object(json)))
+}
+
+fn rejected(reason: String, details: String, mut json: Map<String, Value>) -> Report {
+    json.insert("verdict".to_owned(), json!("reject"));
+    json.insert("reason".to_owned(), json!(reason));
+    Report {
+        status: Status::Rejected,
+        text: format!("rejected: {reason}\n{details}"),
+        json: Value::Object(json),
+    }
+}
+
+/// What an accepted proof proves.
+pub fn rows(verified: &Verified, texts: Option<&super::Texts>, verify_seconds: f64) -> Rows {
+    Rows::default()
+        .row("model", verified.model)
+        .row("prompt", shown(texts.map(|t| t.prompt.as_str())))
+        .row("", ids(&verified.statement.prompt))
+        .row("output", shown(texts.map(|t| t.output.as_str())))
+        .row("", ids(&verified.statement.output))
+        .row(
+            "security",
+            format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
+        )
+        .row("time", seconds(verify_seconds))
+}
+
+/// Reads a proof file, but not much more of it than a proof can have.
+fn read_proof(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |e| Failure(format!("cannot read {}: {e}", path.display()));
+    let mut bytes = Vec::new();
+    let header = 64;
+    File::open(path)
+        .map_err(failed)?
+        .take(PROOF_LIMIT as u64 + header)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok(bytes)
+}
+
+/// What the caller wants the proof to be about.
+struct Expected<'a> {
+    prompt: Option<Vec<u32>>,
+    output: Option<&'a [u32]>,
+    output_text: Option<&'a str>,
+}
+
+impl<'a> Expected<'a> {
+    fn of(args: &'a VerifyArgs, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
+        let prompt = match &args.expect_prompt {
+            Some(text) => Some(encode(text, tokenizer)?),
+            None => args.expect_prompt_ids.clone(),
+        };
+        if args.expect_output.is_some() && tokenizer.is_none() {
+            return Err(Failure(super::NO_TOKENIZER.to_owned()));
+        }
+        Ok(Self {
+            prompt,
+            output: args.expect_output_ids.as_deref(),
+            output_text: args.expect_output.as_deref(),
+        })
+    }
+
+    /// Why a proven statement is not the expected one.
+    fn mismatch(&self, verified: &Verified, texts: Option<&Texts>) -> Option<String> {
+        let prompt = self
+            .prompt
+            .as_deref()
+            .and_then(|e| difference("prompt", &verified.statement.prompt, e));
+        let output = || {
+            self.output
+                .and_then(|e| difference("output", &verified.statement.output, e))
+        };
+        let text = || {
+            let differs = self.output_text? != texts?.output;
+            differs.then(|| "the output is not the expected text".to_owned())
+        };
+        prompt.or_else(output).or_else(text)
+    }
+}
+
+/// The first difference of two id lists.
+fn difference(what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
+    if let Some(at) = got.iter().zip(expected).position(|(g, e)| g != e) {
+        let (got, expected) = (got[at], expected[at]);
+        return Some(format!(
+            "the {what} is not the expected one: id {got} at position {at}, expected {expected}"
+        ));
+    }
+    let (got, expected) = (got.len(), expected.len());
+    (got != expected).then(|| format!("the {what} is not the expected one: {got} ids, expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn differences_are_located() {
+        assert_eq!(difference("prompt", &[1, 2], &[1, 2]), None);
+        let text = difference("prompt", &[1, 2], &[1, 3]).unwrap();
+        assert!(text.contains("id 2 at position 1, expected 3"), "{text}");
+        let text = difference("output", &[1, 2], &[1]).unwrap();
+        assert!(text.contains("2 ids, expected 1"), "{text}");
+        assert!(difference("output", &[], &[1]).is_some());
+    }
+}

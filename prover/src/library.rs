@@ -1,0 +1,156 @@
+//! A model directory, opened and checked: everything that proving and generating need.
+
+use std::path::{Path, PathBuf};
+
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::{KeyError, ModelId, ModelKey};
+use thiserror::Error;
+
+use crate::files::{self, FileError};
+use crate::model::QuantisedModel;
+use crate::model_dir::{self, ModelDirError, WeightsFile};
+use crate::opening::{Codeword, OpeningProverError, TileSource, TILE_AREA};
+use crate::prove::ProverModel;
+use crate::tokenizer::{Tokenizer, TokenizerError};
+
+/// The model key in a model directory.
+pub const KEY_FILE: &str = "model.key";
+/// The codeword cache in a model directory.
+pub const CODEWORD_FILE: &str = "codeword.bin";
+
+/// A model directory or key that cannot be used.
+#[derive(Debug, Error)]
+pub enum LibraryError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    ModelDir(#[from] ModelDirError),
+    #[error("{}: {source}", path.display())]
+    Key { path: PathBuf, source: KeyError },
+    #[error("{}: {source}", path.display())]
+    Codec { path: PathBuf, source: CodecError },
+    #[error("{} is the key of another model: its {what} differ from those in {}", key.display(), dir.display())]
+    OtherModel {
+        key: PathBuf,
+        dir: PathBuf,
+        what: &'static str,
+    },
+    #[error(transparent)]
+    Codeword(#[from] OpeningProverError),
+    #[error("{}: {source}", path.display())]
+    Tokenizer { path: PathBuf, source: TokenizerError },
+}
+
+/// Reads a model key.
+pub fn read_key(path: &Path) -> Result<ModelKey, LibraryError> {
+    let bytes = files::read(path)?;
+    ModelKey::from_bytes(&bytes).map_err(|source| LibraryError::Key {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Digest of a key that was read from `path`.
+pub fn key_id(key: &ModelKey, path: &Path) -> Result<ModelId, LibraryError> {
+    key.id().map_err(|source| LibraryError::Codec {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The tokenizer in a key that was read from `path`; `None` if the model has none.
+pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, LibraryError> {
+    if key.tokenizer.is_empty() {
+        return Ok(None);
+    }
+    let config = Some(key.tokenizer_config.as_slice()).filter(|c| !c.is_empty());
+    let tokenizer = Tokenizer::from_bytes(&key.tokenizer, config);
+    tokenizer.map(Some).map_err(|source| LibraryError::Tokenizer {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+impl TileSource for WeightsFile {
+    fn tiles(&self) -> usize {
+        Self::tiles(self)
+    }
+
+    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
+        Self::tile(self, t, out);
+    }
+}
+
+/// An open model directory.
+pub struct Model {
+    pub dir: PathBuf,
+    pub key: ModelKey,
+    pub id: ModelId,
+    pub quantised: QuantisedModel,
+    pub weights: WeightsFile,
+    pub codeword: Codeword,
+    pub tokenizer: Option<Tokenizer>,
+}
+
+impl Model {
+    /// Opens a model directory and checks that its files are whole and belong together. Only the contents
+    /// of the codeword cache are not read: a proof made with a corrupted one does not verify.
+    pub fn open(dir: &Path) -> Result<Self, LibraryError> {
+        let key_path = dir.join(KEY_FILE);
+        let key = read_key(&key_path)?;
+        let id = key_id(&key, &key_path)?;
+        let quantised = model_dir::load_model(dir)?;
+        let other = |what| LibraryError::OtherModel {
+            key: key_path.clone(),
+            dir: dir.to_owned(),
+            what,
+        };
+        if quantised.config != key.config {
+            return Err(other("dimensions"));
+        }
+        if quantised.params != key.params {
+            return Err(other("parameters"));
+        }
+        let weights = WeightsFile::open(&dir.join(model_dir::WEIGHTS_FILE), &key.config, key.params.strategy)?;
+        let codeword = Codeword::open(&dir.join(CODEWORD_FILE), &key.weights, &key.weights_root)?;
+        let tokenizer = key_tokenizer(&key, &key_path)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            key,
+            id,
+            quantised,
+            weights,
+            codeword,
+            tokenizer,
+        })
+    }
+
+    /// The model as the prover takes it.
+    pub fn prover(&self) -> ProverModel<'_> {
+        ProverModel {
+            key: &self.key,
+            id: self.id,
+            quantised: &self.quantised,
+            tiles: &self.weights,
+            codeword: &self.codeword,
+        }
+    }
+
+    /// Bytes of all files of the directory.
+    pub fn disk_bytes(&self) -> Result<u64, FileError> {
+        directory_bytes(&self.dir)
+    }
+}
+
+/// Bytes of all files of a directory.
+pub fn directory_bytes(dir: &Path) -> Result<u64, FileError> {
+    let failed = |source| FileError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut total = 0;
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        total += entry.and_then(|e| e.metadata()).map_err(failed)?.len();
+    }
+    Ok(total)
+}

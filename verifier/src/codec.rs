@@ -1,0 +1,226 @@
+//! Bytes of the files that a verifier reads; the only module that knows the encoding.
+//!
+//! A file is an 8-byte magic, a 32-bit little-endian version and a payload: bincode with integers of fixed
+//! width, little-endian. The encoding is canonical: [`decode`] accepts exactly the bytes that [`encode`]
+//! gives for the decoded value, and every field element in them is below the modulus (stwo's own
+//! deserialisation takes any 32-bit word).
+//!
+//! [`decode`] is total on hostile bytes. A sequence is allocated as its entries are read, so memory is a
+//! small multiple of the input; a string may reserve what its length claims, up to the limit of the kind.
+//! Types to be decoded must not contain sequences of zero-sized values, which take time without input.
+
+mod canonical;
+
+use std::fmt;
+
+use bincode::config::{Config, Configuration, Fixint, Limit, LittleEndian};
+use bincode::enc::write::Writer;
+use bincode::error::{DecodeError, EncodeError};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use stwo::core::poly::line::LinePoly;
+use stwo::core::proof::StarkProof;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use thiserror::Error;
+
+pub use canonical::check_canonical_fields;
+
+/// Version of the format, written after the magic.
+pub const FORMAT_VERSION: u32 = 1;
+/// Largest payload of a proof, in bytes.
+pub const PROOF_LIMIT: usize = 64 << 20;
+/// Largest payload of a model key, in bytes.
+pub const KEY_LIMIT: usize = 256 << 20;
+
+const MAGIC_LEN: usize = 8;
+const VERSION_LEN: usize = 4;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Proof,
+    Key,
+}
+
+impl FileKind {
+    /// The first bytes of a file of this kind.
+    pub const fn magic(self) -> [u8; MAGIC_LEN] {
+        match self {
+            Self::Proof => *b"TESSPRF\0",
+            Self::Key => *b"TESSKEY\0",
+        }
+    }
+
+    /// Largest payload in bytes.
+    pub const fn limit(self) -> usize {
+        match self {
+            Self::Proof => PROOF_LIMIT,
+            Self::Key => KEY_LIMIT,
+        }
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Proof => "proof",
+            Self::Key => "model key",
+        })
+    }
+}
+
+/// Bytes that are not a file of the expected kind, or a value that cannot be one.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CodecError {
+    #[error("not a {kind} file: it starts with \"{}\"", got.escape_ascii())]
+    Magic { kind: FileKind, got: [u8; MAGIC_LEN] },
+    #[error("{kind} file of version {got}, this program reads version {supported}")]
+    Version { kind: FileKind, got: u32, supported: u32 },
+    #[error("{kind} file ends early")]
+    Truncated { kind: FileKind },
+    #[error("{kind} file has {count} bytes after its end")]
+    TrailingBytes { kind: FileKind, count: usize },
+    #[error("{kind} payload of {len} bytes, the limit is {limit}")]
+    TooLarge { kind: FileKind, len: usize, limit: usize },
+    #[error("{kind} file claims contents beyond the limit of {limit} bytes")]
+    ClaimTooLarge { kind: FileKind, limit: usize },
+    #[error("field element {value} is not below the modulus 2147483647")]
+    NonCanonicalField { value: u32 },
+    #[error("{kind} file is not the canonical encoding of its contents")]
+    NonCanonicalEncoding { kind: FileKind },
+    #[error("STARK proof: last FRI layer of {coefficients} coefficients that does not match its size")]
+    LastLayer { coefficients: usize },
+    #[error("malformed {kind} file: {reason}")]
+    Malformed { kind: FileKind, reason: String },
+    #[error("a value cannot be encoded: {reason}")]
+    Unencodable { reason: String },
+}
+
+fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Fixint, Limit<LIMIT>> {
+    bincode::config::standard()
+        .with_fixed_int_encoding()
+        .with_limit::<LIMIT>()
+}
+
+/// The bytes of a file. Refuses what [`decode`] would refuse: a payload over the limit of its kind, or a
+/// field element that is not reduced.
+pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecError> {
+    check_canonical_fields(value)?;
+    let mut bytes = Vec::from(kind.magic());
+    bytes.extend(FORMAT_VERSION.to_le_bytes());
+    let payload = bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
+        .map_err(|e| CodecError::Unencodable { reason: e.to_string() })?;
+    check_limit(kind, payload.len())?;
+    bytes.extend(payload);
+    Ok(bytes)
+}
+
+/// Reads a file that [`encode`] wrote.
+///
+/// # Errors
+/// One variant of [`CodecError`] per cause; whatever the bytes are, there is no panic.
+pub fn decode<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
+    let payload = payload(kind, bytes)?;
+    let value = match kind {
+        FileKind::Proof => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
+        FileKind::Key => decode_payload(kind, payload, config::<KEY_LIMIT>()),
+    }?;
+    check_canonical_fields(&value)?;
+    Ok(value)
+}
+
+/// Checks what decoding a STARK proof does not: every field element is below the modulus and the last FRI
+/// layer has the size it states. [`decode`] includes the check of the fields, but does not know where in
+/// its value a STARK proof is.
+pub fn check_canonical_stark(proof: &StarkProof<Blake2sMerkleHasher>) -> Result<(), CodecError> {
+    check_canonical_fields(proof)?;
+    let last = &proof.fri_proof.last_layer_poly;
+    let coefficients: &[_] = last;
+    if !coefficients.len().is_power_of_two() || *last != LinePoly::new(coefficients.to_vec()) {
+        return Err(CodecError::LastLayer {
+            coefficients: coefficients.len(),
+        });
+    }
+    Ok(())
+}
+
+/// Checks the header and returns what follows it.
+fn payload(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let truncated = CodecError::Truncated { kind };
+    let (&magic, rest) = bytes
+        .split_first_chunk::<MAGIC_LEN>()
+        .ok_or_else(|| truncated.clone())?;
+    if magic != kind.magic() {
+        return Err(CodecError::Magic { kind, got: magic });
+    }
+    let (&version, payload) = rest.split_first_chunk::<VERSION_LEN>().ok_or(truncated)?;
+    let got = u32::from_le_bytes(version);
+    if got != FORMAT_VERSION {
+        return Err(CodecError::Version {
+            kind,
+            got,
+            supported: FORMAT_VERSION,
+        });
+    }
+    check_limit(kind, payload.len())?;
+    Ok(payload)
+}
+
+fn check_limit(kind: FileKind, len: usize) -> Result<(), CodecError> {
+    let limit = kind.limit();
+    if len > limit {
+        return Err(CodecError::TooLarge { kind, len, limit });
+    }
+    Ok(())
+}
+
+fn decode_payload<T, C>(kind: FileKind, payload: &[u8], config: C) -> Result<T, CodecError>
+where
+    T: Serialize + DeserializeOwned,
+    C: Config,
+{
+    let (value, read) =
+        bincode::serde::decode_from_slice(payload, config).map_err(|error| decode_error(kind, &error))?;
+    if let Some(count) = payload.len().checked_sub(read).filter(|&count| count > 0) {
+        return Err(CodecError::TrailingBytes { kind, count });
+    }
+    let mut same = Compare { expected: payload };
+    bincode::serde::encode_into_writer(&value, &mut same, config)
+        .map_err(|_| CodecError::NonCanonicalEncoding { kind })?;
+    if !same.expected.is_empty() {
+        return Err(CodecError::NonCanonicalEncoding { kind });
+    }
+    Ok(value)
+}
+
+fn decode_error(kind: FileKind, error: &DecodeError) -> CodecError {
+    match error {
+        DecodeError::UnexpectedEnd { .. } => CodecError::Truncated { kind },
+        DecodeError::LimitExceeded => CodecError::ClaimTooLarge {
+            kind,
+            limit: kind.limit(),
+        },
+        other => CodecError::Malformed {
+            kind,
+            reason: other.to_string(),
+        },
+    }
+}
+
+/// A writer that accepts exactly the expected bytes.
+struct Compare<'a> {
+    expected: &'a [u8],
+}
+
+impl Writer for Compare<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.expected = self
+            .expected
+            .strip_prefix(bytes)
+            .ok_or(EncodeError::Other("different bytes"))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
