@@ -16,7 +16,10 @@ fn main() {
         let size = |name: &str, bytes: usize| println!("{name:>24} {bytes:>8}");
         macro_rules! part {
             ($name:expr, $value:expr) => {
-                size($name, encode(FileKind::Proof, &$value).map_or(0, |b| b.len() - 12))
+                size(
+                    $name,
+                    encode(FileKind::Proof, &$value).map_or(0, |b| b.len() - 12),
+                )
             };
         }
         part!("statistics", p.statistics);

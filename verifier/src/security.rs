@@ -152,11 +152,19 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     if fractions >= f64::from(stwo::core::fields::m31::P) {
         // Multiplicities could wrap: no security at all.
         let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
-        terms.push(Term { name, formula, bits: 0.0 });
+        terms.push(Term {
+            name,
+            formula,
+            bits: 0.0,
+        });
     }
     let mut algebraic = |name: &str, formula: String, numerator: f64| {
         let bits = FIELD_BITS - numerator.max(1.0).log2();
-        terms.push(Term { name: name.to_owned(), formula, bits });
+        terms.push(Term {
+            name: name.to_owned(),
+            formula,
+            bits,
+        });
     };
     let constraints = counts.constraints;
     algebraic("composition", format!("{constraints} constraints / |K|"), constraints);

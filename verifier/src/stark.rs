@@ -16,10 +16,11 @@ use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::{Blake2sMerkleChannel, Blake2sMerkleHasher};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
-use tessera_circuits::air::{tables, Binding, Bound, Relations};
+use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::claims::Batch;
-use tessera_circuits::eq_kernel::{carries, eval_carry};
+use tessera_circuits::eq_kernel::{carries, eval_carry, eval_last, first};
 use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::wiring::suffix;
 use thiserror::Error;
 
 use crate::security::{pcs_config, TRACE_LOG_LAST_LAYER};
@@ -51,6 +52,8 @@ pub enum StarkError {
     DegeneratePoint,
     #[error("STARK: the carry column of part {0:?} is not the public one")]
     Carry(Part),
+    #[error("STARK: the last-row column of part {0:?} is not the public one")]
+    LastRow(Part),
     #[error("STARK: {0}")]
     Invalid(String),
     #[error("STARK: the verifier library gave up on this proof")]
@@ -68,13 +71,14 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
 pub fn dummy_binding(shape: &Shape, part: Part) -> Option<Binding> {
     let weights = vec![SecureField::one(); shape.columns(part)];
     (part != Part::Tables).then_some(Binding {
-        one: SecureField::one(),
+        first: SecureField::one(),
         weights,
     })
 }
 
-/// Bindings of all parts: successive powers of `challenge`, for `one` and each claimed column.
-pub fn bindings(shape: &Shape, batch: &Batch, challenge: SecureField) -> Vec<Option<Binding>> {
+/// Bindings of all parts at the end point of the linear sumcheck: successive powers of `challenge`, one for
+/// each claimed column.
+pub fn bindings(shape: &Shape, batch: &Batch, point: &[SecureField], challenge: SecureField) -> Vec<Option<Binding>> {
     let mut power = SecureField::one();
     let mut next = || {
         power *= challenge;
@@ -86,14 +90,14 @@ pub fn bindings(shape: &Shape, batch: &Batch, challenge: SecureField) -> Vec<Opt
             if part == Part::Tables {
                 return None;
             }
-            let one = next();
             let mut weights = vec![SecureField::zero(); shape.columns(part)];
             for column in batch.columns(part) {
                 if let Some(weight) = weights.get_mut(column) {
                     *weight = next();
                 }
             }
-            Some(Binding { one, weights })
+            let first = first(suffix(point, shape.log_rows(part)));
+            Some(Binding { first, weights })
         })
         .collect()
 }
@@ -177,7 +181,6 @@ fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result
     let mut expected = SecureField::zero();
     for ((part, binding), values) in PARTS.iter().zip(bindings).zip(claim.evaluations) {
         let Some(binding) = binding else { continue };
-        expected += binding.one;
         for (column, value) in claim.batch.columns(*part).into_iter().zip(values) {
             expected += binding.weights.get(column).copied().unwrap_or_default() * *value;
         }
@@ -200,7 +203,7 @@ pub fn verify(
     let shape = claim.shape;
     length("claimed sums", claim.claimed_sums.len(), PARTS.len())?;
     let (relations, challenge) = draw_relations(transcript);
-    let bindings = bindings(shape, claim.batch, challenge);
+    let bindings = bindings(shape, claim.batch, claim.point, challenge);
     check_balance(claim, &bindings)?;
     transcript.message("claimed sums", claim.claimed_sums);
     let (Some(root), Some(tree)) = (
@@ -315,7 +318,7 @@ fn check_repeats(positions: &[usize], answers: &[BaseField]) -> Result<(), Stark
     Ok(())
 }
 
-/// The `carry` columns at the out-of-domain point against their public polynomials.
+/// The `carry` and `last` columns at the out-of-domain point against their public polynomials.
 fn check_carries(
     claim: &StarkClaim<'_>,
     components: &[FrameworkComponent<Bound>],
@@ -325,26 +328,29 @@ fn check_carries(
     let log_degree = claim.shape.max_log_rows();
     for (&part, component) in PARTS.iter().zip(components).filter(|(p, _)| **p != Part::Tables) {
         let log_rows = claim.shape.log_rows(part);
-        let own = tessera_circuits::wiring::suffix(claim.point, log_rows);
-        let expected = carries(own)
-            .and_then(|c| eval_carry(&c, oods.repeated_double(log_degree - log_rows)))
+        let at = oods.repeated_double(log_degree - log_rows);
+        let carry = carries(suffix(claim.point, log_rows))
+            .and_then(|c| eval_carry(&c, at))
             .ok_or(StarkError::DegeneratePoint)?;
+        let last = eval_last(log_rows, at).ok_or(StarkError::DegeneratePoint)?;
         let start = component
             .trace_locations()
             .get(INTERACTION_TRACE_IDX)
-            .map_or(0, |span| span.col_start)
-            + 4;
+            .map_or(0, |span| span.col_start);
         let samples = proof
             .sampled_values
             .get(INTERACTION_TRACE_IDX)
-            .and_then(|t| t.get(start..start + 4));
+            .and_then(|t| t.get(start..start + BINDING_COLUMNS));
         let values: Option<Vec<SecureField>> =
             samples.and_then(|s| s.iter().map(|column| column.first().copied()).collect());
-        let found = values
-            .and_then(|v| <[SecureField; 4]>::try_from(v).ok())
-            .map(SecureField::from_partial_evals);
-        if found != Some(expected) {
+        let Some([_, _, _, _, a, b, c, d, found_last]) = values.as_deref() else {
             return Err(StarkError::Carry(part));
+        };
+        if SecureField::from_partial_evals([*a, *b, *c, *d]) != carry {
+            return Err(StarkError::Carry(part));
+        }
+        if *found_last != last {
+            return Err(StarkError::LastRow(part));
         }
     }
     Ok(())

@@ -155,17 +155,22 @@ impl Air for AnyAir {
 }
 
 /// Random weights of the evaluation claims on the columns of one component (docs/protocol.md, section 9).
-/// The component adds `eq(z) * (one + sum_c weights[c] * column_c(z))` to its running sum, so that its
-/// claimed sum grows by `one + sum_c weights[c] * column_c~(point)`.
+/// The component adds `eq(z) * sum_c weights[c] * column_c(z)` to its running sum, so that its claimed sum
+/// grows by `sum_c weights[c] * column_c~(point)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    pub one: SecureField,
+    /// `eq` of the first row: the product of `1 - coordinate`. It pins the scale of the `eq` column, which
+    /// the prover commits when it already knows the weights.
+    pub first: SecureField,
     /// One weight per trace column, zero where the column carries no claim.
     pub weights: Vec<SecureField>,
 }
 
+/// Interaction columns of a binding: `eq` (4 coordinates), `carry` (4), `last` (1).
+pub const BINDING_COLUMNS: usize = 9;
+
 /// A component: constraints plus the binding of its columns' evaluation claims. Interaction columns, in
-/// order: `eq` (4), `carry` (4), then the LogUp sums. Tables carry no claims and have no binding.
+/// order: those of the binding, then the LogUp sums. Tables carry no claims and have no binding.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub air: AnyAir,
@@ -190,9 +195,10 @@ impl FrameworkEval for Bound {
                 let [value] = e.next_interaction_mask(INTERACTION_TRACE_IDX, [0]);
                 value
             });
+            let [last] = e.next_interaction_mask(INTERACTION_TRACE_IDX, [0]);
             let [now, next] = [0, 1].map(|o| E::combine_ef(masks.each_ref().map(|m| m[o].clone())));
-            e.add_constraint(next - now.clone() * E::combine_ef(carry));
-            let mut sum = E::EF::from(binding.one);
+            e.add_constraint(next - now.clone() * E::combine_ef(carry) - E::EF::from(binding.first) * last);
+            let mut sum = E::EF::zero();
             for (weight, column) in binding.weights.iter().zip(&columns) {
                 if !weight.is_zero() {
                     sum += E::EF::from(*weight) * column.clone();

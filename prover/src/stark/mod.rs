@@ -5,7 +5,9 @@ pub mod check;
 pub mod lookups;
 pub mod trace;
 
-use num_traits::Zero;
+use std::borrow::Borrow;
+
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
@@ -20,12 +22,12 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
 use stwo_constraint_framework::FrameworkComponent;
-use tessera_circuits::air::{tables, Air, Binding, Bound, Relations};
+use tessera_circuits::air::{tables, Binding, Bound, Relations};
 use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::shape::{Shape, PARTS};
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::{pcs_config, TRACE_LOG_BLOWUP};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
@@ -68,10 +70,12 @@ fn row_order(log_size: u32) -> Vec<u32> {
 }
 
 /// Evaluations of groups of columns; columns of a group have one length.
-fn evaluations<'a>(groups: impl Iterator<Item = &'a Columns>) -> Vec<Evaluation> {
+/// Owned groups are freed one by one.
+fn evaluations<C: Borrow<Columns>>(groups: impl Iterator<Item = C>) -> Vec<Evaluation> {
     groups
-        .filter(|g| !g.is_empty())
+        .filter(|g| !g.borrow().is_empty())
         .flat_map(|group| {
+            let group = group.borrow();
             let order = row_order(group[0].len().trailing_zeros());
             group.par_iter().map(|c| evaluation(c, &order)).collect::<Vec<_>>()
         })
@@ -97,7 +101,7 @@ pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     scheme.roots()[0].0
 }
 
-fn commit<'a>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = &'a Columns>, channel: &mut Blake2sChannel) {
+fn commit<C: Borrow<Columns>>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = C>, channel: &mut Blake2sChannel) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(evaluations(groups));
     tree.commit(channel);
@@ -149,7 +153,7 @@ impl<'a> Trace<'a> {
         transcript: &mut Transcript,
     ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
         let (relations, challenge) = draw_relations(transcript);
-        let bindings = bindings(self.shape, batch, challenge);
+        let bindings = bindings(self.shape, batch, point, challenge);
         let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
         let stark = self.finish(&relations, bindings, interaction, &sums, transcript)?;
         Ok((sums, stark))
@@ -165,19 +169,24 @@ impl<'a> Trace<'a> {
         transcript: &mut Transcript,
     ) -> Result<Stark, ProveStarkError> {
         transcript.message("claimed sums", sums);
-        let mut scheme = self.scheme;
-        commit(&mut scheme, interaction.iter(), transcript.channel());
-        drop(interaction);
-        let components = components(self.shape, relations, bindings, sums);
+        let Self {
+            shape,
+            columns,
+            mut scheme,
+            ..
+        } = self;
+        drop(columns);
+        commit(&mut scheme, interaction.into_iter(), transcript.channel());
+        let components = components(shape, relations, bindings, sums);
         let provers: Vec<&dyn ComponentProver<SimdBackend>> = components
             .iter()
             .map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>)
             .collect();
         stwo::prover::prove(&provers, transcript.channel(), scheme)
-            .map_err(|_| ProveStarkError::Constraints(first_violation(self.shape, &self.columns, &self.tables)))
+            .map_err(|error| ProveStarkError::Constraints(error.to_string()))
     }
 
-    /// Interaction columns of every part: `eq`, `carry`, LogUp; and the claimed sums.
+    /// Interaction columns of every part: `eq`, `carry`, `last`, LogUp; and the claimed sums.
     pub fn interaction(
         &self,
         relations: &Relations,
@@ -206,27 +215,20 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Names the first row that violates a row-local constraint.
-fn first_violation(shape: &Shape, columns: &[Columns], tables: &Columns) -> String {
-    let parts = PARTS.iter().zip(columns).filter(|(part, _)| **part != Part::Tables);
-    for (part, columns) in parts {
-        let air = shape.air(*part);
-        if let Some((row, violations)) = check::check(&air, columns, tables) {
-            return format!("{}, row {row}: {violations:?}", air.name());
-        }
-    }
-    "no row-local constraint".to_owned()
-}
-
-/// Coordinates of the `eq` and `carry` columns of a point.
+/// Coordinates of the `eq` and `carry` columns of a point, and the `last` column.
 fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
     let eq = eq_table(point);
-    let last = list.len() - 1;
-    let carry: Vec<SecureField> = (0..eq.len())
-        .map(|z| list[(z.trailing_ones() as usize).min(last)])
+    let of = |z: usize| list.get(z.trailing_ones() as usize).copied().unwrap_or_default();
+    let carry: Vec<SecureField> = (0..eq.len()).map(of).collect();
+    let mut columns: Columns = [&eq, &carry]
+        .into_iter()
+        .flat_map(|values| coordinates(values))
         .collect();
-    Ok([eq, carry].iter().flat_map(|values| coordinates(values)).collect())
+    let mut last = vec![BaseField::zero(); eq.len()];
+    last[eq.len() - 1] = BaseField::one();
+    columns.push(last);
+    Ok(columns)
 }
 
 fn coordinates(values: &[SecureField]) -> [Vec<BaseField>; 4] {

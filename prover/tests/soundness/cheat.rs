@@ -4,7 +4,7 @@ use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::air::Bound;
+use tessera_circuits::air::{Bound, BINDING_COLUMNS};
 use tessera_circuits::claims::batch;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::statement::Statement;
@@ -13,7 +13,7 @@ use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::lookups::logup;
 use tessera_prover::stark::trace::{statistics, Source};
-use tessera_prover::stark::{twiddles, Trace};
+use tessera_prover::stark::{twiddles, ProveStarkError, Trace};
 use tessera_prover::{matmul, opening};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::security::opening_policy;
@@ -22,7 +22,7 @@ use tessera_verifier::verify::{absorb_statistics, open_transcript, weight_famili
 
 /// Proves a false output with the trace of the honest forward pass, in which the lookups of the arg max do not
 /// balance. With `scale`, the `eq` column of the stream is multiplied by the constant that balances the claimed sums.
-pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool) -> Proof {
+pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool) -> Result<Proof, ProveStarkError> {
     let key = model.key;
     let shape = Shape::new(&key.config, statement.rows());
     let mut witness = Witness::default();
@@ -71,7 +71,7 @@ pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool)
     .expect("an opening");
 
     let (relations, challenge) = draw_relations(&mut transcript);
-    let bindings = bindings(&shape, &batch, challenge);
+    let bindings = bindings(&shape, &batch, &linear.point, challenge);
     let (mut interaction, mut sums) = trace
         .interaction(&relations, &bindings, &linear.point)
         .expect("no degenerate point");
@@ -83,7 +83,7 @@ pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool)
         .map(|((binding, part), values)| {
             let binding = binding.as_ref().expect("a part with claims");
             let columns = batch.columns(part).into_iter().zip(values);
-            columns.fold(binding.one, |sum, (c, v)| sum + binding.weights[c] * *v)
+            columns.fold(SecureField::default(), |sum, (c, v)| sum + binding.weights[c] * *v)
         })
         .collect();
     let missing = share.iter().copied().sum::<SecureField>() - sums.iter().copied().sum::<SecureField>();
@@ -104,13 +104,11 @@ pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool)
         binding: bindings[victim].clone(),
     };
     let (columns, sum) = logup(&bound, &trace.columns[victim], &trace.tables, own);
-    own.truncate(8);
+    own.truncate(BINDING_COLUMNS);
     own.extend(columns);
     sums[victim] = sum;
-    let stark = trace
-        .finish(&relations, bindings, interaction, &sums, &mut transcript)
-        .expect("the constraints hold");
-    Proof {
+    let stark = trace.finish(&relations, bindings, interaction, &sums, &mut transcript)?;
+    Ok(Proof {
         model: model.id,
         statement: statement.clone(),
         statistics,
@@ -120,5 +118,5 @@ pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool)
         opening,
         claimed_sums: sums,
         stark,
-    }
+    })
 }
