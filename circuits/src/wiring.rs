@@ -822,15 +822,15 @@ impl Public<'_> {
         let halves = [K::one() - half, half];
         let (layer, head) = (eq_table(layer), eq_table(head));
         let both = |coefficients: [K; 2]| {
-            let of = |lane: usize| {
+            let of = |lane: usize, k: K| {
                 let [hi, lo] = coefficients;
-                let k = halves[lane];
                 [
                     (rope::after(lane, rope::OUT_HI), k * hi),
                     (rope::after(lane, rope::OUT_LO), k * lo),
                 ]
             };
-            [of(0), of(1)].concat()
+            let [first, second] = halves;
+            [of(0, first), of(1, second)].concat()
         };
         let weights = vec![
             padded(times(&own_layers, &layer), self.lead(Part::Q)),
@@ -942,16 +942,21 @@ impl Public<'_> {
         });
         for m in config.matmuls() {
             let (product, lead) = Product::of(m.kind, m.layer, config.layers);
-            let Some(family) = WEIGHTED.iter().position(|w| *w == product) else {
+            let own = WEIGHTED
+                .iter()
+                .zip(families)
+                .zip(&tables)
+                .find(|((w, _), _)| **w == product);
+            let Some(((_, family), table)) = own else {
                 continue;
             };
             let out = self.points.out(m.out_log);
             let out = eq_table(out.get(..out.len().saturating_sub(TILE_LOG as usize)).unwrap_or(out));
             let blocks_log = m.in_log - TILE_LOG;
             let first = lead << blocks_log;
-            let factor = families[family] * self.points.matmul_weight(m.kind, m.layer);
+            let factor = *family * self.points.matmul_weight(m.kind, m.layer);
             for b in 0..m.in_blocks {
-                let row = factor * tables[family].get(first + b).copied().unwrap_or_default();
+                let row = factor * table.get(first + b).copied().unwrap_or_default();
                 for (c, w) in out.iter().take(m.out_blocks).enumerate() {
                     if let Some(g) = gamma.get_mut(m.first_tile + b * m.out_blocks + c) {
                         *g = row * *w;

@@ -40,3 +40,12 @@ fn per_channel_scales_are_proved() {
 fn the_size_of_the_fixture_is_proved() {
     round_trip(fixture_size_config(), Strategy::W12, 16, 48);
 }
+
+#[test]
+fn a_padded_layer_axis_is_proved() {
+    let config = ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    round_trip(config, Strategy::W12, 5, 4);
+}

@@ -57,6 +57,9 @@ impl Air for Scores {
         int16(e, rel, col(S));
         round(e, rel, t, col(POW), col(S), Rounding::read(c, ROUND), 1 << 15);
 
+        // Boolean on every row, those of padded layers included: it is the numerator of a lookup, and any other
+        // value could give pairs to the table instead of using them.
+        e.add_constraint(col(MASK) * (col(MASK) - constant::<E>(1)));
         let masked = constant::<E>(1) - col(MASK);
         e.add_constraint(col(MASK) * (col(MAX) - col(S) - col(D)));
         e.add_to_relation(RelationEntry::new(
