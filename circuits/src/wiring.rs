@@ -15,6 +15,9 @@ use crate::statement::{norm_of, Statement, Statistics};
 
 type K = SecureField;
 
+/// Bound of the number of claims of a proof, which does not depend on the model.
+pub const MAX_CLAIMS: usize = 64;
+
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
 #[derive(Clone, Debug)]
 pub struct Points {
