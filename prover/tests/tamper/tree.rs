@@ -127,7 +127,10 @@ impl Tree {
             return *known;
         }
         let mut other = self.root.clone();
-        let array = other.pointer_mut(pointer).and_then(Value::as_array_mut).expect("an array");
+        let array = other
+            .pointer_mut(pointer)
+            .and_then(Value::as_array_mut)
+            .expect("an array");
         let fits = array.pop().is_none() || parse(&other).is_some();
         self.growable.insert(key, fits);
         fits
@@ -146,6 +149,40 @@ impl Tree {
         let fits = parse(&other).is_some();
         self.wide.insert(key, fits);
         fits
+    }
+
+    /// Pointers to all named fields, from the largest to the smallest.
+    pub fn fields(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut rest = vec![(String::new(), &self.root)];
+        while let Some((pointer, value)) = rest.pop() {
+            match value {
+                Value::Object(fields) => {
+                    for (name, field) in fields {
+                        all.push(format!("{pointer}/{name}"));
+                        rest.push((format!("{pointer}/{name}"), field));
+                    }
+                }
+                Value::Array(entries) if matches!(entries.first(), Some(Value::Object(_))) => {
+                    let entries = entries.iter().enumerate();
+                    rest.extend(entries.map(|(i, entry)| (format!("{pointer}/{i}"), entry)));
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// The proof with one field of another proof, `None` if it is the same there.
+    pub fn with_field_of(&self, other: &Self, pointer: &str) -> Option<Proof> {
+        let theirs = other.root.pointer(pointer)?;
+        let mut root = self.root.clone();
+        let ours = root.pointer_mut(pointer)?;
+        if ours == theirs {
+            return None;
+        }
+        *ours = theirs.clone();
+        Some(parse(&root).expect("a field fits"))
     }
 
     /// The proof after an operation on a node, `None` if the operation changes nothing. `zero` picks the
