@@ -6,7 +6,7 @@ use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{AnyAir, Bound, Relations};
 use tessera_circuits::shape::{Shape, PARTS};
-use tessera_circuits::wiring::{product_variables, Points};
+use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
 use crate::opening::{soundness_terms, OpeningPolicy};
@@ -32,6 +32,9 @@ pub const TRACE_LOG_LAST_LAYER: u32 = 5;
 pub const WEIGHT_QUERIES: usize = 118;
 /// Proof of work before the weight queries.
 pub const WEIGHT_WORK_BITS: u32 = 20;
+
+/// log2 of the rows of the tallest part for which stwo has domains, with room for blowup and composition.
+const MAX_LOG_ROWS: u32 = 27;
 
 /// stwo's configuration.
 pub fn pcs_config() -> PcsConfig {
@@ -124,6 +127,16 @@ fn counts(shape: &Shape) -> Counts {
 /// The ledger of a statement of `rows` token rows of a model.
 pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     let shape = Shape::new(&key.config, rows);
+    if shape.max_log_rows() > MAX_LOG_ROWS {
+        // Nothing of this size can be proved; stwo's components cannot even be counted.
+        let (name, formula) = ("height".to_owned(), format!("2^{} rows", shape.max_log_rows()));
+        let terms = vec![Term {
+            name,
+            formula,
+            bits: 0.0,
+        }];
+        return Ledger { terms };
+    }
     let counts = counts(&shape);
     let mut terms = Vec::new();
     let mut algebraic = |name: &str, formula: String, numerator: f64| {
@@ -140,7 +153,7 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         format!("({points} coordinates + 11 kinds) / |K|"),
         points + 11.0,
     );
-    let claims = 64.0;
+    let claims = MAX_CLAIMS as f64;
     algebraic("batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
     algebraic("sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
