@@ -78,6 +78,12 @@ impl Interaction<'_> {
     }
 }
 
+/// Finds the names of the linear claims that do not hold of the trace.
+pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
+
+/// Alters interaction columns and claimed sums.
+pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]) + 'a;
+
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
@@ -96,14 +102,14 @@ pub struct Hooks<'a> {
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
     pub linear: Rounds,
-    /// Sees the names of the linear claims that do not hold of the trace.
-    pub broken_claims: &'a dyn Fn(&dyn Fn() -> Vec<&'static str>),
+    /// Sees which linear claims do not hold of the trace.
+    pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
     /// Alters the evaluations of the tiles in the opening, given their coefficients.
     pub tile_values: &'a dyn Fn(&[K], &mut [K]),
     /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
     pub point: &'a dyn Fn(&[K]) -> Vec<K>,
     /// Alters interaction columns and claimed sums.
-    pub interaction: &'a dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]),
+    pub interaction: &'a AlterInteraction<'a>,
     /// Adds what the claimed sums lack to the first of them.
     pub balance: bool,
     /// Alters the finished proof.

@@ -19,7 +19,7 @@ use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
-use crate::cheat::{forge, Hooks};
+use crate::cheat::{forge, BrokenClaims, Hooks};
 
 /// Asserts that a result is an error of this pattern.
 macro_rules! assert_rejected {
@@ -119,7 +119,7 @@ impl Scene {
             assert_eq!(constraints, by == Caught::Constraint, "violated constraints");
             assert_eq!(lookups, by == Caught::Lookup, "violated lookups");
         };
-        let claims = |broken: &dyn Fn() -> Vec<&'static str>| {
+        let claims = |broken: BrokenClaims<'_>| {
             if let Caught::Claim(name) = by {
                 assert_eq!(broken(), [name], "violated claims");
             }
