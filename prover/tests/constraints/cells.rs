@@ -136,7 +136,7 @@ fn no_constraint_and_no_lookup_is_dead() {
     let cases = cases();
     for part in parts() {
         let air = cases[0].shape.air(part);
-        let (mut constraints, mut lookups) = (BTreeSet::new(), BTreeSet::new());
+        let (mut constraints, mut lookups) = (BTreeSet::<usize>::new(), BTreeSet::<usize>::new());
         for case in &cases {
             corrupt(case, part, |_, _, _, found| {
                 constraints.extend(&found.constraints);
