@@ -1,6 +1,7 @@
 //! Security parameters and the soundness ledger (docs/security.md, protocol section 14). Parameters are
 //! constants of this verifier; none is read from a proof.
 
+use stwo::core::fields::m31::P;
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
@@ -17,6 +18,10 @@ pub const FIELD_BITS: f64 = 123.999_999;
 pub const MIN_BITS: f64 = 90.0;
 /// What every shipped parameter set must reach for the statements it is meant for.
 pub const TARGET_BITS: f64 = 96.0;
+
+/// Statements with a component of more than `2^MAX_ROWS_LOG` rows are refused before anything else is computed:
+/// the batching of FRI alone leaves them below [`MIN_BITS`], and shifts by their sizes would overflow.
+pub const MAX_ROWS_LOG: u32 = 26;
 
 /// log2 of the inverse rate of the trace code.
 pub const TRACE_LOG_BLOWUP: u32 = 2;
@@ -78,6 +83,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// The ledger of a statement that is not secure at all.
+    fn refused(name: &str, formula: String) -> Self {
+        let (name, bits) = (name.to_owned(), 0.0);
+        Self {
+            terms: vec![Term { name, formula, bits }],
+        }
+    }
+
     /// `-log2` of the sum of all terms.
     pub fn bits(&self) -> f64 {
         -self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
@@ -124,7 +137,15 @@ fn counts(shape: &Shape) -> Counts {
 /// The ledger of a statement of `rows` token rows of a model.
 pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     let shape = Shape::new(&key.config, rows);
+    let log_rows = shape.max_log_rows();
+    if log_rows > MAX_ROWS_LOG {
+        return Ledger::refused("size", format!("2^{log_rows} rows > 2^{MAX_ROWS_LOG}"));
+    }
     let counts = counts(&shape);
+    let fractions = counts.fractions;
+    if fractions >= f64::from(P) {
+        return Ledger::refused("LogUp multiplicities", format!("{fractions} lookups could wrap"));
+    }
     let mut terms = Vec::new();
     let mut algebraic = |name: &str, formula: String, numerator: f64| {
         let bits = FIELD_BITS - numerator.max(1.0).log2();
@@ -147,25 +168,7 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     algebraic("batching of weight claims", "4 / |K|".to_owned(), 4.0);
     let columns = counts.columns;
     algebraic("binding of evaluations", format!("{columns} columns / |K|"), columns);
-    let fractions = counts.fractions;
     algebraic("LogUp", format!("2 x {fractions} fractions / |K|"), 2.0 * fractions);
-    if fractions >= f64::from(stwo::core::fields::m31::P) {
-        // Multiplicities could wrap: no security at all.
-        let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
-        terms.push(Term {
-            name,
-            formula,
-            bits: 0.0,
-        });
-    }
-    let mut algebraic = |name: &str, formula: String, numerator: f64| {
-        let bits = FIELD_BITS - numerator.max(1.0).log2();
-        terms.push(Term {
-            name: name.to_owned(),
-            formula,
-            bits,
-        });
-    };
     let constraints = counts.constraints;
     algebraic("composition", format!("{constraints} constraints / |K|"), constraints);
     let log_n = shape.max_log_rows() + TRACE_LOG_BLOWUP;
@@ -198,4 +201,81 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         });
     }
     Ledger { terms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opening::CommitmentParams;
+    use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, Strategy, MAX_CONTEXT};
+
+    /// A key with this config; the ledger reads nothing else but the parameters of the weights.
+    fn key(config: ModelConfig) -> ModelKey {
+        let norm = NormParams {
+            scale: 30,
+            eps: 1,
+            shift: 1,
+        };
+        ModelKey {
+            weights: CommitmentParams::for_tiles(config.total_tiles()),
+            config,
+            params: ModelParams {
+                strategy: Strategy::W8,
+                embed_exponent: 0,
+                embed: ChannelShift(vec![1]),
+                layers: Vec::new(),
+                norm_final: norm,
+                head: ChannelShift(vec![1]),
+                score_bits: 10,
+                gate_bits: 10,
+                silu_bits: 10,
+                logit_bits: 10,
+            },
+            weights_root: [0; 32],
+            tables_root: [0; 32],
+            tokenizer: Vec::new(),
+            tokenizer_config: Vec::new(),
+        }
+    }
+
+    /// Every combination of the smallest and the largest dimensions that a key may have.
+    #[test]
+    fn the_ledger_is_total_on_every_config() {
+        for bits in 0..1u32 << 7 {
+            let pick = |bit: u32, small: usize, large: usize| if bits >> bit & 1 == 1 { large } else { small };
+            let heads = pick(2, 1, 1 << 8);
+            let config = ModelConfig {
+                hidden: pick(0, 2, 1 << 14),
+                layers: pick(1, 1, 1 << 10),
+                heads,
+                kv_heads: pick(3, 1, heads),
+                head_dim: pick(4, 2, 128),
+                ff: pick(5, 1, 1 << 16),
+                vocab: pick(6, 2, 1 << 18),
+                context: MAX_CONTEXT,
+                rms_eps: f64::NAN,
+                rope_theta: f64::INFINITY,
+                bos: None,
+                eos: Vec::new(),
+            };
+            assert_eq!(config.check(), Ok(()));
+            let key = key(config);
+            for rows in [1, 2, 256, MAX_CONTEXT] {
+                let shape = Shape::new(&key.config, rows);
+                let total = ledger(&key, rows).bits();
+                assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
+                if shape.max_log_rows() > MAX_ROWS_LOG {
+                    assert!(total < MIN_BITS);
+                }
+            }
+        }
+    }
+
+    /// The refusal by size is no stricter than the one by bits.
+    #[test]
+    fn taller_components_are_below_the_minimum_anyway() {
+        let fewest = 64.0f64;
+        let n = f64::from(MAX_ROWS_LOG + 1 + TRACE_LOG_BLOWUP).exp2();
+        assert!(FIELD_BITS - (fewest * n).log2() < MIN_BITS);
+    }
 }
