@@ -2,6 +2,19 @@
 //! tie them together. Both the prover and the verifier walk the functions of this crate; neither reads a
 //! size, a table or a parameter from a proof. Start at [`wiring`] for the list of everything that is
 //! proved across rows, and at [`air`] for what is proved within a row.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::indexing_slicing
+    )
+)]
+
 pub mod air;
 pub mod bounds;
 pub mod claims;

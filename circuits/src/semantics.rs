@@ -122,8 +122,10 @@ pub fn probability(e: u32, r: u32) -> i16 {
 
 /// Index of the largest logit, the lowest index on a tie.
 pub fn arg_max(logits: &[i16]) -> usize {
-    logits
+    let first = (0, i16::MIN);
+    let best = logits
         .iter()
         .enumerate()
-        .fold(0, |best, (i, &v)| if v > logits[best] { i } else { best })
+        .fold(first, |best, (i, &v)| if v > best.1 { (i, v) } else { best });
+    best.0
 }

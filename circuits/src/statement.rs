@@ -159,7 +159,7 @@ impl Statistics {
 /// Norm parameters of a residual state.
 pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
     match params.layers.get(state / 2) {
-        Some(layer) if state % 2 == 0 => &layer.norm_attn,
+        Some(layer) if state.is_multiple_of(2) => &layer.norm_attn,
         Some(layer) => &layer.norm_mlp,
         None => &params.norm_final,
     }

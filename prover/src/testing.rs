@@ -206,6 +206,19 @@ fn random_params(config: &ModelConfig, strategy: Strategy, rng: &mut TestRng) ->
     }
 }
 
+/// The key of a model, without the Merkle roots: what sizes and parameters follow from.
+pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
+    ModelKey {
+        config: model.config.clone(),
+        params: model.params.clone(),
+        weights: CommitmentParams::for_tiles(model.config.total_tiles()),
+        weights_root: [0; 32],
+        tables_root: [0; 32],
+        tokenizer: Vec::new(),
+        tokenizer_config: Vec::new(),
+    }
+}
+
 /// Tiles of a model in memory.
 pub struct MemoryTiles {
     tiles: Vec<[i16; TILE * TILE]>,
@@ -257,13 +270,9 @@ impl TestModel {
         let weights_root = commit(&tiles, &weights, file.as_file_mut()).expect("the weights are committed");
         let codeword = Codeword::open(file.path(), &weights, &weights_root).expect("the codeword is read back");
         let key = ModelKey {
-            config: quantised.config.clone(),
-            params: quantised.params.clone(),
-            weights,
             weights_root,
             tables_root: tables_root(&quantised.params),
-            tokenizer: Vec::new(),
-            tokenizer_config: Vec::new(),
+            ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");
         Self {

@@ -86,3 +86,12 @@ fn saturation_everywhere_is_proved() {
         verify_bytes(&model.key, &report.bytes).expect("the proof verifies");
     }
 }
+
+#[test]
+fn a_padded_layer_axis_is_proved() {
+    let config = ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    round_trip(config, Strategy::W12, 5, 4);
+}

@@ -1,5 +1,18 @@
 //! Why a Tessera proof is believed: [`verify::verify`] and what it calls, one module per section of
 //! docs/protocol.md. Small, deterministic, total on hostile bytes.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::indexing_slicing
+    )
+)]
+
 pub mod codec;
 pub mod key;
 pub mod opening;

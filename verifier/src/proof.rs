@@ -1,5 +1,5 @@
 //! The proof format (docs/format.md). Every field is mandatory; sizes follow from key and statement and
-//! are checked before anything else looks at them ([`crate::shape`]).
+//! are checked before anything else looks at them ([`tessera_circuits::shape`]).
 
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;

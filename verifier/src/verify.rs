@@ -8,7 +8,7 @@ use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUC
 use thiserror::Error;
 
 use crate::codec::CodecError;
-use crate::key::{ModelId, ModelKey};
+use crate::key::{KeyError, ModelId, ModelKey};
 use crate::opening::{self, OpeningError};
 use crate::proof::Proof;
 use crate::security::{ledger, opening_policy, parameter_words, MIN_BITS};
@@ -24,6 +24,8 @@ pub const PROTOCOL: &str = "tessera/1";
 pub enum VerifyError {
     #[error("malformed proof: {0}")]
     Malformed(#[from] CodecError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
     #[error("the proof is about model {got}, the key is of model {expected}")]
     OtherModel { got: ModelId, expected: ModelId },
     #[error("impossible statement: {0}")]
@@ -86,6 +88,7 @@ pub fn verify_bytes(key: &ModelKey, bytes: &[u8]) -> Result<Verified, VerifyErro
 /// Verifies a proof against a key. Total on hostile proofs: no panic, bounded work.
 pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     // Statement and shape.
+    key.check()?;
     let model = key.id()?;
     if proof.model != model {
         return Err(VerifyError::OtherModel {

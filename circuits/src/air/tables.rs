@@ -70,7 +70,11 @@ impl Air for Tables {
         let [index, bound, value, exp, silu] =
             PREPROCESSED.map(|id| e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }));
         let yields = |i: usize| E::EF::one() * (constant::<E>(0) - c[i].clone());
-        e.add_to_relation(RelationEntry::new(&rel.range16, yields(RANGE16), &[index.clone()]));
+        e.add_to_relation(RelationEntry::new(
+            &rel.range16,
+            yields(RANGE16),
+            std::slice::from_ref(&index),
+        ));
         e.add_to_relation(RelationEntry::new(&rel.bits, yields(BITS), &[bound, value]));
         e.add_to_relation(RelationEntry::new(&rel.exp, yields(EXP), &[index.clone(), exp]));
         e.add_to_relation(RelationEntry::new(&rel.silu, yields(SILU), &[index, silu]));

@@ -8,23 +8,25 @@ use tessera_verifier::opening::CommitmentParams;
 
 use crate::printer::{bytes, seconds, Rows};
 
+/// Resident bytes however small the statement: tables and their proof.
+const BYTES_FIXED: f64 = 100e6;
 /// Resident bytes per trace cell at the peak: the column, its low-degree extension and what is computed
 /// from them, with the interaction columns that come on top.
-const BYTES_PER_CELL: f64 = 100.0;
+const BYTES_PER_CELL: f64 = 80.0;
+/// Seconds of a proof however small: proofs of work and the lookup tables.
+const SECONDS_FIXED: f64 = 0.2;
 /// Seconds per trace cell on two cores of 2.5 GHz.
-const SECONDS_PER_CELL: f64 = 250e-9;
+const SECONDS_PER_CELL: f64 = 100e-9;
 /// Seconds per weight to open the commitment on two cores of 2.5 GHz.
 const SECONDS_PER_WEIGHT: f64 = 40e-9;
-/// Seconds of a proof however small: proofs of work and the lookup tables.
-const SECONDS_FIXED: f64 = 0.3;
 
 /// The formulas, as the help text shows them.
 pub const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file (1 byte per padded weight for w8, 2 for w12) + codeword (16 bytes per padded
-           weight) + its Merkle tree + tables
-  memory   2 bytes per weight + weights file + 100 bytes per trace cell
-  time     0.3 s + 40 ns per padded weight + 250 ns per trace cell
+           weight, more for few weights) + its Merkle tree + tables
+  memory   100 MB + 2 bytes per padded weight + weights file + 80 bytes per trace cell
+  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
 Trace cells are counted from the shape of the proof, whose sides are powers of two.";
 
 /// Predicted cost of a model and one statement.
@@ -55,7 +57,7 @@ impl Prediction {
         };
         let tables = config.context * config.head_dim * 2 + (4 << 16);
         let disk_bytes = weight_bytes + Codeword::file_len(&CommitmentParams::for_tiles(tiles)) + tables as u64;
-        let memory = (2 * padded + weight_bytes) as f64 + BYTES_PER_CELL * cells;
+        let memory = BYTES_FIXED + (2 * padded + weight_bytes) as f64 + BYTES_PER_CELL * cells;
         Self {
             tokens,
             disk_bytes,

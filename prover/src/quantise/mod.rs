@@ -45,8 +45,8 @@ pub enum QuantiseError {
         strategy: Strategy,
         hint: &'static str,
     },
-    #[error("the ranges of the activations have no common choice of scales")]
-    Scales,
+    #[error("no choice of scales represents the range of {tensor} (shift or scale {value})")]
+    Scales { tensor: String, value: i32 },
     #[error("the quantised model is not one that can be proved: {0}")]
     Model(#[from] ModelError),
 }

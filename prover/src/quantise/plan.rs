@@ -24,8 +24,9 @@ const BASE: i32 = 8;
 const RSQRT_TARGET: f64 = 20.0;
 /// No tensor gets more fractional bits than this, whatever its range.
 const MAX_BITS: i32 = 24;
-/// Rounds of lowering norm outputs before giving up.
-const MAX_ROUNDS: usize = 16;
+/// Outputs of norms have at most this many: then the smallest shift keeps the reciprocal square root within
+/// its 22 bits for every row whose root mean square is at least one unit.
+const MAX_NORM_BITS: i32 = 13;
 
 /// Fractional bits of weights: one per tensor or one per output channel.
 pub(super) type WeightBits = BTreeMap<(MatmulKind, usize), Vec<i32>>;
@@ -106,7 +107,7 @@ impl<'a> Plan<'a> {
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
         let bound = (config.hidden as f64).sqrt();
-        let after = |max: f32| fit((f64::from(max) * headroom).min(bound));
+        let after = |max: f32| fit((f64::from(max) * headroom).min(bound)).min(MAX_NORM_BITS);
         let layers = ranges
             .layers
             .iter()
@@ -124,41 +125,22 @@ impl<'a> Plan<'a> {
 
     /// All integer parameters, the final fractional bits of all weights, and the report.
     pub(super) fn solve(mut self) -> Result<(ModelParams, WeightBits, CalibrationReport), QuantiseError> {
-        for _ in 0..MAX_ROUNDS {
-            let bits = self.activations();
-            let limits: Vec<i32> = (0..self.norms.len())
-                .map(|n| self.norm_limit(n, bits.residual[n]))
-                .collect();
-            if self.norms.iter().zip(&limits).all(|(bits, limit)| bits <= limit) {
-                let params = self.parameters(&bits)?;
-                let report = self.report(&bits);
-                return Ok((params, self.weights, report));
-            }
-            self.norms
-                .iter_mut()
-                .zip(limits)
-                .for_each(|(bits, limit)| *bits = limit.min(*bits));
-        }
-        Err(QuantiseError::Scales)
+        let bits = self.activations();
+        let params = self.parameters(&bits)?;
+        let report = self.report(&bits);
+        Ok((params, self.weights, report))
     }
 
     fn fit(&self, max: f32) -> i32 {
         fit(f64::from(max) * self.headroom)
     }
 
-    /// log2 of the smallest root mean square of a row of the residual stream, in its units.
-    fn log_rms(&self, n: usize, residual_bits: i32) -> f64 {
-        let square = self.ranges.min_square[n] + self.config.rms_eps;
-        square.log2() / 2.0 + f64::from(residual_bits)
-    }
-
-    /// Largest scale of the reciprocal square root of a norm that keeps it below its target.
+    /// Largest scale of the reciprocal square root of a norm that keeps it below its target on calibrated
+    /// rows. Rows whose root mean square is below one unit carry no information and do not count.
     fn norm_scale(&self, n: usize, residual_bits: i32) -> i32 {
-        (RSQRT_TARGET + self.log_rms(n, residual_bits)).floor() as i32
-    }
-
-    fn norm_limit(&self, n: usize, residual_bits: i32) -> i32 {
-        self.norm_scale(n, residual_bits) - BASE - MIN_SHIFT
+        let square = self.ranges.min_square[n] + self.config.rms_eps;
+        let log_rms = square.log2() / 2.0 + f64::from(residual_bits);
+        (RSQRT_TARGET + log_rms.max(0.0)).floor() as i32
     }
 
     /// Fewest bits of a channel of a weight matrix.
@@ -273,7 +255,7 @@ impl<'a> Plan<'a> {
         let channels = self.weights.entry((kind, layer)).or_default();
         let shift = |w: &mut i32| {
             *w = (*w).min(output + BASE + limit - input);
-            small(input + *w - BASE - output)
+            small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
             .iter_mut()
@@ -283,20 +265,25 @@ impl<'a> Plan<'a> {
     }
 
     fn norm(&self, n: usize, residual_bits: i32) -> Result<NormParams, QuantiseError> {
+        let name = || format!("norm {n}");
         let output = self.norms[n];
-        let shift = (self.norm_scale(n, residual_bits) - BASE - output).min(MAX_SHIFT);
+        let shift = (self.norm_scale(n, residual_bits) - BASE - output).clamp(MIN_SHIFT, MAX_SHIFT);
         let eps = self.config.rms_eps * self.config.hidden as f64 * f64::from(2 * residual_bits).exp2();
         Ok(NormParams {
-            scale: small(output + BASE + shift)?,
+            scale: small(output + BASE + shift, name)?,
             eps: (eps.round() as u64).max(1),
-            shift: small(shift)?,
+            shift: small(shift, name)?,
         })
     }
 
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
         let x = &bits.residual[2 * l..2 * l + 3];
-        let skip = |shift: &ChannelShift, before: i32, after: i32| small(i32::from(shift.at(0)) - (before - after));
+        let skip = |shift: &ChannelShift, before: i32, after: i32| {
+            small(i32::from(shift.at(0)) - (before - after), || {
+                format!("residual of layer {l}")
+            })
+        };
         let o = self.shifts(MatmulKind::O, l, b.attention, x[1])?;
         let down = self.shifts(MatmulKind::Down, l, b.product, x[2])?;
         Ok(LayerParams {
@@ -304,14 +291,16 @@ impl<'a> Plan<'a> {
             q: self.shifts(MatmulKind::Q, l, b.norm_attn, b.q)?,
             k: self.shifts(MatmulKind::K, l, b.norm_attn, b.k)?,
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
-            score: small(b.q + b.k - BASE - bits.score)?,
-            att: small(15 + b.v - BASE - b.attention)?,
+            score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
+            att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
             skip_attn: skip(&o, x[0], x[1])?,
             o,
             norm_mlp: self.norm(2 * l + 1, x[1])?,
             gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
             up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
-            act: small(bits.silu + b.up - BASE - b.product)?,
+            act: small(bits.silu + b.up - BASE - b.product, || {
+                format!("mlp product of layer {l}")
+            })?,
             skip_mlp: skip(&down, x[1], x[2])?,
             down,
         })
@@ -323,7 +312,7 @@ impl<'a> Plan<'a> {
         let last = bits.residual.len() - 1;
         Ok(ModelParams {
             strategy: self.strategy,
-            embed_exponent: small(exponent)?,
+            embed_exponent: small(exponent, || "embedding".to_string())?,
             embed: self.shifts(MatmulKind::Embed, 0, BASE + exponent, x0)?,
             layers: (0..self.config.layers)
                 .map(|l| self.layer(l, bits))
@@ -376,8 +365,11 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A shift or scale as a byte; all have been brought into range, so an error is a range of activations
-/// that no choice of scales can represent.
-fn small(value: i32) -> Result<u8, QuantiseError> {
-    u8::try_from(value).map_err(|_| QuantiseError::Scales)
+/// A shift or scale as a byte. All have been brought into range, so an error means that a tensor has a
+/// range that no choice of scales can represent.
+fn small(value: i32, tensor: impl FnOnce() -> String) -> Result<u8, QuantiseError> {
+    u8::try_from(value).map_err(|_| QuantiseError::Scales {
+        tensor: tensor(),
+        value,
+    })
 }

@@ -205,7 +205,7 @@ fn partial_sums(fractions: &[Fraction<EF, EF>]) -> Vec<EF> {
                 a.numerator * b.denominator + b.numerator * a.denominator,
                 a.denominator * b.denominator,
             ),
-            _ => pair[0].clone(),
+            _ => pair[0],
         })
         .collect();
     let mut prefix = EF::one();

@@ -12,7 +12,7 @@ use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::lookups::logup;
-use tessera_prover::stark::trace::{statistics, Source};
+use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{twiddles, ProveStarkError, Trace};
 use tessera_prover::{matmul, opening};
 use tessera_verifier::proof::Proof;
@@ -23,19 +23,32 @@ use tessera_verifier::verify::{absorb_statistics, open_transcript, weight_famili
 /// Proves a false output with the trace of the honest forward pass, in which the lookups of the arg max do not
 /// balance. With `scale`, the `eq` column of the stream is multiplied by the constant that balances the claimed sums.
 pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool) -> Result<Proof, ProveStarkError> {
-    let key = model.key;
-    let shape = Shape::new(&key.config, statement.rows());
+    let shape = Shape::new(&model.key.config, statement.rows());
     let mut witness = Witness::default();
     ForwardState::new(model.quantised)
         .run(&statement.row_ids(shape.token), Some(&mut witness))
         .expect("a forward pass");
+    prove_witness(model, statement, witness, |_, _| (), scale)
+}
+
+/// Proves a statement with a given witness and altered columns.
+pub fn prove_witness(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    witness: Witness,
+    alter: impl Fn(&Shape, &mut [Columns]),
+    scale: bool,
+) -> Result<Proof, ProveStarkError> {
+    let key = model.key;
+    let shape = Shape::new(&key.config, statement.rows());
     let source = Source {
         shape: &shape,
         params: &key.params,
         statement,
         witness: &witness,
     };
-    let columns = PARTS.iter().map(|p| source.columns(*p)).collect();
+    let mut columns: Vec<Columns> = PARTS.iter().map(|p| source.columns(*p)).collect();
+    alter(&shape, &mut columns);
     let statistics = statistics(&witness);
     let mut transcript = open_transcript(&model.id, statement);
     let twiddles = twiddles(&shape);

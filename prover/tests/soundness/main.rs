@@ -1,6 +1,8 @@
 //! Soundness: attempts to have a false statement accepted.
 
 mod cheat;
+mod forward;
+mod padding;
 
 use tessera_circuits::model::Strategy;
 use tessera_circuits::statement::Statement;

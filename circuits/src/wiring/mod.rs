@@ -1,0 +1,74 @@
+//! The list of claims of a proof (docs/protocol.md, sections 5 to 8), written once and walked by both
+//! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
+//! here; what does not appear here or in a row-local constraint is free.
+
+mod operands;
+mod parameters;
+mod points;
+mod products;
+mod trace;
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+
+use crate::air::base;
+use crate::claims::Weight;
+use crate::model::ModelParams;
+use crate::shape::{Part, Shape};
+use crate::statement::{Statement, Statistics};
+
+pub use parameters::{pow_column, shift_of, skip_of, update_of};
+pub use points::{suffix, Points};
+pub use products::{product_variables, Product, PRODUCTS, WEIGHTED};
+
+type K = SecureField;
+
+fn power(x: K, n: usize) -> K {
+    (0..n).fold(K::one(), |acc, _| acc * x)
+}
+
+fn felt(v: i64) -> K {
+    base(v).into()
+}
+
+/// A vector along an axis of `2^log` entries, zero beyond `values`.
+fn padded(mut values: Vec<K>, log: u32) -> Weight {
+    values.resize(1 << log, K::zero());
+    Weight::Dense(values)
+}
+
+fn eq(point: &[K]) -> Weight {
+    Weight::Eq(point.to_vec())
+}
+
+/// Everything public that claims depend on.
+pub struct Public<'a> {
+    pub shape: &'a Shape,
+    pub params: &'a ModelParams,
+    pub statement: &'a Statement,
+    pub statistics: &'a Statistics,
+    pub points: &'a Points,
+}
+
+impl Public<'_> {
+    fn lead(&self, part: Part) -> u32 {
+        self.shape.axes(part).first().copied().unwrap_or(0)
+    }
+
+    fn layers(&self) -> usize {
+        self.shape.config.layers
+    }
+
+    /// `eq(layer, .)` on the real layers, times a factor per layer, on the leading axis of `part`.
+    fn layer_axis(&self, part: Part, factor: impl Fn(usize) -> K) -> Weight {
+        let weights = self.points.layer_weights(self.layers());
+        padded(
+            weights.iter().enumerate().map(|(l, w)| *w * factor(l)).collect(),
+            self.lead(part),
+        )
+    }
+
+    fn plain_layers(&self, part: Part) -> Weight {
+        self.layer_axis(part, |_| K::one())
+    }
+}

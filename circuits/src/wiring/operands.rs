@@ -1,0 +1,225 @@
+//! What the matmul sumcheck ends in: claims on the trace operands, the public one-hot operand, and the claim on
+//! the weights.
+
+use num_traits::{One, Zero};
+
+use super::{eq, felt, padded, suffix, Product, Public, K, WEIGHTED};
+use crate::air::{ff, requant, rope, scores, stream};
+use crate::claims::{Group, LinearClaim};
+use crate::mle::{eq_table, index_eq};
+use crate::model::TILE_LOG;
+use crate::shape::Part;
+
+impl Public<'_> {
+    /// Claims on the trace operands that the product sumcheck ends with. `operands` are the claimed final
+    /// evaluations (first, second factor) in the order of [`PRODUCTS`]; `point` is the sumcheck's.
+    pub fn operand_claims(&self, point: &[K], operands: &[[K; 2]; 6]) -> Vec<LinearClaim> {
+        let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
+        let limb = points.limb;
+        let at = |product: Product| suffix(point, product.variables(shape));
+        let [norm, att, ff_, _, score, value] = *operands;
+        let mut claims = Vec::new();
+        let mut push = |name, groups, value| claims.push(LinearClaim { name, groups, value });
+
+        let (lead, rest) = at(Product::Norm).split_at(self.lead(Part::Stream) as usize);
+        let columns = vec![(stream::Y_HI, K::one()), (stream::Y_LO, limb)];
+        let weights = vec![eq(lead), eq(&points.token), eq(rest)];
+        push(
+            "normed state",
+            vec![Group {
+                part: Part::Stream,
+                weights,
+                columns,
+            }],
+            norm[0],
+        );
+
+        let (lead, rest) = at(Product::Att).split_at(self.lead(Part::Att) as usize);
+        let (head, index) = rest.split_at(p.heads as usize);
+        let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, limb)];
+        let weights = vec![eq(lead), eq(&points.token), eq(head), eq(index)];
+        push(
+            "attention output",
+            vec![Group {
+                part: Part::Att,
+                weights,
+                columns,
+            }],
+            att[0],
+        );
+
+        let (lead, rest) = at(Product::Ff).split_at(self.lead(Part::Ff) as usize);
+        let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, limb)];
+        let weights = vec![eq(lead), eq(&points.token), eq(rest)];
+        push(
+            "mlp product",
+            vec![Group {
+                part: Part::Ff,
+                weights,
+                columns,
+            }],
+            ff_[0],
+        );
+
+        let own_layers = points.layer_weights(self.layers());
+        let own_heads = eq_table(&points.head);
+        let times = |a: &[K], b: &[K]| a.iter().zip(b).map(|(a, b)| *a * *b).collect::<Vec<_>>();
+
+        // Queries and keys.
+        let (layer, rest) = at(Product::Score).split_at(p.layers as usize);
+        let (head, rest) = rest.split_at(p.heads as usize);
+        let (half, index) = rest.split_at(1);
+        let half = half.first().copied().unwrap_or_default();
+        let halves = [K::one() - half, half];
+        let (layer, head) = (eq_table(layer), eq_table(head));
+        let both = |coefficients: [K; 2]| {
+            let of = |lane: usize, k: K| {
+                let [hi, lo] = coefficients;
+                [
+                    (rope::after(lane, rope::OUT_HI), k * hi),
+                    (rope::after(lane, rope::OUT_LO), k * lo),
+                ]
+            };
+            let [first, second] = halves;
+            [of(0, first), of(1, second)].concat()
+        };
+        let weights = vec![
+            padded(times(&own_layers, &layer), self.lead(Part::Q)),
+            eq(&points.token),
+            padded(times(&own_heads, &head), p.heads),
+            eq(index),
+        ];
+        let columns = both([felt(256), K::one()]);
+        push(
+            "queries",
+            vec![Group {
+                part: Part::Q,
+                weights,
+                columns,
+            }],
+            score[0],
+        );
+        let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
+        let weights = vec![
+            padded(real_layers, self.lead(Part::K)),
+            eq(&points.key),
+            padded(self.grouped(&head), p.kv_heads),
+            eq(index),
+        ];
+        let weight = points.score_weight();
+        push(
+            "keys",
+            vec![Group {
+                part: Part::K,
+                weights,
+                columns: both([weight, weight * limb]),
+            }],
+            score[1],
+        );
+
+        // Probabilities and values.
+        let (layer, rest) = at(Product::Value).split_at(p.layers as usize);
+        let (head, key) = rest.split_at(p.heads as usize);
+        let (layer, head) = (eq_table(layer), eq_table(head));
+        let weights = vec![
+            padded(times(&own_layers, &layer), self.lead(Part::Scores)),
+            padded(times(&own_heads, &head), p.heads),
+            eq(&points.token),
+            eq(key),
+        ];
+        let columns = vec![(scores::P, K::one())];
+        push(
+            "probabilities",
+            vec![Group {
+                part: Part::Scores,
+                weights,
+                columns,
+            }],
+            value[0],
+        );
+        let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
+        let weights = vec![
+            padded(real_layers, self.lead(Part::V)),
+            eq(key),
+            padded(self.grouped(&head), p.kv_heads),
+            eq(points.out(p.head_dim())),
+        ];
+        let weight = points.att_weight();
+        let columns = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * limb)];
+        push(
+            "values",
+            vec![Group {
+                part: Part::V,
+                weights,
+                columns,
+            }],
+            value[1],
+        );
+        claims
+    }
+
+    /// Weights of the (padded) query heads summed over the query heads of each key/value head.
+    fn grouped(&self, heads: &[K]) -> Vec<K> {
+        let mut sums = vec![K::zero(); 1 << self.shape.padded.kv_heads];
+        for (h, w) in heads.iter().enumerate() {
+            if let Some(sum) = sums.get_mut(self.shape.config.kv_head(h)) {
+                *sum += *w;
+            }
+        }
+        sums
+    }
+
+    /// The public operand of the embedding: the one-hot matrix of the row tokens, times
+    /// `2^embed_exponent`, at (token point, `point`).
+    pub fn embed_operand(&self, point: &[K]) -> K {
+        let tokens = eq_table(&self.points.token);
+        let vocab = suffix(point, Product::Embed.variables(self.shape));
+        let ids = self.statement.row_ids(self.shape.token);
+        let sum = tokens
+            .iter()
+            .zip(ids)
+            .fold(K::zero(), |sum, (t, id)| sum + *t * index_eq(id as usize, vocab));
+        sum * felt(1 << self.params.embed_exponent)
+    }
+
+    /// Coefficient of every tile in the claim on the weights, `sum_T gamma_T T~(local point) = sum_f
+    /// families[f] V_f` where `V_f` is the second final evaluation of weighted product `f`.
+    pub fn tile_coefficients(&self, point: &[K], families: &[K; 4]) -> Vec<K> {
+        let config = &self.shape.config;
+        let mut gamma = vec![K::zero(); config.total_tiles()];
+        let tables = WEIGHTED.map(|product| {
+            let at = suffix(point, product.variables(self.shape));
+            eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
+        });
+        for m in config.matmuls() {
+            let (product, lead) = Product::of(m.kind, m.layer, config.layers);
+            let own = WEIGHTED
+                .iter()
+                .zip(families)
+                .zip(&tables)
+                .find(|((w, _), _)| **w == product);
+            let Some(((_, family), table)) = own else {
+                continue;
+            };
+            let out = self.points.out(m.out_log);
+            let out = eq_table(out.get(..out.len().saturating_sub(TILE_LOG as usize)).unwrap_or(out));
+            let blocks_log = m.in_log - TILE_LOG;
+            let first = lead << blocks_log;
+            let factor = *family * self.points.matmul_weight(m.kind, m.layer);
+            for b in 0..m.in_blocks {
+                let row = factor * table.get(first + b).copied().unwrap_or_default();
+                for (c, w) in out.iter().take(m.out_blocks).enumerate() {
+                    if let Some(g) = gamma.get_mut(m.first_tile + b * m.out_blocks + c) {
+                        *g = row * *w;
+                    }
+                }
+            }
+        }
+        gamma
+    }
+
+    /// Local point of the claim on the weights: 6 in-coordinates, then 6 out-coordinates.
+    pub fn local_point(&self, point: &[K]) -> Vec<K> {
+        [suffix(point, TILE_LOG), suffix(&self.points.out, TILE_LOG)].concat()
+    }
+}

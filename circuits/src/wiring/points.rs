@@ -1,0 +1,119 @@
+//! The random point at which accumulators, wires and public columns are claimed.
+
+use num_traits::One;
+
+use super::{power, K};
+use crate::mle::{eq_table, index_eq};
+use crate::model::{MatmulKind, LAYER_KINDS};
+use crate::shape::Shape;
+
+/// Random point of the accumulator and wire claims, drawn after the trace commitment.
+#[derive(Clone, Debug)]
+pub struct Points {
+    pub layer: Vec<K>,
+    pub state: Vec<K>,
+    pub token: Vec<K>,
+    pub key: Vec<K>,
+    pub head: Vec<K>,
+    /// Output channels; a tensor of width `2^k` uses the last `k` coordinates.
+    pub out: Vec<K>,
+    /// Second point of broadcast checks, along tokens or vocabulary (last coordinates).
+    pub other: Vec<K>,
+    /// Powers weigh the matmul kinds.
+    pub kind: K,
+    /// Weighs the low limb against the high limb.
+    pub limb: K,
+}
+
+impl Points {
+    fn lengths(shape: &Shape) -> [usize; 7] {
+        let p = &shape.padded;
+        let out = [p.hidden, p.q(), p.kv(), p.ff, p.vocab].into_iter().max().unwrap_or(0);
+        let state = crate::model::log_ceil(shape.states(), 0);
+        [
+            p.layers,
+            state,
+            shape.token,
+            shape.token,
+            p.heads,
+            out,
+            p.vocab.max(shape.token),
+        ]
+        .map(|l| l as usize)
+    }
+
+    /// Number of challenges.
+    pub fn count(shape: &Shape) -> usize {
+        Self::lengths(shape).iter().sum::<usize>() + 2
+    }
+
+    /// From [`Points::count`] challenges, in order.
+    pub fn new(shape: &Shape, challenges: Vec<K>) -> Self {
+        let mut rest = challenges.into_iter();
+        let [layer, state, token, key, head, out, other] =
+            Self::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
+        let kind = rest.next().unwrap_or_default();
+        let limb = rest.next().unwrap_or_default();
+        Self {
+            layer,
+            state,
+            token,
+            key,
+            head,
+            out,
+            other,
+            kind,
+            limb,
+        }
+    }
+
+    /// Point for a width of `2^log` output channels.
+    pub fn out(&self, log: u32) -> &[K] {
+        suffix(&self.out, log)
+    }
+
+    /// Weight of a matmul kind among the batched accumulators.
+    pub fn kind_weight(&self, kind: MatmulKind) -> K {
+        power(self.kind, kind as usize)
+    }
+
+    /// Weight of the scores among the batched accumulators.
+    pub fn score_weight(&self) -> K {
+        power(self.kind, 9)
+    }
+
+    /// Weight of the attention output among the batched accumulators.
+    pub fn att_weight(&self) -> K {
+        power(self.kind, 10)
+    }
+
+    /// `eq(layer, l)` for the real layers.
+    pub fn layer_weights(&self, layers: usize) -> Vec<K> {
+        let mut table = eq_table(&self.layer);
+        table.truncate(layers);
+        table
+    }
+
+    /// `eq(state, n)` for the real states.
+    pub fn state_weights(&self, states: usize) -> Vec<K> {
+        let mut table = eq_table(&self.state);
+        table.truncate(states);
+        table
+    }
+
+    /// Weight of matmul `(kind, layer)` among the batched accumulators.
+    pub fn matmul_weight(&self, kind: MatmulKind, layer: usize) -> K {
+        let layered = LAYER_KINDS.contains(&kind);
+        self.kind_weight(kind)
+            * if layered {
+                index_eq(layer, &self.layer)
+            } else {
+                K::one()
+            }
+    }
+}
+
+/// Last `log` coordinates of a point.
+pub fn suffix(point: &[K], log: u32) -> &[K] {
+    point.get(point.len().saturating_sub(log as usize)..).unwrap_or(point)
+}

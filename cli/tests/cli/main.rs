@@ -1,0 +1,5 @@
+//! The binary from the outside: what it prints, its exit status, and what it leaves on disk.
+
+mod commands;
+mod errors;
+mod support;

@@ -1,0 +1,105 @@
+//! Golden values of the bundled checkpoint: its quantised weights and the logits of the integer model.
+//! A difference means that the integer semantics or the quantisation changed: then raise the format
+//! version and remake the file with
+//! `cargo test --release -p tessera-prover --test golden -- --ignored remake`.
+
+use blake2::{Blake2s256, Digest};
+use serde::{Deserialize, Serialize};
+use tessera_circuits::model::Strategy;
+use tessera_circuits::semantics::arg_max;
+use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::forward::ForwardState;
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::quantise::{quantise, DEFAULT_HEADROOM};
+use tessera_prover::testing::{golden, FIXTURE};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-integer.json");
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Sample {
+    ids: Vec<u32>,
+    arg_max: Vec<u32>,
+    /// Blake2s-256 of the logits, `[rows][vocab]` int16 little-endian.
+    logits: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Golden {
+    /// Blake2s-256 of all quantised weights (embedding, layers, head), int16 little-endian, by strategy.
+    weights: [String; 2],
+    samples: Vec<Sample>,
+}
+
+fn digest(values: impl IntoIterator<Item = i16>) -> String {
+    let mut hash = Blake2s256::new();
+    for v in values {
+        hash.update(v.to_le_bytes());
+    }
+    hex::encode(hash.finalize())
+}
+
+fn weights(model: &QuantisedModel) -> String {
+    let layers = model
+        .layers
+        .iter()
+        .flat_map(|l| [&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down]);
+    digest(
+        std::iter::once(&model.embed)
+            .chain(layers)
+            .chain([&model.head])
+            .flatten()
+            .copied(),
+    )
+}
+
+fn compute() -> Golden {
+    let texts: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
+    let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
+    let [w8, w12] = [Strategy::W8, Strategy::W12].map(|strategy| {
+        quantise(&checkpoint, strategy, &texts[..2], DEFAULT_HEADROOM)
+            .expect("a quantised fixture")
+            .0
+    });
+    let vocab = w12.config.vocab;
+    let sample = |ids: &Vec<u32>| {
+        let ids: Vec<u32> = ids.iter().copied().take(64).collect();
+        let logits = ForwardState::new(&w12).run(&ids, None).expect("a forward pass");
+        let arg_max = logits.chunks(vocab).map(|row| arg_max(row) as u32).collect();
+        Sample {
+            ids,
+            arg_max,
+            logits: digest(logits),
+        }
+    };
+    Golden {
+        weights: [weights(&w8), weights(&w12)],
+        samples: texts.iter().take(3).map(sample).collect(),
+    }
+}
+
+#[test]
+fn the_integer_model_is_frozen() {
+    let text = std::fs::read_to_string(FILE).expect("the golden file");
+    let expected: Golden = serde_json::from_str(&text).expect("golden JSON");
+    assert_eq!(compute(), expected);
+}
+
+/// The integer model follows the float model: equal arg max at nearly every golden position.
+#[test]
+fn the_integer_model_agrees_with_the_float_model() {
+    let samples = golden();
+    let ours = compute().samples;
+    let (mut equal, mut total) = (0, 0);
+    for (own, float) in ours.iter().zip(&samples) {
+        equal += own.arg_max.iter().zip(&float.argmax).filter(|(a, b)| a == b).count();
+        total += own.arg_max.len();
+    }
+    assert!(equal * 100 >= total * 98, "{equal} of {total} positions agree");
+}
+
+#[test]
+#[ignore = "writes the golden file"]
+fn remake() {
+    let text = serde_json::to_string_pretty(&compute()).expect("JSON");
+    std::fs::write(FILE, text + "\n").expect("the golden file is written");
+}

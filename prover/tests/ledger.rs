@@ -1,0 +1,67 @@
+//! Security is a failing test: the soundness ledger of docs/security.md.
+
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_prover::progress::Silent;
+use tessera_prover::prove::prove;
+use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
+use tessera_verifier::security::{ledger, MIN_BITS, TARGET_BITS};
+use tessera_verifier::verify::{verify, VerifyError};
+
+#[test]
+fn the_fixture_reaches_the_target() {
+    for strategy in [Strategy::W8, Strategy::W12] {
+        let key = unrooted_key(&random_model(fixture_size_config(), strategy, 7));
+        for rows in [1, 8, 63, 64] {
+            let bits = ledger(&key, rows).bits();
+            assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
+        }
+        let bits = ledger(&key, 512).bits();
+        assert!((MIN_BITS..TARGET_BITS).contains(&bits), "512 rows: {bits:.2} bits");
+    }
+}
+
+#[test]
+fn the_total_is_below_every_term() {
+    let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
+    let ledger = ledger(&key, 64);
+    assert!(ledger.terms.iter().all(|t| t.bits > ledger.bits()));
+}
+
+/// An honest proof whose statement is replaced by one with more rows than 90 bits allow. The refusal comes
+/// before anything else in the proof is looked at.
+fn refused(config: ModelConfig, rows: usize) {
+    let small = TestModel::new(random_model(odd_config(), Strategy::W12, 7));
+    let mut proof = prove(&small.prover(), &[1, 2, 3], 1, &Silent)
+        .expect("an honest proof")
+        .proof;
+    let key = unrooted_key(&random_model(config, Strategy::W12, 7));
+    key.check().expect("a valid key");
+    proof.model = key.id().expect("the key encodes");
+    proof.statement.prompt = random_ids(&key.config, rows, 3);
+    match verify(&key, &proof) {
+        Err(VerifyError::Security { got, min }) => assert!(got < MIN_BITS && min == MIN_BITS, "{got} bits"),
+        other => panic!("{rows} rows: {other:?}"),
+    }
+}
+
+#[test]
+fn too_large_a_statement_is_refused() {
+    let config = ModelConfig {
+        context: 8192,
+        ..odd_config()
+    };
+    refused(config, 2048);
+}
+
+/// More rows than the circle group has points: nothing may overflow on the way to the refusal.
+#[test]
+fn an_absurd_statement_is_refused() {
+    let config = ModelConfig {
+        context: 8192,
+        layers: 64,
+        heads: 64,
+        kv_heads: 64,
+        ..odd_config()
+    };
+    refused(config, 8192);
+}

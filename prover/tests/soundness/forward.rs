@@ -1,0 +1,236 @@
+//! A forward pass that deviates where an attack wants it to, and is consistent everywhere else: plain loops, so
+//! that a deviation is one line, and everything downstream of it follows.
+
+use tessera_circuits::model::{MatmulKind, NormParams};
+use tessera_circuits::semantics::{
+    exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual,
+    rope_angle, rope_pair, silu_table,
+};
+use tessera_circuits::statement::norm_of;
+use tessera_circuits::wiring::shift_of;
+use tessera_prover::forward::{LayerWitness, Stream, Witness};
+use tessera_prover::model::QuantisedModel;
+
+/// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
+#[derive(Debug)]
+pub struct Softmax {
+    pub layer: usize,
+    pub query: usize,
+    pub scores: Vec<i16>,
+    pub max: i16,
+    pub arg: usize,
+    pub exp: Vec<u32>,
+    pub sum: u32,
+    pub recip: u32,
+}
+
+/// Where a forward pass may deviate; the defaults are honest.
+pub trait Deviation {
+    /// After the softmax of a row is computed, before the probabilities are.
+    fn softmax(&self, _row: &mut Softmax) {}
+}
+
+/// No deviation.
+pub struct Honest;
+impl Deviation for Honest {}
+
+type Acc = (Vec<i32>, Vec<i32>);
+
+fn dot(a: impl Iterator<Item = i16>, b: impl Iterator<Item = i16>) -> [i32; 2] {
+    a.zip(b).fold([0; 2], |[hi, lo], (a, b)| {
+        let (h, l) = limbs(a);
+        [hi + h * i32::from(b), lo + l * i32::from(b)]
+    })
+}
+
+struct Pass<'a> {
+    model: &'a QuantisedModel,
+    deviation: &'a dyn Deviation,
+    rows: usize,
+}
+
+impl Pass<'_> {
+    fn matmul(&self, kind: MatmulKind, l: usize, a: &[i16]) -> Acc {
+        let (inputs, outputs) = self.model.config.dims(kind);
+        let mut acc = Acc::default();
+        for row in a.chunks_exact(inputs) {
+            for out in 0..outputs {
+                let weights = (0..inputs).map(|x| self.model.weight(kind, l, x, out));
+                let [hi, lo] = dot(row.iter().copied(), weights);
+                acc.0.push(hi);
+                acc.1.push(lo);
+            }
+        }
+        acc
+    }
+
+    fn project(&self, kind: MatmulKind, l: usize, a: &[i16]) -> (Acc, Vec<i16>) {
+        let acc = self.matmul(kind, l, a);
+        let shift = shift_of(&self.model.params, kind, l).expect("a layer");
+        let outputs = self.model.config.dims(kind).1;
+        let values = acc.0.iter().zip(&acc.1).enumerate();
+        let out = values.map(|(i, (hi, lo))| requantise(total(*hi, *lo), shift.at(i % outputs)));
+        let out = out.collect();
+        (acc, out)
+    }
+
+    fn stream(&self, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
+        let hidden = self.model.config.hidden;
+        let sums: Vec<[i64; 3]> = x.chunks_exact(hidden).map(norm_sums).collect();
+        let rsqrt: Vec<u32> = sums.iter().map(|s| norm_rsqrt(*s, hidden, norm)).collect();
+        let y = x.iter().enumerate();
+        let y = y
+            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift))
+            .collect();
+        Stream {
+            acc_hi: acc.0,
+            acc_lo: acc.1,
+            x,
+            sums,
+            rsqrt,
+            y,
+        }
+    }
+
+    /// The update of a residual stream by a matmul of `a`.
+    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16], skip: u8, norm: &NormParams) -> Stream {
+        let acc = self.matmul(kind, l, a);
+        let shift = shift_of(&self.model.params, kind, l).expect("a layer");
+        let hidden = self.model.config.hidden;
+        let x = (0..before.len())
+            .map(|i| requantise_residual(total(acc.0[i], acc.1[i]), before[i], skip, shift.at(i % hidden)))
+            .collect();
+        self.stream(acc, x, norm)
+    }
+
+    fn rotate(&self, rows: &[i16], heads: usize) -> Vec<i16> {
+        let (dim, half) = (self.model.config.head_dim, self.model.config.head_dim / 2);
+        let mut out = rows.to_vec();
+        for (at, head) in out.chunks_exact_mut(dim).enumerate() {
+            for x in 0..half {
+                let (cos, sin) = rope_angle(&self.model.config, at / heads, x);
+                (head[x], head[x + half]) = rope_pair(head[x], head[x + half], cos, sin);
+            }
+        }
+        out
+    }
+
+    fn attend(&self, l: usize, w: &mut LayerWitness, exps: &[u32]) {
+        let (config, params) = (&self.model.config, &self.model.params.layers[l]);
+        let dim = config.head_dim;
+        let width = config.heads * dim;
+        (w.att_acc_hi, w.att_acc_lo) = (vec![0; self.rows * width], vec![0; self.rows * width]);
+        for h in 0..config.heads {
+            let kv = |j: usize| (j * config.kv_heads + config.kv_head(h)) * dim;
+            for i in 0..self.rows {
+                let query = &w.q_rot[(i * config.heads + h) * dim..][..dim];
+                let mut scores = Vec::new();
+                for j in 0..self.rows {
+                    let [hi, lo] = dot(w.k_rot[kv(j)..][..dim].iter().copied(), query.iter().copied());
+                    w.score_acc_hi.push(hi);
+                    w.score_acc_lo.push(lo);
+                    scores.push(requantise(total(hi, lo), params.score));
+                }
+                let max = *scores[..=i].iter().max().expect("a key");
+                let arg = scores.iter().position(|s| *s == max).expect("a maximum");
+                let exp = |(j, s): (usize, &i16)| match j <= i {
+                    true => exps[(i32::from(max) - i32::from(*s)) as usize],
+                    false => 0,
+                };
+                let exp: Vec<u32> = scores.iter().enumerate().map(exp).collect();
+                let sum = exp.iter().sum();
+                let mut row = Softmax {
+                    layer: l,
+                    query: i,
+                    max,
+                    arg,
+                    sum,
+                    recip: reciprocal(sum),
+                    scores,
+                    exp,
+                };
+                self.deviation.softmax(&mut row);
+                let probabilities: Vec<i16> = row.exp.iter().map(|e| probability(*e, row.recip)).collect();
+                for x in 0..dim {
+                    let values = (0..self.rows).map(|j| w.v[kv(j) + x]);
+                    let [hi, lo] = dot(values, probabilities.iter().copied());
+                    w.att_acc_hi[i * width + h * dim + x] = hi;
+                    w.att_acc_lo[i * width + h * dim + x] = lo;
+                }
+                w.score.extend(row.scores);
+                w.max.push(row.max);
+                w.arg.push(row.arg as u32);
+                w.exp.extend(row.exp);
+                w.sum.push(row.sum);
+                w.recip.push(row.recip);
+                w.prob.extend(probabilities);
+            }
+        }
+        let totals = w.att_acc_hi.iter().zip(&w.att_acc_lo);
+        w.att = totals.map(|(hi, lo)| requantise(total(*hi, *lo), params.att)).collect();
+    }
+}
+
+fn total(hi: i32, lo: i32) -> i64 {
+    256 * i64::from(hi) + i64::from(lo)
+}
+
+/// Runs the model on `ids` with the deviation.
+pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -> Witness {
+    let pass = Pass {
+        model,
+        deviation,
+        rows: ids.len(),
+    };
+    let (config, params) = (&model.config, &model.params);
+    let exps = exp_table(params.score_bits);
+    let silus = silu_table(params.gate_bits, params.silu_bits);
+    let weights = ids
+        .iter()
+        .flat_map(|id| &model.embed[*id as usize * config.hidden..][..config.hidden]);
+    let hi: Vec<i32> = weights.map(|w| i32::from(*w) << params.embed_exponent).collect();
+    let x = hi.iter().enumerate();
+    let x = x.map(|(i, v)| requantise(total(*v, 0), params.embed.at(i % config.hidden)));
+    let x = x.collect();
+    let lo = vec![0; hi.len()];
+    let mut streams = vec![pass.stream((hi, lo), x, norm_of(params, 0))];
+    let mut layers = Vec::new();
+    for (l, p) in params.layers.iter().enumerate() {
+        let mut w = LayerWitness::default();
+        let y = &streams[2 * l].y;
+        ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q, l, y);
+        ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K, l, y);
+        ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V, l, y);
+        w.q_rot = pass.rotate(&w.q, config.heads);
+        w.k_rot = pass.rotate(&w.k, config.kv_heads);
+        pass.attend(l, &mut w, &exps);
+        let before = &streams[2 * l].x;
+        streams.push(pass.update(MatmulKind::O, l, &w.att, before, p.skip_attn, &p.norm_mlp));
+
+        let y = &streams[2 * l + 1].y;
+        ((w.gate_acc_hi, w.gate_acc_lo), w.gate) = pass.project(MatmulKind::Gate, l, y);
+        ((w.up_acc_hi, w.up_acc_lo), w.up) = pass.project(MatmulKind::Up, l, y);
+        w.silu = w
+            .gate
+            .iter()
+            .map(|g| silus[(i32::from(*g) + (1 << 15)) as usize])
+            .collect();
+        let products = w.silu.iter().zip(&w.up);
+        w.h = products
+            .map(|(s, u)| requantise(i64::from(*s) * i64::from(*u), p.act))
+            .collect();
+        let before = &streams[2 * l + 1].x;
+        let norm = norm_of(params, 2 * l + 2);
+        streams.push(pass.update(MatmulKind::Down, l, &w.h, before, p.skip_mlp, norm));
+        layers.push(w);
+    }
+    let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[2 * config.layers].y);
+    Witness {
+        ids: ids.to_vec(),
+        streams,
+        layers,
+        logits_acc_hi,
+        logits_acc_lo,
+        logits,
+    }
+}
