@@ -74,7 +74,7 @@ pub struct DemoArgs {
     #[arg(long, default_value = "Once upon a time")]
     pub prompt: String,
     /// Number of tokens to generate
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = 59)]
     pub tokens: usize,
     #[arg(long, value_enum, default_value_t = StrategyArg::W12)]
     pub strategy: StrategyArg,

@@ -6,7 +6,7 @@ use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{AnyAir, Bound, Relations};
 use tessera_circuits::shape::{Shape, PARTS};
-use tessera_circuits::wiring::{product_variables, Points};
+use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
 use crate::opening::{soundness_terms, OpeningPolicy};
@@ -153,7 +153,7 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         format!("({points} coordinates + 11 kinds) / |K|"),
         points + 11.0,
     );
-    let claims = 64.0;
+    let claims = MAX_CLAIMS as f64;
     algebraic("batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
     algebraic("sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);

@@ -23,6 +23,9 @@ pub use products::{product_variables, Product, PRODUCTS, WEIGHTED};
 
 type K = SecureField;
 
+/// Bound of the number of claims of a proof, which does not depend on the model.
+pub const MAX_CLAIMS: usize = 64;
+
 fn power(x: K, n: usize) -> K {
     (0..n).fold(K::one(), |acc, _| acc * x)
 }

@@ -69,6 +69,8 @@ impl EvalAtRow for Row<'_> {
 pub struct Violations {
     pub constraints: Vec<usize>,
     pub lookups: Vec<(u32, [u32; 2])>,
+    /// Positions of these lookups among all lookups of a row.
+    pub lookup_numbers: Vec<usize>,
 }
 
 impl Violations {
@@ -78,8 +80,8 @@ impl Violations {
     }
 }
 
-/// Checks one row of a part other than the tables. `tables` are the preprocessed columns.
-pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Violations {
+/// Runs the constraints of a part other than the tables over one row.
+fn evaluate<'a>(air: &AnyAir, trace: &'a Columns, tables: &'a [Vec<BaseField>], row: usize) -> Row<'a> {
     let mut eval = Row {
         trace,
         tables,
@@ -91,11 +93,26 @@ pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: 
     };
     let columns: Vec<BaseField> = (0..air.columns()).map(|_| eval.next_trace_mask()).collect();
     air.constrain(&mut eval, &columns, &Relations::transparent());
-    let lookups = eval.fractions.iter().filter_map(|f| missing(f, tables)).collect();
+    eval
+}
+
+/// Checks one row of a part other than the tables. `tables` are the preprocessed columns.
+pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Violations {
+    let eval = evaluate(air, trace, tables, row);
+    let fractions = eval.fractions.iter().enumerate();
+    let (lookup_numbers, lookups) = fractions.filter_map(|(i, f)| Some((i, missing(f, tables)?))).unzip();
     Violations {
         constraints: eval.violated,
         lookups,
+        lookup_numbers,
     }
+}
+
+/// Numbers of constraints and of lookups of a row of a part other than the tables.
+pub fn counts(air: &AnyAir) -> (usize, usize) {
+    let zeros = vec![vec![BaseField::zero()]; air.columns()];
+    let eval = evaluate(air, &zeros, &[], 0);
+    (eval.constraints, eval.fractions.len())
 }
 
 /// The lookup, if it is used and in no table.

@@ -38,7 +38,8 @@ use self::lookups::logup;
 use self::trace::Columns;
 
 type Evaluation = CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>;
-type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+/// The commitment scheme of the trees.
+pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -101,7 +102,12 @@ pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     scheme.roots()[0].0
 }
 
-fn commit<C: Borrow<Columns>>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = C>, channel: &mut Blake2sChannel) {
+/// Commits groups of columns as the next tree; columns of a group have one length.
+pub fn commit<C: Borrow<Columns>>(
+    scheme: &mut Scheme<'_>,
+    groups: impl Iterator<Item = C>,
+    channel: &mut Blake2sChannel,
+) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(evaluations(groups));
     tree.commit(channel);
@@ -114,7 +120,8 @@ pub struct Trace<'a> {
     pub columns: Vec<Columns>,
     /// The lookup tables (preprocessed columns).
     pub tables: Columns,
-    scheme: Scheme<'a>,
+    /// The trees committed so far.
+    pub scheme: Scheme<'a>,
 }
 
 impl<'a> Trace<'a> {
@@ -216,7 +223,7 @@ impl<'a> Trace<'a> {
 }
 
 /// Coordinates of the `eq` and `carry` columns of a point, and the `last` column.
-fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
+pub fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     let list = carries(point).ok_or(ProveStarkError::DegeneratePoint)?;
     let eq = eq_table(point);
     let of = |z: usize| list.get(z.trailing_ones() as usize).copied().unwrap_or_default();

@@ -1,58 +1,319 @@
-//! A cheating prover: the phases of `prove.rs` with full control over every message.
+//! A cheating prover: the phases of `prove.rs` with hooks at every message. Its last step is stwo's prover without
+//! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
-use num_traits::One;
+use std::ops::Deref;
+
+use num_traits::{One, Zero};
+use stwo::core::channel::{Blake2sChannel, Channel};
+use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::air::{Bound, BINDING_COLUMNS};
-use tessera_circuits::claims::batch;
+use stwo::core::proof::StarkProof;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::{ComponentProver, ComponentProvers};
+use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Shape, PARTS};
-use tessera_circuits::statement::Statement;
-use tessera_circuits::wiring::{Points, Public};
-use tessera_prover::forward::{ForwardState, Witness};
+use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_prover::bind::eval_base;
+use tessera_prover::forward::Witness;
+use tessera_prover::matmul::{self, bind_tiles, PrecomputedMatmuls};
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::opening::{self, TileSource};
 use tessera_prover::prove::{prove_linear, ProverModel};
-use tessera_prover::stark::lookups::logup;
+use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::stark::{twiddles, ProveStarkError, Trace};
-use tessera_prover::{matmul, opening};
-use tessera_verifier::proof::Proof;
-use tessera_verifier::security::opening_policy;
-use tessera_verifier::stark::{bindings, draw_relations};
-use tessera_verifier::verify::{absorb_statistics, open_transcript, weight_families};
+use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
+use tessera_verifier::proof::{MatmulProof, Proof};
+use tessera_verifier::security::{opening_policy, pcs_config};
+use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
+use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, weight_families,
+};
 
-/// Proves a false output with the trace of the honest forward pass, in which the lookups of the arg max do not
-/// balance. With `scale`, the `eq` column of the stream is multiplied by the constant that balances the claimed sums.
-pub fn false_output(model: &ProverModel<'_>, statement: &Statement, scale: bool) -> Result<Proof, ProveStarkError> {
-    let shape = Shape::new(&model.key.config, statement.rows());
-    let mut witness = Witness::default();
-    ForwardState::new(model.quantised)
-        .run(&statement.row_ids(shape.token), Some(&mut witness))
-        .expect("a forward pass");
-    prove_witness(model, statement, witness, |_, _| (), scale)
+type K = SecureField;
+
+/// How a sumcheck is proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// As the honest prover does, whatever the claim is.
+    Honest,
+    /// The claim is what the other side expects, every round polynomial is a constant, and a final evaluation is
+    /// chosen such that the last check passes.
+    Constant,
 }
 
-/// Proves a statement with a given witness and altered columns.
-pub fn prove_witness(
+/// What the last hook before the aggregator sees.
+pub struct Interaction<'a> {
+    pub trace: &'a Trace<'a>,
+    pub relations: &'a Relations,
+    pub bindings: &'a [Option<Binding>],
+    /// What the verifier wants from each part but the tables: the weighted sum of its evaluations.
+    pub shares: &'a [K],
+}
+
+impl Interaction<'_> {
+    /// Recomputes the LogUp columns of a part after its binding columns were altered; returns its claimed sum.
+    pub fn rebuild(&self, part: Part, own: &mut Columns) -> K {
+        let bound = Bound {
+            air: self.trace.shape.air(part),
+            relations: self.relations.clone(),
+            binding: self.bindings[part.index()].clone(),
+        };
+        own.truncate(BINDING_COLUMNS);
+        let (columns, sum) = logup(&bound, &self.trace.columns[part.index()], &self.trace.tables, own);
+        own.extend(columns);
+        sum
+    }
+
+    /// What the claimed sums lack.
+    pub fn missing(&self, sums: &[K]) -> K {
+        self.shares.iter().copied().sum::<K>() - sums.iter().copied().sum::<K>()
+    }
+}
+
+/// Where the prover cheats; [`HONEST`] does not.
+#[derive(Clone, Copy)]
+pub struct Hooks<'a> {
+    /// The model that the trace is built for, if not the proved one.
+    pub source: Option<&'a QuantisedModel>,
+    /// Alters the trace, before the lookups are counted.
+    pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
+    /// Alters the lookup tables.
+    pub tables: &'a dyn Fn(&mut Columns),
+    /// Claims the honest root of altered tables.
+    pub hide_tables: bool,
+    /// Alters the multiplicities of the lookup tables.
+    pub multiplicities: &'a dyn Fn(&mut Columns),
+    pub statistics: &'a dyn Fn(&mut Statistics),
+    /// The weights that the matmuls are proved with, if not the committed ones.
+    pub tiles: Option<&'a dyn TileSource>,
+    pub matmuls: Rounds,
+    pub linear: Rounds,
+    /// Alters the evaluations of the tiles in the opening, given their coefficients.
+    pub tile_values: &'a dyn Fn(&[K], &mut [K]),
+    /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
+    pub point: &'a dyn Fn(&[K]) -> Vec<K>,
+    /// Alters interaction columns and claimed sums.
+    pub interaction: &'a dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]),
+    /// Adds what the claimed sums lack to the first of them.
+    pub balance: bool,
+    /// Alters the finished proof.
+    pub finish: &'a dyn Fn(&mut Proof),
+}
+
+/// No cheating.
+pub const HONEST: Hooks<'static> = Hooks {
+    source: None,
+    columns: &|_, _| (),
+    tables: &|_| (),
+    hide_tables: false,
+    multiplicities: &|_| (),
+    statistics: &|_| (),
+    tiles: None,
+    matmuls: Rounds::Honest,
+    linear: Rounds::Honest,
+    tile_values: &|_, _| (),
+    point: &|point| point.to_vec(),
+    interaction: &|_, _, _| (),
+    balance: false,
+    finish: &|_| (),
+};
+
+/// Sum of a linear claim over a trace.
+fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
+    claim.groups.iter().fold(K::zero(), |sum, group| {
+        let weights = group.weights.iter().fold(vec![K::one()], |left, right| {
+            let right = right.table();
+            left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
+        });
+        group.columns.iter().fold(sum, |sum, (column, factor)| {
+            let own = weights.iter().zip(&columns[group.part.index()][*column]);
+            sum + *factor * own.fold(K::zero(), |sum, (w, v)| sum + *w * *v)
+        })
+    })
+}
+
+/// A sumcheck whose round polynomials are all constant: the proof, the point and the value that remains.
+fn constant_rounds(label: &str, claim: K, variables: usize, transcript: &mut Transcript) -> (SumcheckProof, Vec<K>, K) {
+    open_batch(label, claim, variables, transcript);
+    let half = K::from(2).inverse();
+    let (mut value, mut rounds, mut point) = (claim, Vec::new(), Vec::new());
+    for _ in 0..variables {
+        value *= half;
+        rounds.push([value; 2]);
+        point.push(round_challenge(label, [value; 2], transcript));
+    }
+    (SumcheckProof { rounds }, point, value)
+}
+
+/// Claims what the accumulators of the trace are, and makes up a normed state with which the products end there.
+fn free_matmuls(
+    public: &Public<'_>,
+    columns: &[Columns],
+    tiles: &dyn TileSource,
+    t: &mut Transcript,
+) -> PrecomputedMatmuls {
+    let claim = total(&public.trace_claims(K::zero())[0], columns);
+    let variables = product_variables(public.shape) as usize;
+    let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
+    let inner = eq_table(suffix(&point, TILE_LOG));
+    let tile_values: Vec<K> = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG))
+        .chunks(inner.len())
+        .map(|tile| tile.iter().zip(&inner).fold(K::zero(), |sum, (v, e)| sum + *v * *e))
+        .collect();
+    // The weights are honest: nothing but the normed state is free.
+    let mut operands = [[K::zero(); 2]; 6];
+    for (at, product) in PRODUCTS.iter().enumerate() {
+        let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
+        let gamma = public.tile_coefficients(&point, &families);
+        operands[at][1] = gamma
+            .iter()
+            .zip(&tile_values)
+            .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
+    }
+    operands[3][0] = public.embed_operand(&point);
+    let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
+    let rest = value - scale(PRODUCTS[3]) * operands[3][0] * operands[3][1];
+    operands[0][0] = rest * (scale(PRODUCTS[0]) * operands[0][1]).inverse();
+    absorb_operands(&operands, t);
+    let proof = MatmulProof {
+        claim,
+        sumcheck,
+        operands,
+    };
+    PrecomputedMatmuls {
+        proof,
+        point,
+        tile_values,
+    }
+}
+
+/// Proves the linear claims with constant rounds and makes up one evaluation with which the last check passes.
+fn free_linear(batch: &Batch, trace: &Trace<'_>, transcript: &mut Transcript) -> (SumcheckProof, Vec<K>, Vec<Vec<K>>) {
+    let (shape, variables) = (trace.shape, linear_variables(trace.shape));
+    let (proof, point, value) = constant_rounds("claims", batch.value, variables, transcript);
+    let claimed: Vec<Part> = PARTS.into_iter().filter(|p| *p != Part::Tables).collect();
+    let at = |part: Part| suffix(&point, shape.log_rows(part));
+    let of = |part: Part, values: &[K]| {
+        instance_scale(variables, shape.log_rows(part) as usize) * batch.eval(part, at(part), values)
+    };
+    let mut evaluations: Vec<Vec<K>> = claimed
+        .iter()
+        .map(|part| {
+            let columns = batch.columns(*part).into_iter();
+            columns
+                .map(|c| eval_base(&trace.columns[part.index()][c], at(*part)))
+                .collect()
+        })
+        .collect();
+    let ends = claimed
+        .iter()
+        .zip(&evaluations)
+        .fold(K::zero(), |sum, (p, v)| sum + of(*p, v));
+    let mut unit = vec![K::zero(); evaluations[0].len()];
+    unit[0] = K::one();
+    evaluations[0][0] += (value - ends) * of(claimed[0], &unit).inverse();
+    transcript.message("evaluations", &evaluations.concat());
+    (proof, point, evaluations)
+}
+
+/// Commits tables and trace.
+fn commit_trace<'a>(
     model: &ProverModel<'_>,
-    statement: &Statement,
-    witness: Witness,
-    alter: impl Fn(&Shape, &mut [Columns]),
-    scale: bool,
-) -> Result<Proof, ProveStarkError> {
+    hooks: &Hooks<'_>,
+    shape: &'a Shape,
+    mut columns: Vec<Columns>,
+    twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
+    transcript: &mut Transcript,
+) -> Trace<'a> {
+    let parts = PARTS.iter().zip(&columns).filter(|(_, c)| !c.is_empty());
+    let mut counts = multiplicities(parts.map(|(part, c)| (shape.air(*part), c)));
+    (hooks.multiplicities)(&mut counts);
+    columns[Part::Tables.index()] = counts;
+    let honest = tables::preprocessed(&model.key.params);
+    let mut tables = honest.clone();
+    (hooks.tables)(&mut tables);
+    let mut scheme = Scheme::new(pcs_config(), twiddles);
+    scheme.set_store_polynomials_coefficients();
+    let shown = if hooks.hide_tables { &honest } else { &tables };
+    commit(&mut scheme, std::iter::once(shown), transcript.channel());
+    if hooks.hide_tables {
+        let mut other = Scheme::new(pcs_config(), twiddles);
+        other.set_store_polynomials_coefficients();
+        commit(&mut other, std::iter::once(&tables), &mut Blake2sChannel::default());
+        scheme.trees[0] = other.trees.remove(0);
+    }
+    commit(&mut scheme, columns.iter(), transcript.channel());
+    Trace {
+        shape,
+        columns,
+        tables,
+        scheme,
+    }
+}
+
+/// `Trace::finish` and stwo's `prove_ex` without the check that the proof is one.
+fn aggregate(
+    trace: Trace<'_>,
+    relations: &Relations,
+    bindings: Vec<Option<Binding>>,
+    interaction: Vec<Columns>,
+    sums: &[K],
+    transcript: &mut Transcript,
+) -> Stark {
+    transcript.message("claimed sums", sums);
+    let (shape, mut scheme) = (trace.shape, trace.scheme);
+    let channel = transcript.channel();
+    commit(&mut scheme, interaction.into_iter(), channel);
+    let components = components(shape, relations, bindings, sums);
+    let provers = ComponentProvers {
+        components: components
+            .iter()
+            .map(|c| c as &dyn ComponentProver<SimdBackend>)
+            .collect(),
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    };
+    let coefficient = channel.draw_secure_felt();
+    let blowup = scheme.config.fri_config.log_blowup_factor;
+    let composition = provers.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
+    let (left, right) = composition.split_at_mid();
+    let mut tree = scheme.tree_builder();
+    tree.extend_polys(left.into_coordinate_polys());
+    tree.extend_polys(right.into_coordinate_polys());
+    tree.commit(channel);
+    let oods = CirclePoint::get_random_point(channel);
+    let mut points = provers.components().mask_points(oods, shape.max_log_rows(), false);
+    points.push(vec![vec![oods]; 8]);
+    StarkProof(scheme.prove_values(points, channel).proof)
+}
+
+/// A complete proof of a statement from a witness, with cheating. Nothing here depends on the statement being true.
+pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, hooks: &Hooks<'_>) -> Proof {
     let key = model.key;
     let shape = Shape::new(&key.config, statement.rows());
+    let (config, params) = hooks
+        .source
+        .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
     let source = Source {
-        shape: &shape,
-        params: &key.params,
+        shape: &Shape::new(config, statement.rows()),
+        params,
         statement,
-        witness: &witness,
+        witness,
     };
     let mut columns: Vec<Columns> = PARTS.iter().map(|p| source.columns(*p)).collect();
-    alter(&shape, &mut columns);
-    let statistics = statistics(&witness);
+    (hooks.columns)(&shape, &mut columns);
+    let mut statistics = statistics(witness);
+    (hooks.statistics)(&mut statistics);
     let mut transcript = open_transcript(&model.id, statement);
     let twiddles = twiddles(&shape);
-    let trace = Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript);
+    let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
 
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
@@ -63,73 +324,89 @@ pub fn prove_witness(
         statistics: &statistics,
         points: &points,
     };
-    let matmuls = matmul::prove(&public, &trace.columns, model.tiles, &mut transcript);
+    let tiles = hooks.tiles.unwrap_or(model.tiles);
+    let mut matmuls = match hooks.matmuls {
+        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &mut transcript),
+        Rounds::Constant => free_matmuls(&public, &trace.columns, tiles, &mut transcript),
+    };
     let families = weight_families(&mut transcript);
 
     let mut claims = public.trace_claims(matmuls.proof.claim);
     claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
     let batch = batch(claims, transcript.challenge("claims"));
-    let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+    let (linear, point, evaluations) = match hooks.linear {
+        Rounds::Honest => {
+            let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+            (linear.proof, linear.point, evaluations)
+        }
+        Rounds::Constant => free_linear(&batch, &trace, &mut transcript),
+    };
 
+    let gamma = public.tile_coefficients(&matmuls.point, &families);
+    (hooks.tile_values)(&gamma, &mut matmuls.tile_values);
+    let local = public.local_point(&matmuls.point);
     let opening = opening::open(
         model.tiles,
         model.codeword,
         &key.weights,
         &opening_policy(),
-        &public.tile_coefficients(&matmuls.point, &families),
+        &gamma,
         &matmuls.tile_values,
-        &public.local_point(&matmuls.point),
+        &local,
         &mut transcript,
     )
     .expect("an opening");
 
     let (relations, challenge) = draw_relations(&mut transcript);
-    let bindings = bindings(&shape, &batch, &linear.point, challenge);
+    let bindings = bindings(&shape, &batch, &point, challenge);
+    let own_point = (hooks.point)(&point);
     let (mut interaction, mut sums) = trace
-        .interaction(&relations, &bindings, &linear.point)
+        .interaction(&relations, &bindings, &own_point)
         .expect("no degenerate point");
-    // What every part should add to the claimed sums, and what all of them lack.
-    let share: Vec<SecureField> = bindings
+    let shares: Vec<K> = bindings
         .iter()
         .zip(PARTS)
         .zip(&evaluations)
-        .map(|((binding, part), values)| {
-            let binding = binding.as_ref().expect("a part with claims");
-            let columns = batch.columns(part).into_iter().zip(values);
-            columns.fold(SecureField::default(), |sum, (c, v)| sum + binding.weights[c] * *v)
-        })
+        .map(|((b, part), v)| share(b, &batch, part, v))
         .collect();
-    let missing = share.iter().copied().sum::<SecureField>() - sums.iter().copied().sum::<SecureField>();
-    let victim = Part::Stream.index();
-    let factor = match scale {
-        true => SecureField::one() + missing * share[victim].inverse(),
-        false => SecureField::one(),
+    let state = Interaction {
+        trace: &trace,
+        relations: &relations,
+        bindings: &bindings,
+        shares: &shares,
     };
-    let own = &mut interaction[victim];
-    for z in 0..own[0].len() {
-        let scaled = SecureField::from_m31_array([0, 1, 2, 3].map(|i| own[i][z])) * factor;
-        let scaled: [BaseField; 4] = scaled.to_m31_array();
-        (0..4).for_each(|i| own[i][z] = scaled[i]);
+    (hooks.interaction)(&state, &mut interaction, &mut sums);
+    if hooks.balance {
+        let missing = state.missing(&sums);
+        sums[0] += missing;
     }
-    let bound = Bound {
-        air: shape.air(Part::Stream),
-        relations: relations.clone(),
-        binding: bindings[victim].clone(),
-    };
-    let (columns, sum) = logup(&bound, &trace.columns[victim], &trace.tables, own);
-    own.truncate(BINDING_COLUMNS);
-    own.extend(columns);
-    sums[victim] = sum;
-    let stark = trace.finish(&relations, bindings, interaction, &sums, &mut transcript)?;
-    Ok(Proof {
+    let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, &mut transcript);
+    if hooks.hide_tables {
+        stark.0.commitments[0].0 = key.tables_root;
+    }
+    let mut proof = Proof {
         model: model.id,
         statement: statement.clone(),
         statistics,
         matmuls: matmuls.proof,
-        linear: linear.proof,
+        linear,
         evaluations,
         opening,
         claimed_sums: sums,
         stark,
-    })
+    };
+    (hooks.finish)(&mut proof);
+    proof
+}
+
+/// The weighted sum of the evaluations of a part.
+fn share(binding: &Option<Binding>, batch: &Batch, part: Part, values: &[K]) -> K {
+    let weights = &binding.as_ref().expect("a part with claims").weights;
+    let columns = batch.columns(part).into_iter().zip(values);
+    columns.fold(K::zero(), |sum, (c, v)| sum + weights[c] * *v)
+}
+
+/// A secure column given by its four coordinates, at one row.
+pub fn secure(columns: &[impl Deref<Target = [BaseField]>], row: usize) -> K {
+    K::from_m31_array([0, 1, 2, 3].map(|i| columns[i][row]))
 }

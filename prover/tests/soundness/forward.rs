@@ -28,6 +28,16 @@ pub struct Softmax {
 pub trait Deviation {
     /// After the softmax of a row is computed, before the probabilities are.
     fn softmax(&self, _row: &mut Softmax) {}
+    /// The norm statistics of a token in a state, before they are used.
+    fn norm(&self, _token: usize, _sums: &mut [i64; 3]) {}
+    /// The key head of a query head.
+    fn key_head(&self, _head: usize, honest: usize) -> usize {
+        honest
+    }
+    /// Whether a layer's MLP is added to the residual.
+    fn keeps_residual(&self, _layer: usize) -> bool {
+        true
+    }
 }
 
 /// No deviation.
@@ -76,7 +86,8 @@ impl Pass<'_> {
 
     fn stream(&self, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
         let hidden = self.model.config.hidden;
-        let sums: Vec<[i64; 3]> = x.chunks_exact(hidden).map(norm_sums).collect();
+        let mut sums: Vec<[i64; 3]> = x.chunks_exact(hidden).map(norm_sums).collect();
+        sums.iter_mut().enumerate().for_each(|(i, s)| self.deviation.norm(i, s));
         let rsqrt: Vec<u32> = sums.iter().map(|s| norm_rsqrt(*s, hidden, norm)).collect();
         let y = x.iter().enumerate();
         let y = y
@@ -126,7 +137,9 @@ impl Pass<'_> {
                 let query = &w.q_rot[(i * config.heads + h) * dim..][..dim];
                 let mut scores = Vec::new();
                 for j in 0..self.rows {
-                    let [hi, lo] = dot(w.k_rot[kv(j)..][..dim].iter().copied(), query.iter().copied());
+                    let own = self.deviation.key_head(h, config.kv_head(h));
+                    let key = (j * config.kv_heads + own) * dim;
+                    let [hi, lo] = dot(w.k_rot[key..][..dim].iter().copied(), query.iter().copied());
                     w.score_acc_hi.push(hi);
                     w.score_acc_lo.push(lo);
                     scores.push(requantise(total(hi, lo), params.score));
@@ -219,9 +232,12 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         w.h = products
             .map(|(s, u)| requantise(i64::from(*s) * i64::from(*u), p.act))
             .collect();
-        let before = &streams[2 * l + 1].x;
+        let mut before = streams[2 * l + 1].x.clone();
+        if !deviation.keeps_residual(l) {
+            before.fill(0);
+        }
         let norm = norm_of(params, 2 * l + 2);
-        streams.push(pass.update(MatmulKind::Down, l, &w.h, before, p.skip_mlp, norm));
+        streams.push(pass.update(MatmulKind::Down, l, &w.h, &before, p.skip_mlp, norm));
         layers.push(w);
     }
     let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[2 * config.layers].y);

@@ -3,53 +3,150 @@
 mod cheat;
 mod forward;
 mod padding;
+mod protocol;
+mod semantics;
+mod values;
 
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::{Shape, PARTS};
 use tessera_circuits::statement::Statement;
+use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
-use tessera_prover::stark::ProveStarkError;
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::stark::check::check;
+use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::stark::StarkError;
-use tessera_verifier::verify::{verify_bytes, VerifyError};
+use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
-/// The statement of an honest generation with another last token.
-fn false_statement(model: &TestModel) -> Statement {
-    let prompt = random_ids(&model.key.config, 5, 3);
-    let options = GenerateOptions {
-        tokens: 4,
-        stop_at_eos: false,
-    };
-    let mut output = generate(&model.quantised, &prompt, &options, |_| ())
-        .expect("a generation")
-        .ids;
-    let last = output.last_mut().expect("an output");
-    *last = (*last + 1) % model.key.config.vocab as u32;
-    Statement { prompt, output }
+use crate::cheat::{forge, Hooks};
+
+/// Asserts that a result is an error of this pattern.
+macro_rules! assert_rejected {
+    ($result:expr, $pattern:pat $(if $guard:expr)?) => {{
+        let result = $result;
+        assert!(matches!(result, Err($pattern) $(if $guard)?), "{result:?}");
+    }};
+}
+pub(crate) use assert_rejected;
+
+/// What an attempt has: a model, a statement and the witness that the trace is made from.
+pub struct Scene {
+    pub model: TestModel,
+    pub statement: Statement,
+    pub witness: Witness,
 }
 
-/// The `eq` column of one part multiplied by a constant, which a homogeneous recurrence would allow. The
-/// constant is chosen after the lookup and binding challenges, so that whatever is missing from the lookups or
-/// wrong in the evaluations is made up for in the one equation of the claimed sums. What it would gain:
-/// everything, any lookup and any claim.
-#[test]
-fn a_multiple_of_the_eq_column_is_rejected() {
-    let model = TestModel::new(random_model(odd_config(), Strategy::W12, 7));
-    let statement = false_statement(&model);
-    // Since the scale is pinned, no such trace satisfies the constraints.
-    let result = cheat::false_output(&model.prover(), &statement, true);
-    assert!(matches!(result, Err(ProveStarkError::Constraints(_))), "{result:?}");
+/// The forward pass of the rows of a statement.
+pub fn witness_of(model: &QuantisedModel, statement: &Statement) -> Witness {
+    let shape = Shape::new(&model.config, statement.rows());
+    let mut witness = Witness::default();
+    ForwardState::new(model)
+        .run(&statement.row_ids(shape.token), Some(&mut witness))
+        .expect("a forward pass");
+    witness
 }
 
-/// The same without the multiple: the lookups of the arg max do not balance.
-#[test]
-fn another_last_token_is_rejected() {
-    let model = TestModel::new(random_model(odd_config(), Strategy::W12, 7));
-    let statement = false_statement(&model);
-    let proof = cheat::false_output(&model.prover(), &statement, false).expect("the constraints hold");
-    let bytes = proof.to_bytes().expect("a proof");
-    let result = verify_bytes(&model.key, &bytes);
-    assert!(
-        matches!(result, Err(VerifyError::Stark(StarkError::Unbalanced))),
-        "{result:?}"
-    );
+impl Scene {
+    /// A true statement with its witness.
+    pub fn of(quantised: QuantisedModel) -> Self {
+        let model = TestModel::new(quantised);
+        let prompt = random_ids(&model.key.config, 5, 3);
+        let options = GenerateOptions {
+            tokens: 4,
+            stop_at_eos: false,
+        };
+        let output = generate(&model.quantised, &prompt, &options, |_| ())
+            .expect("a generation")
+            .ids;
+        let statement = Statement { prompt, output };
+        let witness = witness_of(&model.quantised, &statement);
+        Self {
+            model,
+            statement,
+            witness,
+        }
+    }
+
+    pub fn honest() -> Self {
+        Self::of(random_model(odd_config(), Strategy::W12, 7))
+    }
+
+    /// The statement with another last token; the witness is still that of its rows, the last token not being one.
+    pub fn false_output() -> Self {
+        let mut scene = Self::honest();
+        let last = scene.statement.output.last_mut().expect("an output");
+        *last = (*last + 1) % scene.model.key.config.vocab as u32;
+        scene
+    }
+
+    /// A model of three layers (padded to four) whose last attention does not reach the residual, so that values in
+    /// it may be changed without a new forward pass, and saturate.
+    pub fn quiet() -> Self {
+        let config = ModelConfig {
+            layers: 3,
+            ..odd_config()
+        };
+        let mut model = random_model(config, Strategy::W12, 7);
+        model.layers[2].o.fill(0);
+        model.params.layers[2].att = 1;
+        Self::of(model)
+    }
+
+    pub fn shape(&self) -> Shape {
+        Shape::new(&self.model.key.config, self.statement.rows())
+    }
+
+    /// Forges a proof and gives its bytes to the verifier.
+    pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<Verified, VerifyError> {
+        let proof = forge(&self.model.prover(), &self.statement, &self.witness, hooks);
+        verify_bytes(&self.model.key, &proof.to_bytes().expect("a proof"))
+    }
+
+    /// As `attempt`, with the assertion that it fails for this reason and, row by row, for no other.
+    pub fn assert_caught(&self, by: Caught, hooks: &Hooks<'_>) {
+        let look = |shape: &Shape, columns: &mut [Columns]| {
+            (hooks.columns)(shape, columns);
+            let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
+            let mut found = Caught::Claim;
+            for (part, own) in PARTS.into_iter().zip(columns).filter(|(_, c)| !c.is_empty()) {
+                let Some((row, violations)) = check(&shape.air(part), own, &tables) else {
+                    continue;
+                };
+                let both = !violations.constraints.is_empty() && !violations.lookups.is_empty();
+                assert!(!both, "{part:?} row {row}: {violations:?}");
+                found = match violations.lookups.is_empty() {
+                    true => Caught::Constraint,
+                    false => Caught::Lookup,
+                };
+            }
+            assert_eq!(found, by, "what the trace violates");
+        };
+        let result = self.attempt(&Hooks {
+            columns: &look,
+            ..*hooks
+        });
+        match by {
+            Caught::Constraint => assert_constraints_violated(result),
+            Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Unbalanced)),
+            Caught::Claim => assert_rejected!(result, VerifyError::Linear),
+        }
+    }
+}
+
+/// What must catch an altered trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caught {
+    /// A constraint within a row: the composition polynomial is not the one of the trace.
+    Constraint,
+    /// A lookup: the claimed sums do not balance.
+    Lookup,
+    /// A claim across rows: the linear sumcheck does not end in the evaluations.
+    Claim,
+}
+
+/// Asserts that the composition polynomial is not the one of the trace.
+pub fn assert_constraints_violated(result: Result<Verified, VerifyError>) {
+    let text = "The composition polynomial OODS value does not match the trace OODS values";
+    assert_rejected!(result, VerifyError::Stark(StarkError::Invalid(ref m)) if m.starts_with(text));
 }

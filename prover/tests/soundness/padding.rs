@@ -7,11 +7,11 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::stark::ProveStarkError;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 
-use crate::cheat::prove_witness;
+use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Honest, Softmax};
+use crate::{assert_constraints_violated, Scene};
 
 /// In one layer every row attends only to the key with the smallest score, as if that score were the maximum.
 struct SmallestScore {
@@ -84,6 +84,13 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         }
     };
     // The mask is a bit on every row, so no such trace satisfies the constraints.
-    let result = prove_witness(&model.prover(), &statement, witness, alter, false);
-    assert!(matches!(result, Err(ProveStarkError::Constraints(_))), "{result:?}");
+    let scene = Scene {
+        model,
+        statement,
+        witness,
+    };
+    assert_constraints_violated(scene.attempt(&Hooks {
+        columns: &alter,
+        ..HONEST
+    }));
 }

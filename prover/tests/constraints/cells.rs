@@ -1,0 +1,208 @@
+//! Single cells: whatever is written over a cell of an honest trace violates a constraint, a lookup or a claim.
+
+use std::collections::BTreeSet;
+
+use num_traits::{One, Zero};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::{rope, scores, stream, tables, AnyAir, Bound, Relations};
+use tessera_circuits::shape::{Part, PARTS};
+use tessera_prover::stark::check::{check, check_row, claim_holds, counts};
+use tessera_prover::stark::lookups::logup;
+use tessera_prover::stark::trace::Columns;
+use tessera_prover::testing::TestRng;
+
+use crate::setup::{cases, random, Case};
+
+/// Rows tried for every column.
+const ROWS: usize = 300;
+
+/// Why a cell of an honest trace may be overwritten with `new`, if it may. The tests demand that exactly these
+/// cells are free: no others, and each of these really.
+fn free(case: &Case, part: Part, column: usize, row: usize, new: BaseField) -> Option<&'static str> {
+    let own = &case.columns[part.index()];
+    let is_zero = |column: usize| own[column][row].is_zero();
+    let padded = !case.in_model(part, row);
+    match (part, column) {
+        (Part::Stream, stream::SKIP) if padded && is_zero(stream::PREV) => {
+            Some("factor of a zero residual in a state that the model does not have")
+        }
+        (Part::Stream, stream::R_HI | stream::R_LO) if padded && is_zero(stream::X_HI) && is_zero(stream::X_LO) => {
+            Some("factor of a zero state that the model does not have")
+        }
+        (Part::Q | Part::K, rope::COS | rope::SIN)
+            if padded && is_zero(rope::before(0, rope::A)) && is_zero(rope::before(1, rope::A)) =>
+        {
+            Some("rotation of a zero pair in a layer that the model does not have")
+        }
+        (Part::Scores, scores::MAX) if padded && is_zero(scores::MASK) => {
+            Some("no key of the row is attended to, in a layer that the model does not have")
+        }
+        (Part::Scores, scores::D) if is_zero(scores::MASK) => Some("difference of a masked key, which nothing reads"),
+        (Part::Scores, scores::R_HI | scores::R_LO) if (padded || padded_head(case, row)) && is_zero(scores::EXP) => {
+            Some("factor of a zero exponential of a layer or head that the model does not have")
+        }
+        (Part::Scores, scores::SELECT)
+            if padded_head(case, row)
+                && !is_zero(scores::MASK)
+                && is_zero(scores::D)
+                && (new.is_zero() || new.is_one()) =>
+        {
+            Some("choice among the maxima of a head that the model does not have")
+        }
+        _ => None,
+    }
+}
+
+fn padded_head(case: &Case, row: usize) -> bool {
+    case.unpack(Part::Scores, row)[1] >= case.shape.config.heads
+}
+
+/// The parts with rows of their own.
+fn parts() -> impl Iterator<Item = Part> {
+    PARTS.into_iter().filter(|p| *p != Part::Tables)
+}
+
+/// Overwrites cells of every column of a part and hands what comes of each to `judge`: column, row, new value,
+/// violated constraints and lookups.
+fn corrupt(
+    case: &Case,
+    part: Part,
+    mut judge: impl FnMut(usize, usize, BaseField, &tessera_prover::stark::check::Violations),
+) {
+    let mut rng = TestRng(17 + part.index() as u64);
+    let air = case.shape.air(part);
+    let mut own: Columns = case.columns[part.index()].clone();
+    let rows = 1u64 << case.shape.log_rows(part);
+    let one = BaseField::one();
+    for column in 0..own.len() {
+        for _ in 0..ROWS {
+            let row = rng.below(rows) as usize;
+            let old = own[column][row];
+            for new in [
+                old + random(&mut rng),
+                old + one,
+                old - one,
+                one - old,
+                BaseField::zero(),
+            ] {
+                if new == old {
+                    continue;
+                }
+                own[column][row] = new;
+                judge(column, row, new, &check_row(&air, &own, &case.tables, row));
+            }
+            own[column][row] = old;
+        }
+    }
+}
+
+#[test]
+fn honest_traces_satisfy_everything() {
+    for (i, case) in cases().iter().enumerate() {
+        for part in parts() {
+            let found = check(&case.shape.air(part), &case.columns[part.index()], &case.tables);
+            assert_eq!(found, None, "case {i}, {part:?}");
+        }
+        for claim in &case.claims {
+            assert!(claim_holds(claim, &case.columns), "case {i}: {}", claim.name);
+        }
+    }
+}
+
+#[test]
+fn exactly_the_cells_that_nothing_reads_are_free() {
+    let mut reasons = BTreeSet::new();
+    for (i, case) in cases().iter().enumerate() {
+        for part in parts() {
+            let coverage = case.coverage(part);
+            corrupt(case, part, |column, row, new, found| {
+                let caught = !found.is_empty() || coverage.covers(column, row);
+                let reason = free(case, part, column, row, new);
+                assert_eq!(
+                    !caught,
+                    reason.is_some(),
+                    "case {i}, {part:?}, column {column}, row {row}, new value {new}: {reason:?}, {found:?}"
+                );
+                reasons.extend(reason);
+            });
+        }
+    }
+    assert_eq!(reasons.len(), 7, "{reasons:?}");
+}
+
+#[test]
+fn no_constraint_and_no_lookup_is_dead() {
+    let cases = cases();
+    for part in parts() {
+        let air = cases[0].shape.air(part);
+        let (mut constraints, mut lookups) = (BTreeSet::new(), BTreeSet::new());
+        for case in &cases {
+            corrupt(case, part, |_, _, _, found| {
+                constraints.extend(&found.constraints);
+                lookups.extend(&found.lookup_numbers);
+            });
+        }
+        let (all_constraints, all_lookups) = counts(&air);
+        assert!(
+            constraints.iter().copied().eq(0..all_constraints),
+            "{part:?}: {constraints:?}"
+        );
+        assert!(lookups.iter().copied().eq(0..all_lookups), "{part:?}: {lookups:?}");
+    }
+}
+
+/// The sum of a component's lookups.
+fn sum(case: &Case, part: Part, columns: &Columns) -> SecureField {
+    let bound = Bound {
+        air: case.shape.air(part),
+        relations: Relations::dummy(),
+        binding: None,
+    };
+    logup(&bound, columns, &case.tables, &[]).1
+}
+
+#[test]
+fn no_multiplicity_is_free() {
+    let [case, ..] = cases();
+    assert!(matches!(case.shape.air(Part::Tables), AnyAir::Tables(_)));
+    let others = parts().fold(SecureField::zero(), |s, p| s + sum(&case, p, &case.columns[p.index()]));
+    let mut own = case.columns[Part::Tables.index()].clone();
+    assert!((others + sum(&case, Part::Tables, &own)).is_zero());
+    let mut rng = TestRng(23);
+    for column in 0..tables::COLUMNS {
+        for _ in 0..8 {
+            let row = rng.below(1 << tables::LOG_ROWS) as usize;
+            let old = own[column][row];
+            for new in [old + BaseField::one(), old + random(&mut rng)] {
+                own[column][row] = new;
+                let total = others + sum(&case, Part::Tables, &own);
+                assert_eq!(total.is_zero(), new == old, "column {column}, row {row}");
+            }
+            own[column][row] = old;
+        }
+    }
+}
+
+/// One use moved from a row to another: only between the two rows of the same pair, `(1, 0)` of the bits.
+#[test]
+fn multiplicities_cannot_be_exchanged() {
+    let [case, ..] = cases();
+    let mut own = case.columns[Part::Tables.index()].clone();
+    let honest = sum(&case, Part::Tables, &own);
+    let last = (1 << tables::LOG_ROWS) - 1;
+    for column in 0..tables::COLUMNS {
+        for (from, to) in [(0, last), (1, 2), (300, 40_000)] {
+            own[column][from] -= BaseField::one();
+            own[column][to] += BaseField::one();
+            let same = sum(&case, Part::Tables, &own) == honest;
+            assert_eq!(
+                same,
+                column == tables::BITS && (from, to) == (0, last),
+                "column {column}, {from} to {to}"
+            );
+            own[column][from] += BaseField::one();
+            own[column][to] -= BaseField::one();
+        }
+    }
+}

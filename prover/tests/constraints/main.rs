@@ -1,0 +1,8 @@
+//! The constraints and claims one by one: no column is free, no constraint is dead, every extreme value that the
+//! bounds allow is provable, and the public polynomials are what the committed columns interpolate.
+
+mod cells;
+mod claims;
+mod eq_kernel;
+mod extremes;
+mod setup;

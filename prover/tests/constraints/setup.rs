@@ -1,0 +1,169 @@
+//! An honest trace with all its claims.
+
+use std::collections::BTreeMap;
+
+use num_traits::Zero;
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::tables;
+use tessera_circuits::claims::LinearClaim;
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::wiring::{Points, Public};
+use tessera_prover::forward::{ForwardState, Witness};
+use tessera_prover::generate::{generate, GenerateOptions};
+use tessera_prover::matmul;
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::stark::lookups::multiplicities;
+use tessera_prover::stark::trace::{statistics, Columns, Source};
+use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, MemoryTiles, TestRng};
+use tessera_verifier::transcript::Transcript;
+
+/// Three layers, padded to four, and no dimension a power of two.
+pub fn three_layers() -> ModelConfig {
+    ModelConfig {
+        layers: 3,
+        ..odd_config()
+    }
+}
+
+/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation.
+pub fn cases() -> [Case; 3] {
+    [
+        Case::new(random_model(three_layers(), Strategy::W8, 11), 6, 5),
+        Case::new(random_model(three_layers(), Strategy::W12, 12), 6, 5),
+        Case::new(extreme_model(three_layers(), Strategy::W8, 13), 6, 5),
+    ]
+}
+
+/// An honest trace.
+pub struct Case {
+    pub shape: Shape,
+    /// By part, in row order; those of the tables are the multiplicities.
+    pub columns: Vec<Columns>,
+    pub tables: Columns,
+    /// All linear claims at a random point, with their honest values.
+    pub claims: Vec<LinearClaim>,
+}
+
+impl Case {
+    /// The trace of a generation of `tokens` tokens from a prompt of `prompt` tokens.
+    pub fn new(model: QuantisedModel, prompt: usize, tokens: usize) -> Self {
+        let prompt = random_ids(&model.config, prompt, 5);
+        let options = GenerateOptions {
+            tokens,
+            stop_at_eos: false,
+        };
+        let output = generate(&model, &prompt, &options, |_| ()).expect("a generation").ids;
+        let statement = Statement { prompt, output };
+        let shape = Shape::new(&model.config, statement.rows());
+        let mut witness = Witness::default();
+        ForwardState::new(&model)
+            .run(&statement.row_ids(shape.token), Some(&mut witness))
+            .expect("a forward pass");
+        let source = Source {
+            shape: &shape,
+            params: &model.params,
+            statement: &statement,
+            witness: &witness,
+        };
+        let mut columns: Vec<Columns> = PARTS.iter().map(|p| source.columns(*p)).collect();
+        let parts = PARTS.iter().zip(&columns).filter(|(p, _)| **p != Part::Tables);
+        let counts = multiplicities(parts.map(|(p, c)| (shape.air(*p), c)));
+        columns[Part::Tables.index()] = counts;
+
+        let mut transcript = Transcript::new("constraints");
+        let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
+        let public = Public {
+            shape: &shape,
+            params: &model.params,
+            statement: &statement,
+            statistics: &statistics(&witness),
+            points: &points,
+        };
+        let proved = matmul::prove(&public, &columns, &MemoryTiles::new(&model), &mut transcript);
+        let mut claims = public.trace_claims(proved.proof.claim);
+        claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
+        Self {
+            tables: tables::preprocessed(&model.params),
+            columns,
+            claims,
+            shape,
+        }
+    }
+
+    /// What every claim weighs the cells of a part with.
+    pub fn coverage(&self, part: Part) -> Coverage {
+        let of = |claim: &LinearClaim| {
+            let mut own: BTreeMap<usize, Vec<SecureField>> = BTreeMap::new();
+            for group in claim.groups.iter().filter(|g| g.part == part) {
+                let weights = group.weights.iter().fold(vec![SecureField::from(1)], |left, right| {
+                    let right = right.table();
+                    left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
+                });
+                for (column, factor) in &group.columns {
+                    let sum = own
+                        .entry(*column)
+                        .or_insert_with(|| vec![SecureField::zero(); weights.len()]);
+                    sum.iter_mut().zip(&weights).for_each(|(s, w)| *s += *factor * *w);
+                }
+            }
+            own
+        };
+        Coverage {
+            claims: self.claims.iter().map(of).filter(|own| !own.is_empty()).collect(),
+        }
+    }
+
+    /// Indices of a row along the axes of a part.
+    pub fn unpack(&self, part: Part, row: usize) -> Vec<usize> {
+        let mut rest = row;
+        let mut indices: Vec<usize> = self.shape.axes(part).iter().rev().fold(Vec::new(), |mut list, log| {
+            list.push(rest & ((1 << log) - 1));
+            rest >>= log;
+            list
+        });
+        indices.reverse();
+        indices
+    }
+
+    /// Whether the leading index of a row is a layer or state of the model.
+    pub fn in_model(&self, part: Part, row: usize) -> bool {
+        let lead = self.unpack(part, row)[0];
+        match part {
+            Part::Stream => lead < self.shape.states(),
+            Part::Logits | Part::Tables => true,
+            _ => lead < self.shape.config.layers,
+        }
+    }
+}
+
+/// Weights of the cells of one part: for every claim that touches it, by column, one weight per row.
+pub struct Coverage {
+    pub claims: Vec<BTreeMap<usize, Vec<SecureField>>>,
+}
+
+impl Coverage {
+    /// Whether a change of this cell alone breaks a claim.
+    pub fn covers(&self, column: usize, row: usize) -> bool {
+        self.claims
+            .iter()
+            .any(|claim| claim.get(&column).is_some_and(|w| !w[row].is_zero()))
+    }
+
+    /// Whether changes of several cells of one row together break a claim.
+    pub fn breaks(&self, row: usize, changes: &[(usize, BaseField)]) -> bool {
+        self.claims.iter().any(|claim| {
+            let sum = changes.iter().fold(SecureField::zero(), |sum, (column, by)| {
+                sum + claim.get(column).map_or(SecureField::zero(), |w| w[row] * *by)
+            });
+            !sum.is_zero()
+        })
+    }
+}
+
+/// A random field element.
+pub fn random(rng: &mut TestRng) -> BaseField {
+    BaseField::from_u32_unchecked(rng.below(u64::from(P)) as u32)
+}

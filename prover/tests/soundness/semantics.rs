@@ -1,0 +1,338 @@
+//! Attacks on what the model computes: a trace that follows, from a deviation on, in every value, so that only the
+//! check of the deviation itself can catch it.
+
+use num_traits::One;
+use stwo::core::fields::m31::BaseField;
+use tessera_circuits::air::{base, scores};
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::semantics::{exp_table, reciprocal};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::stark::trace::{Columns, Source};
+use tessera_prover::testing::{odd_config, random_model};
+
+use crate::cheat::{Hooks, HONEST};
+use crate::forward::{forward, Deviation, Softmax};
+use crate::values::row;
+use crate::{witness_of, Caught, Scene};
+
+/// A scene whose witness deviates. The last token is not an input, so that the output need not be true for the rows
+/// to be consistent; what it is does not matter here.
+fn deviating(mut scene: Scene, deviation: &dyn Deviation) -> Scene {
+    let ids = scene.statement.row_ids(scene.shape().token);
+    let witness = forward(&scene.model.quantised, &ids, deviation);
+    assert_ne!(witness, scene.witness, "the deviation changes something");
+    scene.witness = witness;
+    follow(&mut scene);
+    scene
+}
+
+/// Makes the output what the witness gives: every generated token is the arg max of its row, as far as the rows go.
+fn follow(scene: &mut Scene) {
+    let vocab = scene.model.key.config.vocab;
+    let rows: Vec<usize> = scene.statement.generated().map(|(row, _)| row).collect();
+    let ids = rows
+        .iter()
+        .map(|row| tessera_circuits::semantics::arg_max(&scene.witness.logits[row * vocab..(row + 1) * vocab]) as u32);
+    scene.statement.output = ids.collect();
+}
+
+/// The attacked row of softmax: the last row of the prompt, in every head of the last layer.
+const QUERY: usize = 8;
+const LAYER: usize = 1;
+
+/// A change of the attacked rows.
+struct Attention<F: Fn(&mut Softmax, &[u32])> {
+    change: F,
+    exps: Vec<u32>,
+}
+
+impl<F: Fn(&mut Softmax, &[u32])> Deviation for Attention<F> {
+    fn softmax(&self, row: &mut Softmax) {
+        if row.layer == LAYER && row.query == QUERY {
+            (self.change)(row, &self.exps);
+        }
+    }
+}
+
+/// One output token, so that a deviation in the last row changes no row of the statement.
+fn one_token() -> Scene {
+    let mut scene = Scene::honest();
+    scene.statement.prompt = tessera_prover::testing::random_ids(&scene.model.key.config, QUERY + 1, 3);
+    scene.statement.output.truncate(1);
+    scene.witness = witness_of(&scene.model.quantised, &scene.statement);
+    scene
+}
+
+fn attention(change: impl Fn(&mut Softmax, &[u32])) -> Scene {
+    let scene = one_token();
+    let exps = exp_table(scene.model.key.params.score_bits);
+    deviating(scene, &Attention { change, exps })
+}
+
+fn renormalise(row: &mut Softmax) {
+    row.sum = row.exp.iter().sum();
+    row.recip = reciprocal(row.sum);
+}
+
+/// Exponentials with respect to a maximum.
+fn exponentials(row: &mut Softmax, keys: usize, exps: &[u32]) {
+    for (e, s) in row.exp.iter_mut().zip(&row.scores[..keys]) {
+        *e = exps[(i32::from(row.max) - i32::from(*s)) as usize];
+    }
+    renormalise(row);
+}
+
+/// A larger maximum than any score, which flattens the rounding and, further up, erases the small exponentials: no
+/// key attains it.
+#[test]
+fn the_maximum_is_attained() {
+    let raise = |row: &mut Softmax, exps: &[u32]| {
+        row.max += 700;
+        exponentials(row, QUERY + 1, exps);
+    };
+    // The key with the largest score is selected although it is below the maximum.
+    attention(raise).assert_caught(Caught::Constraint, &HONEST);
+    // No key is selected.
+    let nothing = |row: &mut Softmax, exps: &[u32]| {
+        raise(row, exps);
+        row.arg = usize::from(u16::MAX);
+    };
+    attention(nothing).assert_caught(Caught::Claim, &HONEST);
+    // A masked key is selected.
+    let scene = attention(nothing);
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        for head in 0..shape.config.heads {
+            all[Part::Scores.index()][scores::SELECT][row(shape, Part::Scores, &[LAYER, head, QUERY, QUERY + 1])] =
+                BaseField::one();
+        }
+    };
+    scene.assert_caught(
+        Caught::Constraint,
+        &Hooks {
+            columns: &columns,
+            ..HONEST
+        },
+    );
+}
+
+/// A smaller maximum: the largest score is dropped from the softmax.
+#[test]
+fn the_maximum_is_not_below_a_score() {
+    let lower = |row: &mut Softmax, exps: &[u32]| {
+        let largest = row.max;
+        row.max = *row.scores[..=QUERY]
+            .iter()
+            .filter(|s| **s < largest)
+            .max()
+            .expect("two scores");
+        row.arg = row.scores.iter().position(|s| *s == row.max).expect("a score");
+        for (e, s) in row.exp.iter_mut().zip(&row.scores[..=QUERY]) {
+            *e = usize::try_from(i32::from(row.max) - i32::from(*s)).map_or(0, |d| exps[d]);
+        }
+        renormalise(row);
+    };
+    attention(lower).assert_caught(Caught::Lookup, &HONEST);
+}
+
+/// An exponential that is not in the table.
+#[test]
+fn exponentials_are_those_of_the_table() {
+    let raise = |row: &mut Softmax, _: &[u32]| {
+        row.exp[0] += 1;
+        renormalise(row);
+    };
+    attention(raise).assert_caught(Caught::Lookup, &HONEST);
+}
+
+/// The row attends to the token after it.
+#[test]
+fn the_future_is_masked() {
+    let look = |row: &mut Softmax, exps: &[u32]| {
+        row.max = *row.scores[..QUERY + 2].iter().max().expect("a key");
+        row.arg = row.scores.iter().position(|s| *s == row.max).expect("a maximum");
+        exponentials(row, QUERY + 2, exps);
+    };
+    let scene = attention(look);
+    let open = |shape: &Shape, all: &mut [Columns], mask: BaseField| {
+        let own = &mut all[Part::Scores.index()];
+        for head in 0..shape.config.heads {
+            let at = row(shape, Part::Scores, &[LAYER, head, QUERY, QUERY + 1]);
+            own[scores::D][at] = own[scores::MAX][at] - own[scores::S][at];
+            own[scores::SELECT][at] = base(i64::from(own[scores::D][at].0 == 0));
+            own[scores::MASK][at] = mask;
+        }
+    };
+    let masked = |shape: &Shape, all: &mut [Columns]| {
+        open(shape, all, BaseField::from_u32_unchecked(0));
+    };
+    scene.assert_caught(
+        Caught::Constraint,
+        &Hooks {
+            columns: &masked,
+            ..HONEST
+        },
+    );
+    let unmasked = |shape: &Shape, all: &mut [Columns]| open(shape, all, BaseField::one());
+    scene.assert_caught(
+        Caught::Claim,
+        &Hooks {
+            columns: &unmasked,
+            ..HONEST
+        },
+    );
+}
+
+/// Another sum of exponentials, with the reciprocal and the probabilities that follow from it.
+#[test]
+fn the_sum_of_exponentials_is_that_of_the_row() {
+    let alter = |row: &mut Softmax, _: &[u32]| {
+        row.sum += 5000;
+        row.recip = reciprocal(row.sum);
+    };
+    attention(alter).assert_caught(Caught::Claim, &HONEST);
+}
+
+/// Probabilities made with another reciprocal than that of the (true) sum.
+#[test]
+fn the_reciprocal_is_that_of_the_sum() {
+    attention(|row, _| row.recip -= 3000).assert_caught(Caught::Claim, &HONEST);
+}
+
+/// Other norm statistics, with the reciprocal square root and everything downstream that follow from them.
+#[test]
+fn norm_statistics_are_those_of_the_row() {
+    struct Norm;
+    impl Deviation for Norm {
+        fn norm(&self, token: usize, sums: &mut [i64; 3]) {
+            if token == QUERY {
+                sums[0] += sums[0] / 3 + 1;
+            }
+        }
+    }
+    deviating(one_token(), &Norm).assert_caught(Caught::Claim, &HONEST);
+}
+
+fn grouped() -> ModelConfig {
+    ModelConfig {
+        heads: 4,
+        kv_heads: 2,
+        ..odd_config()
+    }
+}
+
+/// Queries of the last head are compared with the keys of the first.
+#[test]
+fn keys_are_those_of_the_head() {
+    struct Keys;
+    impl Deviation for Keys {
+        fn key_head(&self, head: usize, honest: usize) -> usize {
+            if head == 3 {
+                0
+            } else {
+                honest
+            }
+        }
+    }
+    let mut scene = Scene::of(random_model(grouped(), Strategy::W12, 7));
+    scene.statement.output.truncate(1);
+    scene.witness = witness_of(&scene.model.quantised, &scene.statement);
+    deviating(scene, &Keys).assert_caught(Caught::Claim, &HONEST);
+}
+
+/// The last MLP replaces the residual instead of being added to it.
+#[test]
+fn the_residual_is_kept() {
+    struct Dropped;
+    impl Deviation for Dropped {
+        fn keeps_residual(&self, layer: usize) -> bool {
+            layer != 1
+        }
+    }
+    let scene = deviating(one_token(), &Dropped);
+    let mut zero = scene.witness.clone();
+    zero.streams[3].x.fill(0);
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        // The last state's rows from a witness whose state before is zero; everything else stays.
+        let forged = Source {
+            shape,
+            params: &scene.model.key.params,
+            statement: &scene.statement,
+            witness: &zero,
+        }
+        .columns(Part::Stream);
+        let rows = row(shape, Part::Stream, &[4, 0, 0])..row(shape, Part::Stream, &[5, 0, 0]);
+        for (own, forged) in all[Part::Stream.index()].iter_mut().zip(forged) {
+            own[rows.clone()].copy_from_slice(&forged[rows.clone()]);
+        }
+    };
+    scene.assert_caught(
+        Caught::Claim,
+        &Hooks {
+            columns: &columns,
+            ..HONEST
+        },
+    );
+}
+
+/// A whole proof of another model than the key's: of the model itself everything holds.
+fn impostor(change: impl Fn(&mut QuantisedModel)) {
+    let mut scene = one_token();
+    let mut other = scene.model.quantised.clone();
+    change(&mut other);
+    let witness = witness_of(&other, &scene.statement);
+    assert_ne!(witness, scene.witness, "the change changes something");
+    scene.witness = witness;
+    follow(&mut scene);
+    let hooks = Hooks {
+        source: Some(&other),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim, &hooks);
+}
+
+#[test]
+fn angles_are_those_of_the_position() {
+    impostor(|m| m.config.rope_theta = 500.0);
+}
+
+#[test]
+fn gate_and_up_are_not_swapped() {
+    impostor(|m| {
+        let layer = &mut m.layers[1];
+        std::mem::swap(&mut layer.gate, &mut layer.up);
+    });
+}
+
+#[test]
+fn layers_are_not_swapped() {
+    impostor(|m| m.layers.swap(0, 1));
+}
+
+#[test]
+fn embeddings_are_those_of_the_tokens() {
+    impostor(|m| {
+        let hidden = m.config.hidden;
+        m.embed.rotate_left(hidden);
+    });
+}
+
+#[test]
+fn skips_are_those_of_the_key() {
+    impostor(|m| m.params.layers[0].skip_mlp -= 1);
+}
+
+#[test]
+fn norm_shifts_are_those_of_the_key() {
+    impostor(|m| m.params.norm_final.shift += 1);
+}
+
+#[test]
+fn score_shifts_are_those_of_the_key() {
+    impostor(|m| m.params.layers[0].score += 1);
+}
+
+#[test]
+fn head_shifts_are_those_of_the_key() {
+    impostor(|m| m.params.head.0[0] += 1);
+}

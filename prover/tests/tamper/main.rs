@@ -1,0 +1,117 @@
+//! Soundness: no part of an honest proof can be changed.
+//!
+//! The manifest names, for every place in a proof and every operation on it, the error that the verifier must
+//! answer with. Places are found through the serialisation of an honest proof; one without a row, and a row
+//! without a place, fail the suite.
+
+mod bytes;
+mod crafted;
+mod manifest;
+mod tree;
+
+use std::sync::OnceLock;
+
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::Shape;
+use tessera_prover::progress::Silent;
+use tessera_prover::prove::prove;
+use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel, TestRng};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::verify::{verify_bytes, VerifyError};
+
+use tree::{encode, Node, Tree};
+
+/// An honest proof.
+pub struct Honest {
+    pub key: ModelKey,
+    pub proof: Proof,
+    pub bytes: Vec<u8>,
+}
+
+/// Two honest proofs of one model and of equal shapes: 4 token ids and 3
+/// more, so that one more or one less of either leaves all sizes as they are.
+pub fn honest() -> &'static [Honest; 2] {
+    static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
+    PROOFS.get_or_init(|| {
+        let config = ModelConfig {
+            layers: 1,
+            ..odd_config()
+        };
+        let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+        [3, 4].map(|seed| {
+            let prompt = random_ids(&config, 4, seed);
+            let report = prove(&model.prover(), &prompt, 3, &Silent).expect("an honest proof");
+            verify_bytes(&model.key, &report.bytes).expect("an honest proof verifies");
+            Honest {
+                key: model.key.clone(),
+                proof: report.proof,
+                bytes: report.bytes,
+            }
+        })
+    })
+}
+
+/// The verifier's answer to a proof.
+pub fn answer(key: &ModelKey, proof: &Proof) -> Result<(), VerifyError> {
+    verify_bytes(key, &encode(proof)).map(|_| ())
+}
+
+#[test]
+fn every_change_has_its_error() {
+    let [Honest { key, proof, bytes }, _] = honest();
+    assert_eq!(encode(proof), *bytes, "the encoding without checks is the encoding");
+    let shape = Shape::new(&key.config, proof.statement.rows());
+    let rows = manifest::rows(proof, &shape);
+    let mut tree = Tree::new(proof);
+
+    // Every place and operation belongs to one row: the first that matches.
+    let mut places: Vec<Vec<Node>> = vec![Vec::new(); rows.len()];
+    let mut missing = Vec::new();
+    for node in &tree.nodes {
+        for &op in &node.ops {
+            match rows
+                .iter()
+                .position(|row| row.op == op && row.places.matches(&node.path))
+            {
+                Some(row) => places[row].push(node.clone()),
+                None => missing.push(format!("{op:?} of {}", node.path)),
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no row in the manifest: {missing:#?}");
+
+    let mut rng = TestRng(11);
+    let mut wrong = Vec::new();
+    for (row, places) in rows.iter().zip(&places) {
+        let (mut tried, mut exact) = (0, 0);
+        for (node, zero) in picks(places, &mut rng) {
+            let Some(tampered) = tree.tampered(node, row.op, zero, &mut rng) else {
+                continue;
+            };
+            tried += 1;
+            match answer(key, &tampered) {
+                Err(error) if row.allows(&error) => exact += usize::from(row.is_expected(&error)),
+                other => wrong.push(format!("{:?} of {}: {other:?}, not {}", row.op, node.path, row.text)),
+            }
+        }
+        if exact == 0 {
+            wrong.push(format!(
+                "{:?} of {}: {tried} cases, none gives {}",
+                row.op, row.places, row.text
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Places of one row to try, and which form of the change: the first and last one and some at random.
+fn picks<'a>(places: &'a [Node], rng: &mut TestRng) -> Vec<(&'a Node, bool)> {
+    let Some(last) = places.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let [a, b, c] = [(); 3].map(|()| rng.below(places.len() as u64) as usize);
+    [(0, false), (last, false), (a, false), (b, true), (c, true)]
+        .map(|(i, zero)| (&places[i], zero))
+        .to_vec()
+}

@@ -1,0 +1,361 @@
+//! The tamper manifest: for every place in a proof and everything that can be done to it, the error.
+
+use stwo::core::fields::m31::P;
+use stwo_constraint_framework::INTERACTION_TRACE_IDX;
+use tessera_circuits::air::{Relations, BINDING_COLUMNS};
+use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::statement::{StatementError, StatisticsError};
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::opening::{OpeningError, Tree};
+use tessera_verifier::proof::Proof;
+use tessera_verifier::security::{TRACE_LOG_LAST_LAYER, WEIGHT_WORK_BITS};
+use tessera_verifier::stark::{components, dummy_binding, StarkError};
+use tessera_verifier::sumcheck::SumcheckError;
+use tessera_verifier::verify::VerifyError;
+
+use crate::tree::{Op, Pattern};
+
+/// Places, an operation on them, and how the verifier must answer.
+pub struct Row {
+    pub places: Pattern,
+    pub op: Op,
+    expected: Box<dyn Fn(&VerifyError) -> bool>,
+    /// The expected error as it is written in the manifest.
+    pub text: &'static str,
+    /// The verifier draws other query positions before it comes to the expected error.
+    redrawn: bool,
+}
+
+impl Row {
+    fn new(places: &str, op: Op, text: &'static str, expected: impl Fn(&VerifyError) -> bool + 'static) -> Self {
+        Self {
+            places: Pattern(places.to_owned()),
+            op,
+            expected: Box::new(expected),
+            text,
+            redrawn: false,
+        }
+    }
+
+    /// Is this the error of the row itself?
+    pub fn is_expected(&self, error: &VerifyError) -> bool {
+        (self.expected)(error)
+    }
+
+    /// Does the row allow this error? Where other query positions are drawn, some may coincide that did not, or
+    /// no longer; then the number of answers is wrong before anything else is.
+    pub fn allows(&self, error: &VerifyError) -> bool {
+        let answers = "answers of a column";
+        self.is_expected(error)
+            || (self.redrawn
+                && matches!(error, VerifyError::Stark(StarkError::Length { what, .. }) if *what == answers))
+    }
+}
+
+/// One row: operation, places, pattern of the error.
+macro_rules! row {
+    ($op:ident $places:expr => $error:pat $(if $guard:expr)?) => {
+        Row::new($places.as_ref(), Op::$op, stringify!($error $(if $guard)?), move |e| matches!(e, $error $(if $guard)?))
+    };
+}
+
+/// The rows of a sequence whose length follows from statement and key: one entry less, one more, none. The
+/// error names what it is, as [`length`] does, and both lengths.
+fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
+    let name = name.into();
+    let row = |op, fits: fn(usize, usize) -> bool| {
+        let name = name.clone();
+        Row::new(places, op, "a wrong length, by name", move |error| {
+            length(error).is_some_and(|(what, got, expected)| what == name && fits(got, expected))
+        })
+    };
+    [
+        row(Op::Truncate, |got, expected| got + 1 == expected),
+        row(Op::Extend, |got, expected| got == expected + 1),
+        row(Op::Empty, |got, expected| got == 0 && expected > 0),
+    ]
+}
+
+/// What has a wrong length according to an error, what it has and what it should have.
+fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
+    let (what, got, expected) = match error {
+        VerifyError::Statistics(StatisticsError::Norms { got, expected }) => ("norms".to_owned(), got, expected),
+        VerifyError::Statistics(StatisticsError::Sums { got, expected }) => ("sums".to_owned(), got, expected),
+        VerifyError::Evaluations { what, got, expected } => (format!("evaluations: {what}"), got, expected),
+        VerifyError::Sumcheck(SumcheckError::Rounds { label, got, expected }) => {
+            (format!("sumcheck: {label}"), got, expected)
+        }
+        VerifyError::Weights(OpeningError::Length { what, got, expected }) => {
+            (format!("weights: {what}"), got, expected)
+        }
+        VerifyError::Weights(OpeningError::OpenedValues { tree, got, expected }) => {
+            (format!("opened values: {tree}"), got, expected)
+        }
+        VerifyError::Stark(StarkError::Length { what, got, expected }) => (format!("stark: {what}"), got, expected),
+        _ => return None,
+    };
+    Some((what, *got, *expected))
+}
+
+/// A change that stwo's verifier finds, with its message.
+fn stwo(places: &str, op: Op, message: impl Into<String>) -> Row {
+    let message = message.into();
+    Row::new(
+        places,
+        op,
+        "VerifyError::Stark(StarkError::Invalid(the message of the row))",
+        move |e| matches!(e, VerifyError::Stark(StarkError::Invalid(m)) if *m == message),
+    )
+}
+
+/// A change of something that the transcript absorbs before the query positions are drawn.
+fn redrawn(row: Row) -> Row {
+    Row { redrawn: true, ..row }
+}
+
+const WORK: &str = "Proof of work verification failed.";
+const ROOT: &str = "Root mismatch.";
+const OODS: &str = "The composition polynomial OODS value does not match the trace OODS values
+    (DEEP-ALI failure).";
+
+/// All rows; where two of them match, the first one counts.
+pub fn rows(proof: &Proof, shape: &Shape) -> Vec<Row> {
+    let mut rows = statement();
+    rows.extend(sumchecks());
+    rows.extend(opening(proof));
+    rows.extend(claimed_sums());
+    rows.extend(stark());
+    rows.extend(samples(shape));
+    rows.extend(answers());
+    rows.extend(fri(proof.stark.fri_proof.inner_layers.len()));
+    rows.extend(fields());
+    rows
+}
+
+/// What is proved. The transcript absorbs it first, so every other challenge is drawn, and the first check
+/// against a challenge fails.
+fn statement() -> Vec<Row> {
+    let mut rows = vec![
+        row!(Change "model" => VerifyError::OtherModel { .. }),
+        row!(Change "statement.prompt[*]" => VerifyError::Matmuls),
+        row!(Modulus "statement.prompt[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
+        row!(Truncate "statement.prompt" => VerifyError::Matmuls),
+        row!(Extend "statement.prompt" => VerifyError::Matmuls),
+        row!(Empty "statement.prompt" => VerifyError::Statement(StatementError::EmptyPrompt)),
+        row!(Change "statement.output[*]" => VerifyError::Matmuls),
+        row!(Modulus "statement.output[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
+        row!(Truncate "statement.output" => VerifyError::Matmuls),
+        row!(Extend "statement.output" => VerifyError::Matmuls),
+        row!(Empty "statement.output" => VerifyError::Statement(StatementError::EmptyOutput)),
+        row!(Change "statistics.norms[*]" => VerifyError::Matmuls),
+        row!(Modulus "statistics.norms[*]" => VerifyError::Statistics(StatisticsError::NormRange { .. })),
+        row!(Change "statistics.sums[*]" => VerifyError::Matmuls),
+        row!(Modulus "statistics.sums[*]" => VerifyError::Statistics(StatisticsError::SumRange { .. })),
+    ];
+    rows.extend(lengths("statistics.norms", "norms"));
+    rows.extend(lengths("statistics.sums", "sums"));
+    rows
+}
+
+fn sumchecks() -> Vec<Row> {
+    let mut rows = vec![
+        row!(Change "matmuls.claim" => VerifyError::Matmuls),
+        row!(Change "matmuls.operands" => VerifyError::Matmuls),
+        row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
+        row!(Change "linear.rounds[*]" => VerifyError::Linear),
+        row!(Change "evaluations[*][*]" => VerifyError::Linear),
+    ];
+    rows.extend(lengths("matmuls.sumcheck.rounds", "sumcheck: matmuls"));
+    rows.extend(lengths("linear.rounds", "sumcheck: claims"));
+    rows.extend(lengths("evaluations", "evaluations: parts"));
+    rows.extend(lengths("evaluations[*]", "evaluations: columns of a part"));
+    rows
+}
+
+fn opening(proof: &Proof) -> Vec<Row> {
+    let mut rows = vec![
+        row!(Change "opening.tile_rounds[*]" => VerifyError::Weights(OpeningError::TileClaim)),
+        row!(Change "opening.tile_value" => VerifyError::Weights(OpeningError::TileClaim)),
+        row!(Change "opening.fold_rounds[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
+        row!(Change "opening.roots[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
+        row!(Change "opening.final_message[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
+        row!(Change "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
+        row!(Modulus "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
+    ];
+    rows.extend(lengths("opening.tile_rounds", "weights: tile sumcheck"));
+    rows.extend(lengths("opening.fold_rounds", "weights: folding sumcheck"));
+    rows.extend(lengths("opening.roots", "weights: roots of folded oracles"));
+    rows.extend(lengths("opening.final_message", "weights: final message"));
+    rows.extend(lengths("opening.oracles", "weights: opened folded oracles"));
+    let mut trees = vec![("opening.rows".to_owned(), Tree::Weights)];
+    trees.extend((0..proof.opening.oracles.len()).map(|i| (format!("opening.oracles[{i}]"), Tree::Oracle(i))));
+    for (name, own) in trees {
+        let (values, path) = (format!("{name}.values"), format!("{name}.path"));
+        let (value, node) = (format!("{values}[*]"), format!("{path}[*]"));
+        type E = OpeningError;
+        rows.extend([
+            row!(Change value => VerifyError::Weights(E::Root { tree }) if *tree == own),
+            row!(Change node => VerifyError::Weights(E::Root { tree }) if *tree == own),
+            row!(Truncate path => VerifyError::Weights(E::PathTooShort { tree }) if *tree == own),
+            row!(Extend path => VerifyError::Weights(E::PathTooLong { tree, unused: 1 }) if *tree == own),
+            row!(Empty path => VerifyError::Weights(E::PathTooShort { tree }) if *tree == own),
+        ]);
+        rows.extend(lengths(&values, format!("opened values: {own}")));
+    }
+    rows
+}
+
+fn claimed_sums() -> Vec<Row> {
+    let mut rows = vec![row!(Change "claimed_sums[*]" => VerifyError::Stark(StarkError::Unbalanced))];
+    rows.extend(lengths("claimed_sums", "stark: claimed sums"));
+    rows
+}
+
+/// Configuration, commitments, work.
+fn stark() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in [
+        "pow_bits",
+        "lifting_log_size",
+        "fri_config.log_blowup_factor",
+        "fri_config.log_last_layer_degree_bound",
+        "fri_config.n_queries",
+        "fri_config.fold_step",
+    ] {
+        let places = format!("stark.config.{name}");
+        rows.push(row!(Change places => VerifyError::Stark(StarkError::Config)));
+        rows.push(row!(Modulus places => VerifyError::Stark(StarkError::Config)));
+    }
+    rows.extend([
+        row!(Change "stark.commitments[0]" => VerifyError::Stark(StarkError::Tables)),
+        // The trace: other points.
+        row!(Change "stark.commitments[1]" => VerifyError::Matmuls),
+        // Interaction and composition: another out-of-domain point, where the samples are not those of `carry`.
+        redrawn(row!(Change "stark.commitments[2]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
+        redrawn(row!(Change "stark.commitments[3]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
+        redrawn(stwo("stark.proof_of_work", Op::Change, WORK)),
+        redrawn(stwo("stark.proof_of_work", Op::Modulus, WORK)),
+    ]);
+    rows.extend(lengths("stark.commitments", "stark: commitments"));
+    rows
+}
+
+/// Out-of-domain samples: those of the public columns are compared with their polynomials, all of them with
+/// the composition.
+fn samples(shape: &Shape) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let bindings = PARTS.iter().map(|p| dummy_binding(shape, *p)).collect();
+    let sums = vec![Default::default(); PARTS.len()];
+    let components = components(shape, &Relations::dummy(), bindings, &sums);
+    for (&own, component) in PARTS.iter().zip(&components).filter(|(p, _)| **p != Part::Tables) {
+        let start = component.trace_locations()[INTERACTION_TRACE_IDX].col_start;
+        let (carry, last) = (start + 4, start + BINDING_COLUMNS - 1);
+        let (carry, last) = (
+            format!("stark.sampled_values[2][{carry}..{last}][0]"),
+            format!("stark.sampled_values[2][{last}][0]"),
+        );
+        rows.extend([
+            redrawn(row!(Change carry => VerifyError::Stark(StarkError::Carry(part)) if *part == own)),
+            redrawn(row!(Change last => VerifyError::Stark(StarkError::LastRow(part)) if *part == own)),
+        ]);
+    }
+    rows.push(redrawn(stwo("stark.sampled_values[*][*][*]", Op::Change, OODS)));
+    for (places, name) in [
+        ("stark.sampled_values", "sampled trees"),
+        ("stark.sampled_values[*]", "sampled columns"),
+        ("stark.sampled_values[*][*]", "samples of a column"),
+    ] {
+        rows.extend(lengths(places, format!("stark: {name}")));
+    }
+    rows
+}
+
+/// Answers to the queries, and their Merkle paths.
+fn answers() -> Vec<Row> {
+    let witness = "stark.decommitments[*].hash_witness";
+    let mut rows = vec![
+        stwo("stark.queried_values[*][*][*]", Op::Change, ROOT),
+        stwo("stark.decommitments[*].hash_witness[*]", Op::Change, ROOT),
+        stwo(witness, Op::Truncate, "Witness is too short."),
+        stwo(witness, Op::Extend, "Witness is too long."),
+        stwo(witness, Op::Empty, "Witness is too short."),
+    ];
+    for (places, name) in [
+        ("stark.decommitments", "decommitments"),
+        ("stark.queried_values", "queried trees"),
+        ("stark.queried_values[*]", "queried columns"),
+        ("stark.queried_values[*][*]", "answers of a column"),
+    ] {
+        rows.extend(lengths(places, format!("stark: {name}")));
+    }
+    rows
+}
+
+fn fri(inner_layers: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut layers = vec![("first_layer".to_owned(), "the first layer".to_owned())];
+    layers.extend((0..inner_layers).map(|i| (format!("inner_layers[{i}]"), format!("inner layer {i}"))));
+    for (field, name) in layers {
+        let commitment = format!("stark.fri_proof.{field}.commitment");
+        let witness = format!("stark.fri_proof.{field}.fri_witness");
+        let path = format!("stark.fri_proof.{field}.decommitment.hash_witness");
+        let unresolved = format!("queries do not resolve to their commitment in {name}");
+        let invalid = format!("evaluations are invalid in {name}");
+        rows.push(redrawn(stwo(&commitment, Op::Change, WORK)));
+        rows.push(stwo(&format!("{witness}[*]"), Op::Change, &unresolved));
+        rows.push(stwo(&format!("{path}[*]"), Op::Change, &unresolved));
+        for op in [Op::Truncate, Op::Extend, Op::Empty] {
+            rows.push(stwo(&witness, op, &invalid));
+            rows.push(stwo(&path, op, &unresolved));
+        }
+    }
+    for op in [Op::Truncate, Op::Extend, Op::Empty] {
+        rows.push(Row::new(
+            "stark.fri_proof.inner_layers",
+            op,
+            "VerifyError::Stark(StarkError::Fri(number of layers))",
+            |e| matches!(e, VerifyError::Stark(StarkError::Fri(m)) if m == "proof contains an invalid number of FRI layers"),
+        ));
+    }
+    const LAST: usize = 1 << TRACE_LOG_LAST_LAYER;
+    const LESS: usize = LAST - 1;
+    const MORE: usize = LAST + 1;
+    let last = "stark.fri_proof.last_layer_poly";
+    let (coefficients, size) = (format!("{last}.coeffs"), format!("{last}.log_size"));
+    type E = CodecError;
+    rows.extend([
+        redrawn(stwo(&format!("{coefficients}[*]"), Op::Change, WORK)),
+        row!(Truncate coefficients => VerifyError::Malformed(E::LastLayer { coefficients: LESS })),
+        row!(Extend coefficients => VerifyError::Malformed(E::LastLayer { coefficients: MORE })),
+        row!(Empty coefficients => VerifyError::Malformed(E::LastLayer { coefficients: 0 })),
+        row!(Change size => VerifyError::Malformed(E::LastLayer { coefficients: LAST })),
+        row!(Modulus size => VerifyError::Malformed(E::LastLayer { coefficients: LAST })),
+    ]);
+    rows
+}
+
+/// Field elements that are not reduced. Every field element is listed, so that a new one needs a row.
+fn fields() -> Vec<Row> {
+    [
+        "matmuls.claim",
+        "matmuls.operands",
+        "matmuls.sumcheck.rounds[*]",
+        "linear.rounds[*]",
+        "evaluations[*][*]",
+        "claimed_sums[*]",
+        "opening.tile_rounds[*]",
+        "opening.tile_value",
+        "opening.fold_rounds[*]",
+        "opening.final_message[*]",
+        "opening.rows.values[*]",
+        "opening.oracles[*].values[*]",
+        "stark.sampled_values[*][*][*]",
+        "stark.queried_values[*][*][*]",
+        "stark.fri_proof.first_layer.fri_witness[*]",
+        "stark.fri_proof.inner_layers[*].fri_witness[*]",
+        "stark.fri_proof.last_layer_poly.coeffs[*]",
+    ]
+    .into_iter()
+    .map(|places| row!(Modulus places => VerifyError::Malformed(CodecError::NonCanonicalField { value: P })))
+    .collect()
+}
