@@ -151,7 +151,8 @@ pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
     Batch { groups, value }
 }
 
-/// Debug check that every group fits its part.
+/// Whether every group fits its part: one weight vector per axis, of the length of the axis. It holds by
+/// construction; a test checks it.
 pub fn well_formed(batch: &Batch, shape: &Shape) -> bool {
     batch.groups.iter().all(|g| {
         let axes = shape.axes(g.part);

@@ -13,8 +13,9 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::security::{ledger, opening_policy, MIN_BITS};
+use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{absorb_statistics, open_transcript, weight_families};
+use tessera_verifier::verify::{absorb_statistics, open_transcript, verify, weight_families, VerifyError};
 use thiserror::Error;
 
 use crate::bind::eval_base;
@@ -67,9 +68,14 @@ pub enum ProveError {
     Stark(#[from] ProveStarkError),
     #[error(transparent)]
     Codec(#[from] CodecError),
+    #[error("internal error: the proof does not verify: {0}")]
+    Check(#[source] VerifyError),
     #[error("a statement of {rows} token rows has {got:.1} bits of security, below the minimum of {min:.0}")]
     Security { rows: usize, got: f64, min: f64 },
 }
+
+/// Proofs of one statement that are tried when queries meet in the wrong order, which happens to one in a hundred.
+const ATTEMPTS: u32 = 8;
 
 /// Measures phases and tells the progress display.
 struct Phases<'a> {
@@ -82,7 +88,11 @@ impl Phases<'_> {
         self.progress.phase(name, None);
         let start = Instant::now();
         let result = work();
-        self.list.push((name.to_owned(), start.elapsed().as_secs_f64()));
+        let seconds = start.elapsed().as_secs_f64();
+        match self.list.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += seconds,
+            None => self.list.push((name.to_owned(), seconds)),
+        }
         result
     }
 }
@@ -107,15 +117,34 @@ pub fn prove(
         prompt: prompt.to_vec(),
         output: generation.ids,
     };
-    prove_statement(model, statement, phases)
+    let mut attempt = 0;
+    let (proof, saturated, security_bits) = loop {
+        let (proof, saturated, security_bits) = prove_statement(model, statement.clone(), attempt, &mut phases)?;
+        match phases.run("check", || verify(model.key, &proof)) {
+            Ok(_) => break (proof, saturated, security_bits),
+            Err(VerifyError::Stark(StarkError::QueryOrder)) if attempt + 1 < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(ProveError::Check(error)),
+        }
+    };
+    let bytes = proof.to_bytes()?;
+    progress.done();
+    Ok(ProveReport {
+        proof,
+        bytes,
+        phases: phases.list,
+        saturated,
+        security_bits,
+    })
 }
 
 /// Proves a statement whose output the model is known to generate; of any other output no proof verifies.
+/// Returns the proof, the saturated values and the bits of security.
 fn prove_statement(
     model: &ProverModel<'_>,
     statement: Statement,
-    mut phases: Phases<'_>,
-) -> Result<ProveReport, ProveError> {
+    attempt: u32,
+    phases: &mut Phases<'_>,
+) -> Result<(Proof, BTreeMap<String, u64>, f64), ProveError> {
     let key = model.key;
     statement.check(&key.config)?;
     let rows = statement.rows();
@@ -181,7 +210,7 @@ fn prove_statement(
     let opening = phases.run("open weights", || {
         let gamma = public.tile_coefficients(&matmuls.point, &families);
         let local = public.local_point(&matmuls.point);
-        opening::open(
+        opening::open_again(
             model.tiles,
             model.codeword,
             &key.weights,
@@ -189,6 +218,7 @@ fn prove_statement(
             &gamma,
             &matmuls.tile_values,
             &local,
+            attempt,
             &mut transcript,
         )
     })?;
@@ -206,15 +236,7 @@ fn prove_statement(
         claimed_sums,
         stark,
     };
-    let bytes = proof.to_bytes()?;
-    phases.progress.done();
-    Ok(ProveReport {
-        proof,
-        bytes,
-        phases: phases.list,
-        saturated,
-        security_bits,
-    })
+    Ok((proof, saturated, security_bits))
 }
 
 /// The batch of linear claims; also returns the evaluations of the claimed columns at its end point.

@@ -3,7 +3,7 @@
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
-use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, strategy: Strategy, prompt: usize, tokens: usize) {
@@ -39,6 +39,52 @@ fn per_channel_scales_are_proved() {
 #[test]
 fn the_size_of_the_fixture_is_proved() {
     round_trip(fixture_size_config(), Strategy::W12, 16, 48);
+}
+
+#[test]
+fn a_full_context_is_proved() {
+    // 25 rows, padded to 32: beyond the context.
+    round_trip(odd_config(), Strategy::W12, 20, 6);
+}
+
+#[test]
+fn the_smallest_model_is_proved() {
+    let config = ModelConfig {
+        hidden: 2,
+        layers: 1,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 2,
+        ff: 1,
+        vocab: 2,
+        context: 1,
+        ..odd_config()
+    };
+    round_trip(config.clone(), Strategy::W12, 1, 1);
+    round_trip(config, Strategy::W8, 1, 1);
+}
+
+#[test]
+fn padded_layers_and_large_heads_are_proved() {
+    let config = ModelConfig {
+        layers: 5,
+        heads: 2,
+        kv_heads: 2,
+        head_dim: 128,
+        ..odd_config()
+    };
+    round_trip(config, Strategy::W8, 2, 2);
+}
+
+#[test]
+fn saturation_everywhere_is_proved() {
+    for strategy in [Strategy::W8, Strategy::W12] {
+        let model = TestModel::new(extreme_model(odd_config(), strategy, 5));
+        let prompt = random_ids(&model.key.config, 4, 3);
+        let report = prove(&model.prover(), &prompt, 4, &Silent).expect("an honest proof");
+        assert!(report.saturated.values().sum::<u64>() > 1000, "{:?}", report.saturated);
+        verify_bytes(&model.key, &report.bytes).expect("the proof verifies");
+    }
 }
 
 #[test]

@@ -212,3 +212,72 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     }
     Ledger { terms }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opening::CommitmentParams;
+    use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, Strategy, MAX_CONTEXT};
+
+    /// A key with this config; the ledger reads nothing else but the parameters of the weights.
+    fn key(config: ModelConfig) -> ModelKey {
+        let norm = NormParams {
+            scale: 30,
+            eps: 1,
+            shift: 1,
+        };
+        ModelKey {
+            weights: CommitmentParams::for_tiles(config.total_tiles()),
+            config,
+            params: ModelParams {
+                strategy: Strategy::W8,
+                embed_exponent: 0,
+                embed: ChannelShift(vec![1]),
+                layers: Vec::new(),
+                norm_final: norm,
+                head: ChannelShift(vec![1]),
+                score_bits: 10,
+                gate_bits: 10,
+                silu_bits: 10,
+                logit_bits: 10,
+            },
+            weights_root: [0; 32],
+            tables_root: [0; 32],
+            tokenizer: Vec::new(),
+            tokenizer_config: Vec::new(),
+        }
+    }
+
+    /// Every combination of the smallest and the largest dimensions that a key may have.
+    #[test]
+    fn the_ledger_is_total_on_every_config() {
+        for bits in 0..1u32 << 7 {
+            let pick = |bit: u32, small: usize, large: usize| if bits >> bit & 1 == 1 { large } else { small };
+            let heads = pick(2, 1, 1 << 8);
+            let config = ModelConfig {
+                hidden: pick(0, 2, 1 << 14),
+                layers: pick(1, 1, 1 << 10),
+                heads,
+                kv_heads: pick(3, 1, heads),
+                head_dim: pick(4, 2, 128),
+                ff: pick(5, 1, 1 << 16),
+                vocab: pick(6, 2, 1 << 18),
+                context: MAX_CONTEXT,
+                rms_eps: f64::NAN,
+                rope_theta: f64::INFINITY,
+                bos: None,
+                eos: Vec::new(),
+            };
+            assert_eq!(config.check(), Ok(()));
+            let key = key(config);
+            for rows in [1, 2, 256, MAX_CONTEXT] {
+                let shape = Shape::new(&key.config, rows);
+                let total = ledger(&key, rows).bits();
+                assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
+                if shape.max_log_rows() > MAX_LOG_ROWS {
+                    assert!(total < MIN_BITS);
+                }
+            }
+        }
+    }
+}

@@ -48,6 +48,8 @@ pub enum StarkError {
     Fri(String),
     #[error("STARK: two answers to one query differ")]
     QueryConflict,
+    #[error("STARK: two queries meet in the tables in the wrong order; the prover must take another nonce")]
+    QueryOrder,
     #[error("STARK: claimed sums do not balance the evaluation claims")]
     Unbalanced,
     #[error("STARK: an evaluation point has a coordinate 0 or 1")]
@@ -296,6 +298,7 @@ fn check_structure(
     let tables_log = sizes.first().and_then(|t| t.iter().max()).copied().unwrap_or(0);
     let tables_positions =
         prepare_preprocessed_query_positions(&positions, log_domain, tables_log + config.fri_config.log_blowup_factor);
+    check_order(&tables_positions)?;
     for (i, tree) in proof.queried_values.iter().enumerate() {
         let width = if i == 3 { 8 } else { sizes.get(i).map_or(0, Vec::len) };
         length("queried columns", tree.len(), width)?;
@@ -309,9 +312,17 @@ fn check_structure(
     Ok(oods)
 }
 
-/// Equal positions must have equal answers. stwo asserts it of neighbours only; but the positions in the tables
-/// do not ascend where these are shorter than the trace (0, 1, 0 for three neighbouring queries), and of such a
-/// run its Merkle verifier hashes only the first two answers.
+/// The positions in the tables must not decrease. Under a taller trace, `2^(d + 1)` neighbours of the domain share
+/// two neighbours of the tables' domain, so sorted queries can meet there in the wrong order (in about one proof of a
+/// hundred). stwo then hashes siblings in the wrong order, or leaves answers after the second of a pair unchecked.
+fn check_order(positions: &[usize]) -> Result<(), StarkError> {
+    match positions.is_sorted() {
+        true => Ok(()),
+        false => Err(StarkError::QueryOrder),
+    }
+}
+
+/// Equal positions must have equal answers, neighbours or not.
 fn check_repeats(positions: &[usize], answers: &[BaseField]) -> Result<(), StarkError> {
     let mut first = BTreeMap::new();
     for (position, answer) in positions.iter().zip(answers) {
@@ -370,5 +381,19 @@ mod tests {
         assert_eq!(check([5, 5, 5, 6]), Ok(()));
         assert_eq!(check([5, 6, 5, 5]), Ok(()));
         assert_eq!(check([5, 6, 7, 6]), Err(StarkError::QueryConflict));
+    }
+
+    #[test]
+    fn queries_that_meet_in_the_wrong_order_are_rejected() {
+        let order = |positions: &[usize], d: u32| {
+            let at = prepare_preprocessed_query_positions(positions, tables::LOG_ROWS + d, tables::LOG_ROWS);
+            check_order(&at)
+        };
+        // Four neighbours of a domain twice as large share the positions 0 and 1: as 0, 1, 0, 1.
+        assert_eq!(order(&[0, 1, 4, 7], 1), Ok(()));
+        assert_eq!(order(&[0, 2, 3], 1), Ok(()));
+        assert_eq!(order(&[1, 2], 1), Err(StarkError::QueryOrder));
+        assert_eq!(order(&[0, 1, 2], 1), Err(StarkError::QueryOrder));
+        assert_eq!(order(&[0, 1, 2, 3], 0), Ok(()));
     }
 }

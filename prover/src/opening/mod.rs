@@ -14,7 +14,7 @@ use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use thiserror::Error;
 
 pub use self::commit::{commit, Codeword};
-pub use self::prove::open;
+pub use self::prove::{open, open_again};
 
 /// Number of weights of a tile.
 pub const TILE_AREA: usize = 1 << tessera_verifier::opening::TILE_AREA_LOG;

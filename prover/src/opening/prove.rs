@@ -33,6 +33,32 @@ pub fn open(
     local_point: &[SecureField],
     transcript: &mut Transcript,
 ) -> Result<OpeningProof, OpeningProverError> {
+    open_again(
+        source,
+        codeword,
+        params,
+        policy,
+        gamma,
+        tile_values,
+        local_point,
+        0,
+        transcript,
+    )
+}
+
+/// As [`open`], but passes over `skip` nonces: every nonce is another continuation of the transcript.
+#[allow(clippy::too_many_arguments)]
+pub fn open_again(
+    source: &dyn TileSource,
+    codeword: &Codeword,
+    params: &CommitmentParams,
+    policy: &OpeningPolicy,
+    gamma: &[SecureField],
+    tile_values: &[SecureField],
+    local_point: &[SecureField],
+    skip: u32,
+    transcript: &mut Transcript,
+) -> Result<OpeningProof, OpeningProverError> {
     params.check()?;
     policy.check()?;
     if codeword.params() != params {
@@ -55,6 +81,7 @@ pub fn open(
     let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
     let message = combine_columns(source, params, &eq_table(column_point));
     let mut folding = Folding::new(params, message, &[tile_point, local_point].concat());
+    folding.skip = skip;
     folding.run(transcript);
     Ok(folding.finish(
         codeword,
@@ -187,6 +214,8 @@ pub(super) struct Folding {
     pub(super) eq: Vec<SecureField>,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
+    /// Nonces to pass over.
+    skip: u32,
 }
 
 impl Folding {
@@ -198,6 +227,7 @@ impl Folding {
             eq: eq_table(point),
             rounds: Vec::new(),
             oracles: Vec::new(),
+            skip: 0,
         }
     }
 
@@ -254,7 +284,13 @@ impl Folding {
         proof: OpeningProof,
     ) -> OpeningProof {
         transcript.message("opening final message", &self.message);
-        let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
+        let mut nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
+        for _ in 0..self.skip {
+            nonce += 1;
+            while !transcript.check_work(policy.work_bits, nonce) {
+                nonce += 1;
+            }
+        }
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 
