@@ -12,7 +12,7 @@ use crate::shape::Part;
 
 impl Public<'_> {
     /// Claims on the trace operands that the product sumcheck ends with. `operands` are the claimed final
-    /// evaluations (first, second factor) in the order of [`PRODUCTS`]; `point` is the sumcheck's.
+    /// evaluations (first, second factor) in the order of [`super::PRODUCTS`]; `point` is the sumcheck's.
     pub fn operand_claims(&self, point: &[K], operands: &[[K; 2]; 6]) -> Vec<LinearClaim> {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let limb = points.limb;
