@@ -209,3 +209,65 @@ impl ModelParams {
         check.matmul("head", MatmulKind::Head, 0, &self.head, None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_accumulators_stay_below_the_range_of_the_join() {
+        let most = ((1u64 << 30) - 1) / 255;
+        let bound = AccumulatorBound::matmul(most as usize, 1).expect("just fits");
+        assert_eq!(bound.get(), 128 * most + LOW);
+        assert_eq!(AccumulatorBound::matmul(most as usize + 1, 1), None);
+        assert_eq!(AccumulatorBound::matmul(most as usize + 1, -1), None);
+        assert_eq!(AccumulatorBound::matmul(usize::MAX, 2), None);
+        // The one pair of aliases in the range of the join, -2^30 and 2^30 - 1, is out of reach.
+        assert!(255 * most < (1 << 30) - 1);
+    }
+
+    /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it
+    /// must equal, is below p.
+    #[test]
+    fn whatever_fits_cannot_wrap() {
+        let p = i128::from(P);
+        let (mut fitting, mut others) = (0, 0);
+        for t in [0, 1 << 20, 1 << 29, (1 << 30) - (1 << 28), 1 << 30, 3 << 29] {
+            for shift in 1..=13u8 {
+                for skip in std::iter::once(None).chain((0..=13).map(Some)) {
+                    let previous = skip.map_or(0, |s| 1i128 << (15 + s));
+                    let pow = 1i128 << shift;
+                    let base = i128::from(t) + previous + pow / 2;
+                    let (smallest, largest) = (-base - pow * (1 << 15), (1 << 30) + (1 << 15));
+                    if AccumulatorBound(t).fits(shift, skip) {
+                        assert!(largest - smallest < p && base + pow * (1 << 15) < p);
+                        fitting += 1;
+                    } else {
+                        // The slack is small: whatever is refused is within 2^18 of wrapping.
+                        assert!(largest - smallest + (1 << 18) >= p);
+                        others += 1;
+                    }
+                }
+            }
+        }
+        assert!(fitting > 0 && others > 0);
+    }
+
+    #[test]
+    fn norms_and_products_always_fit() {
+        for shift in 1..=13 {
+            assert!(AccumulatorBound::element(RSQRT_BITS - 8).fits(shift, None));
+            assert!(AccumulatorBound::element(7).fits(shift, None));
+        }
+        assert!(shift_in_range("shift", 1).is_ok() && shift_in_range("shift", 13).is_ok());
+        for shift in [0, 14, 255] {
+            let expected = ModelError::OutOfRange {
+                what: "shift",
+                value: shift.into(),
+                min: 1,
+                max: 13,
+            };
+            assert_eq!(shift_in_range("shift", shift), Err(expected));
+        }
+    }
+}

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::model::Strategy;
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::float::FloatModel;
 use tessera_prover::forward::ForwardState;
+use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::{quantise, DEFAULT_HEADROOM};
 use tessera_prover::testing::{golden, FIXTURE};
@@ -95,6 +97,35 @@ fn the_integer_model_agrees_with_the_float_model() {
         total += own.arg_max.len();
     }
     assert!(equal * 100 >= total * 98, "{equal} of {total} positions agree");
+}
+
+/// 16 prompt tokens and 48 greedy ones: the integer model writes what the float model writes, on most prompts.
+#[test]
+fn the_greedy_text_is_the_float_models_on_most_prompts() {
+    let samples = golden();
+    let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
+    let texts: Vec<Vec<u32>> = samples.iter().map(|s| s.ids.clone()).collect();
+    let (model, _) = quantise(&checkpoint, Strategy::W12, &texts[..2], DEFAULT_HEADROOM).expect("a quantised fixture");
+    let float = FloatModel::load(&checkpoint).expect("the float model");
+    let vocab = model.config.vocab;
+    let options = GenerateOptions {
+        tokens: 48,
+        stop_at_eos: false,
+    };
+    let same = |ids: &Vec<u32>| {
+        let mut text = ids[..16].to_vec();
+        for _ in 0..48 {
+            let logits = float.forward(&text).expect("a forward pass");
+            let last = &logits[logits.len() - vocab..];
+            let best = (0..vocab).fold(0, |best, v| if last[v] > last[best] { v } else { best });
+            text.push(best as u32);
+        }
+        let ours = generate(&model, &ids[..16], &options, |_| ()).expect("a generation");
+        ours.ids == text[16..]
+    };
+    let equal = texts.iter().filter(|ids| same(ids)).count();
+    println!("{equal} of {} prompts continue identically", texts.len());
+    assert!(2 * equal > texts.len(), "{equal} of {} prompts", texts.len());
 }
 
 #[test]

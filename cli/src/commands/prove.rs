@@ -7,8 +7,7 @@ use serde_json::json;
 use tessera_prover::files::{self, AtomicFile};
 use tessera_prover::library::{Model, CODEWORD_FILE};
 use tessera_prover::progress::Progress;
-use tessera_prover::prove::{prove, ProveReport};
-use tessera_verifier::verify::verify_bytes;
+use tessera_prover::prove::{prove, ProveError, ProveReport};
 
 use super::{phases_json, phases_text, prompt_ids, saturated_text, shown, Texts};
 use crate::args::ProveArgs;
@@ -66,23 +65,22 @@ fn check_writable(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Proves and verifies the result: the one thing that opening a model does not check is the contents of
-/// the codeword cache, and a proof from a corrupted one must not leave the house.
+/// Proves. The one thing that opening a model does not check is the contents of the codeword cache; a proof
+/// from a corrupted one fails the prover's own check.
 pub fn prove_checked(
     model: &Model,
     prompt: &[u32],
     tokens: usize,
     progress: &dyn Progress,
 ) -> Result<ProveReport, Failure> {
-    let mut report = prove(&model.prover(), prompt, tokens, progress)?;
-    let clock = Instant::now();
-    verify_bytes(&model.key, &report.bytes).map_err(|e| {
-        let codeword = model.dir.join(CODEWORD_FILE);
-        Failure(format!(
-            "{} is corrupted (the proof does not verify: {e}); run setup again",
-            codeword.display()
-        ))
-    })?;
-    report.phases.push(("check".to_owned(), clock.elapsed().as_secs_f64()));
-    Ok(report)
+    prove(&model.prover(), prompt, tokens, progress).map_err(|error| match error {
+        ProveError::Check(e) => {
+            let codeword = model.dir.join(CODEWORD_FILE);
+            Failure(format!(
+                "{} is corrupted (the proof does not verify: {e}); run setup again",
+                codeword.display()
+            ))
+        }
+        other => other.into(),
+    })
 }

@@ -108,11 +108,24 @@ pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: 
     }
 }
 
-/// Numbers of constraints and of lookups of a row of a part other than the tables.
-pub fn counts(air: &AnyAir) -> (usize, usize) {
+/// What a row of a part has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub constraints: usize,
+    pub lookups: usize,
+    /// Lookups with a column as multiplicity, which a row of zeros does not use.
+    pub conditional: usize,
+}
+
+/// Counts the constraints and lookups of a part other than the tables.
+pub fn counts(air: &AnyAir) -> Counts {
     let zeros = vec![vec![BaseField::zero()]; air.columns()];
     let eval = evaluate(air, &zeros, &[], 0);
-    (eval.constraints, eval.fractions.len())
+    Counts {
+        constraints: eval.constraints,
+        lookups: eval.fractions.len(),
+        conditional: eval.fractions.iter().filter(|f| f.numerator.is_zero()).count(),
+    }
 }
 
 /// The lookup, if it is used and in no table.

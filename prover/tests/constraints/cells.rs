@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::{rope, scores, stream, tables, AnyAir, Bound, Relations};
+use tessera_circuits::air::{logits, rope, scores, stream, tables, AnyAir, Bound, Relations};
 use tessera_circuits::shape::{Part, PARTS};
 use tessera_prover::stark::check::{check, check_row, claim_holds, counts};
 use tessera_prover::stark::lookups::logup;
@@ -136,19 +136,60 @@ fn no_constraint_and_no_lookup_is_dead() {
     let cases = cases();
     for part in parts() {
         let air = cases[0].shape.air(part);
-        let (mut constraints, mut lookups) = (BTreeSet::new(), BTreeSet::new());
+        let (mut constraints, mut lookups) = (BTreeSet::<usize>::new(), BTreeSet::<usize>::new());
         for case in &cases {
             corrupt(case, part, |_, _, _, found| {
                 constraints.extend(&found.constraints);
                 lookups.extend(&found.lookup_numbers);
             });
         }
-        let (all_constraints, all_lookups) = counts(&air);
+        let all = counts(&air);
         assert!(
-            constraints.iter().copied().eq(0..all_constraints),
+            constraints.iter().copied().eq(0..all.constraints),
             "{part:?}: {constraints:?}"
         );
-        assert!(lookups.iter().copied().eq(0..all_lookups), "{part:?}: {lookups:?}");
+        assert!(lookups.iter().copied().eq(0..all.lookups), "{part:?}: {lookups:?}");
+    }
+}
+
+/// A lookup that is used a number of times other than 0 or 1 could give a pair to its table. Its multiplicity must
+/// be bound on every row, padded ones included, by something other than lookups.
+#[test]
+fn no_row_uses_a_lookup_in_part() {
+    let conditional = |part| match part {
+        Part::Scores => vec![scores::MASK],
+        Part::Logits => vec![logits::ACTIVE],
+        _ => vec![],
+    };
+    let mut rng = TestRng(19);
+    for case in &cases() {
+        for part in parts() {
+            let air = case.shape.air(part);
+            assert_eq!(
+                counts(&air).conditional,
+                conditional(part).len() << (if part == Part::Logits { case.shape.lanes } else { 0 })
+            );
+            let coverage = case.coverage(part);
+            let mut own = case.columns[part.index()].clone();
+            for column in conditional(part) {
+                for row in 0..own[column].len() {
+                    let old = own[column][row];
+                    for new in [
+                        -BaseField::one(),
+                        old + old + BaseField::one() + BaseField::one(),
+                        random(&mut rng),
+                    ] {
+                        own[column][row] = new;
+                        let bound = !check_row(&air, &own, &case.tables, row).constraints.is_empty();
+                        assert!(
+                            bound || coverage.covers(column, row),
+                            "{part:?}, row {row}, new value {new}"
+                        );
+                    }
+                    own[column][row] = old;
+                }
+            }
+        }
     }
 }
 

@@ -78,6 +78,12 @@ impl Interaction<'_> {
     }
 }
 
+/// Finds the names of the linear claims that do not hold of the trace.
+pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
+
+/// Alters interaction columns and claimed sums.
+pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]) + 'a;
+
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
@@ -96,12 +102,14 @@ pub struct Hooks<'a> {
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
     pub linear: Rounds,
+    /// Sees which linear claims do not hold of the trace.
+    pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
     /// Alters the evaluations of the tiles in the opening, given their coefficients.
     pub tile_values: &'a dyn Fn(&[K], &mut [K]),
     /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
     pub point: &'a dyn Fn(&[K]) -> Vec<K>,
     /// Alters interaction columns and claimed sums.
-    pub interaction: &'a dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]),
+    pub interaction: &'a AlterInteraction<'a>,
     /// Adds what the claimed sums lack to the first of them.
     pub balance: bool,
     /// Alters the finished proof.
@@ -119,6 +127,7 @@ pub const HONEST: Hooks<'static> = Hooks {
     tiles: None,
     matmuls: Rounds::Honest,
     linear: Rounds::Honest,
+    broken_claims: &|_| (),
     tile_values: &|_, _| (),
     point: &|point| point.to_vec(),
     interaction: &|_, _, _| (),
@@ -333,6 +342,15 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
 
     let mut claims = public.trace_claims(matmuls.proof.claim);
     claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    (hooks.broken_claims)(&|| {
+        let mut broken: Vec<&str> = claims
+            .iter()
+            .filter(|claim| total(claim, &trace.columns) != claim.value)
+            .map(|claim| claim.name)
+            .collect();
+        broken.dedup();
+        broken
+    });
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {

@@ -13,13 +13,13 @@ use tessera_circuits::statement::Statement;
 use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::stark::check::check;
+use tessera_prover::stark::check::check_row;
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
-use crate::cheat::{forge, Hooks};
+use crate::cheat::{forge, BrokenClaims, Hooks};
 
 /// Asserts that a result is an error of this pattern.
 macro_rules! assert_rejected {
@@ -108,28 +108,31 @@ impl Scene {
         let look = |shape: &Shape, columns: &mut [Columns]| {
             (hooks.columns)(shape, columns);
             let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
-            let mut found = Caught::Claim;
+            let (mut constraints, mut lookups) = (false, false);
             for (part, own) in PARTS.into_iter().zip(columns).filter(|(_, c)| !c.is_empty()) {
-                let Some((row, violations)) = check(&shape.air(part), own, &tables) else {
-                    continue;
-                };
-                let both = !violations.constraints.is_empty() && !violations.lookups.is_empty();
-                assert!(!both, "{part:?} row {row}: {violations:?}");
-                found = match violations.lookups.is_empty() {
-                    true => Caught::Constraint,
-                    false => Caught::Lookup,
-                };
+                for row in 0..own[0].len() {
+                    let violations = check_row(&shape.air(part), own, &tables, row);
+                    constraints |= !violations.constraints.is_empty();
+                    lookups |= !violations.lookups.is_empty();
+                }
             }
-            assert_eq!(found, by, "what the trace violates");
+            assert_eq!(constraints, by == Caught::Constraint, "violated constraints");
+            assert_eq!(lookups, by == Caught::Lookup, "violated lookups");
+        };
+        let claims = |broken: BrokenClaims<'_>| {
+            if let Caught::Claim(name) = by {
+                assert_eq!(broken(), [name], "violated claims");
+            }
         };
         let result = self.attempt(&Hooks {
             columns: &look,
+            broken_claims: &claims,
             ..*hooks
         });
         match by {
             Caught::Constraint => assert_constraints_violated(result),
             Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Unbalanced)),
-            Caught::Claim => assert_rejected!(result, VerifyError::Linear),
+            Caught::Claim(_) => assert_rejected!(result, VerifyError::Linear),
         }
     }
 }
@@ -141,8 +144,8 @@ pub enum Caught {
     Constraint,
     /// A lookup: the claimed sums do not balance.
     Lookup,
-    /// A claim across rows: the linear sumcheck does not end in the evaluations.
-    Claim,
+    /// The claim of this name, across rows: the linear sumcheck does not end in the evaluations.
+    Claim(&'static str),
 }
 
 /// Asserts that the composition polynomial is not the one of the trace.

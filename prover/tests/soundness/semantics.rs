@@ -98,7 +98,7 @@ fn the_maximum_is_attained() {
         raise(row, exps);
         row.arg = usize::from(u16::MAX);
     };
-    attention(nothing).assert_caught(Caught::Claim, &HONEST);
+    attention(nothing).assert_caught(Caught::Claim("one maximum is selected"), &HONEST);
     // A masked key is selected.
     let scene = attention(nothing);
     let columns = |shape: &Shape, all: &mut [Columns]| {
@@ -175,7 +175,7 @@ fn the_future_is_masked() {
     );
     let unmasked = |shape: &Shape, all: &mut [Columns]| open(shape, all, BaseField::one());
     scene.assert_caught(
-        Caught::Claim,
+        Caught::Claim("causal mask"),
         &Hooks {
             columns: &unmasked,
             ..HONEST
@@ -190,13 +190,13 @@ fn the_sum_of_exponentials_is_that_of_the_row() {
         row.sum += 5000;
         row.recip = reciprocal(row.sum);
     };
-    attention(alter).assert_caught(Caught::Claim, &HONEST);
+    attention(alter).assert_caught(Caught::Claim("softmax sums"), &HONEST);
 }
 
 /// Probabilities made with another reciprocal than that of the (true) sum.
 #[test]
 fn the_reciprocal_is_that_of_the_sum() {
-    attention(|row, _| row.recip -= 3000).assert_caught(Caught::Claim, &HONEST);
+    attention(|row, _| row.recip -= 3000).assert_caught(Caught::Claim("softmax reciprocals"), &HONEST);
 }
 
 /// Other norm statistics, with the reciprocal square root and everything downstream that follow from them.
@@ -210,7 +210,7 @@ fn norm_statistics_are_those_of_the_row() {
             }
         }
     }
-    deviating(one_token(), &Norm).assert_caught(Caught::Claim, &HONEST);
+    deviating(one_token(), &Norm).assert_caught(Caught::Claim("norm statistics"), &HONEST);
 }
 
 fn grouped() -> ModelConfig {
@@ -237,7 +237,7 @@ fn keys_are_those_of_the_head() {
     let mut scene = Scene::of(random_model(grouped(), Strategy::W12, 7));
     scene.statement.output.truncate(1);
     scene.witness = witness_of(&scene.model.quantised, &scene.statement);
-    deviating(scene, &Keys).assert_caught(Caught::Claim, &HONEST);
+    deviating(scene, &Keys).assert_caught(Caught::Claim("accumulators"), &HONEST);
 }
 
 /// The last MLP replaces the residual instead of being added to it.
@@ -267,7 +267,7 @@ fn the_residual_is_kept() {
         }
     };
     scene.assert_caught(
-        Caught::Claim,
+        Caught::Claim("residual wire"),
         &Hooks {
             columns: &columns,
             ..HONEST
@@ -276,7 +276,7 @@ fn the_residual_is_kept() {
 }
 
 /// A whole proof of another model than the key's: of the model itself everything holds.
-fn impostor(change: impl Fn(&mut QuantisedModel)) {
+fn impostor(claim: &'static str, change: impl Fn(&mut QuantisedModel)) {
     let mut scene = one_token();
     let mut other = scene.model.quantised.clone();
     change(&mut other);
@@ -288,17 +288,17 @@ fn impostor(change: impl Fn(&mut QuantisedModel)) {
         source: Some(&other),
         ..HONEST
     };
-    scene.assert_caught(Caught::Claim, &hooks);
+    scene.assert_caught(Caught::Claim(claim), &hooks);
 }
 
 #[test]
 fn angles_are_those_of_the_position() {
-    impostor(|m| m.config.rope_theta = 500.0);
+    impostor("rotation angles", |m| m.config.rope_theta = 500.0);
 }
 
 #[test]
 fn gate_and_up_are_not_swapped() {
-    impostor(|m| {
+    impostor("accumulators", |m| {
         let layer = &mut m.layers[1];
         std::mem::swap(&mut layer.gate, &mut layer.up);
     });
@@ -306,12 +306,12 @@ fn gate_and_up_are_not_swapped() {
 
 #[test]
 fn layers_are_not_swapped() {
-    impostor(|m| m.layers.swap(0, 1));
+    impostor("accumulators", |m| m.layers.swap(0, 1));
 }
 
 #[test]
 fn embeddings_are_those_of_the_tokens() {
-    impostor(|m| {
+    impostor("accumulators", |m| {
         let hidden = m.config.hidden;
         m.embed.rotate_left(hidden);
     });
@@ -319,20 +319,20 @@ fn embeddings_are_those_of_the_tokens() {
 
 #[test]
 fn skips_are_those_of_the_key() {
-    impostor(|m| m.params.layers[0].skip_mlp -= 1);
+    impostor("stream parameters", |m| m.params.layers[0].skip_mlp -= 1);
 }
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    impostor(|m| m.params.norm_final.shift += 1);
+    impostor("stream parameters", |m| m.params.norm_final.shift += 1);
 }
 
 #[test]
 fn score_shifts_are_those_of_the_key() {
-    impostor(|m| m.params.layers[0].score += 1);
+    impostor("score parameters", |m| m.params.layers[0].score += 1);
 }
 
 #[test]
 fn head_shifts_are_those_of_the_key() {
-    impostor(|m| m.params.head.0[0] += 1);
+    impostor("head parameters", |m| m.params.head.0[0] += 1);
 }

@@ -128,9 +128,11 @@ fn saturation_is_not_denied() {
 /// A flag that is no bit interpolates between the cases.
 #[test]
 fn saturation_is_a_bit() {
-    alter_output(Caught::Constraint, saturated, |v| {
-        v[POS] = base(2);
-        v[BOUND] = base(1 << 16) - v[requant::POW];
+    let slightly = |v: &[BaseField]| saturated(v) && v[requant::ROUND].0 < 1 << 14 && v[requant::ROUND + 1].is_zero();
+    alter_output(Caught::Constraint, slightly, |v| {
+        let pow = v[requant::POW];
+        v[BOUND] = base(1 << 14);
+        v[POS] = (v[BOUND] - pow) / (base(1 << 15) - pow);
     });
 }
 
@@ -142,9 +144,12 @@ fn the_remainder_has_the_bound_of_the_shift() {
         set_remainder(v);
         v[BOUND] = base(1 << 15);
     });
-    alter_output(Caught::Constraint, plain, |v| {
-        v[requant::OUT_LO] -= BaseField::one();
-        v[requant::ROUND + 1] = v[requant::POW] / base(1 << 15);
+    // The high limb of the remainder is for saturated values only. The shift of the quiet model is 1.
+    let positive = |v: &[BaseField]| plain(v) && v[requant::OUT_HI].0 < 128;
+    alter_output(Caught::Constraint, positive, |v| {
+        assert_eq!(v[requant::POW], base(2), "2^shift");
+        v[requant::OUT_HI] -= base(64);
+        v[requant::ROUND + 1] = base(1);
     });
 }
 
@@ -182,13 +187,13 @@ fn accumulators_have_one_quotient() {
 /// Accumulators that are not those of the matmuls.
 #[test]
 fn accumulators_are_those_of_the_matmuls() {
-    alter_output(Caught::Claim, plain, |v| {
+    alter_output(Caught::Claim("accumulators"), plain, |v| {
         v[requant::ACC_LO] += base(1);
         v[requant::V] += base(1);
     });
     // The same total, other limbs.
     alter_output(
-        Caught::Claim,
+        Caught::Claim("accumulators"),
         |v| plain(v) && v[requant::U].0 > 0,
         |v| {
             v[requant::ACC_LO] -= base(256);
@@ -202,7 +207,7 @@ fn accumulators_are_those_of_the_matmuls() {
 #[test]
 fn shifts_are_those_of_the_key() {
     let zero = |v: &[BaseField]| v[requant::ACC_LO].is_zero() && v[requant::ACC_HI].is_zero();
-    alter_output(Caught::Claim, zero, |v| {
+    alter_output(Caught::Claim("layer parameters"), zero, |v| {
         v[requant::POW] *= base(2);
         v[BOUND] = v[requant::POW];
         set_remainder(v);
@@ -263,37 +268,43 @@ fn another_token_is_not_the_best() {
     let (at, claimed, real) = argmax(&scene);
     assert_ne!(claimed, real);
     let vocab = scene.model.key.config.vocab;
-    let best = base(i64::from(scene.witness.logits[at * vocab + real]));
-    let everywhere = |all: &mut [Columns], shape: &Shape, value: BaseField| {
-        (0..1 << shape.padded.vocab).for_each(|id| *logit(all, shape, at, id, logits::TOP) = value);
+    let value = |id: usize| i64::from(scene.witness.logits[at * vocab + id]);
+    let top = value(claimed);
+    let better: Vec<usize> = (0..vocab)
+        .filter(|id| value(*id) + i64::from(*id < claimed) > top)
+        .collect();
+    assert!(better.contains(&real));
+    let above = base(value(real) + 1);
+    let set = |shape: &Shape, all: &mut [Columns], ids: &[usize], column: usize, value: BaseField| {
+        ids.iter().for_each(|id| *logit(all, shape, at, *id, column) = value);
     };
-    let one = BaseField::one();
+    let every: Vec<usize> = (0..1 << scene.shape().padded.vocab).collect();
     let attempts: [(Caught, Alter<'_>); 6] = [
-        // Nothing: the best logit is above the top.
+        // Nothing: better logits are above the top.
         (Caught::Lookup, &|_, _| ()),
-        // The top is that of the best token, and not that of the claimed one.
-        (Caught::Constraint, &|shape, all| everywhere(all, shape, best)),
-        // The top is only large where it is compared with the best.
-        (Caught::Claim, &|shape, all| {
-            *logit(all, shape, at, real, logits::TOP) = best
+        // The top is above all logits, and not that of the claimed token.
+        (Caught::Constraint, &|shape, all| {
+            set(shape, all, &every, logits::TOP, above)
         }),
-        // The comparison with the best is left out.
-        (Caught::Claim, &|shape, all| {
-            *logit(all, shape, at, real, logits::ACTIVE) = BaseField::zero()
+        // The top is only large where it is compared with better tokens.
+        (Caught::Claim("top logit is constant"), &|shape, all| {
+            set(shape, all, &better, logits::TOP, above)
+        }),
+        // The comparisons with better tokens are left out.
+        (Caught::Claim("arg max"), &|shape, all| {
+            set(shape, all, &better, logits::ACTIVE, base(0))
         }),
         // The best token is the chosen one in the trace.
-        (Caught::Claim, &|shape, all| {
-            everywhere(all, shape, best);
-            *logit(all, shape, at, claimed, logits::CHOSEN) = BaseField::zero();
-            *logit(all, shape, at, real, logits::CHOSEN) = one;
-            for id in 0..vocab {
-                *logit(all, shape, at, id, logits::BELOW) = base(i64::from(id < real));
-            }
+        (Caught::Claim("arg max"), &|shape, all| {
+            set(shape, all, &every, logits::TOP, base(value(real)));
+            set(shape, all, &[claimed], logits::CHOSEN, base(0));
+            set(shape, all, &[real], logits::CHOSEN, base(1));
+            set(shape, all, &every, logits::BELOW, base(0));
+            set(shape, all, &every[..real], logits::BELOW, base(1));
         }),
-        // The logit of the best is lower than it is.
+        // The better logits are lower than they are.
         (Caught::Constraint, &|shape, all| {
-            let low = *logit(all, shape, at, claimed, logits::L);
-            *logit(all, shape, at, real, logits::L) = low - one;
+            set(shape, all, &better, logits::L, base(top - 1))
         }),
     ];
     for (by, columns) in attempts {
@@ -322,7 +333,7 @@ fn a_tie_is_not_broken_the_other_way() {
     scene.assert_caught(Caught::Lookup, &HONEST);
     let columns = |shape: &Shape, all: &mut [Columns]| *logit(all, shape, at, lower, logits::BELOW) = BaseField::zero();
     scene.assert_caught(
-        Caught::Claim,
+        Caught::Claim("arg max"),
         &Hooks {
             columns: &columns,
             ..HONEST

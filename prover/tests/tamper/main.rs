@@ -20,6 +20,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
 
+use manifest::Row;
 use tree::{encode, Node, Tree};
 
 /// An honest proof.
@@ -65,20 +66,7 @@ fn every_change_has_its_error() {
     let rows = manifest::rows(proof, &shape);
     let mut tree = Tree::new(proof);
 
-    // Every place and operation belongs to one row: the first that matches.
-    let mut places: Vec<Vec<Node>> = vec![Vec::new(); rows.len()];
-    let mut missing = Vec::new();
-    for node in &tree.nodes {
-        for &op in &node.ops {
-            match rows
-                .iter()
-                .position(|row| row.op == op && row.places.matches(&node.path))
-            {
-                Some(row) => places[row].push(node.clone()),
-                None => missing.push(format!("{op:?} of {}", node.path)),
-            }
-        }
-    }
+    let (places, missing) = assign(&tree, &rows);
     assert!(missing.is_empty(), "no row in the manifest: {missing:#?}");
 
     let mut rng = TestRng(11);
@@ -103,6 +91,53 @@ fn every_change_has_its_error() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The places of every row, the first that matches, and what no row matches.
+fn assign(tree: &Tree, rows: &[Row]) -> (Vec<Vec<Node>>, Vec<String>) {
+    let mut places = vec![Vec::new(); rows.len()];
+    let mut missing = Vec::new();
+    for node in &tree.nodes {
+        for &op in &node.ops {
+            match rows
+                .iter()
+                .position(|row| row.op == op && row.places.matches(&node.path))
+            {
+                Some(row) => places[row].push(node.clone()),
+                None => missing.push(format!("{op:?} of {}", node.path)),
+            }
+        }
+    }
+    (places, missing)
+}
+
+/// A field of the proof that the manifest forgets is reported, whatever the type of the field.
+#[test]
+fn a_field_without_a_row_is_found() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let shape = Shape::new(&key.config, proof.statement.rows());
+    let tree = Tree::new(proof);
+    for (field, expected) in [
+        ("model", &["Change of model"][..]),
+        (
+            "opening.nonce",
+            &["Change of opening.nonce", "Modulus of opening.nonce"],
+        ),
+        (
+            "claimed_sums",
+            &[
+                "Truncate of claimed_sums",
+                "Extend of claimed_sums",
+                "Empty of claimed_sums",
+            ],
+        ),
+        ("stark.commitments[1]", &["Change of stark.commitments[1]"]),
+    ] {
+        let mut rows = manifest::rows(proof, &shape);
+        rows.retain(|row| row.places.0 != field);
+        let (_, missing) = assign(&tree, &rows);
+        assert_eq!(missing, expected);
+    }
 }
 
 /// Places of one row to try, and which form of the change: the first and last one and some at random.

@@ -60,17 +60,12 @@ pub fn encode(proof: &Proof) -> Vec<u8> {
     bytes
 }
 
-/// A path without its indices.
-pub fn collapse(path: &str) -> String {
-    let mut rest = path.split(']');
-    let parts = rest.by_ref().map(|part| part.split('[').next().unwrap_or_default());
-    parts.collect::<Vec<_>>().join("[]").trim_end_matches("[]").to_owned() + &"[]".repeat(trailing(path))
-}
-
-/// Number of indices that a path ends in.
-fn trailing(path: &str) -> usize {
-    let tail = path.rsplit('.').next().unwrap_or_default();
-    tail.matches('[').count()
+/// A path without its indices: `stark.queried_values[][][]`.
+fn collapse(path: &str) -> String {
+    let parts = path
+        .split('[')
+        .map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
+    parts.collect::<Vec<_>>().join("[]")
 }
 
 impl Tree {
