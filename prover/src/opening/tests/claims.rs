@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{soundness_terms, verify, CommitmentParams, OpeningError, OpeningPolicy};
 
-use super::super::{commit, open, Codeword, OpeningProverError};
+use super::super::{commit, open, open_again, Codeword, OpeningProverError};
 use super::{map, proof_bytes, transcript, Case, Random, Weights, POLICY};
 
 #[test]
@@ -46,6 +46,30 @@ fn honest_openings_are_accepted() {
         assert_eq!(verdict, Ok(()), "{params:?}");
         assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}");
     }
+}
+
+#[test]
+fn every_skipped_nonce_gives_another_valid_proof() {
+    let case = Case::small();
+    let proofs = [0, 1, 2].map(|skip| {
+        open_again(
+            &case.weights,
+            &case.codeword,
+            &case.params,
+            &POLICY,
+            &case.gamma,
+            &case.tile_values,
+            &case.point,
+            skip,
+            &mut transcript(),
+        )
+        .unwrap()
+    });
+    for proof in &proofs {
+        assert_eq!(case.verify(proof), Ok(()));
+    }
+    let [a, b, c] = proofs.map(|proof| proof.nonce);
+    assert!(a < b && b < c);
 }
 
 #[test]
