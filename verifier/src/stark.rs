@@ -258,7 +258,6 @@ fn check_structure(
     let config = pcs_config();
     let log_degree = shape.max_log_rows();
     let log_domain = log_degree + config.fri_config.log_blowup_factor;
-    length("commitments", proof.commitments.len(), 4)?;
     length("decommitments", proof.decommitments.len(), 4)?;
     length("sampled trees", proof.sampled_values.len(), 4)?;
     length("queried trees", proof.queried_values.len(), 4)?;
