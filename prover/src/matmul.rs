@@ -114,21 +114,31 @@ struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    fn column(&self, part: Part, column: usize) -> &[BaseField] {
-        &self.columns[part.index()][column]
-    }
-
-    /// `high + limb * low` of two columns of `part`, bound at `point` along the axis after `outer` axes.
+    /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
+    /// beyond the committed lanes.
     fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
-        let axes = self.public.shape.axes(part);
+        let (shape, weights) = (self.public.shape, eq_table(point));
+        let (axes, cut, width) = (shape.axes(part), shape.cut(part), shape.lane_columns(part));
         let lead: u32 = axes[..outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
-        let weights = eq_table(point);
-        let mut sum = vec![K::zero(); 1 << (lead + rest)];
-        for (column, factor) in columns {
-            let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
-            let bound = bind_middle(self.column(part, *column), 1 << lead, &scaled, 1 << rest);
-            sum.iter_mut().zip(bound).for_each(|(s, v)| *s += v);
+        // The table of a lane as (before the cut, own entries), and where it goes.
+        let of = |range: &[u32]| 1usize << range.iter().sum::<u32>();
+        let mut others = axes.clone();
+        others.remove(outer);
+        let at = cut.axis - usize::from(cut.axis > outer);
+        let own = of(&others[at..]);
+        let stride = of(&others[at + 1..]) << shape.full_axes(part)[cut.axis];
+        let mut sum = vec![K::zero(); of(&others[..at]) * stride];
+        for lane in 0..cut.lanes {
+            for (column, factor) in columns {
+                let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
+                let column = &self.columns[part.index()][lane * width + column];
+                let bound = bind_middle(column, 1 << lead, &scaled, 1 << rest);
+                for (sum, bound) in sum.chunks_mut(stride).zip(bound.chunks(own)) {
+                    let sum = &mut sum[lane * own..][..own];
+                    sum.iter_mut().zip(bound).for_each(|(s, v)| *s += *v);
+                }
+            }
         }
         sum
     }

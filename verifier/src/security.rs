@@ -4,8 +4,8 @@
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
-use tessera_circuits::air::{AnyAir, Bound, Relations};
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::air::{Bound, Relations};
+use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -108,8 +108,7 @@ fn counts(shape: &Shape) -> Counts {
             relations: Relations::dummy(),
             binding: crate::stark::dummy_binding(shape, part),
         };
-        let air: &AnyAir = &bound.air;
-        let tables = matches!(air, AnyAir::Tables(_));
+        let tables = part == Part::Tables;
         let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
         use stwo::core::air::Component;
         counts.constraints += component.n_constraints() as f64;

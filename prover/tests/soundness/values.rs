@@ -19,6 +19,7 @@ const BOUND: usize = requant::ROUND + 4;
 pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
     let axes = shape.axes(part);
     assert_eq!(axes.len(), at.len(), "one index per axis");
+    assert_eq!(shape.cut(part).lanes, 1, "a small part has one lane");
     axes.iter().zip(at).fold(0, |row, (log, i)| (row << log) | i)
 }
 
@@ -246,9 +247,8 @@ fn limbs_of_the_residual_are_in_range() {
 
 /// Alters the cell of a token's logit in the row of a generated position.
 fn logit<'a>(all: &'a mut [Columns], shape: &Shape, token: usize, id: usize, column: usize) -> &'a mut BaseField {
-    let rest = shape.padded.vocab - shape.lanes;
-    let at = row(shape, Part::Logits, &[token, id & ((1 << rest) - 1)]);
-    &mut all[Part::Logits.index()][logits::at(id >> rest, column)][at]
+    let at = row(shape, Part::Logits, &[token, id]);
+    &mut all[Part::Logits.index()][column][at]
 }
 
 /// The last row, the claimed token and the real one of a false output.

@@ -116,14 +116,15 @@ fn last_layers_of_another_degree_are_rejected() {
 fn queries_that_meet_in_the_tables_are_checked() {
     let config = ModelConfig {
         layers: 1,
-        heads: 8,
+        heads: 32,
+        head_dim: 2,
         context: 128,
         ..odd_config()
     };
     let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
     let report = prove(&model.prover(), &random_ids(&config, 126, 5), 3, &Silent).expect("an honest proof");
     let shape = Shape::new(&config, 128);
-    assert!(shape.max_log_rows() > tables::LOG_ROWS);
+    assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");
     let [mut order, mut conflict] = [false; 2];
     // Every nonce draws other queries; that it shows no work is checked after them.
     for nonce in 0..4000 {
