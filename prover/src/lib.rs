@@ -1,4 +1,6 @@
 //! How a Tessera proof is made.
+#![feature(portable_simd)]
+
 pub mod bind;
 pub mod checkpoint;
 pub mod fidelity;

@@ -12,6 +12,7 @@
 //! 4096 signed high bytes, `weight = 256 high + low`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest};
@@ -348,6 +349,12 @@ impl WeightsFile {
     pub fn bytes(&self, t: usize) -> &[u8] {
         let size = tile_bytes(self.strategy);
         &self.map.bytes()[t * size..][..size]
+    }
+
+    /// Lets the system take back the memory of these tiles.
+    pub fn release(&self, tiles: Range<usize>) {
+        let size = tile_bytes(self.strategy);
+        self.map.release(tiles.start * size..tiles.end * size);
     }
 
     /// Decodes tile `t`: `out[64 x + y]` is the weight from local input `x` to local output `y`.
