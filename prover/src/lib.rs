@@ -22,4 +22,5 @@ pub mod sumcheck;
 pub mod synth;
 pub mod testing;
 pub mod texts;
+pub mod tiles;
 pub mod tokenizer;
