@@ -2,9 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 use tempfile::{Builder, NamedTempFile, TempDir};
 use thiserror::Error;
 
@@ -62,6 +65,20 @@ impl Mapped {
     /// The bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         self.0.as_deref().unwrap_or(&[])
+    }
+
+    /// Lets the system take back the memory of these bytes; they are read from the file again if they are used again.
+    /// A hint: where it has no effect, nothing else changes.
+    pub fn release(&self, bytes: Range<usize>) {
+        #[cfg(unix)]
+        if let Some(map) = &self.0 {
+            let len = bytes.end.min(map.len()).saturating_sub(bytes.start);
+            // SAFETY: the mapping is private, read-only and backed by a file, so pages that are dropped come back with
+            // the same contents.
+            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start.min(map.len()), len) };
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
     }
 }
 
@@ -122,6 +139,17 @@ impl AtomicFile {
         file.persist(&path).map_err(|e| write_error(&path)(e.error))?;
         sync_dir(parent(&path));
         Ok(())
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot write {}: {e}", self.path.display()));
+        self.file.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

@@ -1,4 +1,6 @@
 //! How a Tessera proof is made.
+#![feature(portable_simd)]
+
 pub mod bind;
 pub mod checkpoint;
 pub mod fidelity;
@@ -20,4 +22,5 @@ pub mod sumcheck;
 pub mod synth;
 pub mod testing;
 pub mod texts;
+pub mod tiles;
 pub mod tokenizer;

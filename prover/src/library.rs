@@ -1,5 +1,6 @@
 //! A model directory, opened and checked: everything that proving and generating need.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tessera_verifier::codec::CodecError;
@@ -9,13 +10,15 @@ use thiserror::Error;
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::model_dir::{self, ModelDirError, WeightsFile};
-use crate::opening::{Codeword, OpeningProverError, TileSource, TILE_AREA};
+use crate::opening::{Codeword, OpeningProverError, TileSource, Tree, TILE_AREA};
 use crate::prove::ProverModel;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
 /// The model key in a model directory.
 pub const KEY_FILE: &str = "model.key";
-/// The codeword cache in a model directory.
+/// The Merkle tree of the weights in a model directory.
+pub const TREE_FILE: &str = "tree.bin";
+/// The codeword of the weights in a model directory; where it is missing, it is made again for every proof.
 pub const CODEWORD_FILE: &str = "codeword.bin";
 
 /// A model directory or key that cannot be used.
@@ -79,6 +82,10 @@ impl TileSource for WeightsFile {
     fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
         Self::tile(self, t, out);
     }
+
+    fn release(&self, tiles: Range<usize>) {
+        Self::release(self, tiles);
+    }
 }
 
 /// An open model directory.
@@ -94,7 +101,7 @@ pub struct Model {
 
 impl Model {
     /// Opens a model directory and checks that its files are whole and belong together. Only the contents
-    /// of the codeword cache are not read: a proof made with a corrupted one does not verify.
+    /// of the codeword are not read here, but checked where they are opened.
     pub fn open(dir: &Path) -> Result<Self, LibraryError> {
         let key_path = dir.join(KEY_FILE);
         let key = read_key(&key_path)?;
@@ -112,7 +119,12 @@ impl Model {
             return Err(other("parameters"));
         }
         let weights = WeightsFile::open(&dir.join(model_dir::WEIGHTS_FILE), &key.config, key.params.strategy)?;
-        let codeword = Codeword::open(&dir.join(CODEWORD_FILE), &key.weights, &key.weights_root)?;
+        let tree = Tree::read(&dir.join(TREE_FILE), &key.weights, &key.weights_root)?;
+        let values = dir.join(CODEWORD_FILE);
+        let codeword = match values.exists() {
+            true => Codeword::with_file(key.weights, tree, &values)?,
+            false => Codeword::new(key.weights, tree),
+        };
         let tokenizer = key_tokenizer(&key, &key_path)?;
         Ok(Self {
             dir: dir.to_owned(),

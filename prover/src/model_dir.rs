@@ -7,11 +7,11 @@
 //! | `tables.bin` | RoPE, exp and SiLU tables, for implementations without this project's arithmetic |
 //! | `tokenizer.json`, `tokenizer_config.json` | copies from the checkpoint |
 //!
-//! A tile is 64 x 64 weights, at index `64 x + y` the weight from its input channel `x` to its output
-//! channel `y` in the padded layout. `W8`: one signed byte per weight. `W12`: 4096 unsigned low bytes, then
-//! 4096 signed high bytes, `weight = 256 high + low`.
+//! A tile is 64 x 64 weights, from input channels `x` to output channels `y` of the padded layout; `tiles`
+//! has its bytes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest};
@@ -23,6 +23,7 @@ use thiserror::Error;
 
 use crate::files::{self, AtomicFile, FileError, Mapped};
 use crate::model::{LayerWeights, QuantisedModel};
+use crate::tiles::{pack_tile, tile_bytes, unpack_tile, TILE_WEIGHTS};
 
 /// Names of the files.
 pub const MODEL_FILE: &str = "model.json";
@@ -34,9 +35,7 @@ pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 1;
-/// Weights of a tile.
-pub const TILE_WEIGHTS: usize = TILE * TILE;
+pub const VERSION: u32 = 2;
 
 /// Why a model directory cannot be used.
 #[derive(Debug, Error)]
@@ -251,14 +250,6 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     words.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
-/// Bytes of a stored tile.
-pub const fn tile_bytes(strategy: Strategy) -> usize {
-    match strategy {
-        Strategy::W8 => TILE_WEIGHTS,
-        Strategy::W12 => 2 * TILE_WEIGHTS,
-    }
-}
-
 /// The real channels of a matrix by their padded positions, in whole blocks of 64.
 fn padded_channels(blocks: usize, dim: usize, position: impl Fn(usize) -> usize) -> Vec<Option<usize>> {
     let mut channels = vec![None; blocks * TILE];
@@ -291,16 +282,8 @@ pub fn write_weights(model: &QuantisedModel, path: &Path) -> Result<(), FileErro
                 .par_chunks_exact_mut(tile_bytes(strategy))
                 .zip(outputs.par_chunks_exact(TILE));
             tiles.for_each(|(tile, columns)| {
-                let (low, high) = tile.split_at_mut(TILE_WEIGHTS);
-                for (i, x) in rows.iter().enumerate() {
-                    for (j, y) in columns.iter().enumerate() {
-                        let w = weight(*x, *y);
-                        low[i * TILE + j] = w as u8;
-                        if let Some(high) = high.get_mut(i * TILE + j) {
-                            *high = (w >> 8) as u8;
-                        }
-                    }
-                }
+                let weights = std::array::from_fn(|i| weight(rows[i / TILE], columns[i % TILE]));
+                pack_tile(strategy, &weights, tile);
             });
             file.append(&row)?;
         }
@@ -350,21 +333,18 @@ impl WeightsFile {
         &self.map.bytes()[t * size..][..size]
     }
 
+    /// Lets the system take back the memory of these tiles.
+    pub fn release(&self, tiles: Range<usize>) {
+        let size = tile_bytes(self.strategy);
+        self.map.release(tiles.start * size..tiles.end * size);
+    }
+
     /// Decodes tile `t`: `out[64 x + y]` is the weight from local input `x` to local output `y`.
     ///
     /// # Panics
     /// If there is no such tile.
     pub fn tile(&self, t: usize, out: &mut [i16; TILE_WEIGHTS]) {
-        let (low, high) = self.bytes(t).split_at(TILE_WEIGHTS);
-        match self.strategy {
-            Strategy::W8 => out.iter_mut().zip(low).for_each(|(w, b)| *w = i16::from(*b as i8)),
-            Strategy::W12 => {
-                let pairs = low.iter().zip(high);
-                out.iter_mut()
-                    .zip(pairs)
-                    .for_each(|(w, (lo, hi))| *w = i16::from_le_bytes([*lo, *hi]));
-            }
-        }
+        unpack_tile(self.strategy, self.bytes(t), out);
     }
 
     /// A whole matrix in real dimensions: `[vocab][hidden]` for the embedding, else `[out][in]`. Errors if a
@@ -413,6 +393,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{fixture_size_config, odd_config, random_model, FIXTURE};
+    use crate::tiles::position;
 
     fn written(strategy: Strategy) -> (tempfile::TempDir, QuantisedModel) {
         let dir = tempfile::tempdir().unwrap();
@@ -491,8 +472,8 @@ mod tests {
     fn unusable_descriptions_are_refused() {
         let (dir, _) = written(Strategy::W8);
         let load = || load_model(dir.path()).unwrap_err();
-        describe(dir.path(), |j| j["version"] = 2.into());
-        assert!(matches!(load(), ModelDirError::Version { version: 2, .. }));
+        describe(dir.path(), |j| j["version"] = 1.into());
+        assert!(matches!(load(), ModelDirError::Version { version: 1, .. }));
         describe(dir.path(), |j| {
             j["version"] = VERSION.into();
             j["config"]["hidden"] = 0.into();
@@ -508,14 +489,15 @@ mod tests {
         let path = dir.path().join(WEIGHTS_FILE);
         let mut bytes = fs::read(&path).unwrap();
         // hidden is 20: output 63 of the embedding is padding.
-        bytes[63] = 1;
+        let padding = position(0, 63);
+        bytes[padding] = 1;
         fs::write(&path, &bytes).unwrap();
         describe(dir.path(), |_| {});
         assert!(matches!(
             load_model(dir.path()).unwrap_err(),
             ModelDirError::Padding { tile: 0, .. }
         ));
-        bytes[63] = 0;
+        bytes[padding] = 0;
         bytes[TILE_WEIGHTS] = -128i8 as u8;
         fs::write(&path, &bytes).unwrap();
         describe(dir.path(), |_| {});

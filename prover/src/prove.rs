@@ -176,7 +176,7 @@ fn prove_statement(
     });
     let statistics = statistics(&witness);
     drop(witness);
-    let mut transcript = open_transcript(&model.id, &statement);
+    let mut transcript = open_transcript(&model.id, &model.key.weights, &statement);
     let twiddles = twiddles(&shape);
     let trace = phases.run("commit trace", || {
         Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript)
@@ -214,7 +214,7 @@ fn prove_statement(
             model.tiles,
             model.codeword,
             &key.weights,
-            &opening_policy(),
+            &opening_policy(&key.weights),
             &gamma,
             &matmuls.tile_values,
             &local,

@@ -1,6 +1,6 @@
 //! From a checkpoint to a model directory (docs/format.md): calibrate, quantise, write, commit.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::files::{self, AtomicDir, AtomicFile, FileError};
-use crate::library::{directory_bytes, CODEWORD_FILE, KEY_FILE};
+use crate::library::{directory_bytes, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use crate::model_dir::{self, ModelDirError, WeightsFile};
 use crate::opening::{commit, OpeningProverError};
 use crate::progress::Progress;
@@ -115,13 +115,16 @@ pub fn setup(
         &model.config,
         options.strategy,
     )?;
-    let mut codeword = CodewordWriter {
-        file: AtomicFile::create(&dir.path().join(CODEWORD_FILE))?,
-        progress,
-    };
-    progress.phase("commit to weights", Some(crate::opening::Codeword::file_len(&params)));
-    let weights_root = commit(&weights, &params, &mut codeword)?;
-    codeword.file.commit()?;
+    let mut codeword = AtomicFile::create(&dir.path().join(CODEWORD_FILE))?;
+    progress.phase(
+        "commit to weights",
+        Some((params.columns() as u64) << params.log_codeword()),
+    );
+    let tree = commit(&weights, &params, Some(&mut codeword), progress)?;
+    codeword.commit()?;
+    let mut file = AtomicFile::create(&dir.path().join(TREE_FILE))?;
+    tree.write(&mut file).map_err(OpeningProverError::Write)?;
+    file.commit()?;
     lap("commit to weights", &mut phases);
 
     progress.phase("commit to tables", None);
@@ -130,7 +133,7 @@ pub fn setup(
         config: model.config,
         params: model.params,
         weights: params,
-        weights_root,
+        weights_root: tree.root(),
         tokenizer: texts.tokenizer,
         tokenizer_config: texts.tokenizer_config,
     };
@@ -190,28 +193,5 @@ impl Texts {
             tokenizer_config,
             calibration,
         })
-    }
-}
-
-/// Writes the codeword file and reports the bytes as progress.
-struct CodewordWriter<'a> {
-    file: AtomicFile,
-    progress: &'a dyn Progress,
-}
-
-impl Write for CodewordWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.append(bytes).map_err(|e| match e {
-            FileError::Write { path, source } => {
-                io::Error::new(source.kind(), format!("cannot write {}: {source}", path.display()))
-            }
-            other => io::Error::other(other.to_string()),
-        })?;
-        self.progress.advance(bytes.len() as u64);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig
 
 use crate::model::{LayerWeights, QuantisedModel};
 use crate::opening::{commit, Codeword, TileSource};
+use crate::progress::Silent;
 use crate::prove::ProverModel;
 use crate::stark::tables_root;
 use tessera_circuits::model::TILE;
@@ -258,7 +259,6 @@ pub struct TestModel {
     pub tiles: MemoryTiles,
     pub key: ModelKey,
     pub codeword: Codeword,
-    _file: tempfile::NamedTempFile,
 }
 
 impl TestModel {
@@ -266,9 +266,9 @@ impl TestModel {
     pub fn new(quantised: QuantisedModel) -> Self {
         let tiles = MemoryTiles::new(&quantised);
         let weights = CommitmentParams::for_tiles(tiles.tiles());
-        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-        let weights_root = commit(&tiles, &weights, file.as_file_mut()).expect("the weights are committed");
-        let codeword = Codeword::open(file.path(), &weights, &weights_root).expect("the codeword is read back");
+        let tree = commit(&tiles, &weights, None, &Silent).expect("the weights are committed");
+        let weights_root = tree.root();
+        let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights_root,
             tables_root: tables_root(&quantised.params),
@@ -280,7 +280,6 @@ impl TestModel {
             tiles,
             key,
             codeword,
-            _file: file,
         }
     }
 

@@ -11,7 +11,7 @@ use tessera_prover::forward::ForwardState;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model};
 
-/// The values of one tile, `x * 64 + y`, zero where the padded matrix has no real channel.
+/// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
 fn tile(model: &QuantisedModel, m: &Matmul, b: usize, c: usize) -> Vec<i16> {
     let config = &model.config;
     let mut values = vec![0; TILE * TILE];
@@ -23,7 +23,8 @@ fn tile(model: &QuantisedModel, m: &Matmul, b: usize, c: usize) -> Vec<i16> {
             .map(|y| (y, config.pad_out(m.kind, y)))
             .filter(|(_, at)| at / TILE == c)
         {
-            values[x.1 % TILE * TILE + y.1 % TILE] = model.weight(m.kind, m.layer, x.0, y.0);
+            let (inner, outer) = (x.1 % TILE, y.1 % TILE);
+            values[outer / 4 * 4 * TILE + inner * 4 + outer % 4] = model.weight(m.kind, m.layer, x.0, y.0);
         }
     }
     values
@@ -36,7 +37,7 @@ fn write_model(model: &QuantisedModel, dir: &Path) {
             let values = tile(model, &m, b, c);
             weights.extend(values.iter().map(|&w| w as u8));
             if model.params.strategy == Strategy::W12 {
-                weights.extend(values.iter().map(|&w| (w >> 8) as u8));
+                weights.extend(values.iter().map(|&w| ((w - i16::from(w as i8)) >> 8) as u8));
             }
         }
     }

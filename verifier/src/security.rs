@@ -9,7 +9,7 @@ use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::{soundness_terms, OpeningPolicy};
+use crate::opening::{soundness_terms, CommitmentParams, OpeningPolicy};
 
 /// log2 of the size of the challenge field.
 pub const FIELD_BITS: f64 = 123.999_999;
@@ -28,8 +28,8 @@ pub const TRACE_WORK_BITS: u32 = 20;
 pub const TRACE_FOLD_STEP: u32 = 3;
 /// log2 of the degree bound of the last FRI layer.
 pub const TRACE_LOG_LAST_LAYER: u32 = 5;
-/// Queries of the weight opening.
-pub const WEIGHT_QUERIES: usize = 118;
+/// Bits of security that the queries of the weight opening have without the proof of work before them.
+pub const WEIGHT_QUERY_BITS: f64 = 80.0;
 /// Proof of work before the weight queries.
 pub const WEIGHT_WORK_BITS: u32 = 20;
 
@@ -45,24 +45,31 @@ pub fn pcs_config() -> PcsConfig {
     }
 }
 
-/// Policy of the weight opening.
-pub const fn opening_policy() -> OpeningPolicy {
+/// Policy of the weight opening: the fewest queries that have [`WEIGHT_QUERY_BITS`] in the unique-decoding regime. The
+/// rate is that of the key, which is checked and trusted.
+pub const fn opening_policy(weights: &CommitmentParams) -> OpeningPolicy {
     OpeningPolicy {
-        queries: WEIGHT_QUERIES,
+        queries: match weights.log_blowup {
+            0 | 1 => 193,
+            2 => 118,
+            3 => 97,
+            _ => 88,
+        },
         work_bits: WEIGHT_WORK_BITS,
     }
 }
 
 /// All parameters as words, absorbed by the transcript first.
-pub const fn parameter_words() -> [u32; 7] {
+pub const fn parameter_words(weights: &CommitmentParams) -> [u32; 7] {
+    let policy = opening_policy(weights);
     [
         TRACE_LOG_BLOWUP,
         TRACE_QUERIES as u32,
         TRACE_WORK_BITS,
         TRACE_FOLD_STEP,
         TRACE_LOG_LAST_LAYER,
-        WEIGHT_QUERIES as u32,
-        WEIGHT_WORK_BITS,
+        policy.queries as u32,
+        policy.work_bits,
     ]
 }
 
@@ -202,7 +209,7 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         formula: format!("((1 + 2^-{TRACE_LOG_BLOWUP}) / 2)^{TRACE_QUERIES} x 2^-{TRACE_WORK_BITS}"),
         bits: queries,
     });
-    for (name, bits) in soundness_terms(&key.weights, &opening_policy()) {
+    for (name, bits) in soundness_terms(&key.weights, &opening_policy(&key.weights)) {
         terms.push(Term {
             name: format!("weights: {name}"),
             formula: String::new(),
@@ -215,7 +222,6 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opening::CommitmentParams;
     use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, Strategy, MAX_CONTEXT};
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
@@ -277,6 +283,23 @@ mod tests {
                     assert!(total < MIN_BITS);
                 }
             }
+        }
+    }
+
+    /// Every rate that a key may have: enough queries, and not one more.
+    #[test]
+    fn queries_have_their_bits_at_every_rate() {
+        for log_blowup in 1..=4 {
+            let weights = CommitmentParams::with_blowup(1 << 16, log_blowup);
+            let policy = opening_policy(&weights);
+            assert_eq!(policy.check(), Ok(()));
+            let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
+            let bits = policy.queries as f64 * one;
+            assert!((WEIGHT_QUERY_BITS..WEIGHT_QUERY_BITS + one).contains(&bits), "{bits}");
+            let terms = soundness_terms(&weights, &policy);
+            assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
+            let [.., queries, work] = parameter_words(&weights);
+            assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
         }
     }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::codec::CodecError;
 use crate::key::{KeyError, ModelId, ModelKey};
-use crate::opening::{self, OpeningError};
+use crate::opening::{self, CommitmentParams, OpeningError};
 use crate::proof::Proof;
 use crate::security::{ledger, opening_policy, parameter_words, MIN_BITS};
 use crate::stark::{self, StarkClaim, StarkError};
@@ -64,9 +64,9 @@ pub struct Verified {
 }
 
 /// Absorbs everything that is public before the first message: parameters, model, statement.
-pub fn open_transcript(model: &ModelId, statement: &Statement) -> Transcript {
+pub fn open_transcript(model: &ModelId, weights: &CommitmentParams, statement: &Statement) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words());
+    transcript.words("parameters", &parameter_words(weights));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -108,7 +108,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     proof.statistics.check(&key.config, 1 << shape.token)?;
 
     // Commitments before any challenge.
-    let mut transcript = open_transcript(&model, &proof.statement);
+    let mut transcript = open_transcript(&model, &key.weights, &proof.statement);
     let sizes = stark::column_sizes(&shape);
     let scheme = stark::open_scheme(&key.tables_root, &sizes, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
@@ -135,7 +135,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let gamma = public.tile_coefficients(&product_point, &families);
     let value = weight_claim(&proof.matmuls.operands, &families);
     let local = public.local_point(&product_point);
-    let policy = opening_policy();
+    let policy = opening_policy(&key.weights);
     opening::verify(
         &key.weights,
         &policy,

@@ -65,22 +65,12 @@ fn check_writable(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Proves. The one thing that opening a model does not check is the contents of the codeword cache; a proof
-/// from a corrupted one fails the prover's own check.
+/// Proves.
 pub fn prove_checked(
     model: &Model,
     prompt: &[u32],
     tokens: usize,
     progress: &dyn Progress,
 ) -> Result<ProveReport, Failure> {
-    prove(&model.prover(), prompt, tokens, progress).map_err(|error| match error {
-        ProveError::Check(e) => {
-            let codeword = model.dir.join(CODEWORD_FILE);
-            Failure(format!(
-                "{} is corrupted (the proof does not verify: {e}); run setup again",
-                codeword.display()
-            ))
-        }
-        other => other.into(),
-    })
+    Ok(prove(&model.prover(), prompt, tokens, progress)?)
 }

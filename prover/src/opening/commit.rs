@@ -1,180 +1,155 @@
-//! The codeword of the weights and its Merkle tree.
-//!
-//! The codeword file has the columns in batches of [`LANES`] (the last batch may be narrower). A batch is
-//! its share of every leaf, in leaf order: column by column, the values of the fibre, as 32-bit
-//! little-endian words. The layers of the Merkle tree follow, leaves first, root last.
+//! From weights to the codeword and its Merkle tree, a batch of columns at a time.
 
-use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::simd::{i16x16, u32x16};
 
-use memmap2::Mmap;
-use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::{BaseField, P};
-use stwo::prover::backend::simd::m31::{PackedM31, N_LANES};
-use tessera_verifier::opening::merkle::{Digest, LeafHasher};
+use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, FIBRE};
 
 use super::fft::Twiddles;
+use super::lanes::{self, Domain, Hashes};
+use super::packed::Packed;
+use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
 use super::{length, merkle, OpeningProverError, TileSource, TILE_AREA};
+use crate::progress::Progress;
 
 /// Columns that are encoded together, one per SIMD lane.
-const LANES: usize = N_LANES;
-const WORD: usize = 4;
-const DIGEST: usize = 32;
+pub(super) const LANES: usize = lanes::LANES;
+/// Bytes of a value in the codeword file.
+pub(super) const WORD: usize = 4;
+/// Values of the codeword that 16 leaves have in a column.
+const GROUP: usize = lanes::LANES * FIBRE;
+/// Full blocks of a hash that a full batch adds to a leaf.
+const BATCH_BLOCKS: u64 = (LANES * FIBRE / lanes::BLOCK) as u64;
+/// Leaves whose share of a batch is written at once.
+const WRITE_LEAVES: usize = 1 << 14;
 
-/// Commits to the weights of `source`: writes the codeword file and returns the root. Holds one batch of
-/// columns (`64 * 2^log_codeword` bytes, twice) and one hash state per leaf.
+/// Commits to the weights of `source`; writes the codeword to `data` if it is wanted. Holds one batch of columns (32
+/// bytes per weight of a column, 64 per value of its block of the codeword) and 40 bytes per leaf.
 pub fn commit(
     source: &dyn TileSource,
     params: &CommitmentParams,
-    codeword: &mut dyn Write,
-) -> Result<Digest, OpeningProverError> {
+    mut data: Option<&mut dyn Write>,
+    progress: &dyn Progress,
+) -> Result<Tree, OpeningProverError> {
+    let mut hashes = vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / lanes::LANES];
+    let mut roots = Vec::new();
+    let last_batch = (params.columns() - 1) / LANES;
+    encode(source, params, |batch, width, block, values| {
+        let groups = values.len() / GROUP;
+        let hashes = &mut hashes[block * groups..][..groups];
+        if let Some(data) = &mut data {
+            for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
+                let bytes = file_bytes(leaves, width);
+                data.write_all(&bytes).map_err(OpeningProverError::Write)?;
+            }
+        }
+        let first_block = batch as u64 * BATCH_BLOCKS;
+        if batch < last_batch {
+            let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
+            groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
+        } else {
+            let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
+            roots.par_extend(groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width)));
+        }
+        progress.advance((width * values.len()) as u64);
+        Ok(())
+    })?;
+    Ok(Tree::new(roots))
+}
+
+/// Encodes all columns, batch by batch and block by block of the codeword: `each` gets the number of the batch, its
+/// columns, the number of the block and its values.
+pub(super) fn encode(
+    source: &dyn TileSource,
+    params: &CommitmentParams,
+    mut each: impl FnMut(usize, usize, usize, &[Packed]) -> Result<(), OpeningProverError>,
+) -> Result<(), OpeningProverError> {
     params.check()?;
     length("tiles of the source", source.tiles(), params.tiles)?;
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
-    let mut hashers = vec![LeafHasher::default(); 1 << params.log_leaves()];
-    for first in (0..params.columns()).step_by(LANES) {
+    let mut message = vec![i16x16::splat(0); 1 << params.log_message];
+    let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len()];
+    for (batch, first) in (0..params.columns()).step_by(LANES).enumerate() {
         let width = LANES.min(params.columns() - first);
-        let encoded = twiddles.encode(&batch(source, params, first), 0);
-        let bytes = hash_batch(&encoded, width, &mut hashers);
-        codeword.write_all(&bytes).map_err(OpeningProverError::Write)?;
+        load(source, params, first, &mut message);
+        for block in 0..1 << params.log_blowup {
+            let pairs = values.par_iter_mut().zip(&message).with_min_len(TILE_AREA);
+            pairs.for_each(|(value, weights)| *value = Packed::from_weights(*weights));
+            twiddles.transform_block(&mut values, block);
+            each(batch, width, block, &values)?;
+        }
     }
-    let leaves = hashers.into_par_iter().map(LeafHasher::finalize).collect();
-    let layers = merkle::layers(leaves);
-    for layer in &layers {
-        codeword
-            .write_all(layer.as_flattened())
-            .map_err(OpeningProverError::Write)?;
-    }
-    codeword.flush().map_err(OpeningProverError::Write)?;
-    Ok(layers.last().map_or([0; DIGEST], |top| top[0]))
+    Ok(())
 }
 
 /// The messages of up to [`LANES`] columns from column `first` on, one per lane.
-fn batch(source: &dyn TileSource, params: &CommitmentParams, first: usize) -> Vec<PackedM31> {
-    let mut messages = vec![PackedM31::zero(); 1 << params.log_message];
-    messages.par_chunks_mut(TILE_AREA).enumerate().for_each(|(k, chunk)| {
-        let mut tiles = vec![[0; TILE_AREA]; LANES];
-        for (lane, tile) in tiles.iter_mut().enumerate() {
-            let t = ((first + lane) << params.log_column_tiles()) + k;
-            if t < params.tiles {
-                source.tile(t, tile);
-            }
-        }
-        for (i, value) in chunk.iter_mut().enumerate() {
-            *value = PackedM31::from_array(std::array::from_fn(|lane| from_weight(tiles[lane][i])));
-        }
-    });
-    messages
-}
-
-fn from_weight(w: i16) -> BaseField {
-    BaseField::partial_reduce((i64::from(w) + i64::from(P)) as u32)
-}
-
-/// Appends the batch to the leaf hashes and returns its bytes in the file.
-fn hash_batch(encoded: &[PackedM31], width: usize, hashers: &mut [LeafHasher]) -> Vec<u8> {
-    let share = width * FIBRE * WORD;
-    let mut bytes = vec![0; hashers.len() * share];
-    bytes
-        .par_chunks_mut(share)
-        .zip(encoded.par_chunks(FIBRE))
-        .zip(hashers)
-        .with_min_len(64)
-        .for_each(|((bytes, fibre), hasher)| {
-            for (r, row) in fibre.iter().enumerate() {
-                for (c, value) in row.to_array().into_iter().take(width).enumerate() {
-                    bytes[(c * FIBRE + r) * WORD..][..WORD].copy_from_slice(&value.0.to_le_bytes());
+fn load(source: &dyn TileSource, params: &CommitmentParams, first: usize, messages: &mut [i16x16]) {
+    let column = |lane: usize| (first + lane) << params.log_column_tiles();
+    messages.par_chunks_mut(TILE_AREA).enumerate().for_each_init(
+        || vec![[0; TILE_AREA]; LANES],
+        |tiles, (k, chunk)| {
+            for (lane, tile) in tiles.iter_mut().enumerate() {
+                match column(lane) + k {
+                    t if t < params.tiles => source.tile(t, tile),
+                    _ => tile.fill(0),
                 }
             }
-            hasher.update(bytes);
-        });
+            for (i, chunk) in chunk.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                let row = |lane: usize| i16x16::from_slice(&tiles[lane][i * LANES..]);
+                *chunk = transpose(std::array::from_fn(row));
+            }
+        },
+    );
+    source.release(column(0)..column(LANES).min(params.tiles));
+}
+
+/// Sixteen vectors as the rows of a matrix, transposed.
+fn transpose(mut rows: [i16x16; LANES]) -> [i16x16; LANES] {
+    for _ in 0..LANES.ilog2() {
+        let pairs: [(i16x16, i16x16); LANES / 2] = std::array::from_fn(|i| rows[i].interleave(rows[i + LANES / 2]));
+        rows = std::array::from_fn(|i| if i % 2 == 0 { pairs[i / 2].0 } else { pairs[i / 2].1 });
+    }
+    rows
+}
+
+/// The share of a batch in the words of sixteen leaves: one leaf per lane, column by column.
+fn leaf_words(values: &[Packed]) -> [u32x16; LANES * FIBRE] {
+    let fibre = |r: usize| lanes::transpose(std::array::from_fn(|leaf| values[leaf * FIBRE + r].words()));
+    let fibres: [_; FIBRE] = std::array::from_fn(fibre);
+    std::array::from_fn(|word| fibres[word % FIBRE][word / FIBRE])
+}
+
+fn absorb(hashes: &mut Hashes, first_block: u64, words: &[u32x16]) {
+    for (i, block) in words.as_chunks().0.iter().enumerate() {
+        hashes.block(first_block + i as u64, block);
+    }
+}
+
+/// Roots of the subtrees over leaves whose hashes lack only the last batch of columns.
+fn finish(hashes: &[Hashes], first_block: u64, values: &[Packed], width: usize) -> Vec<Digest> {
+    let groups = hashes.iter().zip(values.chunks_exact(GROUP));
+    let leaves = groups.flat_map(|(hashes, values)| {
+        let (mut hashes, words) = (hashes.clone(), leaf_words(values));
+        let (blocks, rest) = words[..width * FIBRE].as_chunks::<{ lanes::BLOCK }>();
+        absorb(&mut hashes, first_block, blocks.as_flattened());
+        hashes.finish(first_block + blocks.len() as u64, rest)
+    });
+    (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| merkle::parents(&nodes))
+}
+
+/// The share of a batch in leaves, as the codeword file has it.
+fn file_bytes(values: &[Packed], width: usize) -> Vec<u8> {
+    let share = width * FIBRE * WORD;
+    let mut bytes = vec![0; values.len() / FIBRE * share];
+    let leaves = bytes.par_chunks_exact_mut(share).zip(values.par_chunks_exact(FIBRE));
+    leaves.with_min_len(1 << 10).for_each(|(bytes, fibre)| {
+        let (low, high) = fibre[0].words().interleave(fibre[1].words());
+        let words = [low.to_array(), high.to_array()];
+        for (bytes, word) in bytes.as_chunks_mut::<WORD>().0.iter_mut().zip(words.as_flattened()) {
+            *bytes = word.to_le_bytes();
+        }
+    });
     bytes
-}
-
-/// A codeword file.
-pub struct Codeword {
-    params: CommitmentParams,
-    root: Digest,
-    bytes: Mmap,
-}
-
-impl Codeword {
-    /// Size of the codeword file in bytes.
-    pub fn file_len(params: &CommitmentParams) -> u64 {
-        let (words, nodes) = (
-            params.columns() << params.log_codeword(),
-            (2 << params.log_leaves()) - 1,
-        );
-        (words * WORD + nodes * DIGEST) as u64
-    }
-
-    /// Maps a codeword file and checks that its length is that of `params` and its root is `root`.
-    pub fn open(path: &Path, params: &CommitmentParams, root: &Digest) -> Result<Self, OpeningProverError> {
-        params.check()?;
-        let io = |source| OpeningProverError::Open {
-            path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(io)?;
-        let (got, expected) = (file.metadata().map_err(io)?.len(), Self::file_len(params));
-        if got != expected {
-            return Err(OpeningProverError::CodewordLength {
-                path: path.to_owned(),
-                got,
-                expected,
-            });
-        }
-        // SAFETY: the file is a cache that only `commit` writes, before it is opened; if another process
-        // changes it meanwhile, the opened values change and the proof does not verify.
-        let bytes = unsafe { Mmap::map(&file) }.map_err(io)?;
-        let stored = &bytes[bytes.len() - DIGEST..];
-        if stored != root {
-            return Err(OpeningProverError::CodewordRoot {
-                path: path.to_owned(),
-                got: hex::encode(stored),
-                expected: hex::encode(root),
-            });
-        }
-        Ok(Self {
-            params: *params,
-            root: *root,
-            bytes,
-        })
-    }
-
-    /// The parameters that the codeword was opened with.
-    pub fn params(&self) -> &CommitmentParams {
-        &self.params
-    }
-
-    /// Root of the Merkle tree.
-    pub fn root(&self) -> &Digest {
-        &self.root
-    }
-
-    /// Appends the values of leaf `leaf` to `out`, column by column.
-    pub fn leaf(&self, leaf: usize, out: &mut Vec<BaseField>) {
-        for first in (0..self.params.columns()).step_by(LANES) {
-            let width = LANES.min(self.params.columns() - first);
-            let start = (first << self.params.log_codeword()) + leaf * width * FIBRE;
-            let share = &self.bytes[start * WORD..][..width * FIBRE * WORD];
-            let words = share.as_chunks::<WORD>().0.iter();
-            out.extend(words.map(|word| BaseField::partial_reduce(u32::from_le_bytes(*word) & P)));
-        }
-    }
-
-    /// Authentication path of `leaves` (increasing).
-    pub fn path(&self, leaves: &[usize]) -> Vec<Digest> {
-        let tree = &self.bytes[(self.params.columns() << self.params.log_codeword()) * WORD..];
-        let nodes = tree.as_chunks::<DIGEST>().0;
-        let depth = self.params.log_leaves();
-        merkle::path(leaves, depth, |level, index| {
-            // Layers of 2^depth, 2^(depth - 1), ... nodes precede this one.
-            let before = (2 << depth) - (2 << (depth as usize - level));
-            nodes[before + index]
-        })
-    }
 }

@@ -1,15 +1,24 @@
 //! Encoding in the circle code: evaluation of circle FFT coefficients on the canonic circle domain, or on
 //! the line domain after the first fold, in bit-reversed order.
+//!
+//! Three layers at a time, depth first: the passes over memory are a third of the layers, and what fits a
+//! cache is finished there.
 
 use std::ops::{Add, Mul, Sub};
 
 use rayon::prelude::*;
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
-use stwo::core::utils::bit_reverse;
+use stwo::core::fields::qm31::SecureField;
+
+use super::packed::Packed;
 
 /// Values are transformed on one thread below this length.
-const SEQUENTIAL: usize = 1 << 11;
+const SEQUENTIAL: usize = 1 << 13;
+/// Blocks of this length are transformed layer by layer.
+const CACHED: usize = 1 << 9;
+/// Elements of the extension field in a vector.
+const QUAD: usize = 4;
 
 /// What the transform works on: a field element or a vector of them.
 pub trait Value: Copy + Send + Sync + Add<Output = Self> + Sub<Output = Self> + Mul<BaseField, Output = Self> {}
@@ -26,13 +35,12 @@ pub struct Twiddles {
 impl Twiddles {
     /// Twiddles for messages of `2^log_message` values, evaluated on `2^(log_message + log_blowup)` points.
     pub fn new(log_message: u32, log_blowup: u32) -> Self {
-        let mut points: Vec<_> = Coset::half_odds(log_message + log_blowup - 1).iter().collect();
-        bit_reverse(&mut points);
-        let mut layers = vec![points.iter().map(|p| p.y).collect()];
-        let mut line: Vec<_> = points.into_iter().map(|p| p.x).collect();
+        let points = bit_reversed_points(log_message + log_blowup - 1);
+        let mut layers = vec![points.par_iter().map(|p| p.y).collect()];
+        let mut line: Vec<_> = points.into_par_iter().map(|p| p.x).collect();
         for _ in 1..log_message {
-            let layer: Vec<_> = line.into_iter().step_by(2).collect();
-            line = layer.iter().copied().map(CirclePoint::double_x).collect();
+            let layer: Vec<_> = line.par_iter().step_by(2).copied().collect();
+            line = layer.par_iter().copied().map(CirclePoint::double_x).collect();
             layers.push(layer);
         }
         Self { log_blowup, layers }
@@ -42,42 +50,170 @@ impl Twiddles {
     pub fn encode<T: Value>(&self, message: &[T], folds: u32) -> Vec<T> {
         let layers = &self.layers[folds as usize..];
         assert_eq!(message.len(), 1 << layers.len(), "message length");
-        let mut codeword = Vec::with_capacity(message.len() << self.log_blowup);
-        for _ in 0..1 << self.log_blowup {
-            codeword.extend_from_slice(message);
-        }
+        let mut codeword = message.repeat(1 << self.log_blowup);
         let blocks = codeword.par_chunks_mut(message.len()).enumerate();
         blocks.for_each(|(block, values)| transform(values, block, layers));
         codeword
+    }
+
+    /// As [`Self::encode`]: an element of the extension is four of the base field to the transform, and four
+    /// elements a vector, until the neighbours in a vector meet.
+    pub fn encode_secure(&self, message: &[SecureField], folds: u32) -> Vec<SecureField> {
+        let layers = &self.layers[folds as usize..];
+        assert_eq!(message.len(), 1 << layers.len(), "message length");
+        if message.len() < QUAD {
+            return self.encode(message, folds);
+        }
+        let (last, first) = layers.split_at(QUAD.ilog2() as usize);
+        let packed: Vec<Packed> = message.par_chunks_exact(QUAD).map(pack).collect();
+        let mut codeword = packed.repeat(1 << self.log_blowup);
+        let blocks = codeword.par_chunks_mut(packed.len()).enumerate();
+        blocks.for_each(|(block, values)| transform(values, block, first));
+        let mut values = vec![SecureField::default(); message.len() << self.log_blowup];
+        let quads = values.par_chunks_exact_mut(QUAD).zip(codeword).enumerate();
+        quads
+            .with_min_len(SEQUENTIAL / QUAD)
+            .for_each(|(block, (quad, packed))| {
+                unpack(packed, quad);
+                layer_by_layer(quad, block, last);
+            });
+        values
+    }
+
+    /// Transforms coefficients of a message, in place, to block `block` of its codeword: the codeword is
+    /// `2^log_blowup` blocks of the length of the message.
+    pub fn transform_block<T: Value>(&self, values: &mut [T], block: usize) {
+        assert_eq!(values.len(), 1 << self.layers.len(), "message length");
+        transform(values, block, &self.layers);
+    }
+}
+
+/// The points of the half coset of `2^log` points in bit-reversed order.
+fn bit_reversed_points(log: u32) -> Vec<CirclePoint<BaseField>> {
+    let coset = Coset::half_odds(log);
+    let mut points = Vec::with_capacity(1 << log);
+    points.push(coset.at(0));
+    // Bit `i` of the reversed index is bit `log - 1 - i` of the index.
+    for i in 0..log {
+        let step = coset.step.repeated_double(log - 1 - i);
+        let more: Vec<_> = points.par_iter().map(|&p| p + step).collect();
+        points.extend(more);
+    }
+    points
+}
+
+fn pack(quad: &[SecureField]) -> Packed {
+    let coordinates = |i: usize| quad[i / QUAD].to_m31_array()[i % QUAD];
+    Packed::from_array(std::array::from_fn(coordinates))
+}
+
+fn unpack(packed: Packed, quad: &mut [SecureField]) {
+    for (value, coordinates) in quad.iter_mut().zip(packed.to_array().as_chunks::<QUAD>().0) {
+        *value = SecureField::from_m31_array(*coordinates);
     }
 }
 
 /// Transforms block `block` of `2^layers.len()` values, most significant coefficient bit first.
 fn transform<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>]) {
-    let Some((layer, rest)) = layers.split_last() else {
-        return;
+    let [rest @ .., c, b, a] = layers else {
+        return layer_by_layer(values, block, layers);
     };
-    butterflies(values, layer[block]);
-    if values.len() > SEQUENTIAL {
-        let (low, high) = values.split_at_mut(values.len() / 2);
-        rayon::join(
-            || transform(low, 2 * block, rest),
-            || transform(high, 2 * block + 1, rest),
-        );
+    if values.len() <= CACHED {
+        return layer_by_layer(values, block, layers);
+    }
+    let twiddles = Radix8::new(block, a, b, c);
+    let eighth = values.len() / 8;
+    if values.len() <= SEQUENTIAL {
+        twiddles.apply(eighths(values));
+        for (i, values) in values.chunks_exact_mut(eighth).enumerate() {
+            transform(values, 8 * block + i, rest);
+        }
         return;
     }
-    for (i, layer) in rest.iter().enumerate().rev() {
-        let first = block << (rest.len() - i);
-        for (values, &twiddle) in values.chunks_exact_mut(2 << i).zip(&layer[first..]) {
-            butterflies(values, twiddle);
+    let piece = (eighth / 16).max(CACHED / 8);
+    let [v0, v1, v2, v3, v4, v5, v6, v7] = eighths(values).map(|v| v.par_chunks_mut(piece));
+    let pieces = (v0, v1, v2, v3, v4, v5, v6, v7).into_par_iter();
+    pieces.for_each(|(v0, v1, v2, v3, v4, v5, v6, v7)| twiddles.apply([v0, v1, v2, v3, v4, v5, v6, v7]));
+    let eighths = values.par_chunks_exact_mut(eighth).enumerate();
+    eighths.for_each(|(i, values)| transform(values, 8 * block + i, rest));
+}
+
+/// As [`transform`], one pass for three layers, then one for every layer that is left.
+fn layer_by_layer<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>]) {
+    let mut left = layers;
+    while let [rest @ .., c, b, a] = left {
+        let first = block << (layers.len() - left.len());
+        let blocks = values.chunks_exact_mut(1 << left.len()).enumerate();
+        blocks.for_each(|(i, values)| Radix8::new(first + i, a, b, c).apply(eighths(values)));
+        left = rest;
+    }
+    while let [rest @ .., layer] = left {
+        let first = block << (layers.len() - left.len());
+        let blocks = values.chunks_exact_mut(1 << left.len()).zip(&layer[first..]);
+        for (values, &twiddle) in blocks {
+            let (low, high) = values.split_at_mut(values.len() / 2);
+            for (a, b) in low.iter_mut().zip(high) {
+                butterfly(a, b, twiddle);
+            }
+        }
+        left = rest;
+    }
+}
+
+/// The eight parts of a slice of a multiple of eight values.
+fn eighths<T>(values: &mut [T]) -> [&mut [T]; 8] {
+    let mut parts = values.chunks_exact_mut(values.len() / 8);
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+/// Twiddles of three layers of one block.
+struct Radix8 {
+    a: BaseField,
+    b: [BaseField; 2],
+    c: [BaseField; 4],
+}
+
+impl Radix8 {
+    fn new(block: usize, a: &[BaseField], b: &[BaseField], c: &[BaseField]) -> Self {
+        Self {
+            a: a[block],
+            b: std::array::from_fn(|i| b[2 * block + i]),
+            c: std::array::from_fn(|i| c[4 * block + i]),
+        }
+    }
+
+    /// Three layers of the eight parts of a block, or of equal pieces of them.
+    #[inline(always)]
+    fn apply<T: Value>(&self, parts: [&mut [T]; 8]) {
+        let len = parts[0].len();
+        let parts = parts.map(|part| &mut part[..len]);
+        for i in 0..len {
+            let mut v: [T; 8] = std::array::from_fn(|k| parts[k][i]);
+            for k in 0..4 {
+                pair(&mut v, k, k + 4, self.a);
+            }
+            for k in [0, 1, 4, 5] {
+                pair(&mut v, k, k + 2, self.b[k / 4]);
+            }
+            for k in [0, 2, 4, 6] {
+                pair(&mut v, k, k + 1, self.c[k / 2]);
+            }
+            for k in 0..8 {
+                parts[k][i] = v[k];
+            }
         }
     }
 }
 
-fn butterflies<T: Value>(values: &mut [T], twiddle: BaseField) {
-    let (low, high) = values.split_at_mut(values.len() / 2);
-    for (a, b) in low.iter_mut().zip(high) {
-        let product = *b * twiddle;
-        (*a, *b) = (*a + product, *a - product);
-    }
+#[inline(always)]
+fn pair<T: Value>(values: &mut [T; 8], low: usize, high: usize, twiddle: BaseField) {
+    let (mut a, mut b) = (values[low], values[high]);
+    butterfly(&mut a, &mut b, twiddle);
+    (values[low], values[high]) = (a, b);
+}
+
+#[inline(always)]
+fn butterfly<T: Value>(a: &mut T, b: &mut T, twiddle: BaseField) {
+    let product = *b * twiddle;
+    (*a, *b) = (*a + product, *a - product);
 }

@@ -1,20 +1,27 @@
 //! Committing to the weights and opening them (docs/protocol.md, sections 3 and 10; the statement and the
 //! proof format are in `tessera_verifier::opening`).
 
+mod codeword;
 mod commit;
 mod fft;
+mod lanes;
 mod merkle;
+mod packed;
 mod prove;
 #[cfg(test)]
 mod tests;
+mod tree;
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use thiserror::Error;
 
-pub use self::commit::{commit, Codeword};
+pub use self::codeword::Codeword;
+pub use self::commit::commit;
 pub use self::prove::{open, open_again};
+pub use self::tree::Tree;
 
 /// Number of weights of a tile.
 pub const TILE_AREA: usize = 1 << tessera_verifier::opening::TILE_AREA_LOG;
@@ -25,6 +32,8 @@ pub trait TileSource: Sync {
     fn tiles(&self) -> usize;
     /// Writes tile `t`: weight `(x, y)` at `64 x + y`.
     fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]);
+    /// Tells that these tiles are not needed for a while, so that memory need not hold them.
+    fn release(&self, _tiles: Range<usize>) {}
 }
 
 /// Why weights cannot be committed to or opened.
@@ -40,25 +49,29 @@ pub enum OpeningProverError {
     },
     #[error("writing the codeword: {0}")]
     Write(#[source] std::io::Error),
-    #[error("codeword {path}: {source}")]
+    #[error("cannot read {path}: {source}")]
     Open {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("codeword {path} has {got} bytes, expected {expected}")]
-    CodewordLength { path: PathBuf, got: u64, expected: u64 },
+    #[error("{path} has {got} bytes, expected {expected}")]
+    CacheLength { path: PathBuf, got: u64, expected: u64 },
     #[error("the codeword has parameters {got:?}, the opening {expected:?}")]
     CodewordParams {
         got: CommitmentParams,
         expected: CommitmentParams,
     },
-    #[error("codeword {path} belongs to root {got}, expected {expected}")]
-    CodewordRoot {
+    #[error("{path} belongs to root {got}, expected {expected}")]
+    CacheRoot {
         path: PathBuf,
         got: String,
         expected: String,
     },
+    #[error("{path} is corrupted: the values from leaf {leaf} on are not those that were committed to")]
+    CodewordValues { path: PathBuf, leaf: usize },
+    #[error("the weights are not those that were committed to")]
+    OtherWeights,
 }
 
 fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningProverError> {

@@ -6,10 +6,10 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::prover::backend::simd::SimdBackend;
-use tessera_verifier::opening::merkle::{hash_secure_leaf, Digest};
+use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_least_significant, bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, OpeningPolicy, OpeningProof, OracleOpening, RowOpening, FOLD_LOG,
+    absorb_statement, draw_leaves, CommitmentParams, OpeningPolicy, OpeningProof, OracleOpening, FOLD_LOG,
     TILE_AREA_LOG,
 };
 use tessera_verifier::transcript::Transcript;
@@ -83,7 +83,8 @@ pub fn open_again(
     let mut folding = Folding::new(params, message, &[tile_point, local_point].concat());
     folding.skip = skip;
     folding.run(transcript);
-    Ok(folding.finish(
+    folding.finish(
+        source,
         codeword,
         policy,
         transcript,
@@ -92,7 +93,7 @@ pub fn open_again(
             tile_value,
             ..Default::default()
         },
-    ))
+    )
 }
 
 /// Sumcheck of `sum_T gamma[T] w[T]`. Returns the rounds, the point and the final value of `w`.
@@ -261,12 +262,10 @@ impl Folding {
         if !self.params.oracles().any(|due| due == variables) {
             return;
         }
-        let values = self.twiddles.encode(&self.message, self.params.log_message - variables);
-        let leaves = values
-            .par_chunks(1 << FOLD_LOG)
-            .with_min_len(64)
-            .map(hash_secure_leaf)
-            .collect();
+        let values = self
+            .twiddles
+            .encode_secure(&self.message, self.params.log_message - variables);
+        let leaves = merkle::secure_leaves(&values, 1 << FOLD_LOG);
         let oracle = Oracle {
             values,
             layers: merkle::layers(leaves),
@@ -278,11 +277,12 @@ impl Folding {
     /// Sends the final message, draws the queries and opens them; completes `proof`.
     pub(super) fn finish(
         self,
+        source: &dyn TileSource,
         codeword: &Codeword,
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
         proof: OpeningProof,
-    ) -> OpeningProof {
+    ) -> Result<OpeningProof, OpeningProverError> {
         transcript.message("opening final message", &self.message);
         let mut nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         for _ in 0..self.skip {
@@ -294,13 +294,7 @@ impl Folding {
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 
-        let mut rows = RowOpening {
-            values: Vec::new(),
-            path: codeword.path(&leaves),
-        };
-        for &leaf in &leaves {
-            codeword.leaf(leaf, &mut rows.values);
-        }
+        let rows = codeword.open(source, &leaves)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {
@@ -308,7 +302,7 @@ impl Folding {
             leaves.dedup();
             oracles.push(oracle.open(&leaves));
         }
-        OpeningProof {
+        Ok(OpeningProof {
             fold_rounds: self.rounds,
             roots,
             final_message: self.message,
@@ -316,6 +310,6 @@ impl Folding {
             rows,
             oracles,
             ..proof
-        }
+        })
     }
 }

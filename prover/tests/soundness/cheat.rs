@@ -320,7 +320,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.columns)(&shape, &mut columns);
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
-    let mut transcript = open_transcript(&model.id, statement);
+    let mut transcript = open_transcript(&model.id, &model.key.weights, statement);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
@@ -367,7 +367,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         model.tiles,
         model.codeword,
         &key.weights,
-        &opening_policy(),
+        &opening_policy(&model.key.weights),
         &gamma,
         &matmuls.tile_values,
         &local,

@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use self::merkle::Digest;
 use self::multilinear::Round;
+use crate::security::opening_policy;
 use crate::transcript::Transcript;
 
 pub use self::verify::verify;
@@ -38,10 +39,11 @@ pub const FINAL_LOG: u32 = 5;
 pub const FIBRE: usize = 2;
 
 const MAX_TILES: usize = 1 << 24;
-const MAX_MESSAGE_LOG: u32 = 21;
+const MAX_MESSAGE_LOG: u32 = 24;
 const MAX_BLOWUP_LOG: u32 = 4;
-/// Number of queries for which [`CommitmentParams::for_tiles`] balances the proof size.
-const TYPICAL_QUERIES: usize = 110;
+/// Up to this many tiles, [`CommitmentParams::for_tiles`] takes rate 1/4, which has the smaller proofs; above, 1/2,
+/// which has the smaller codeword.
+const SMALL_TILES: usize = 1 << 13;
 
 /// Shape of a weight commitment. Part of the model key. Every method assumes that [`Self::check`] passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,21 +57,22 @@ pub struct CommitmentParams {
 }
 
 impl CommitmentParams {
-    /// The parameters with the smallest proof for `tiles` tiles at rate 1/4.
+    /// The parameters of a model of `tiles` tiles: rate 1/4 for small models and 1/2 for large ones.
     pub fn for_tiles(tiles: usize) -> Self {
-        Self::with_blowup(tiles, 2)
+        Self::with_blowup(tiles, if tiles <= SMALL_TILES { 2 } else { 1 })
     }
 
-    /// The parameters with the smallest proof for `tiles` tiles at rate `2^-log_blowup`.
+    /// The parameters with the smallest proof for `tiles` tiles at rate `2^-log_blowup`, under the verifier's policy.
     pub fn with_blowup(tiles: usize, log_blowup: u32) -> Self {
         let mut best = Self {
             tiles,
             log_message: TILE_AREA_LOG,
             log_blowup,
         };
+        let queries = opening_policy(&best).queries;
         for log_message in TILE_AREA_LOG + 1..=MAX_MESSAGE_LOG {
             let next = Self { log_message, ..best };
-            if next.estimated_bytes(TYPICAL_QUERIES) < best.estimated_bytes(TYPICAL_QUERIES) {
+            if next.estimated_bytes(queries) < best.estimated_bytes(queries) {
                 best = next;
             }
         }

@@ -7,8 +7,9 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{soundness_terms, verify, CommitmentParams, OpeningError, OpeningPolicy};
 
-use super::super::{commit, open, open_again, Codeword, OpeningProverError};
-use super::{map, proof_bytes, transcript, Case, Random, Weights, POLICY};
+use super::super::{commit, open, open_again, OpeningProverError};
+use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
+use crate::progress::Silent;
 
 #[test]
 fn honest_openings_are_accepted() {
@@ -78,11 +79,9 @@ fn small_model_is_within_its_budget() {
         let params = CommitmentParams::with_blowup(224, log_blowup);
         let policy = OpeningPolicy { queries, work_bits: 16 };
         let weights = Weights::random(224, 7);
-        let mut bytes = Vec::new();
         let start = Instant::now();
-        let root = commit(&weights, &params, &mut bytes).unwrap();
-        let committed = start.elapsed();
-        let codeword = map(&params, &root, &bytes);
+        let codeword = committed(&weights, &params);
+        let commitment = start.elapsed();
         let mut random = Random(11);
         let (gamma, point) = (random.secures(224), random.secures(12));
         let values = weights.tile_values(&point);
@@ -104,7 +103,7 @@ fn small_model_is_within_its_budget() {
         let verdict = verify(
             &params,
             &policy,
-            &root,
+            codeword.root(),
             &gamma,
             &point,
             value,
@@ -115,7 +114,7 @@ fn small_model_is_within_its_budget() {
         assert_eq!(verdict, Ok(()));
         let size = proof_bytes(&proof);
         println!(
-            "{params:?} {queries} queries: commit {committed:?}, open {opened:?}, verify {verified:?}, {size} bytes"
+            "{params:?} {queries} queries: commit {commitment:?}, open {opened:?}, verify {verified:?}, {size} bytes"
         );
         assert!(size < limit, "{size} bytes");
     }
@@ -225,29 +224,12 @@ fn work_is_checked() {
 #[test]
 fn prover_rejects_what_does_not_fit() {
     let case = Case::small();
-    let path = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(path.path(), [0; 40]).unwrap();
-    let opened = Codeword::open(path.path(), &case.params, case.codeword.root());
-    assert!(matches!(
-        opened,
-        Err(OpeningProverError::CodewordLength { got: 40, .. })
-    ));
-    let zeros = vec![0; Codeword::file_len(&case.params) as usize];
-    std::fs::write(path.path(), zeros).unwrap();
-    let opened = Codeword::open(path.path(), &case.params, case.codeword.root());
-    assert!(matches!(opened, Err(OpeningProverError::CodewordRoot { .. })));
-    let missing = path.path().join("none");
-    assert!(matches!(
-        Codeword::open(&missing, &case.params, &[0; 32]),
-        Err(OpeningProverError::Open { .. })
-    ));
-
     let wrong = CommitmentParams {
         tiles: 6,
         ..case.params
     };
     assert!(matches!(
-        commit(&case.weights, &wrong, &mut Vec::new()),
+        commit(&case.weights, &wrong, None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
     let (source, values, point) = (&case.weights, &case.tile_values, &case.point);

@@ -4,17 +4,20 @@ use num_traits::Zero;
 use proptest::prelude::*;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
-use stwo::prover::backend::simd::m31::PackedM31;
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
 use tessera_verifier::opening::multilinear::{bind_least_significant, eq_table, evaluate};
 use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
 
 use super::super::fft::Twiddles;
 use super::super::merkle;
+use super::super::packed::Packed;
 use super::super::prove::combine_columns;
+use super::super::{commit, Codeword};
 use super::{Case, Random, Weights};
+use crate::progress::Silent;
 
 /// Value at a point of the circle of the message, coefficient by coefficient.
 fn naive(message: &[BaseField], point: CirclePoint<BaseField>) -> BaseField {
@@ -53,20 +56,37 @@ fn encoding_evaluates_the_circle_basis() {
     }
 }
 
+/// Sizes on both sides of every way to go through memory.
+#[test]
+fn extension_field_messages_are_encoded_coordinate_by_coordinate() {
+    for (log_message, folds) in [(1, 0), (2, 1), (3, 0), (5, 2), (10, 0), (11, 1), (12, 0), (16, 1)] {
+        let mut random = Random(8);
+        let message = random.secures(1 << (log_message - folds));
+        let twiddles = Twiddles::new(log_message, 1);
+        let encoded = twiddles.encode_secure(&message, folds);
+        assert_eq!(encoded, twiddles.encode(&message, folds), "size {log_message}");
+        for c in 0..4 {
+            let coordinate = |v: &SecureField| v.to_m31_array()[c];
+            let single = twiddles.encode(&message.iter().map(coordinate).collect::<Vec<_>>(), folds);
+            assert!(encoded.iter().map(coordinate).eq(single));
+        }
+    }
+}
+
 #[test]
 fn encoding_is_the_same_in_every_lane_and_beyond_the_sequential_size() {
     let mut random = Random(4);
-    let messages: Vec<[BaseField; 16]> = (0..1 << 13).map(|_| std::array::from_fn(|_| random.base())).collect();
-    let twiddles = Twiddles::new(13, 1);
-    let packed: Vec<_> = messages.iter().map(|&m| PackedM31::from_array(m)).collect();
+    let messages: Vec<[BaseField; 16]> = (0..1 << 16).map(|_| std::array::from_fn(|_| random.base())).collect();
+    let twiddles = Twiddles::new(16, 1);
+    let packed: Vec<_> = messages.iter().map(|&m| Packed::from_array(m)).collect();
     let packed = twiddles.encode(&packed, 0);
-    let domain = CanonicCoset::new(14).circle_domain();
+    let domain = CanonicCoset::new(17).circle_domain();
     for lane in [0, 5, 15] {
         let message: Vec<_> = messages.iter().map(|m| m[lane]).collect();
         let single = twiddles.encode(&message, 0);
         assert!(packed.iter().zip(&single).all(|(p, &s)| p.to_array()[lane] == s));
-        for i in [0, 1, 77, 8191, 8192, 16383] {
-            assert_eq!(single[i], naive(&message, domain.at(bit_reverse_index(i, 14))));
+        for i in [0, 1, 77, 65535, 65536, 131071] {
+            assert_eq!(single[i], naive(&message, domain.at(bit_reverse_index(i, 17))));
         }
     }
 }
@@ -173,17 +193,20 @@ fn codeword_file_holds_the_columns() {
         })
         .collect();
     assert_eq!(columns.len(), params.columns());
-    for leaf in [0, 1, 4000, 8191] {
-        let mut row = Vec::new();
-        case.codeword.leaf(leaf, &mut row);
-        let expected: Vec<_> = columns.iter().flat_map(|c| [c[2 * leaf], c[2 * leaf + 1]]).collect();
-        assert_eq!(row, expected);
-        let (digests, path) = (vec![(leaf, hash_base_leaf(&row))], case.codeword.path(&[leaf]));
-        assert_eq!(
-            verify_batch(Tree::Weights, case.codeword.root(), params.log_leaves(), digests, &path),
-            Ok(())
-        );
-    }
+    let leaves = [0, 1, 4000, 4033, 8191];
+    let expected: Vec<_> = leaves
+        .iter()
+        .flat_map(|leaf| columns.iter().flat_map(move |c| [c[2 * leaf], c[2 * leaf + 1]]))
+        .collect();
+    let rows = case.codeword.open(&case.weights, &leaves).unwrap();
+    assert_eq!(rows.values, expected);
+    let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
+    let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
+    let (root, depth) = (case.codeword.root(), params.log_leaves());
+    assert_eq!(verify_batch(Tree::Weights, root, depth, digests, &rows.path), Ok(()));
+    // The same rows without the file.
+    let tree = commit(&case.weights, &params, None, &Silent).unwrap();
+    assert_eq!(Codeword::new(params, tree).open(&case.weights, &leaves).unwrap(), rows);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use tessera_verifier::opening::{
     absorb_statement, verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof, FIBRE,
 };
 
-use super::super::merkle;
 use super::super::prove::Folding;
-use super::super::TILE_AREA;
-use super::{map, transcript, Case, Random, Weights, POLICY};
+use super::super::tree::SUBTREE_LOG;
+use super::super::{merkle, Codeword, Tree, TILE_AREA};
+use super::{transcript, Case, Random, Weights, POLICY};
 
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
@@ -201,13 +201,15 @@ fn other_weights_do_not_open_the_commitment() {
 fn far_words_are_rejected() {
     let mut case = Case::small();
     let mut random = Random(21);
-    // One batch of three columns in this case, so the file is the leaves in order, then the tree.
+    // One batch of three columns in this case, so the file is the leaves in order.
     let share = case.params.columns() * FIBRE;
     let words: Vec<_> = (0..share << case.params.log_leaves()).map(|_| random.base()).collect();
     let layers = merkle::layers(words.chunks(share).map(hash_base_leaf).collect());
-    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
-    bytes.extend(layers.iter().flat_map(|layer| layer.as_flattened()));
-    case.codeword = map(&case.params, &layers[layers.len() - 1][0], &bytes);
+    let tree = Tree::new(layers[SUBTREE_LOG as usize].clone());
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    case.codeword = Codeword::with_file(case.params, tree, file.path()).unwrap();
     for source in [case.weights.clone(), Weights(vec![0; 5 * TILE_AREA])] {
         let value = case
             .gamma
@@ -268,7 +270,9 @@ fn skipped_folding_is_rejected() {
             tile_value,
             ..Default::default()
         };
-        let proof = folding.finish(&case.codeword, &POLICY, &mut transcript, start);
+        let proof = folding
+            .finish(&case.weights, &case.codeword, &POLICY, &mut transcript, start)
+            .unwrap();
         let verdict = case.verify(&proof);
         match caught {
             "" => assert_eq!(verdict, Ok(())),

@@ -1,19 +1,18 @@
 //! Tests of commitment and opening: shared cases.
 
+mod cache;
 mod claims;
 mod code;
 mod hostile;
 
-use std::io::Write as _;
-
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::evaluate;
 use tessera_verifier::opening::{verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof};
 use tessera_verifier::transcript::Transcript;
 
 use super::{commit, open, Codeword, TileSource, TILE_AREA};
+use crate::progress::Silent;
 
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
@@ -88,10 +87,11 @@ struct Case {
     value: SecureField,
 }
 
-fn map(params: &CommitmentParams, root: &Digest, bytes: &[u8]) -> Codeword {
+/// Commits, and opens the codeword from a file.
+fn committed(source: &dyn TileSource, params: &CommitmentParams) -> Codeword {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(bytes).unwrap();
-    Codeword::open(file.path(), params, root).unwrap()
+    let tree = commit(source, params, Some(&mut file), &Silent).unwrap();
+    Codeword::with_file(*params, tree, file.path()).unwrap()
 }
 
 fn transcript() -> Transcript {
@@ -101,9 +101,7 @@ fn transcript() -> Transcript {
 impl Case {
     fn new(params: CommitmentParams) -> Self {
         let weights = Weights::random(params.tiles, 7);
-        let mut bytes = Vec::new();
-        let root = commit(&weights, &params, &mut bytes).unwrap();
-        let codeword = map(&params, &root, &bytes);
+        let codeword = committed(&weights, &params);
         let mut random = Random(11);
         let (gamma, point) = (random.secures(params.tiles), random.secures(12));
         let tile_values = weights.tile_values(&point);

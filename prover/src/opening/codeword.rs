@@ -1,0 +1,197 @@
+//! The committed codeword as the prover opens it: from the codeword file, or encoded again.
+//!
+//! The codeword file has the columns in batches of 16 (the last batch may be narrower). A batch is its share of every
+//! leaf, in leaf order: column by column, the values of the fibre, as 32-bit little-endian words.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{CommitmentParams, RowOpening, FIBRE};
+
+use super::commit::{encode, LANES, WORD};
+use super::lanes::{self, Domain};
+use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
+use super::{merkle, OpeningProverError, TileSource};
+
+/// A codeword: its parameters, its tree, and where the values come from.
+pub struct Codeword {
+    params: CommitmentParams,
+    tree: Tree,
+    root: Digest,
+    values: Option<CodewordFile>,
+}
+
+struct CodewordFile {
+    path: PathBuf,
+    bytes: Mmap,
+}
+
+/// The leaves of a subtree, and the tree over them.
+struct Subtree {
+    index: usize,
+    /// Leaf by leaf, column by column, the values of the fibre.
+    values: Vec<u32>,
+}
+
+impl Codeword {
+    /// A codeword that is encoded again for every opening.
+    pub fn new(params: CommitmentParams, tree: Tree) -> Self {
+        let root = tree.root();
+        Self {
+            params,
+            tree,
+            root,
+            values: None,
+        }
+    }
+
+    /// Size of the codeword file in bytes.
+    pub fn file_len(params: &CommitmentParams) -> u64 {
+        ((params.columns() << params.log_codeword()) * WORD) as u64
+    }
+
+    /// As [`Self::new`], but takes the values from a codeword file, which must have the right length. They are checked
+    /// when they are opened.
+    pub fn with_file(params: CommitmentParams, tree: Tree, path: &Path) -> Result<Self, OpeningProverError> {
+        let io = |source| OpeningProverError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(io)?;
+        let (got, expected) = (file.metadata().map_err(io)?.len(), Self::file_len(&params));
+        if got != expected {
+            return Err(OpeningProverError::CacheLength {
+                path: path.to_owned(),
+                got,
+                expected,
+            });
+        }
+        // SAFETY: the file is a cache that only set-up writes, before it is opened; if another process changes it
+        // meanwhile, the opened values change, and the check against the tree finds that.
+        let bytes = unsafe { Mmap::map(&file) }.map_err(io)?;
+        let path = path.to_owned();
+        Ok(Self {
+            values: Some(CodewordFile { path, bytes }),
+            ..Self::new(params, tree)
+        })
+    }
+
+    /// The parameters of the commitment.
+    pub fn params(&self) -> &CommitmentParams {
+        &self.params
+    }
+
+    /// Root of the Merkle tree.
+    pub fn root(&self) -> &Digest {
+        &self.root
+    }
+
+    /// Opens `leaves` (increasing); `source` are the weights that were committed to. Nothing is returned that does
+    /// not hash to the root.
+    pub fn open(&self, source: &dyn TileSource, leaves: &[usize]) -> Result<RowOpening, OpeningProverError> {
+        let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
+        indices.dedup();
+        let row = self.params.columns() * FIBRE;
+        let subtrees: Vec<Subtree> = match &self.values {
+            Some(file) => indices
+                .par_iter()
+                .map(|&index| self.read_subtree(file, index))
+                .collect(),
+            None => self.encode_subtrees(source, &indices)?,
+        };
+        let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
+        for (subtree, tree) in subtrees.iter().zip(&trees) {
+            if tree.root() != self.tree.node(0, subtree.index) {
+                return Err(self.not_committed(subtree.index));
+            }
+        }
+        // Every node that is asked for is in the subtree of an opened leaf or above all subtrees.
+        let of = |index: usize| indices.binary_search(&index).unwrap_or_default();
+        let node = |level: usize, index: usize| match (SUBTREE_LOG as usize).checked_sub(level) {
+            Some(height @ 1..) => trees[of(index >> height)].node(level, index % (1 << height)),
+            _ => self.tree.node(level - SUBTREE_LOG as usize, index),
+        };
+        let values = leaves.iter().flat_map(|leaf| {
+            let values = &subtrees[of(leaf >> SUBTREE_LOG)].values;
+            values[leaf % SUBTREE * row..][..row].iter()
+        });
+        Ok(RowOpening {
+            values: values.map(|v| BaseField::from_u32_unchecked(*v)).collect(),
+            path: merkle::path(leaves, self.params.log_leaves(), node),
+        })
+    }
+
+    fn not_committed(&self, subtree: usize) -> OpeningProverError {
+        match &self.values {
+            Some(file) => OpeningProverError::CodewordValues {
+                path: file.path.clone(),
+                leaf: subtree << SUBTREE_LOG,
+            },
+            None => OpeningProverError::OtherWeights,
+        }
+    }
+
+    fn read_subtree(&self, file: &CodewordFile, index: usize) -> Subtree {
+        let columns = self.params.columns();
+        let mut values = vec![0; SUBTREE * columns * FIBRE];
+        for first in (0..columns).step_by(LANES) {
+            let share = LANES.min(columns - first) * FIBRE;
+            let start = (first << self.params.log_codeword()) + (index << SUBTREE_LOG) * share;
+            let words = file.bytes[start * WORD..][..SUBTREE * share * WORD].as_chunks().0;
+            for (leaf, words) in values.chunks_exact_mut(columns * FIBRE).zip(words.chunks_exact(share)) {
+                for (value, word) in leaf[first * FIBRE..].iter_mut().zip(words) {
+                    // Not more than P, whatever the file holds: P is no value that hashes to the tree.
+                    *value = u32::from_le_bytes(*word) & P;
+                }
+            }
+        }
+        Subtree { index, values }
+    }
+
+    fn encode_subtrees(&self, source: &dyn TileSource, indices: &[usize]) -> Result<Vec<Subtree>, OpeningProverError> {
+        let row = self.params.columns() * FIBRE;
+        let mut subtrees: Vec<Subtree> = indices
+            .iter()
+            .map(|&index| Subtree {
+                index,
+                values: vec![0; SUBTREE * row],
+            })
+            .collect();
+        encode(source, &self.params, |batch, width, block, values| {
+            let in_block = values.len() / (SUBTREE * FIBRE);
+            for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
+                let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
+                for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
+                    let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
+                    for (r, column) in fibre.iter().enumerate() {
+                        let column = column.to_array();
+                        leaf[r..]
+                            .iter_mut()
+                            .step_by(FIBRE)
+                            .zip(column)
+                            .for_each(|(to, v)| *to = v.0);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(subtrees)
+    }
+}
+
+impl Subtree {
+    fn tree(&self, row: usize) -> Tree {
+        let leaves: Vec<&[u32]> = self.values.chunks_exact(row).collect();
+        let groups = leaves.as_chunks::<{ lanes::LANES }>().0;
+        Tree::new(
+            groups
+                .iter()
+                .flat_map(|leaves| lanes::hash(Domain::Leaf, leaves))
+                .collect(),
+        )
+    }
+}

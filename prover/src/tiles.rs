@@ -1,0 +1,127 @@
+//! How a tile of 64 x 64 weights is stored (docs/format.md, section 4.1). Only this module and `kernels`
+//! know it.
+//!
+//! A plane is 4096 signed bytes in the order `[y / 4][x][y % 4]`: a run of 64 bytes holds four neighbouring
+//! output channels `y` of sixteen input channels `x`, which is what byte dot products read. `W8` is one
+//! plane. `W12` is two, low and high, `weight = 256 high + low`; both are signed, so every kernel treats a
+//! tile of `W12` as two of `W8`.
+
+use tessera_circuits::model::{Strategy, TILE};
+
+/// Weights of a tile, and bytes of a plane.
+pub const TILE_WEIGHTS: usize = TILE * TILE;
+/// Neighbouring output channels that are stored together.
+pub const GROUP: usize = 4;
+
+/// Planes of a stored tile.
+pub const fn planes(strategy: Strategy) -> usize {
+    match strategy {
+        Strategy::W8 => 1,
+        Strategy::W12 => 2,
+    }
+}
+
+/// Bytes of a stored tile.
+pub const fn tile_bytes(strategy: Strategy) -> usize {
+    planes(strategy) * TILE_WEIGHTS
+}
+
+/// Place in a plane of the weight from local input `x` to local output `y`.
+pub const fn position(x: usize, y: usize) -> usize {
+    (y / GROUP * TILE + x) * GROUP + y % GROUP
+}
+
+/// Stores a tile: `weights[64 x + y]` is the weight from local input `x` to local output `y`.
+///
+/// # Panics
+/// If `out` is not [`tile_bytes`] long.
+pub fn pack_tile(strategy: Strategy, weights: &[i16; TILE_WEIGHTS], out: &mut [u8]) {
+    assert_eq!(out.len(), tile_bytes(strategy), "bytes of a tile");
+    let (low, high) = out.split_at_mut(TILE_WEIGHTS);
+    for (x, row) in weights.as_chunks::<TILE>().0.iter().enumerate() {
+        for (y, &w) in row.iter().enumerate() {
+            low[position(x, y)] = w as u8;
+            if strategy == Strategy::W12 {
+                high[position(x, y)] = ((i32::from(w) - i32::from(w as i8)) >> 8) as u8;
+            }
+        }
+    }
+}
+
+/// Reads a stored tile; the inverse of [`pack_tile`]. Bytes that no tile is stored as, of weights that the
+/// strategy does not allow, give weights that it does not allow.
+///
+/// # Panics
+/// If `bytes` is not [`tile_bytes`] long.
+pub fn unpack_tile(strategy: Strategy, bytes: &[u8], out: &mut [i16; TILE_WEIGHTS]) {
+    assert_eq!(bytes.len(), tile_bytes(strategy), "bytes of a tile");
+    for (x, row) in out.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
+        for (y, w) in row.iter_mut().enumerate() {
+            *w = weight(strategy, bytes, x, y);
+        }
+    }
+}
+
+/// The weight from local input `x` to local output `y` of a stored tile.
+///
+/// # Panics
+/// If there is no such place.
+pub fn weight(strategy: Strategy, bytes: &[u8], x: usize, y: usize) -> i16 {
+    let at = position(x, y);
+    let low = i16::from(bytes[at] as i8);
+    match strategy {
+        Strategy::W8 => low,
+        // The sum is outside i16 only if the high byte is -128 and the low one negative.
+        Strategy::W12 => low.saturating_add(256 * i16::from(bytes[TILE_WEIGHTS + at] as i8)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestRng;
+
+    #[test]
+    fn tiles_round_trip() {
+        let mut rng = TestRng(1);
+        for strategy in [Strategy::W8, Strategy::W12] {
+            let max = strategy.max_weight() as i16;
+            let fills: [&mut dyn FnMut(usize) -> i16; 4] = [
+                &mut |_| max,
+                &mut |_| -max,
+                &mut |i| (i % (2 * max as usize + 1)) as i16 - max,
+                &mut |_| rng.below(2 * max as u64 + 1) as i16 - max,
+            ];
+            for fill in fills {
+                let weights: [i16; TILE_WEIGHTS] = std::array::from_fn(fill);
+                let mut bytes = vec![0; tile_bytes(strategy)];
+                pack_tile(strategy, &weights, &mut bytes);
+                let mut back = [0; TILE_WEIGHTS];
+                unpack_tile(strategy, &bytes, &mut back);
+                assert!(back == weights);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_holds_four_outputs_of_sixteen_inputs() {
+        let weights = std::array::from_fn(|i| (i / TILE) as i16 + if i % TILE == 5 { 64 } else { 0 });
+        let mut bytes = vec![0; TILE_WEIGHTS];
+        pack_tile(Strategy::W8, &weights, &mut bytes);
+        assert_eq!(bytes[256..264], [0, 64, 0, 0, 1, 65, 1, 1]);
+        assert_eq!(position(63, 63), TILE_WEIGHTS - 1);
+    }
+
+    #[test]
+    fn no_bytes_overflow() {
+        for low in 0..=255u8 {
+            for high in 0..=255u8 {
+                let mut bytes = vec![low; 2 * TILE_WEIGHTS];
+                bytes[TILE_WEIGHTS] = high;
+                let exact = 256 * i32::from(high as i8) + i32::from(low as i8);
+                let got = i32::from(weight(Strategy::W12, &bytes, 0, 0));
+                assert!(got == exact || (exact.abs() > 2047 && got.abs() > 2047));
+            }
+        }
+    }
+}
