@@ -271,6 +271,15 @@ impl Shape {
         self.air(part).columns()
     }
 
+    /// Number of committed field elements, without the tables: trace, lookups and bindings.
+    pub fn cells(&self) -> u128 {
+        let of = |part: &Part| {
+            let columns = self.cut(*part).lanes * self.lane_air(*part, 0).width() + BINDING_COLUMNS;
+            (columns as u128) << self.log_rows(*part)
+        };
+        PARTS.iter().filter(|p| **p != Part::Tables).map(of).sum()
+    }
+
     /// log2 of the rows of the tallest component.
     pub fn max_log_rows(&self) -> u32 {
         PARTS.iter().map(|p| self.log_rows(*p)).max().unwrap_or(0)

@@ -12,7 +12,7 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::{ledger, opening_policy, MIN_BITS};
+use tessera_verifier::security::{ledger, opening_policy, TracePolicy, MIN_BITS};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{absorb_statistics, open_transcript, verify, weight_families, VerifyError};
@@ -176,7 +176,8 @@ fn prove_statement(
     });
     let statistics = statistics(&witness);
     drop(witness);
-    let mut transcript = open_transcript(&model.id, &model.key.weights, &statement);
+    let policy = TracePolicy::of(&shape);
+    let mut transcript = open_transcript(&model.id, &key.weights, policy, &statement);
     let twiddles = twiddles(&shape);
     let trace = phases.run("commit trace", || {
         Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript)

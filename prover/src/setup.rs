@@ -17,7 +17,7 @@ use crate::model_dir::{self, ModelDirError, WeightsFile};
 use crate::opening::{commit, OpeningProverError};
 use crate::progress::Progress;
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
-use crate::stark::tables_root;
+use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
@@ -129,7 +129,7 @@ pub fn setup(
 
     progress.phase("commit to tables", None);
     let key = ModelKey {
-        tables_root: tables_root(&model.params),
+        tables_roots: tables_roots(&model.params),
         config: model.config,
         params: model.params,
         weights: params,

@@ -6,7 +6,7 @@ use crate::model::{LayerWeights, QuantisedModel};
 use crate::opening::{commit, Codeword, TileSource};
 use crate::progress::Silent;
 use crate::prove::ProverModel;
-use crate::stark::tables_root;
+use crate::stark::tables_roots;
 use tessera_circuits::model::TILE;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -214,7 +214,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         params: model.params.clone(),
         weights: CommitmentParams::for_tiles(model.config.total_tiles()),
         weights_root: [0; 32],
-        tables_root: [0; 32],
+        tables_roots: [[0; 32]; 2],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
     }
@@ -271,7 +271,7 @@ impl TestModel {
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights_root,
-            tables_root: tables_root(&quantised.params),
+            tables_roots: tables_roots(&quantised.params),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

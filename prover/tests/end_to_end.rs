@@ -5,6 +5,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel};
+use tessera_verifier::security::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, strategy: Strategy, prompt: usize, tokens: usize) {
@@ -112,5 +113,7 @@ fn parts_in_lanes_are_proved() {
     let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.cut(p));
     assert!(lanes.iter().all(|cut| cut.lanes > 1), "{lanes:?}");
     assert!(lanes[1].extent().next_power_of_two() > lanes[1].extent(), "{lanes:?}");
+    // And in the code of large statements.
+    assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
     round_trip(config, Strategy::W12, 60, 5);
 }

@@ -29,7 +29,7 @@ use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
 use tessera_verifier::proof::{MatmulProof, Proof};
-use tessera_verifier::security::{opening_policy, pcs_config};
+use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -249,12 +249,12 @@ fn commit_trace<'a>(
     let honest = tables::preprocessed(&model.key.params);
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
-    let mut scheme = Scheme::new(pcs_config(), twiddles);
+    let mut scheme = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
     scheme.set_store_polynomials_coefficients();
     let shown = if hooks.hide_tables { &honest } else { &tables };
     commit(&mut scheme, std::iter::once(shown), transcript.channel());
     if hooks.hide_tables {
-        let mut other = Scheme::new(pcs_config(), twiddles);
+        let mut other = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
         other.set_store_polynomials_coefficients();
         commit(&mut other, std::iter::once(&tables), &mut Blake2sChannel::default());
         scheme.trees[0] = other.trees.remove(0);
@@ -320,7 +320,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.columns)(&shape, &mut columns);
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
-    let mut transcript = open_transcript(&model.id, &model.key.weights, statement);
+    let mut transcript = open_transcript(&model.id, &model.key.weights, TracePolicy::of(&shape), statement);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
@@ -400,7 +400,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     }
     let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, &mut transcript);
     if hooks.hide_tables {
-        stark.0.commitments[0].0 = key.tables_root;
+        stark.0.commitments[0].0 = *key.tables_root(TracePolicy::of(&shape));
     }
     let mut proof = Proof {
         model: model.id,
