@@ -1,12 +1,15 @@
 //! Files on disk: reads whose errors name the path, and writes that are complete or absent.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use tempfile::{Builder, NamedTempFile, TempDir};
 use thiserror::Error;
+
+use crate::kernels::pages;
 
 /// An operation on a path that failed.
 #[derive(Debug, Error)]
@@ -38,6 +41,28 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(read_error(path))
 }
 
+/// A file that is read from beginning to end.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+}
+
+impl Reader {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self {
+            file: File::open(path).map_err(read_error(path))?,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Reads the next bytes.
+    pub fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
+        self.file.read_exact(bytes).map_err(read_error(&self.path))
+    }
+}
+
 /// Maps a file into memory, read-only. An empty file gives an empty slice.
 pub fn map(path: &Path) -> Result<Mapped, FileError> {
     let file = File::open(path).map_err(read_error(path))?;
@@ -62,6 +87,20 @@ impl Mapped {
     /// The bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         self.0.as_deref().unwrap_or(&[])
+    }
+
+    /// Reads a range of bytes into memory, in advance.
+    pub fn populate(&self, bytes: Range<usize>) {
+        if let Some(map) = &self.0 {
+            pages::populate(map, bytes);
+        }
+    }
+
+    /// Lets go of a range of bytes: of the memory, not the contents.
+    pub fn release(&self, bytes: Range<usize>) {
+        if let Some(map) = &self.0 {
+            pages::release(map, bytes);
+        }
     }
 }
 

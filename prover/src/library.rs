@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
-use crate::model_dir::{self, ModelDirError, WeightsFile};
-use crate::opening::{Codeword, OpeningProverError, TileSource, TILE_AREA};
+use crate::model_dir::{self, ModelDirError};
+use crate::opening::{Codeword, OpeningProverError};
 use crate::prove::ProverModel;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
@@ -71,30 +71,19 @@ pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, L
     })
 }
 
-impl TileSource for WeightsFile {
-    fn tiles(&self) -> usize {
-        Self::tiles(self)
-    }
-
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
-        Self::tile(self, t, out);
-    }
-}
-
 /// An open model directory.
 pub struct Model {
     pub dir: PathBuf,
     pub key: ModelKey,
     pub id: ModelId,
     pub quantised: QuantisedModel,
-    pub weights: WeightsFile,
     pub codeword: Codeword,
     pub tokenizer: Option<Tokenizer>,
 }
 
 impl Model {
-    /// Opens a model directory and checks that its files are whole and belong together. Only the contents
-    /// of the codeword cache are not read: a proof made with a corrupted one does not verify.
+    /// Opens a model directory and checks that its files are whole and belong together. Weights stay on disk.
+    /// Only the contents of the codeword cache are not read: a proof made with a corrupted one does not verify.
     pub fn open(dir: &Path) -> Result<Self, LibraryError> {
         let key_path = dir.join(KEY_FILE);
         let key = read_key(&key_path)?;
@@ -111,7 +100,6 @@ impl Model {
         if quantised.params != key.params {
             return Err(other("parameters"));
         }
-        let weights = WeightsFile::open(&dir.join(model_dir::WEIGHTS_FILE), &key.config, key.params.strategy)?;
         let codeword = Codeword::open(&dir.join(CODEWORD_FILE), &key.weights, &key.weights_root)?;
         let tokenizer = key_tokenizer(&key, &key_path)?;
         Ok(Self {
@@ -119,7 +107,6 @@ impl Model {
             key,
             id,
             quantised,
-            weights,
             codeword,
             tokenizer,
         })
@@ -131,7 +118,6 @@ impl Model {
             key: &self.key,
             id: self.id,
             quantised: &self.quantised,
-            tiles: &self.weights,
             codeword: &self.codeword,
         }
     }

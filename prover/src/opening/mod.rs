@@ -1,6 +1,7 @@
 //! Committing to the weights and opening them (docs/protocol.md, sections 3 and 10; the statement and the
 //! proof format are in `tessera_verifier::opening`).
 
+mod combine;
 mod commit;
 mod fft;
 mod merkle;
@@ -15,17 +16,10 @@ use thiserror::Error;
 
 pub use self::commit::{commit, Codeword};
 pub use self::prove::{open, open_again};
+pub use crate::tiles::TileSource;
 
 /// Number of weights of a tile.
 pub const TILE_AREA: usize = 1 << tessera_verifier::opening::TILE_AREA_LOG;
-
-/// The weights, tile by tile.
-pub trait TileSource: Sync {
-    /// Number of tiles.
-    fn tiles(&self) -> usize;
-    /// Writes tile `t`: weight `(x, y)` at `64 x + y`.
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]);
-}
 
 /// Why weights cannot be committed to or opened.
 #[derive(Debug, Error)]

@@ -31,7 +31,7 @@ fn honest_openings_are_accepted() {
         let (mut ours, mut theirs) = (transcript(), transcript());
         let (params, gamma, point) = (&case.params, &case.gamma, &case.point);
         let proof = open(
-            &case.weights,
+            &case.weights.0,
             &case.codeword,
             params,
             &POLICY,
@@ -53,7 +53,7 @@ fn every_skipped_nonce_gives_another_valid_proof() {
     let case = Case::small();
     let proofs = [0, 1, 2].map(|skip| {
         open_again(
-            &case.weights,
+            &case.weights.0,
             &case.codeword,
             &case.params,
             &POLICY,
@@ -64,6 +64,7 @@ fn every_skipped_nonce_gives_another_valid_proof() {
             &mut transcript(),
         )
         .unwrap()
+        .0
     });
     for proof in &proofs {
         assert_eq!(case.verify(proof), Ok(()));
@@ -80,7 +81,7 @@ fn small_model_is_within_its_budget() {
         let weights = Weights::random(224, 7);
         let mut bytes = Vec::new();
         let start = Instant::now();
-        let root = commit(&weights, &params, &mut bytes).unwrap();
+        let root = commit(&weights.0, &params, &mut bytes).unwrap();
         let committed = start.elapsed();
         let codeword = map(&params, &root, &bytes);
         let mut random = Random(11);
@@ -89,7 +90,7 @@ fn small_model_is_within_its_budget() {
         let value = gamma.iter().zip(&values).map(|(&g, &w)| g * w).sum();
         let start = Instant::now();
         let proof = open(
-            &weights,
+            &weights.0,
             &codeword,
             &params,
             &policy,
@@ -247,10 +248,10 @@ fn prover_rejects_what_does_not_fit() {
         ..case.params
     };
     assert!(matches!(
-        commit(&case.weights, &wrong, &mut Vec::new()),
+        commit(&case.weights.0, &wrong, &mut Vec::new()),
         Err(OpeningProverError::Length { .. })
     ));
-    let (source, values, point) = (&case.weights, &case.tile_values, &case.point);
+    let (source, values, point) = (&case.weights.0, &case.tile_values, &case.point);
     let result = open(
         source,
         &case.codeword,

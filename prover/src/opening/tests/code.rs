@@ -11,9 +11,9 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
 use tessera_verifier::opening::multilinear::{bind_least_significant, eq_table, evaluate};
 use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
 
+use super::super::combine::combine_columns;
 use super::super::fft::Twiddles;
 use super::super::merkle;
-use super::super::prove::combine_columns;
 use super::{Case, Random, Weights};
 
 /// Value at a point of the circle of the message, coefficient by coefficient.
@@ -162,7 +162,7 @@ fn codeword_file_holds_the_columns() {
         log_blowup: 1,
     };
     let case = Case::new(params);
-    let field: Vec<BaseField> = case.weights.0.iter().map(|&w| BaseField::from(i32::from(w))).collect();
+    let field: Vec<BaseField> = case.weights.field().iter().map(|w| w.to_m31_array()[0]).collect();
     let twiddles = Twiddles::new(13, 1);
     let columns: Vec<_> = field
         .chunks(1 << 13)
@@ -196,6 +196,6 @@ fn combined_columns_evaluate_the_whole_array() {
     let weights = Weights::random(11, 5);
     let point = Random(6).secures((params.log_tiles() + 12) as usize);
     let (columns, rest) = point.split_at(params.log_columns() as usize);
-    let message = combine_columns(&weights, &params, &eq_table(columns));
+    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns));
     assert_eq!(evaluate(&message, rest), evaluate(&weights.field(), &point));
 }

@@ -12,6 +12,9 @@ use super::super::merkle;
 use super::super::prove::Folding;
 use super::super::TILE_AREA;
 use super::{map, transcript, Case, Random, Weights, POLICY};
+use crate::tiles::tile_bytes;
+use crate::weights::PackedWeights;
+use tessera_circuits::model::Strategy;
 
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
@@ -180,8 +183,9 @@ fn bad_parameters_are_errors() {
 #[test]
 fn other_weights_do_not_open_the_commitment() {
     let case = Case::small();
-    let mut other = case.weights.clone();
-    other.0[3 * TILE_AREA + 17] += 1;
+    let mut bytes = case.weights.0.all().to_vec();
+    bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
+    let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
     let value = case
         .gamma
         .iter()
@@ -208,7 +212,7 @@ fn far_words_are_rejected() {
     let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
     bytes.extend(layers.iter().flat_map(|layer| layer.as_flattened()));
     case.codeword = map(&case.params, &layers[layers.len() - 1][0], &bytes);
-    for source in [case.weights.clone(), Weights(vec![0; 5 * TILE_AREA])] {
+    for source in [case.weights.clone(), Weights::new(&[0; 5 * TILE_AREA])] {
         let value = case
             .gamma
             .iter()
