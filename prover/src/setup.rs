@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::files::{self, AtomicDir, AtomicFile, FileError};
 use crate::library::{directory_bytes, CODEWORD_FILE, KEY_FILE, TREE_FILE};
-use crate::model_dir::{self, ModelDirError, WeightsFile};
+use crate::model_dir::{self, ModelDirError};
 use crate::opening::{commit, OpeningProverError};
 use crate::progress::Progress;
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
@@ -110,7 +110,7 @@ pub fn setup(
     lap("write weights", &mut phases);
 
     let params = CommitmentParams::for_tiles(model.config.total_tiles());
-    let weights = WeightsFile::open(
+    let weights = model_dir::open_weights(
         &dir.path().join(model_dir::WEIGHTS_FILE),
         &model.config,
         options.strategy,

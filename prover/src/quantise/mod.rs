@@ -15,7 +15,8 @@ pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
 
 use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, FINAL_NORM};
 use crate::float::{FloatError, FloatModel};
-use crate::model::{LayerWeights, QuantisedModel};
+use crate::model::QuantisedModel;
+use crate::weights::WeightsBuilder;
 use calibrate::Ranges;
 use plan::{Plan, WeightBits};
 
@@ -104,24 +105,11 @@ pub fn quantise(
     let matrix = |kind, layer| -> Result<Vec<i16>, QuantiseError> {
         Ok(Folded::load(checkpoint, kind, layer)?.quantise(strategy, &bits[&(kind, layer)]))
     };
-    let layer = |l| -> Result<LayerWeights, QuantiseError> {
-        Ok(LayerWeights {
-            q: matrix(MatmulKind::Q, l)?,
-            k: matrix(MatmulKind::K, l)?,
-            v: matrix(MatmulKind::V, l)?,
-            o: matrix(MatmulKind::O, l)?,
-            gate: matrix(MatmulKind::Gate, l)?,
-            up: matrix(MatmulKind::Up, l)?,
-            down: matrix(MatmulKind::Down, l)?,
-        })
-    };
-    let model = QuantisedModel {
-        config: config.clone(),
-        params,
-        embed: matrix(MatmulKind::Embed, 0)?,
-        layers: (0..config.layers).map(layer).collect::<Result<_, _>>()?,
-        head: matrix(MatmulKind::Head, 0)?,
-    };
+    let mut weights = WeightsBuilder::new(config, strategy);
+    for m in config.matmuls() {
+        weights.push(&matrix(m.kind, m.layer)?);
+    }
+    let model = QuantisedModel::new(config.clone(), params, weights.finish());
     Ok((model, report))
 }
 

@@ -17,7 +17,7 @@ use tessera_prover::matmul;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::lookups::multiplicities;
 use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, MemoryTiles, TestRng};
+use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, TestRng};
 use tessera_verifier::transcript::Transcript;
 
 /// Three layers, padded to four, and no dimension a power of two.
@@ -104,7 +104,7 @@ impl Case {
             statistics: &statistics(&witness),
             points: &points,
         };
-        let proved = matmul::prove(&public, &columns, &MemoryTiles::new(&model), &mut transcript);
+        let proved = matmul::prove(&public, &columns, &model.weights, &mut transcript);
         let mut claims = public.trace_claims(proved.proof.claim);
         claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
         Self {

@@ -14,14 +14,13 @@ use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
-use tessera_prover::matmul::{self, bind_tiles, PrecomputedMatmuls};
+use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening::{self, TileSource};
 use tessera_prover::prove::{prove_linear, ProverModel};
@@ -172,11 +171,8 @@ fn free_matmuls(
     let claim = total(&public.trace_claims(K::zero())[0], columns);
     let variables = product_variables(public.shape) as usize;
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
-    let inner = eq_table(suffix(&point, TILE_LOG));
-    let tile_values: Vec<K> = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG))
-        .chunks(inner.len())
-        .map(|tile| tile.iter().zip(&inner).fold(K::zero(), |sum, (v, e)| sum + *v * *e))
-        .collect();
+    let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
+    let tile_values = tile_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest: nothing but the normed state is free.
     let mut operands = [[K::zero(); 2]; 6];
     for (at, product) in PRODUCTS.iter().enumerate() {
@@ -201,6 +197,7 @@ fn free_matmuls(
         proof,
         point,
         tile_values,
+        traffic,
     }
 }
 
@@ -333,7 +330,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         statistics: &statistics,
         points: &points,
     };
-    let tiles = hooks.tiles.unwrap_or(model.tiles);
+    let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     let mut matmuls = match hooks.matmuls {
         Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &mut transcript),
         Rounds::Constant => free_matmuls(&public, &trace.columns, tiles, &mut transcript),
@@ -364,7 +361,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.tile_values)(&gamma, &mut matmuls.tile_values);
     let local = public.local_point(&matmuls.point);
     let opening = opening::open(
-        model.tiles,
+        &model.quantised.weights,
         model.codeword,
         &key.weights,
         &opening_policy(&model.key.weights),
