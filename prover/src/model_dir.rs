@@ -79,15 +79,37 @@ pub struct FileDigest {
     pub blake2s256: String,
 }
 
-impl FileDigest {
-    fn of(bytes: &[u8]) -> Self {
-        Self {
-            bytes: bytes.len() as u64,
-            blake2s256: hex::encode(Blake2s256::digest(bytes)),
-        }
+/// Makes the digest of a file as it is written.
+#[derive(Default)]
+pub(crate) struct Digester {
+    bytes: u64,
+    hash: Blake2s256,
+}
+
+impl Digester {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.hash.update(bytes);
     }
 
-    fn check(&self, path: &Path, bytes: &[u8]) -> Result<(), ModelDirError> {
+    pub(crate) fn finish(self) -> FileDigest {
+        FileDigest {
+            bytes: self.bytes,
+            blake2s256: hex::encode(self.hash.finalize()),
+        }
+    }
+}
+
+impl FileDigest {
+    /// Of these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut digest = Digester::default();
+        digest.update(bytes);
+        digest.finish()
+    }
+
+    /// Errors unless these are the bytes of the file.
+    pub(crate) fn check(&self, path: &Path, bytes: &[u8]) -> Result<(), ModelDirError> {
         let got = Self::of(bytes);
         let path = path.to_path_buf();
         if got.bytes != self.bytes {
@@ -142,7 +164,7 @@ impl Description {
             path: path.clone(),
             source,
         })?;
-        match [WEIGHTS_FILE, TABLES_FILE, TOKENIZER_FILE]
+        match [WEIGHTS_FILE, TABLES_FILE]
             .iter()
             .find(|f| !read.files.contains_key(**f))
         {
@@ -175,12 +197,26 @@ impl Description {
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = dir.join(WEIGHTS_FILE);
     write_weights(model, &weights)?;
-    let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), FileDigest::of(files::map(&weights)?.bytes()))]);
-    let mut small = vec![(TABLES_FILE, tables(&model.config, &model.params))];
-    small.push((TOKENIZER_FILE, files::read(&checkpoint.join(TOKENIZER_FILE))?));
-    let config = checkpoint.join(TOKENIZER_CONFIG_FILE);
-    if config.exists() {
-        small.push((TOKENIZER_CONFIG_FILE, files::read(&config)?));
+    let digest = FileDigest::of(files::map(&weights)?.bytes());
+    write_description(dir, &model.config, &model.params, digest, checkpoint)
+}
+
+/// Writes everything that describes the weights in a directory: the tables, copies of the checkpoint's tokenizer files
+/// where it has them, and `model.json`.
+pub fn write_description(
+    dir: &Path,
+    config: &ModelConfig,
+    params: &ModelParams,
+    weights: FileDigest,
+    checkpoint: &Path,
+) -> Result<Description, ModelDirError> {
+    let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), weights)]);
+    let mut small = vec![(TABLES_FILE, tables(config, params))];
+    for name in [TOKENIZER_FILE, TOKENIZER_CONFIG_FILE] {
+        let path = checkpoint.join(name);
+        if path.exists() {
+            small.push((name, files::read(&path)?));
+        }
     }
     for (name, bytes) in small {
         files::write(&dir.join(name), &bytes)?;
@@ -189,8 +225,8 @@ pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Res
     let description = Description {
         format: FORMAT.to_string(),
         version: VERSION,
-        config: model.config.clone(),
-        params: model.params.clone(),
+        config: config.clone(),
+        params: params.clone(),
         files: digests,
     };
     let path = dir.join(MODEL_FILE);
@@ -209,6 +245,15 @@ pub fn load_model(dir: &Path) -> Result<QuantisedModel, ModelDirError> {
     description.check_files(dir)?;
     let Description { config, params, .. } = description;
     let file = WeightsFile::open(&dir.join(WEIGHTS_FILE), &config, params.strategy)?;
+    load_weights(&file, config, params)
+}
+
+/// Loads the matrices of a model from its weights file; checks that weights and padding are those of the format.
+pub fn load_weights(
+    file: &WeightsFile,
+    config: ModelConfig,
+    params: ModelParams,
+) -> Result<QuantisedModel, ModelDirError> {
     let mut model = QuantisedModel {
         layers: vec![LayerWeights::default(); config.layers],
         embed: Vec::new(),
@@ -258,7 +303,7 @@ fn padded_channels(blocks: usize, dim: usize, position: impl Fn(usize) -> usize)
 }
 
 /// Real input and output channels by padded position.
-fn channels(config: &ModelConfig, m: &Matmul) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
+pub(crate) fn channels(config: &ModelConfig, m: &Matmul) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
     let inputs = padded_channels(m.in_blocks, m.in_dim, |x| config.pad_in(m.kind, x));
     let outputs = padded_channels(m.out_blocks, m.out_dim, |y| config.pad_out(m.kind, y));
     (inputs, outputs)

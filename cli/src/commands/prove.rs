@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use serde_json::json;
 use tessera_prover::files::{self, AtomicFile};
-use tessera_prover::library::{Model, CODEWORD_FILE};
+use tessera_prover::library::Model;
 use tessera_prover::progress::Progress;
-use tessera_prover::prove::{prove, ProveError, ProveReport};
+use tessera_prover::prove::{prove, ProveReport};
 
 use super::{phases_json, phases_text, prompt_ids, saturated_text, shown, Texts};
 use crate::args::ProveArgs;
