@@ -329,7 +329,15 @@ fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
     let dir = tempdir().unwrap();
     let (checkpoint, model) = (dir.path().join("checkpoint"), dir.path().join("model"));
     let synth = args![
-        "synth", "--shape", "smollm2-135m", "--layers", "1", "--seed", "3", "--out", checkpoint
+        "synth",
+        "--shape",
+        "smollm2-135m",
+        "--layers",
+        "1",
+        "--seed",
+        "3",
+        "--out",
+        checkpoint
     ];
     let made = done(synth.clone());
     assert_eq!(made["config"]["hidden"], 576);
@@ -339,7 +347,15 @@ fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
     assert_eq!(report["strategy"], "w12");
     assert_eq!(report["codeword_kept"], false);
     assert_eq!(number(&report, "weights"), 60_162_048.0);
-    let generated = done(args!["generate", "--model", model, "--prompt-ids", "1,7", "--tokens", "2"]);
+    let generated = done(args![
+        "generate",
+        "--model",
+        model,
+        "--prompt-ids",
+        "1,7",
+        "--tokens",
+        "2"
+    ]);
     assert_eq!(generated["output_ids"].as_array().unwrap().len(), 2);
     fails(args!["setup", "--out", model], &["CHECKPOINT"]);
 }
@@ -352,10 +368,21 @@ fn caches_are_rebuilt() {
     shared.copy_model(&model);
     let prove = |out: &str| {
         let out = dir.path().join(out);
-        done(args!["prove", "--model", model, "--prompt", PROMPT, "--tokens", "2", "--out", out]);
+        done(args![
+            "prove", "--model", model, "--prompt", PROMPT, "--tokens", "2", "--out", out
+        ]);
         fs::read(out).unwrap()
     };
-    let rebuild = |cache: &str| done(args!["setup", "--rebuild-cache", "--out", model, "--codeword-cache", cache]);
+    let rebuild = |cache: &str| {
+        done(args![
+            "setup",
+            "--rebuild-cache",
+            "--out",
+            model,
+            "--codeword-cache",
+            cache
+        ])
+    };
     let expected = prove("kept");
     assert_eq!(shared.setup["codeword_kept"], true);
     let without = rebuild("none");

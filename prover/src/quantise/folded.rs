@@ -132,20 +132,33 @@ impl<'a> Folded<'a> {
             all
         });
         let largest = largest.unwrap_or_default();
-        let bits: Vec<i32> = largest.iter().map(|m| fit(*m, max)).collect();
+        let units: Vec<f32x16> = largest
+            .chunks(LANES)
+            .map(|largest| {
+                let bits = |lane: usize| largest.get(lane).map_or(0, |m| fit(*m, max));
+                f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
+            })
+            .collect();
         let sums = self.pieces(|range| {
-            let (mut row, mut sums) = (vec![0.0; width], vec![[0.0; 2]; width]);
+            let (mut row, mut sums) = (vec![0.0; width], vec![[f64x16::splat(0.0); 2]; units.len()]);
             for r in range {
                 self.read(r, 0..width, &mut row)?;
-                for ((w, sums), bits) in row.iter().zip(&mut sums).zip(&bits) {
-                    let own = errors(std::slice::from_ref(w), *bits, max);
-                    *sums = add_pairs([*sums, own].into_iter());
+                for ((values, unit), sums) in row.chunks(LANES).zip(&units).zip(&mut sums) {
+                    add_errors(f32x16::load_or_default(values) * *unit, max, sums);
                 }
             }
             Ok(sums)
         })?;
-        let error = |column: usize| add_pairs(sums.iter().map(|piece| piece[column]));
-        Ok((0..width).map(|c| best_bits(largest[c], max, |_| error(c))).collect())
+        let error = |column: usize, bits: i32| {
+            let (vector, lane) = (column / LANES, column % LANES);
+            scaled_back(
+                bits,
+                add_pairs(sums.iter().map(|piece| piece[vector].map(|sum| sum[lane]))),
+            )
+        };
+        Ok((0..width)
+            .map(|c| best_bits(largest[c], max, |bits| error(c, bits)))
+            .collect())
     }
 }
 
@@ -185,18 +198,25 @@ pub(super) fn best_bits(largest: f32, max: i32, errors: impl FnOnce(i32) -> [f64
 /// Squared errors of integers up to `max` with `bits` fractional bits, and with one more.
 pub(super) fn errors(values: &[f32], bits: i32, max: i32) -> [f64; 2] {
     let mut sums = [f64x16::splat(0.0); 2];
-    let (vectors, rest) = values.as_chunks::<LANES>();
-    let mut last = [0.0; LANES];
-    last[..rest.len()].copy_from_slice(rest);
-    for values in vectors.iter().chain([&last]) {
-        for (more, sum) in sums.iter_mut().enumerate() {
-            let scaled = f32x16::from_array(*values) * unit(bits + more as i32);
-            let error = (scaled - rounded(scaled, max)).cast::<f64>();
-            *sum = error.mul_add(error, *sum);
-        }
+    for values in values.chunks(LANES) {
+        add_errors(f32x16::load_or_default(values) * unit(bits), max, &mut sums);
     }
+    scaled_back(bits, sums.map(|sum| sum.reduce_sum()))
+}
+
+/// Adds the squared errors of scaled values, and of their doubles.
+#[inline(always)]
+fn add_errors(scaled: f32x16, max: i32, sums: &mut [f64x16; 2]) {
+    for (scaled, sum) in [scaled, scaled + scaled].into_iter().zip(sums) {
+        let error = (scaled - rounded(scaled, max)).cast::<f64>();
+        *sum = error.mul_add(error, *sum);
+    }
+}
+
+/// Squared errors in the unit of the values.
+fn scaled_back(bits: i32, [fitting, clipping]: [f64; 2]) -> [f64; 2] {
     let square = f64::from(-2 * bits).exp2();
-    [sums[0].reduce_sum() * square, sums[1].reduce_sum() * square / 4.0]
+    [fitting * square, clipping * square / 4.0]
 }
 
 /// `2^bits`.

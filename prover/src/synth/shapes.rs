@@ -170,7 +170,7 @@ fn write_shard(path: &Path, tensors: &[Planned], deviates: &[f32], progress: &dy
     }
     let mut header = serde_json::Value::Object(header).to_string();
     // The data are aligned to eight bytes.
-    while header.len() % 8 != 0 {
+    while !header.len().is_multiple_of(8) {
         header.push(' ');
     }
     let mut file = AtomicFile::create(path)?;
