@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tessera_circuits::model::Strategy;
+use tessera_prover::setup::CodewordCache;
+use tessera_prover::synth::PublicShape;
 
 /// Proves that a text is what a language model produces.
 ///
@@ -48,6 +50,8 @@ pub enum Command {
     Fidelity(FidelityArgs),
     /// Generate a text without a proof
     Generate(GenerateArgs),
+    /// Write a random checkpoint of the dimensions of a public model, to measure what such models cost
+    Synth(SynthArgs),
 }
 
 /// Names of the quantisation strategies.
@@ -83,18 +87,49 @@ pub struct DemoArgs {
     pub keep: Option<PathBuf>,
 }
 
+/// Names of the ways to keep the codeword.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CodewordCacheArg {
+    /// keep it: 8 bytes per weight (16 in small models), the fastest proofs
+    Full,
+    /// do not keep it: every proof encodes all weights once more
+    None,
+    /// keep it if it is at most 4 GB and at most half of the free disk space
+    Auto,
+}
+
+impl From<CodewordCacheArg> for CodewordCache {
+    fn from(arg: CodewordCacheArg) -> Self {
+        match arg {
+            CodewordCacheArg::Full => Self::Full,
+            CodewordCacheArg::None => Self::None,
+            CodewordCacheArg::Auto => Self::Auto,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct SetupArgs {
-    /// Directory with config.json, model.safetensors (or shards with their index) and tokenizer.json
-    pub checkpoint: PathBuf,
-    /// Directory to create; must not exist or be empty
+    /// Directory with config.json, model.safetensors (or shards with their index) and, if the model has one,
+    /// tokenizer.json
+    #[arg(required_unless_present = "rebuild_cache", conflicts_with = "rebuild_cache")]
+    pub checkpoint: Option<PathBuf>,
+    /// Directory to create; must not exist or be empty. While it is made it is called DIR.partial; a set-up that was
+    /// interrupted goes on from there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    #[arg(long, value_enum, default_value_t = StrategyArg::W12)]
-    pub strategy: StrategyArg,
+    /// How weights are quantised [default: w12 where it supports the widths of the model, else w8]
+    #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
+    pub strategy: Option<StrategyArg>,
+    /// Whether to keep the codeword of the weights on disk
+    #[arg(long, value_enum, default_value_t = CodewordCacheArg::Auto)]
+    pub codeword_cache: CodewordCacheArg,
+    /// Make tree and codeword of the model directory again from its weights, for instance after one was damaged
+    #[arg(long)]
+    pub rebuild_cache: bool,
     /// Text that fixes the scales of the activations: plain text, or JSON lines with "ids" or "text"
-    /// [default: bundled English stories]
-    #[arg(long, value_name = "FILE")]
+    /// [default: bundled English stories; random ids if there is no tokenizer]
+    #[arg(long, value_name = "FILE", conflicts_with = "rebuild_cache")]
     pub calibration: Option<PathBuf>,
 }
 
@@ -154,8 +189,9 @@ pub struct InspectArgs {
     /// Prompt and generated tokens of the statement whose cost is predicted
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub tokens: usize,
-    #[arg(long, value_enum, default_value_t = StrategyArg::W12)]
-    pub strategy: StrategyArg,
+    /// Strategy that a checkpoint would be quantised with [default: as setup]
+    #[arg(long, value_enum)]
+    pub strategy: Option<StrategyArg>,
 }
 
 #[derive(Debug, Args)]
@@ -187,4 +223,47 @@ pub struct GenerateArgs {
     /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
+}
+
+/// Public models whose dimensions are known here.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ShapeArg {
+    #[value(name = "smollm2-135m")]
+    SmolLm2_135m,
+    #[value(name = "gpt2-124m-llama")]
+    Gpt2_124m,
+    #[value(name = "qwen2.5-0.5b-llama")]
+    Qwen2_5_0_5b,
+    #[value(name = "tinyllama-1.1b")]
+    TinyLlama1_1b,
+    #[value(name = "llama-7b-layer")]
+    Llama7bLayer,
+}
+
+impl From<ShapeArg> for PublicShape {
+    fn from(arg: ShapeArg) -> Self {
+        match arg {
+            ShapeArg::SmolLm2_135m => Self::SmolLm2_135m,
+            ShapeArg::Gpt2_124m => Self::Gpt2_124m,
+            ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
+            ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
+            ShapeArg::Llama7bLayer => Self::Llama7bLayer,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    /// Model whose dimensions to take (all with Llama's architecture)
+    #[arg(long, value_enum)]
+    pub shape: ShapeArg,
+    /// Directory to create; must not exist or be empty
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Number of layers [default: the model's; one for llama-7b-layer]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub layers: Option<u16>,
+    /// The same seed gives the same checkpoint
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }

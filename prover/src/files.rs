@@ -20,6 +20,8 @@ pub enum FileError {
     Write { path: PathBuf, source: io::Error },
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },
+    #[error("another process holds {}", path.display())]
+    Locked { path: PathBuf },
 }
 
 fn read_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
@@ -193,7 +195,7 @@ pub struct AtomicDir {
 impl AtomicDir {
     /// Starts to fill `target`, which must not exist or be an empty directory.
     pub fn create(target: &Path) -> Result<Self, FileError> {
-        Self::check_free(target)?;
+        check_free(target)?;
         let parent = parent(target);
         fs::create_dir_all(parent).map_err(write_error(parent))?;
         let mut builder = Builder::new();
@@ -206,19 +208,6 @@ impl AtomicDir {
         })
     }
 
-    fn check_free(target: &Path) -> Result<(), FileError> {
-        let free = match fs::read_dir(target) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(e) => e.kind() == io::ErrorKind::NotFound,
-        };
-        match free {
-            true => Ok(()),
-            false => Err(FileError::Exists {
-                path: target.to_path_buf(),
-            }),
-        }
-    }
-
     /// Where to put the files in the meantime.
     pub fn path(&self) -> &Path {
         self.dir.path()
@@ -226,13 +215,85 @@ impl AtomicDir {
 
     /// Gives the directory its name.
     pub fn commit(self) -> Result<(), FileError> {
-        Self::check_free(&self.target)?;
-        sync_dir(self.dir.path());
-        fs::rename(self.dir.path(), &self.target).map_err(write_error(&self.target))?;
+        rename_dir(self.dir.path(), &self.target)?;
         // The directory has another name now: there is nothing left to remove.
         let _ = self.dir.keep();
-        sync_dir(parent(&self.target));
         Ok(())
+    }
+}
+
+/// Errors unless `target` does not exist or is an empty directory.
+pub fn check_free(target: &Path) -> Result<(), FileError> {
+    let free = match fs::read_dir(target) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    };
+    match free {
+        true => Ok(()),
+        false => Err(FileError::Exists {
+            path: target.to_path_buf(),
+        }),
+    }
+}
+
+/// Gives a complete directory the name `target`, which must be free ([`check_free`]).
+pub fn rename_dir(dir: &Path, target: &Path) -> Result<(), FileError> {
+    check_free(target)?;
+    sync_dir(dir);
+    fs::rename(dir, target).map_err(write_error(target))?;
+    sync_dir(parent(target));
+    Ok(())
+}
+
+/// Creates a directory and those above it.
+pub fn create_dir(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).map_err(write_error(path))
+}
+
+/// Removes a file, if it is there.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(write_error(path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a directory with all that is in it.
+pub fn remove_dir(path: &Path) -> Result<(), FileError> {
+    fs::remove_dir_all(path).map_err(write_error(path))
+}
+
+/// Bytes that can still be written to the file system of a directory; `None` where the system does not tell.
+pub fn free_space(dir: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let stat = rustix::fs::statvfs(dir).ok()?;
+        stat.f_bavail.checked_mul(stat.f_frsize)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = dir;
+        None
+    }
+}
+
+/// A file that only one process at a time holds.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Creates the file if there is none, and holds it until it is dropped.
+    pub fn take(path: &Path) -> Result<Self, FileError> {
+        let file = File::create(path).map_err(write_error(path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => Err(FileError::Locked {
+                path: path.to_path_buf(),
+            }),
+            Err(fs::TryLockError::Error(e)) => Err(write_error(path)(e)),
+        }
     }
 }
 

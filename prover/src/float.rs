@@ -1,14 +1,19 @@
 //! The float model: the reference for calibration and for the fidelity report. Not proved, not exact.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 use thiserror::Error;
 
-use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, FINAL_NORM};
+use crate::checkpoint::{attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, FINAL_NORM};
+use crate::gemm;
 
 /// Why the float model could not run.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Error)]
 pub enum FloatError {
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error("no tokens to run")]
     Empty,
     #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
@@ -43,7 +48,8 @@ pub enum Site {
 
 /// Receives every intermediate tensor of a forward pass.
 pub trait Observer {
-    /// `values` is row-major; the shape is given at the site.
+    /// `values` is row-major; the shape is given at the site. Rows of several sequences may come together, and logits
+    /// in pieces of the vocabulary.
     fn observe(&mut self, site: Site, values: &[f32]);
 }
 
@@ -54,110 +60,60 @@ impl Observer for Blind {
     fn observe(&mut self, _: Site, _: &[f32]) {}
 }
 
-/// Float weights of one layer, `[out][in]`.
-#[derive(Clone, Debug)]
-struct FloatLayer {
-    norm_attn: Vec<f32>,
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
-    o: Vec<f32>,
-    norm_mlp: Vec<f32>,
-    gate: Vec<f32>,
-    up: Vec<f32>,
-    down: Vec<f32>,
+/// A Llama model in float32, with sums of norms and softmax in float64. Weights stay in the files of the checkpoint and
+/// are converted where they are used.
+#[derive(Clone, Copy, Debug)]
+pub struct FloatModel<'a> {
+    checkpoint: &'a Checkpoint,
 }
 
-/// A Llama model in float32, with sums of norms and softmax in float64.
-#[derive(Clone, Debug)]
-pub struct FloatModel {
-    config: ModelConfig,
-    embed: Vec<f32>,
-    layers: Vec<FloatLayer>,
-    norm_final: Vec<f32>,
-    /// `None` if it is the embedding.
-    head: Option<Vec<f32>>,
-}
+/// Token rows that go through a matrix together.
+const GROUP_ROWS: usize = 1024;
+/// Logits of so many vocabulary entries are observed at once.
+const LOGITS: usize = 1 << 12;
 
-impl FloatModel {
-    /// Loads all weights.
-    pub fn load(checkpoint: &Checkpoint) -> Result<Self, CheckpointError> {
-        let config = checkpoint.config().clone();
-        let matrix = |kind, layer| checkpoint.tensor(&matmul_tensor(kind, layer));
-        let layers = (0..config.layers)
-            .map(|l| {
-                Ok(FloatLayer {
-                    norm_attn: checkpoint.tensor(&attn_norm_tensor(l))?,
-                    q: matrix(MatmulKind::Q, l)?,
-                    k: matrix(MatmulKind::K, l)?,
-                    v: matrix(MatmulKind::V, l)?,
-                    o: matrix(MatmulKind::O, l)?,
-                    norm_mlp: checkpoint.tensor(&mlp_norm_tensor(l))?,
-                    gate: matrix(MatmulKind::Gate, l)?,
-                    up: matrix(MatmulKind::Up, l)?,
-                    down: matrix(MatmulKind::Down, l)?,
-                })
-            })
-            .collect::<Result<_, CheckpointError>>()?;
-        Ok(Self {
-            embed: matrix(MatmulKind::Embed, 0)?,
-            layers,
-            norm_final: checkpoint.tensor(FINAL_NORM)?,
-            head: (!checkpoint.tied()).then(|| matrix(MatmulKind::Head, 0)).transpose()?,
-            config,
-        })
-    }
-
-    /// The architecture.
-    pub fn config(&self) -> &ModelConfig {
-        &self.config
-    }
-
-    /// The embedding, `[vocab][hidden]`.
-    pub fn embedding(&self) -> &[f32] {
-        &self.embed
+impl<'a> FloatModel<'a> {
+    /// The model of a checkpoint.
+    pub fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self { checkpoint }
     }
 
     /// Logits `[rows][vocab]` of token ids.
     pub fn forward(&self, ids: &[u32]) -> Result<Vec<f32>, FloatError> {
-        self.forward_observed(ids, &mut Blind)
+        let mut run = self.run(&[ids])?;
+        for l in 0..self.checkpoint.config().layers {
+            run.layer(l, &mut Blind)?;
+        }
+        run.output(&mut Blind)
     }
 
-    /// As [`FloatModel::forward`]; the observer receives every intermediate tensor.
-    pub fn forward_observed(&self, ids: &[u32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
-        self.check(ids)?;
-        let (c, d) = (&self.config, self.config.hidden);
-        let mut x: Vec<f32> = ids
-            .iter()
-            .flat_map(|id| &self.embed[*id as usize * d..][..d])
-            .copied()
-            .collect();
-        observer.observe(Site::Residual(0), &x);
-        for (l, w) in self.layers.iter().enumerate() {
-            let y = normalise(&x, d, c.rms_eps);
-            observer.observe(Site::NormAttn(l), &y);
-            let attention = self.attention(l, w, &scale(y, &w.norm_attn), observer);
-            add(&mut x, &matmul(&attention, &w.o, c.heads * c.head_dim));
-            observer.observe(Site::Residual(2 * l + 1), &x);
-            let y = normalise(&x, d, c.rms_eps);
-            observer.observe(Site::NormMlp(l), &y);
-            let product = mlp(l, w, &scale(y, &w.norm_mlp), d, observer);
-            add(&mut x, &matmul(&product, &w.down, c.ff));
-            observer.observe(Site::Residual(2 * l + 2), &x);
+    /// Starts to run token sequences, layer by layer.
+    pub fn run(&self, sequences: &[&[u32]]) -> Result<FloatRun<'a>, FloatError> {
+        let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
+        let d = embed.width();
+        let mut groups: Vec<Group> = Vec::new();
+        for ids in sequences {
+            self.check(ids)?;
+            if groups.last().is_none_or(|g| g.x.len() / d + ids.len() > GROUP_ROWS) {
+                groups.push(Group::default());
+            }
+            let Some(group) = groups.last_mut() else { continue };
+            for id in *ids {
+                let at = group.x.len();
+                group.x.resize(at + d, 0.0);
+                embed.read(*id as usize * d, &mut group.x[at..])?;
+            }
+            group.lengths.push(ids.len());
         }
-        let y = normalise(&x, d, c.rms_eps);
-        observer.observe(Site::NormFinal, &y);
-        let logits = matmul(
-            &scale(y, &self.norm_final),
-            self.head.as_ref().unwrap_or(&self.embed),
-            d,
-        );
-        observer.observe(Site::Logits, &logits);
-        Ok(logits)
+        Ok(FloatRun {
+            checkpoint: self.checkpoint,
+            groups,
+        })
     }
 
     fn check(&self, ids: &[u32]) -> Result<(), FloatError> {
-        let (vocab, context) = (self.config.vocab, self.config.context);
+        let config = self.checkpoint.config();
+        let (vocab, context) = (config.vocab, config.context);
         if ids.is_empty() {
             return Err(FloatError::Empty);
         }
@@ -172,63 +128,183 @@ impl FloatModel {
             None => Ok(()),
         }
     }
+}
+
+/// Sequences that go through the matrices together.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    lengths: Vec<usize>,
+    /// The residual stream, `[rows][hidden]`.
+    x: Vec<f32>,
+}
+
+/// Sequences on their way through the model.
+#[derive(Clone, Debug)]
+pub struct FloatRun<'a> {
+    checkpoint: &'a Checkpoint,
+    groups: Vec<Group>,
+}
+
+impl FloatRun<'_> {
+    /// Takes all sequences through layer `l`, the next one; the observer receives every intermediate tensor.
+    pub fn layer(&mut self, l: usize, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let done = groups.iter_mut().try_for_each(|group| self.group(l, group, observer));
+        self.groups = groups;
+        done
+    }
+
+    fn group(&self, l: usize, group: &mut Group, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let c = self.checkpoint.config();
+        let (d, x) = (c.hidden, &mut group.x);
+        if l == 0 {
+            observer.observe(Site::Residual(0), x);
+        }
+        let y = normalise(x, d, c.rms_eps);
+        observer.observe(Site::NormAttn(l), &y);
+        let y = scale(y, &self.checkpoint.values(&attn_norm_tensor(l))?);
+        let attention = self.attention(l, &y, &group.lengths, observer)?;
+        add(x, &self.matmul(&attention, MatmulKind::O, l)?);
+        observer.observe(Site::Residual(2 * l + 1), x);
+        let y = normalise(x, d, c.rms_eps);
+        observer.observe(Site::NormMlp(l), &y);
+        let y = scale(y, &self.checkpoint.values(&mlp_norm_tensor(l))?);
+        let product = self.mlp(l, &y, observer)?;
+        add(x, &self.matmul(&product, MatmulKind::Down, l)?);
+        observer.observe(Site::Residual(2 * l + 2), x);
+        Ok(())
+    }
+
+    /// After the last layer: logits `[rows][vocab]` of all sequences.
+    pub fn output(&self, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        let mut logits = Vec::new();
+        for group in &self.groups {
+            let y = self.last_norm(group, observer)?;
+            let all = self.outputs(&y, 0..self.checkpoint.config().vocab)?;
+            observer.observe(Site::Logits, &all);
+            logits.extend(all);
+        }
+        Ok(logits)
+    }
+
+    /// As [`FloatRun::output`], but the logits are only observed, a piece of the vocabulary at a time.
+    pub fn observe_output(&self, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let vocab = self.checkpoint.config().vocab;
+        for group in &self.groups {
+            let y = self.last_norm(group, observer)?;
+            for first in (0..vocab).step_by(LOGITS) {
+                observer.observe(Site::Logits, &self.outputs(&y, first..vocab.min(first + LOGITS))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn last_norm(&self, group: &Group, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        let c = self.checkpoint.config();
+        let y = normalise(&group.x, c.hidden, c.rms_eps);
+        observer.observe(Site::NormFinal, &y);
+        Ok(scale(y, &self.checkpoint.values(FINAL_NORM)?))
+    }
+
+    fn outputs(&self, y: &[f32], outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        self.product(y, MatmulKind::Head, 0, outputs)
+    }
+
+    fn matmul(&self, x: &[f32], kind: MatmulKind, l: usize) -> Result<Vec<f32>, FloatError> {
+        let (_, out_dim) = self.checkpoint.config().dims(kind);
+        self.product(x, kind, l, 0..out_dim)
+    }
+
+    fn product(&self, x: &[f32], kind: MatmulKind, l: usize, outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        let (in_dim, _) = self.checkpoint.config().dims(kind);
+        let weights = self.checkpoint.matrix(kind, l)?;
+        Ok(gemm::matmul(
+            x,
+            in_dim,
+            &weights,
+            self.checkpoint.orientation(kind),
+            outputs,
+        )?)
+    }
 
     /// Causal attention with grouped queries, `[rows][heads * head_dim]`.
-    fn attention(&self, l: usize, w: &FloatLayer, y: &[f32], observer: &mut impl Observer) -> Vec<f32> {
-        let c = &self.config;
-        let (d, hd) = (c.hidden, c.head_dim);
+    fn attention(
+        &self,
+        l: usize,
+        y: &[f32],
+        lengths: &[usize],
+        observer: &mut impl Observer,
+    ) -> Result<Vec<f32>, FloatError> {
+        let c = self.checkpoint.config();
+        let hd = c.head_dim;
         let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
-        let rows = y.len() / d;
-        let mut q = matmul(y, &w.q, d);
+        let mut q = self.matmul(y, MatmulKind::Q, l)?;
         let inverse_sqrt = (1.0 / (hd as f64).sqrt()) as f32;
         q.iter_mut().for_each(|v| *v *= inverse_sqrt);
-        let mut k = matmul(y, &w.k, d);
-        let v = matmul(y, &w.v, d);
-        rotate(c, &mut q, q_width);
-        rotate(c, &mut k, kv_width);
+        let mut k = self.matmul(y, MatmulKind::K, l)?;
+        let v = self.matmul(y, MatmulKind::V, l)?;
+        let mut out = vec![0.0; q.len()];
+        let mut first = 0;
+        for &rows in lengths {
+            let (own_q, own_kv) = (
+                first * q_width..(first + rows) * q_width,
+                first * kv_width..(first + rows) * kv_width,
+            );
+            rotate(c, &mut q[own_q.clone()], q_width);
+            rotate(c, &mut k[own_kv.clone()], kv_width);
+            let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
+            let scores: Vec<Vec<f32>> = out[own_q]
+                .par_chunks_exact_mut(q_width)
+                .enumerate()
+                .flat_map_iter(|(i, out)| {
+                    out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
+                        let query = &q[i * q_width + h * hd..][..hd];
+                        attend(query, k, v, kv_width, c.kv_head(h) * hd, i, out)
+                    })
+                })
+                .collect();
+            scores.iter().for_each(|row| observer.observe(Site::Scores(l), row));
+            first += rows;
+        }
         observer.observe(Site::Q(l), &q);
         observer.observe(Site::K(l), &k);
         observer.observe(Site::V(l), &v);
-        let mut out = vec![0.0; rows * q_width];
-        for h in 0..c.heads {
-            let g = c.kv_head(h) * hd;
-            let weights: Vec<(Vec<f32>, Vec<f64>)> = (0..rows)
-                .into_par_iter()
-                .map(|i| {
-                    let query = &q[i * q_width + h * hd..][..hd];
-                    let scores: Vec<f32> = (0..=i).map(|j| dot(query, &k[j * kv_width + g..][..hd])).collect();
-                    let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                    let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
-                    (scores, exp)
-                })
-                .collect();
-            for (i, (scores, exp)) in weights.iter().enumerate() {
-                observer.observe(Site::Scores(l), scores);
-                let sum: f64 = exp.iter().sum();
-                let target = &mut out[i * q_width + h * hd..][..hd];
-                for (j, e) in exp.iter().enumerate() {
-                    let p = (e / sum) as f32;
-                    let values = &v[j * kv_width + g..][..hd];
-                    target.iter_mut().zip(values).for_each(|(t, v)| *t += p * v);
-                }
-            }
-        }
         observer.observe(Site::Attention(l), &out);
-        out
+        Ok(out)
+    }
+
+    /// `silu(gate) * up`, `[rows][ff]`.
+    fn mlp(&self, l: usize, y: &[f32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        let mut gate = self.matmul(y, MatmulKind::Gate, l)?;
+        observer.observe(Site::Gate(l), &gate);
+        gate.par_iter_mut()
+            .with_min_len(SMALL)
+            .for_each(|g| *g /= 1.0 + (-*g).exp());
+        observer.observe(Site::Silu(l), &gate);
+        let up = self.matmul(y, MatmulKind::Up, l)?;
+        observer.observe(Site::Up(l), &up);
+        gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
+        observer.observe(Site::Product(l), &gate);
+        Ok(gate)
     }
 }
 
-/// `silu(gate) * up`, `[rows][ff]`.
-fn mlp(l: usize, w: &FloatLayer, y: &[f32], hidden: usize, observer: &mut impl Observer) -> Vec<f32> {
-    let mut gate = matmul(y, &w.gate, hidden);
-    observer.observe(Site::Gate(l), &gate);
-    gate.iter_mut().for_each(|g| *g /= 1.0 + (-*g).exp());
-    observer.observe(Site::Silu(l), &gate);
-    let up = matmul(y, &w.up, hidden);
-    observer.observe(Site::Up(l), &up);
-    gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
-    observer.observe(Site::Product(l), &gate);
-    gate
+/// Values that are worth a thread.
+const SMALL: usize = 1 << 14;
+
+/// Attention of the query at position `i`, whose keys and values start at `at` of rows of `width`: adds to `out`, and
+/// returns the scores.
+fn attend(query: &[f32], k: &[f32], v: &[f32], width: usize, at: usize, i: usize, out: &mut [f32]) -> Vec<f32> {
+    let row = |j: usize| j * width + at..j * width + at + query.len();
+    let scores: Vec<f32> = (0..=i).map(|j| dot(query, &k[row(j)])).collect();
+    let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
+    let sum: f64 = exp.iter().sum();
+    for (j, e) in exp.iter().enumerate() {
+        let p = (e / sum) as f32;
+        out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
+    }
+    scores
 }
 
 /// RMSNorm of rows without the gain.
@@ -283,22 +359,6 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// `[rows][in]` times `[out][in]` transposed: `[rows][out]`.
-fn matmul(x: &[f32], w: &[f32], in_dim: usize) -> Vec<f32> {
-    let (rows, out_dim) = (x.len() / in_dim, w.len() / in_dim);
-    // Each weight row is read once for all token rows; then the result is transposed.
-    let columns: Vec<f32> = w
-        .par_chunks_exact(in_dim)
-        .with_min_len(16)
-        .flat_map_iter(|w| x.chunks_exact(in_dim).map(move |x| dot(x, w)))
-        .collect();
-    let mut out = vec![0.0; rows * out_dim];
-    out.par_chunks_exact_mut(out_dim)
-        .enumerate()
-        .for_each(|(i, row)| row.iter_mut().enumerate().for_each(|(o, v)| *v = columns[o * rows + i]));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -309,8 +369,8 @@ mod tests {
 
     #[test]
     fn fixture_matches_the_golden_reference() {
-        let model = FloatModel::load(&Checkpoint::open(Path::new(FIXTURE)).unwrap()).unwrap();
-        let vocab = model.config.vocab;
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let (model, vocab) = (FloatModel::new(&checkpoint), checkpoint.config().vocab);
         let (mut nll, mut predictions) = (0.0, 0);
         for sample in golden() {
             let logits = model.forward(&sample.ids).unwrap();
@@ -340,22 +400,39 @@ mod tests {
 
     #[test]
     fn unusable_ids_are_named() {
-        let model = FloatModel::load(&Checkpoint::open(Path::new(FIXTURE)).unwrap()).unwrap();
-        assert_eq!(model.forward(&[]), Err(FloatError::Empty));
-        assert_eq!(
-            model.forward(&[1, 2048]),
-            Err(FloatError::Token {
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let model = FloatModel::new(&checkpoint);
+        let error = |ids: &[u32]| model.forward(ids).unwrap_err();
+        assert!(matches!(error(&[]), FloatError::Empty));
+        assert!(matches!(
+            error(&[1, 2048]),
+            FloatError::Token {
                 id: 2048,
                 position: 1,
                 vocab: 2048
-            })
-        );
-        assert_eq!(
-            model.forward(&vec![1; 513]),
-            Err(FloatError::TooLong {
+            }
+        ));
+        assert!(matches!(
+            error(&[1; 513]),
+            FloatError::TooLong {
                 rows: 513,
                 context: 512
-            })
-        );
+            }
+        ));
+    }
+
+    /// Sequences that run together do not see each other, whatever they are grouped with.
+    #[test]
+    fn sequences_run_alone() {
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let model = FloatModel::new(&checkpoint);
+        let samples = golden();
+        let ids: Vec<&[u32]> = samples.iter().map(|s| s.ids.as_slice()).collect();
+        assert!(ids.iter().map(|i| i.len()).sum::<usize>() > GROUP_ROWS);
+        let mut run = model.run(&ids).unwrap();
+        (0..checkpoint.config().layers).for_each(|l| run.layer(l, &mut Blind).unwrap());
+        let together = run.output(&mut Blind).unwrap();
+        let alone: Vec<f32> = ids.iter().flat_map(|ids| model.forward(ids).unwrap()).collect();
+        assert!(together == alone);
     }
 }

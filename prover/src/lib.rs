@@ -7,6 +7,7 @@ pub mod fidelity;
 pub mod files;
 pub mod float;
 pub mod forward;
+mod gemm;
 pub mod generate;
 pub mod kernels;
 pub mod library;

@@ -81,12 +81,33 @@ pub struct FileDigest {
     pub blake2s256: String,
 }
 
-impl FileDigest {
-    fn of(bytes: &[u8]) -> Self {
-        Self {
-            bytes: bytes.len() as u64,
-            blake2s256: hex::encode(Blake2s256::digest(bytes)),
+/// Makes the digest of a file as it is written.
+#[derive(Default)]
+pub(crate) struct Digester {
+    bytes: u64,
+    hash: Blake2s256,
+}
+
+impl Digester {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.hash.update(bytes);
+    }
+
+    pub(crate) fn finish(self) -> FileDigest {
+        FileDigest {
+            bytes: self.bytes,
+            blake2s256: hex::encode(self.hash.finalize()),
         }
+    }
+}
+
+impl FileDigest {
+    /// Of these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut digest = Digester::default();
+        digest.update(bytes);
+        digest.finish()
     }
 
     /// Errors unless the digest of the file at `path` is the expected one.
@@ -144,7 +165,7 @@ impl Description {
             path: path.clone(),
             source,
         })?;
-        match [WEIGHTS_FILE, TABLES_FILE, TOKENIZER_FILE]
+        match [WEIGHTS_FILE, TABLES_FILE]
             .iter()
             .find(|f| !read.files.contains_key(**f))
         {
@@ -177,12 +198,25 @@ impl Description {
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = model.weights.all();
     files::write(&dir.join(WEIGHTS_FILE), weights)?;
-    let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), FileDigest::of(weights))]);
-    let mut small = vec![(TABLES_FILE, tables(&model.config, &model.params))];
-    small.push((TOKENIZER_FILE, files::read(&checkpoint.join(TOKENIZER_FILE))?));
-    let config = checkpoint.join(TOKENIZER_CONFIG_FILE);
-    if config.exists() {
-        small.push((TOKENIZER_CONFIG_FILE, files::read(&config)?));
+    write_description(dir, &model.config, &model.params, FileDigest::of(weights), checkpoint)
+}
+
+/// Writes everything that describes the weights in a directory: the tables, copies of the checkpoint's tokenizer files
+/// where it has them, and `model.json`.
+pub fn write_description(
+    dir: &Path,
+    config: &ModelConfig,
+    params: &ModelParams,
+    weights: FileDigest,
+    checkpoint: &Path,
+) -> Result<Description, ModelDirError> {
+    let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), weights)]);
+    let mut small = vec![(TABLES_FILE, tables(config, params))];
+    for name in [TOKENIZER_FILE, TOKENIZER_CONFIG_FILE] {
+        let path = checkpoint.join(name);
+        if path.exists() {
+            small.push((name, files::read(&path)?));
+        }
     }
     for (name, bytes) in small {
         files::write(&dir.join(name), &bytes)?;
@@ -191,8 +225,8 @@ pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Res
     let description = Description {
         format: FORMAT.to_string(),
         version: VERSION,
-        config: model.config.clone(),
-        params: model.params.clone(),
+        config: config.clone(),
+        params: params.clone(),
         files: digests,
     };
     let path = dir.join(MODEL_FILE);
@@ -234,7 +268,7 @@ pub fn open_weights(path: &Path, config: &ModelConfig, strategy: Strategy) -> Re
 }
 
 /// Reads a weights file and compares its digest; every weight must be one of the strategy, and padding zero.
-fn check_weights(
+pub(crate) fn check_weights(
     path: &Path,
     config: &ModelConfig,
     strategy: Strategy,

@@ -1,4 +1,8 @@
-//! From a checkpoint to a model directory (docs/format.md): calibrate, quantise, write, commit.
+//! From a checkpoint to a model directory (docs/format.md): calibrate, quantise, write, commit. Every step reads its
+//! input once, in pieces; what is finished survives an interruption.
+
+mod cache;
+mod partial;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,23 +14,28 @@ use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
+use self::cache::COMMIT_RESIDENCY;
+pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
+use self::partial::{Inputs, Partial};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::files::{self, AtomicDir, AtomicFile, FileError};
-use crate::library::{directory_bytes, CODEWORD_FILE, KEY_FILE, TREE_FILE};
-use crate::model_dir::{self, ModelDirError};
-use crate::opening::{commit, OpeningProverError};
+use crate::files::{self, AtomicFile, FileError};
+use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
+use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
+use crate::opening::OpeningProverError;
 use crate::progress::Progress;
-use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
+use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
 /// How to set a model up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
-    pub strategy: Strategy,
-    /// Calibration text; `None` for the bundled one.
+    /// `None` for the one that fits the model ([`default_strategy`]).
+    pub strategy: Option<Strategy>,
+    /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
+    pub codeword_cache: CodewordCache,
 }
 
 /// What a set-up made.
@@ -38,14 +47,18 @@ pub struct SetupReport {
     pub weights: u64,
     /// Bytes of the model directory.
     pub disk_bytes: u64,
+    /// Whether the codeword is kept.
+    pub codeword_kept: bool,
     /// Tokens that the scales were calibrated on.
     pub calibration_tokens: usize,
     pub calibration: CalibrationReport,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
+    /// What the user should know: what was resumed or discarded.
+    pub notes: Vec<String>,
 }
 
-/// Why there is no model directory; nothing is left on disk.
+/// Why there is no model directory. Nothing is left on disk but what [`SetupError::Unfinished`] names.
 #[derive(Debug, Error)]
 pub enum SetupError {
     #[error(transparent)]
@@ -66,6 +79,159 @@ pub enum SetupError {
     Key(#[from] KeyError),
     #[error(transparent)]
     Codec(#[from] CodecError),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error("{}: the weights have root {got}, the key says {expected}", path.display())]
+    OtherWeights {
+        path: PathBuf,
+        got: String,
+        expected: String,
+    },
+    #[error("{source} (finished steps are kept in {}; run the same command again, or remove it)", partial.display())]
+    Unfinished { partial: PathBuf, source: Box<SetupError> },
+}
+
+/// Reads `checkpoint`, quantises it on the calibration text, and writes the model directory `out`. If it is interrupted
+/// or fails while it writes, `<out>.partial` keeps the finished steps, and a second run with the same inputs goes on
+/// from there.
+pub fn setup(
+    checkpoint: &Path,
+    out: &Path,
+    options: &SetupOptions,
+    progress: &dyn Progress,
+) -> Result<SetupReport, SetupError> {
+    let mut clock = Clock::default();
+    progress.phase("read checkpoint", None);
+    files::check_free(out)?;
+    let opened = Checkpoint::open(checkpoint).map_err(|source| SetupError::Checkpoint {
+        dir: checkpoint.to_owned(),
+        source,
+    })?;
+    let texts = Texts::read(checkpoint, &opened, options)?;
+    let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
+    let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration)?;
+    let mut notes = Vec::new();
+    let resumed = Partial::resume(out, &inputs, &mut notes)?;
+    clock.lap("read checkpoint");
+
+    let partial = match resumed {
+        Some(partial) => partial,
+        None => {
+            progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
+            let quantisation = quantise(&opened, strategy, &texts.calibration, DEFAULT_HEADROOM, progress)?;
+            Partial::create(out, inputs, quantisation)?
+        }
+    };
+    clock.lap("calibrate");
+    let dir = partial.dir().to_owned();
+    let unfinished = |source: SetupError| SetupError::Unfinished {
+        partial: dir.clone(),
+        source: Box::new(source),
+    };
+    let mut report = finish(checkpoint, &opened, texts, options, partial, clock, progress).map_err(unfinished)?;
+    report.notes.splice(0..0, notes);
+    progress.done();
+    Ok(report)
+}
+
+/// The steps after all scales are chosen.
+fn finish(
+    checkpoint: &Path,
+    opened: &Checkpoint,
+    texts: Texts,
+    options: &SetupOptions,
+    mut partial: Partial,
+    mut clock: Clock,
+    progress: &dyn Progress,
+) -> Result<SetupReport, SetupError> {
+    let dir = partial.dir().to_owned();
+    let (config, params) = (opened.config().clone(), partial.state.quantisation.params.clone());
+    let path = dir.join(WEIGHTS_FILE);
+    progress.phase("write weights", Some(config.total_tiles() as u64));
+    let mut notes = Vec::new();
+    let kept = partial.state.weights.take().filter(|digest| {
+        let whole = model_dir::check_weights(&path, &config, params.strategy, digest).is_ok();
+        if !whole {
+            notes.push(format!("{} was damaged and is written again", path.display()));
+        }
+        whole
+    });
+    let digest = match kept {
+        Some(digest) => digest,
+        None => {
+            partial.state.weights_root = None;
+            let mut file = AtomicFile::create(&path)?;
+            let digest = partial.state.quantisation.write_weights(opened, &mut file, progress)?;
+            file.commit()?;
+            digest
+        }
+    };
+    partial.state.weights = Some(digest.clone());
+    partial.save()?;
+    clock.lap("write weights");
+
+    let commitment = CommitmentParams::for_tiles(config.total_tiles());
+    let weights = model_dir::open_weights(&path, &config, params.strategy)?.with_residency(COMMIT_RESIDENCY);
+    let root = partial.state.weights_root.take();
+    let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
+        Some(root) => root,
+        None => cache::commit_files(&dir, &weights, &commitment, options.codeword_cache, progress)?,
+    };
+    partial.state.weights_root = Some(root);
+    partial.save()?;
+    clock.lap("commit to weights");
+
+    progress.phase("commit to tables", None);
+    model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
+    let key = ModelKey {
+        tables_roots: tables_roots(&params),
+        config,
+        params,
+        weights: commitment,
+        weights_root: root,
+        tokenizer: texts.tokenizer,
+        tokenizer_config: texts.tokenizer_config,
+    };
+    key.check()?;
+    let model_id = key.id()?;
+    files::write(&dir.join(KEY_FILE), &key.to_bytes()?)?;
+    let calibration = partial.state.quantisation.report.clone();
+    let codeword_kept = dir.join(CODEWORD_FILE).exists();
+    let target = partial.finish()?;
+    clock.lap("commit to tables");
+    Ok(SetupReport {
+        model_id,
+        weights: key.config.matmuls().iter().map(|m| (m.in_dim * m.out_dim) as u64).sum(),
+        key,
+        disk_bytes: directory_bytes(&target)?,
+        codeword_kept,
+        calibration_tokens: calibration.tokens,
+        calibration,
+        phases: clock.phases,
+        notes,
+    })
+}
+
+/// Seconds of each phase.
+struct Clock {
+    last: Instant,
+    phases: Vec<(String, f64)>,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            last: Instant::now(),
+            phases: Vec::new(),
+        }
+    }
+}
+
+impl Clock {
+    fn lap(&mut self, name: &str) {
+        self.phases.push((name.to_owned(), self.last.elapsed().as_secs_f64()));
+        self.last = Instant::now();
+    }
 }
 
 /// The bytes of an optional file; empty if there is none.
@@ -74,88 +240,6 @@ fn optional(path: &Path) -> Result<Vec<u8>, FileError> {
         Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other,
     }
-}
-
-/// Reads `checkpoint`, quantises it on the calibration text, and writes the model directory `out`:
-/// complete, or not at all.
-pub fn setup(
-    checkpoint: &Path,
-    out: &Path,
-    options: &SetupOptions,
-    progress: &dyn Progress,
-) -> Result<SetupReport, SetupError> {
-    let mut phases = Vec::new();
-    let mut clock = Instant::now();
-    let mut lap = |name: &str, phases: &mut Vec<(String, f64)>| {
-        phases.push((name.to_owned(), clock.elapsed().as_secs_f64()));
-        clock = Instant::now();
-    };
-
-    progress.phase("read checkpoint", None);
-    let failed = |source| SetupError::Checkpoint {
-        dir: checkpoint.to_owned(),
-        source,
-    };
-    let opened = Checkpoint::open(checkpoint).map_err(failed)?;
-    let texts = Texts::read(checkpoint, &opened, options)?;
-    let dir = AtomicDir::create(out)?;
-    lap("read checkpoint", &mut phases);
-
-    progress.phase("calibrate and quantise", None);
-    let (model, calibration) = quantise(&opened, options.strategy, &texts.calibration, DEFAULT_HEADROOM)?;
-    lap("calibrate and quantise", &mut phases);
-
-    progress.phase("write weights", None);
-    model_dir::write_model(dir.path(), &model, checkpoint)?;
-    lap("write weights", &mut phases);
-
-    let params = CommitmentParams::for_tiles(model.config.total_tiles());
-    let weights = model_dir::open_weights(
-        &dir.path().join(model_dir::WEIGHTS_FILE),
-        &model.config,
-        options.strategy,
-    )?;
-    let mut codeword = AtomicFile::create(&dir.path().join(CODEWORD_FILE))?;
-    progress.phase(
-        "commit to weights",
-        Some((params.columns() as u64) << params.log_codeword()),
-    );
-    let tree = commit(&weights, &params, Some(&mut codeword), progress)?;
-    codeword.commit()?;
-    let mut file = AtomicFile::create(&dir.path().join(TREE_FILE))?;
-    tree.write(&mut file).map_err(OpeningProverError::Write)?;
-    file.commit()?;
-    lap("commit to weights", &mut phases);
-
-    progress.phase("commit to tables", None);
-    let key = ModelKey {
-        tables_roots: tables_roots(&model.params),
-        config: model.config,
-        params: model.params,
-        weights: params,
-        weights_root: tree.root(),
-        tokenizer: texts.tokenizer,
-        tokenizer_config: texts.tokenizer_config,
-    };
-    key.check()?;
-    let model_id = key.id()?;
-    files::write(&dir.path().join(KEY_FILE), &key.to_bytes()?)?;
-    lap("commit to tables", &mut phases);
-
-    let disk_bytes = directory_bytes(dir.path())?;
-    dir.commit()?;
-    progress.done();
-    let weight_count = key.config.matmuls().iter().map(|m| (m.in_dim * m.out_dim) as u64).sum();
-    let calibration_tokens = texts.calibration.iter().map(Vec::len).sum();
-    Ok(SetupReport {
-        model_id,
-        key,
-        weights: weight_count,
-        disk_bytes,
-        calibration_tokens,
-        calibration,
-        phases,
-    })
 }
 
 /// Tokenizer files of a checkpoint and the token sequences to calibrate on.
@@ -186,6 +270,7 @@ impl Texts {
         };
         let calibration = match &options.calibration {
             Some(path) => reader.read(path)?,
+            None if parsed.is_none() => reader.random(),
             None => reader.bundled()?,
         };
         Ok(Self {

@@ -2,10 +2,14 @@
 
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
+use crate::checkpoint::Checkpoint;
+use crate::files::AtomicFile;
 use crate::model::QuantisedModel;
+use crate::model_dir::{open_weights, WEIGHTS_FILE};
 use crate::opening::{commit, Codeword};
 use crate::progress::Silent;
 use crate::prove::ProverModel;
+use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
@@ -241,6 +245,28 @@ impl TestModel {
             codeword: &self.codeword,
         }
     }
+}
+
+/// Quantises a checkpoint and loads the model that set-up would write.
+///
+/// # Panics
+/// If a temporary file cannot be written or is not read back.
+pub fn quantised(
+    checkpoint: &Checkpoint,
+    strategy: Strategy,
+    calibration_ids: &[Vec<u32>],
+) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
+    let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join(WEIGHTS_FILE);
+    let mut file = AtomicFile::create(&path)?;
+    let digest = made.write_weights(checkpoint, &mut file, &Silent)?;
+    file.commit()?;
+    let weights = open_weights(&path, checkpoint.config(), strategy).expect("a weights file");
+    assert_eq!(digest.bytes, std::fs::metadata(&path).expect("the weights file").len());
+    let weights = PackedWeights::in_memory(strategy, weights.all().to_vec());
+    let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
+    Ok((model, made.report))
 }
 
 /// The directory of the TinyStories fixture.

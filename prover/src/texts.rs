@@ -7,10 +7,18 @@ use tessera_circuits::model::ModelConfig;
 use thiserror::Error;
 
 use crate::files::{self, FileError};
+use crate::testing::random_ids;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
 /// Longest token sequence that a text is cut into (or the model's context, if that is shorter).
 pub const WINDOW: usize = 512;
+
+/// Models of more tiles are calibrated on [`LARGE_TOKENS`] tokens of the bundled texts.
+const LARGE_TILES: usize = 1 << 14;
+/// Tokens of calibration text that suffice: ranges grow slowly with their number.
+const LARGE_TOKENS: usize = 384;
+/// Length of a window of random ids.
+const RANDOM_WINDOW: usize = 128;
 
 /// The bundled calibration texts, separated by blank lines.
 const BUNDLED: &str = include_str!("calibration.txt");
@@ -69,14 +77,35 @@ impl TextReader<'_> {
         self.windows(path, texts)
     }
 
-    /// The bundled calibration texts.
+    /// The bundled calibration texts; for large models only as many as are worth their time.
     pub fn bundled(&self) -> Result<Vec<Vec<u32>>, TextError> {
         let path = Path::new("bundled calibration text");
         let texts = BUNDLED
             .split("\n\n")
             .map(|text| self.encode(path, text.trim()))
             .collect::<Result<_, _>>()?;
-        self.windows(path, texts)
+        let mut windows = self.windows(path, texts)?;
+        if self.config.total_tiles() > LARGE_TILES {
+            let mut tokens = 0;
+            windows.retain(|window| {
+                tokens += window.len();
+                tokens <= LARGE_TOKENS || tokens == window.len()
+            });
+        }
+        Ok(windows)
+    }
+
+    /// Random ids, always the same, to calibrate a model that has no tokenizer.
+    pub fn random(&self) -> Vec<Vec<u32>> {
+        let length = self.config.context.min(RANDOM_WINDOW);
+        let window = |seed| {
+            let mut ids = random_ids(self.config, length, seed as u64);
+            if let (Some(first), Some(bos)) = (ids.first_mut(), self.config.bos) {
+                *first = bos;
+            }
+            ids
+        };
+        (0..LARGE_TOKENS / RANDOM_WINDOW).map(window).collect()
     }
 
     fn encode(&self, path: &Path, text: &str) -> Result<Vec<u32>, TextError> {

@@ -12,8 +12,7 @@ use tessera_prover::float::FloatModel;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::quantise::{quantise, DEFAULT_HEADROOM};
-use tessera_prover::testing::{golden, FIXTURE};
+use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-integer.json");
 
@@ -49,7 +48,7 @@ fn compute() -> Golden {
     let texts: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
     let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
     let [w8, w12] = [Strategy::W8, Strategy::W12].map(|strategy| {
-        quantise(&checkpoint, strategy, &texts[..2], DEFAULT_HEADROOM)
+        quantised(&checkpoint, strategy, &texts[..2])
             .expect("a quantised fixture")
             .0
     });
@@ -96,8 +95,8 @@ fn the_greedy_text_is_the_float_models_on_most_prompts() {
     let samples = golden();
     let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
     let texts: Vec<Vec<u32>> = samples.iter().map(|s| s.ids.clone()).collect();
-    let (model, _) = quantise(&checkpoint, Strategy::W12, &texts[..2], DEFAULT_HEADROOM).expect("a quantised fixture");
-    let float = FloatModel::load(&checkpoint).expect("the float model");
+    let (model, _) = quantised(&checkpoint, Strategy::W12, &texts[..2]).expect("a quantised fixture");
+    let float = FloatModel::new(&checkpoint);
     let vocab = model.config.vocab;
     let options = GenerateOptions {
         tokens: 48,

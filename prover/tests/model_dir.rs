@@ -10,8 +10,7 @@ use tessera_circuits::model::Strategy;
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::model_dir::{load_model, write_model};
-use tessera_prover::quantise::{quantise, DEFAULT_HEADROOM};
-use tessera_prover::testing::{golden, FIXTURE};
+use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 #[test]
 #[ignore = "needs python3 with numpy"]
@@ -22,7 +21,7 @@ fn the_reference_reads_a_written_model() {
     let calibration = [samples[0].ids.clone(), samples[1].ids.clone()];
     for strategy in [Strategy::W8, Strategy::W12] {
         let dir = tempfile::tempdir().unwrap();
-        let (model, _) = quantise(&checkpoint, strategy, &calibration, DEFAULT_HEADROOM).unwrap();
+        let (model, _) = quantised(&checkpoint, strategy, &calibration).unwrap();
         write_model(dir.path(), &model, Path::new(FIXTURE)).unwrap();
         let loaded = load_model(dir.path()).unwrap();
         assert_eq!(loaded, model);

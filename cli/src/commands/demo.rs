@@ -54,8 +54,8 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     unpacked.commit()?;
     let clock = Instant::now();
     let options = SetupOptions {
-        strategy: args.strategy.into(),
-        calibration: None,
+        strategy: Some(args.strategy.into()),
+        ..SetupOptions::default()
     };
     let set_up = setup(&checkpoint, &model_dir, &options, progress)?;
     let setup_seconds = clock.elapsed().as_secs_f64();

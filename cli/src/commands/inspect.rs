@@ -9,6 +9,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::quantise::default_strategy;
 use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -52,9 +53,13 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let survey = Checkpoint::survey(path).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
     let provable = survey.is_supported();
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
-    let prediction = checked
-        .filter(|_| provable)
-        .map(|c| Prediction::new(c, args.strategy.into(), args.tokens));
+    let prediction = checked.filter(|_| provable).map(|c| {
+        Prediction::new(
+            c,
+            args.strategy.map_or_else(|| default_strategy(c), Into::into),
+            args.tokens,
+        )
+    });
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
     let json = json!({
         "kind": "checkpoint",

@@ -7,6 +7,7 @@ mod inspect;
 pub mod predict;
 mod prove;
 mod setup;
+mod synth;
 mod verify;
 
 use serde_json::{json, Map, Value};
@@ -26,6 +27,7 @@ pub fn run(command: &Command, progress: &dyn Progress) -> Result<Report, Failure
         Command::Inspect(args) => inspect::run(args),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Generate(args) => generate::run(args, progress),
+        Command::Synth(args) => synth::run(args, progress),
     }
 }
 

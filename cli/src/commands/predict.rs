@@ -3,7 +3,8 @@
 use serde_json::{json, Value};
 use tessera_circuits::model::{ModelConfig, Strategy, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
-use tessera_prover::opening::Codeword;
+use tessera_prover::opening::{Codeword, Tree};
+use tessera_prover::setup::LARGE_CODEWORD;
 use tessera_verifier::opening::CommitmentParams;
 
 use crate::printer::{bytes, seconds, Rows};
@@ -23,8 +24,8 @@ const SECONDS_PER_WEIGHT: f64 = 40e-9;
 /// The formulas, as the help text shows them.
 pub const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
-  disk     weights file (1 byte per padded weight for w8, 2 for w12) + codeword (16 bytes per padded
-           weight, more for few weights) + its Merkle tree + tables
+  disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
+           (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
   memory   100 MB + 2 bytes per padded weight + weights file + 80 bytes per trace cell
   time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
 Trace cells are counted from the shape of the proof, whose sides are powers of two.";
@@ -56,7 +57,9 @@ impl Prediction {
             Strategy::W12 => 2 * padded,
         };
         let tables = config.context * config.head_dim * 2 + (4 << 16);
-        let disk_bytes = weight_bytes + Codeword::file_len(&CommitmentParams::for_tiles(tiles)) + tables as u64;
+        let params = CommitmentParams::for_tiles(tiles);
+        let codeword = Some(Codeword::file_len(&params)).filter(|bytes| *bytes <= LARGE_CODEWORD);
+        let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&params) + codeword.unwrap_or(0);
         let memory = BYTES_FIXED + (2 * padded + weight_bytes) as f64 + BYTES_PER_CELL * cells;
         Self {
             tokens,

@@ -1,19 +1,25 @@
 //! `tessera setup`.
 
+use std::time::Instant;
+
 use serde_json::json;
 use tessera_prover::progress::Progress;
-use tessera_prover::setup::{setup, SetupOptions, SetupReport};
+use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
 
 use super::{phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 
 pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
-    let options = SetupOptions {
-        strategy: args.strategy.into(),
-        calibration: args.calibration.clone(),
+    let Some(checkpoint) = &args.checkpoint else {
+        return rebuild(args, progress);
     };
-    let report = setup(&args.checkpoint, &args.out, &options, progress)?;
+    let options = SetupOptions {
+        strategy: args.strategy.map(Into::into),
+        calibration: args.calibration.clone(),
+        codeword_cache: args.codeword_cache.into(),
+    };
+    let report = setup(checkpoint, &args.out, &options, progress)?;
     let json = json!({
         "model_id": report.model_id.to_string(),
         "setup_seconds": total(&report),
@@ -21,20 +27,48 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "peak_rss_bytes": peak_rss_bytes(),
         "weights": report.weights,
         "disk_bytes": report.disk_bytes,
+        "codeword_kept": report.codeword_kept,
         "strategy": strategy(&report),
         "calibration_tokens": report.calibration_tokens,
         "model_dir": args.out.display().to_string(),
+        "notes": report.notes,
     });
-    let text = Rows::default()
+    let mut rows = Rows::default()
         .row("model", report.model_id)
         .row("directory", args.out.display())
         .row("weights", format!("{}, {}", report.weights, strategy(&report)))
-        .row("disk", bytes(report.disk_bytes))
+        .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row("calibrated on", format!("{} tokens", report.calibration_tokens))
         .row("time", seconds(total(&report)))
         .row("", phases_text(&report.phases))
         .row("peak memory", bytes(peak_rss_bytes()));
-    Ok(Report::done(text.to_string(), json))
+    for note in &report.notes {
+        rows = rows.row("note", note);
+    }
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let clock = Instant::now();
+    let report = rebuild_cache(&args.out, args.codeword_cache.into(), progress)?;
+    let time = clock.elapsed().as_secs_f64();
+    let json = json!({
+        "model_dir": args.out.display().to_string(),
+        "rebuild_seconds": time,
+        "disk_bytes": report.disk_bytes,
+        "codeword_kept": report.codeword_kept,
+        "peak_rss_bytes": peak_rss_bytes(),
+    });
+    let rows = Rows::default()
+        .row("directory", args.out.display())
+        .row("disk", disk(report.disk_bytes, report.codeword_kept))
+        .row("time", seconds(time));
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn disk(n: u64, codeword_kept: bool) -> String {
+    let codeword = if codeword_kept { "with" } else { "without" };
+    format!("{}, {codeword} the codeword", bytes(n))
 }
 
 /// Seconds of all phases.

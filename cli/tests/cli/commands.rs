@@ -322,3 +322,79 @@ fn demo_proves_a_story() {
     ]);
     assert_eq!(verified["output_ids"].as_array().unwrap().len(), 10);
 }
+
+/// The whole way with a checkpoint of public dimensions, cut to one layer and without a tokenizer.
+#[test]
+fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
+    let dir = tempdir().unwrap();
+    let (checkpoint, model) = (dir.path().join("checkpoint"), dir.path().join("model"));
+    let synth = args![
+        "synth",
+        "--shape",
+        "smollm2-135m",
+        "--layers",
+        "1",
+        "--seed",
+        "3",
+        "--out",
+        checkpoint
+    ];
+    let made = done(synth.clone());
+    assert_eq!(made["config"]["hidden"], 576);
+    assert_eq!(number(&made, "parameters"), 31_852_224.0);
+    fails(synth, &["checkpoint", "exists"]);
+    let report = done(args!["setup", checkpoint, "--out", model, "--codeword-cache", "none"]);
+    assert_eq!(report["strategy"], "w12");
+    assert_eq!(report["codeword_kept"], false);
+    assert_eq!(number(&report, "weights"), 60_162_048.0);
+    let generated = done(args![
+        "generate",
+        "--model",
+        model,
+        "--prompt-ids",
+        "1,7",
+        "--tokens",
+        "2"
+    ]);
+    assert_eq!(generated["output_ids"].as_array().unwrap().len(), 2);
+    fails(args!["setup", "--out", model], &["CHECKPOINT"]);
+}
+
+#[test]
+fn caches_are_rebuilt() {
+    let shared = Shared::get();
+    let dir = tempdir().unwrap();
+    let model = dir.path().join("model");
+    shared.copy_model(&model);
+    let prove = |out: &str| {
+        let out = dir.path().join(out);
+        done(args![
+            "prove", "--model", model, "--prompt", PROMPT, "--tokens", "2", "--out", out
+        ]);
+        fs::read(out).unwrap()
+    };
+    let rebuild = |cache: &str| {
+        done(args![
+            "setup",
+            "--rebuild-cache",
+            "--out",
+            model,
+            "--codeword-cache",
+            cache
+        ])
+    };
+    let expected = prove("kept");
+    assert_eq!(shared.setup["codeword_kept"], true);
+    let without = rebuild("none");
+    assert_eq!(without["codeword_kept"], false);
+    assert!(prove("made again") == expected);
+    fs::write(model.join("tree.bin"), "x").unwrap();
+    let with = rebuild("full");
+    assert_eq!(with["codeword_kept"], true);
+    assert!(number(&with, "disk_bytes") > number(&without, "disk_bytes"));
+    assert!(prove("kept again") == expected);
+    fails(
+        args!["setup", CHECKPOINT, "--rebuild-cache", "--out", model],
+        &["cannot be used with"],
+    );
+}

@@ -2,6 +2,7 @@
 //! safetensors files with an index. Whatever a supported model does not have is refused by name.
 
 mod config;
+mod orientation;
 mod storage;
 mod survey;
 #[cfg(test)]
@@ -14,6 +15,8 @@ use tessera_circuits::model::{MatmulKind, ModelConfig};
 use thiserror::Error;
 
 pub use config::ARCHITECTURE;
+pub use orientation::{orientation, Orientation};
+pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};
 
 use crate::files::{self, FileError};
@@ -96,9 +99,11 @@ fn expected_tensors(config: &ModelConfig, tied: bool) -> BTreeMap<String, Vec<us
         tensors.insert(mlp_norm_tensor(layer), vec![config.hidden]);
     }
     for m in config.matmuls() {
-        let shape = match m.kind {
-            MatmulKind::Head if tied => continue,
-            MatmulKind::Embed => vec![m.in_dim, m.out_dim],
+        if m.kind == MatmulKind::Head && tied {
+            continue;
+        }
+        let shape = match orientation(ARCHITECTURE, m.kind) {
+            Some(Orientation::InputsFirst) => vec![m.in_dim, m.out_dim],
             _ => vec![m.out_dim, m.in_dim],
         };
         tensors.insert(matmul_tensor(m.kind, m.layer), shape);
@@ -203,13 +208,34 @@ impl Checkpoint {
         self.tied
     }
 
-    /// The values of a tensor, row-major, by its name in the hub layout. Errors name a value that is not
-    /// finite.
-    pub fn tensor(&self, name: &str) -> Result<Vec<f32>, CheckpointError> {
+    /// A tensor by its name in the hub layout.
+    pub fn tensor(&self, name: &str) -> Result<Tensor<'_>, CheckpointError> {
         let missing = || CheckpointError::Missing {
             tensor: name.to_string(),
         };
         self.storage
-            .values(self.names.resolve(name, self.tied).ok_or_else(missing)?)
+            .tensor(self.names.resolve(name, self.tied).ok_or_else(missing)?)
+    }
+
+    /// The values of a tensor, row-major, by its name in the hub layout. Errors name a value that is not
+    /// finite.
+    pub fn values(&self, name: &str) -> Result<Vec<f32>, CheckpointError> {
+        self.tensor(name)?.values()
+    }
+
+    /// A weight matrix; [`orientation`] says how it is stored.
+    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
+        self.tensor(&matmul_tensor(kind, layer))
+    }
+
+    /// How the weight matrices of a kind are stored.
+    pub fn orientation(&self, kind: MatmulKind) -> Orientation {
+        // Every architecture that can be opened has one.
+        orientation(ARCHITECTURE, kind).unwrap_or(Orientation::OutputsFirst)
+    }
+
+    /// The files with tensors, and of each what precedes the tensors.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        self.storage.files()
     }
 }

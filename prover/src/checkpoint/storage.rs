@@ -1,9 +1,10 @@
 //! The tensors of a checkpoint: one or many memory-mapped safetensors files.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use half::{bf16, f16};
+use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorInfo};
 use serde::Deserialize;
 
@@ -118,52 +119,115 @@ impl Storage {
         matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16)
     }
 
-    /// The values of a tensor, row-major. Errors if it is missing, of another type than F32, F16 or BF16,
-    /// or contains a value that is not finite.
-    pub(super) fn values(&self, name: &str) -> Result<Vec<f32>, CheckpointError> {
+    /// A tensor, by the name it has in the files. Errors if it is missing or of another type than F32, F16 or BF16.
+    pub(super) fn tensor(&self, name: &str) -> Result<Tensor<'_>, CheckpointError> {
         let missing = || CheckpointError::Missing {
             tensor: name.to_string(),
         };
         let entry = self.entries.get(name).ok_or_else(missing)?;
         let shard = self.shards.get(entry.shard).ok_or_else(missing)?;
+        let dtype = entry.info.dtype;
+        if !Self::readable(dtype) {
+            let (tensor, dtype) = (name.to_string(), format!("{dtype:?}"));
+            return Err(CheckpointError::Dtype { tensor, dtype });
+        }
         let (start, end) = entry.info.data_offsets;
-        let bytes = shard
-            .map
-            .bytes()
-            .get(shard.data + start..shard.data + end)
-            .ok_or_else(|| {
-                let problem = format!("the data of {name} lie beyond the end");
-                CheckpointError::Format {
-                    path: shard.path.clone(),
-                    problem,
-                }
-            })?;
-        let values: Vec<f32> = match entry.info.dtype {
-            Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-            Dtype::F16 => bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|b| f16::from_le_bytes(*b).to_f32())
-                .collect(),
-            Dtype::BF16 => bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|b| bf16::from_le_bytes(*b).to_f32())
-                .collect(),
-            dtype => {
-                let (tensor, dtype) = (name.to_string(), format!("{dtype:?}"));
-                return Err(CheckpointError::Dtype { tensor, dtype });
-            }
-        };
-        match values.iter().position(|v| !v.is_finite()) {
-            Some(index) => Err(CheckpointError::NotFinite {
-                tensor: name.to_string(),
-                index,
-                value: values[index],
-            }),
-            None => Ok(values),
+        let range = shard.data + start..shard.data + end;
+        if shard.map.bytes().get(range.clone()).is_none() {
+            return Err(CheckpointError::Format {
+                path: shard.path.clone(),
+                problem: format!("the data of {name} lie beyond the end"),
+            });
+        }
+        Ok(Tensor {
+            name: name.to_string(),
+            map: &shard.map,
+            range,
+            dtype,
+            shape: &entry.info.shape,
+        })
+    }
+
+    /// Paths of the files and what precedes the tensors in each: their names, types, shapes and places.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        let shards = self.shards.iter();
+        shards.map(|shard| (shard.path.as_path(), &shard.map.bytes()[..shard.data]))
+    }
+}
+
+/// A tensor of a memory-mapped file. Values are converted where they are read.
+#[derive(Clone, Debug)]
+pub struct Tensor<'a> {
+    name: String,
+    map: &'a Mapped,
+    range: Range<usize>,
+    dtype: Dtype,
+    shape: &'a [usize],
+}
+
+impl Tensor<'_> {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Length of a row: the last dimension.
+    pub fn width(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    fn bytes_per_value(&self) -> usize {
+        match self.dtype {
+            Dtype::F32 => 4,
+            _ => 2,
         }
     }
+
+    /// Reads the values from index `first` on, row-major. Errors name a value that is not finite.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn read(&self, first: usize, out: &mut [f32]) -> Result<(), CheckpointError> {
+        let size = self.bytes_per_value();
+        let bytes = &self.map.bytes()[self.range.clone()][first * size..][..out.len() * size];
+        match self.dtype {
+            Dtype::F32 => convert(bytes.as_chunks().0, out, f32::from_le_bytes),
+            Dtype::F16 => convert(bytes.as_chunks().0, out, |b| f16::from_le_bytes(b).to_f32()),
+            _ => convert(bytes.as_chunks().0, out, |b| {
+                f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)
+            }),
+        }
+        // All exponent bits are set in what is not finite.
+        let finite = |v: &f32| v.to_bits() << 1 < 0xff << 24;
+        if out.iter().fold(true, |all, v| all & finite(v)) {
+            return Ok(());
+        }
+        let at = out.iter().position(|v| !v.is_finite()).unwrap_or_default();
+        Err(CheckpointError::NotFinite {
+            tensor: self.name.clone(),
+            index: first + at,
+            value: out[at],
+        })
+    }
+
+    /// All values.
+    pub fn values(&self) -> Result<Vec<f32>, CheckpointError> {
+        let mut values = vec![0.0; self.len()];
+        self.read(0, &mut values)?;
+        Ok(values)
+    }
+
+    /// Lets the system take back the memory of the tensor.
+    pub fn release(&self) {
+        self.map.release(self.range.clone());
+    }
+}
+
+fn convert<const N: usize>(bytes: &[[u8; N]], out: &mut [f32], value: impl Fn([u8; N]) -> f32) {
+    out.iter_mut().zip(bytes).for_each(|(out, bytes)| *out = value(*bytes));
 }

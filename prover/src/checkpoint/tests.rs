@@ -66,9 +66,9 @@ fn the_fixture_is_read() {
         }
     );
     assert!(checkpoint.tied());
-    let embed = checkpoint.tensor(EMBED).unwrap();
+    let embed = checkpoint.values(EMBED).unwrap();
     assert_eq!(embed.len(), 2048 * 128);
-    assert_eq!(embed, checkpoint.tensor(HEAD).unwrap());
+    assert_eq!(embed, checkpoint.values(HEAD).unwrap());
     let survey = Checkpoint::survey(Path::new(FIXTURE)).unwrap();
     assert!(survey.is_supported(), "{survey:?}");
     assert_eq!((survey.architecture.as_str(), survey.tensors.len()), (ARCHITECTURE, 20));
@@ -88,8 +88,8 @@ fn all_layouts_have_the_same_tensors() {
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for name in names.keys() {
             assert_eq!(
-                checkpoint.tensor(name).unwrap(),
-                reference.tensor(name).unwrap(),
+                checkpoint.values(name).unwrap(),
+                reference.values(name).unwrap(),
                 "{name}"
             );
         }
@@ -101,7 +101,7 @@ fn all_layouts_have_the_same_tensors() {
         });
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for name in names.keys() {
-            let (got, expected) = (checkpoint.tensor(name).unwrap(), reference.tensor(name).unwrap());
+            let (got, expected) = (checkpoint.values(name).unwrap(), reference.values(name).unwrap());
             assert!(
                 got.iter()
                     .zip(&expected)
@@ -116,8 +116,8 @@ fn all_layouts_have_the_same_tensors() {
             ..Layout::default()
         });
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
-        assert_eq!(checkpoint.tensor(HEAD).unwrap(), reference.tensor(EMBED).unwrap());
-        assert_eq!(checkpoint.tensor(EMBED).unwrap(), reference.tensor(EMBED).unwrap());
+        assert_eq!(checkpoint.values(HEAD).unwrap(), reference.values(EMBED).unwrap());
+        assert_eq!(checkpoint.values(EMBED).unwrap(), reference.values(EMBED).unwrap());
     }
 }
 
@@ -192,7 +192,7 @@ fn missing_and_misshapen_tensors_are_named() {
     assert_eq!(Survey::of(dir.path()).unwrap().misshapen.len(), 1);
     let dir = plain();
     let checkpoint = Checkpoint::open(dir.path()).unwrap();
-    assert!(matches!(checkpoint.tensor("x"), Err(CheckpointError::Missing { tensor }) if tensor == "x"));
+    assert!(matches!(checkpoint.values("x"), Err(CheckpointError::Missing { tensor }) if tensor == "x"));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn values_that_are_not_finite_are_named() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let dir = with_tensors(|t| t.get_mut(name).unwrap().2[4 * 17..][..4].copy_from_slice(&bad.to_le_bytes()));
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
-        match checkpoint.tensor(name) {
+        match checkpoint.values(name) {
             Err(CheckpointError::NotFinite { tensor, index: 17, .. }) => assert_eq!(tensor, name),
             other => panic!("{other:?}"),
         }

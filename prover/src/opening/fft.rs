@@ -186,8 +186,8 @@ impl Radix8 {
     #[inline(always)]
     fn apply<T: Value>(&self, parts: [&mut [T]; 8]) {
         let len = parts[0].len();
-        let parts = parts.map(|part| &mut part[..len]);
-        for i in 0..len {
+        let mut parts = parts.map(|part| &mut part[..len]);
+        (0..len).for_each(|i| {
             let mut v: [T; 8] = std::array::from_fn(|k| parts[k][i]);
             for k in 0..4 {
                 pair(&mut v, k, k + 4, self.a);
@@ -198,10 +198,10 @@ impl Radix8 {
             for k in [0, 2, 4, 6] {
                 pair(&mut v, k, k + 1, self.c[k / 2]);
             }
-            for k in 0..8 {
-                parts[k][i] = v[k];
+            for (part, value) in parts.iter_mut().zip(v) {
+                part[i] = value;
             }
-        }
+        });
     }
 }
 

@@ -1,8 +1,11 @@
 //! Ranges of all activations on calibration text.
 
-use crate::float::{FloatError, FloatModel, Observer, Site};
+use rayon::prelude::*;
+use tessera_circuits::model::ModelConfig;
 
 use super::QuantiseError;
+use crate::checkpoint::{CheckpointError, Tensor};
+use crate::float::{Observer, Site};
 
 /// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
 const SCORE_DEPTH: f32 = 16.0;
@@ -46,12 +49,13 @@ pub(super) struct Ranges {
     broken: Option<Site>,
 }
 
+/// Rows of the embedding that are read at once.
+const EMBEDDING_ROWS: usize = 64;
+
 impl Ranges {
-    /// Runs the float model on every sequence, each cut to the context.
-    pub(super) fn measure(model: &FloatModel, sequences: &[Vec<u32>]) -> Result<Self, QuantiseError> {
-        let config = model.config();
+    pub(super) fn new(config: &ModelConfig) -> Self {
         let states = 2 * config.layers + 1;
-        let mut ranges = Self {
+        Self {
             layers: vec![LayerRanges::default(); config.layers],
             residual: vec![0.0; states],
             min_square: vec![f64::INFINITY; states],
@@ -61,32 +65,39 @@ impl Ranges {
             hidden: config.hidden,
             head_dim: config.head_dim,
             broken: None,
-        };
-        for ids in sequences {
-            let ids = &ids[..ids.len().min(config.context)];
-            match model.forward_observed(ids, &mut ranges) {
-                Ok(_) => ranges.tokens += ids.len(),
-                Err(FloatError::Empty) => {}
-                Err(e) => return Err(e.into()),
-            }
         }
-        if ranges.tokens == 0 {
-            return Err(QuantiseError::NoCalibration);
-        }
-        if let Some(site) = ranges.broken {
-            return Err(QuantiseError::Activation {
-                site: format!("{site:?}"),
-            });
-        }
-        ranges.whole_vocabulary(model.embedding());
-        Ok(ranges)
     }
 
-    fn whole_vocabulary(&mut self, embedding: &[f32]) {
-        self.residual[0] = abs_max(embedding);
+    /// Names an activation that was not finite.
+    pub(super) fn check(&self) -> Result<(), QuantiseError> {
+        match self.broken {
+            Some(site) => Err(QuantiseError::Activation {
+                site: format!("{site:?}"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes in the embeddings of all tokens, after the calibration text.
+    pub(super) fn whole_vocabulary(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
         let least = self.min_square[0] * UNSEEN_SQUARES;
-        let smallest = smallest_square(embedding, self.hidden, least);
+        let width = self.hidden;
+        let piece = |rows: &mut Vec<f32>, first: usize| {
+            rows.resize(width * EMBEDDING_ROWS.min(embedding.len() / width - first), 0.0);
+            embedding.read(first * width, rows)?;
+            Ok((abs_max(rows), smallest_square(rows, width, least)))
+        };
+        let (max, smallest) = (0..embedding.len() / width)
+            .into_par_iter()
+            .step_by(EMBEDDING_ROWS)
+            .map_init(Vec::new, piece)
+            .try_reduce(
+                || (0.0, f64::INFINITY),
+                |(max, least), (m, l)| Ok::<_, CheckpointError>((f32::max(max, m), f64::min(least, l))),
+            )?;
+        self.residual[0] = max;
         self.min_square[0] = self.min_square[0].min(smallest);
+        Ok(())
     }
 }
 

@@ -3,10 +3,16 @@ use std::path::Path;
 use tempfile::TempDir;
 use tessera_circuits::model::{ChannelShift, ModelParams};
 
+use std::simd::f32x16;
+
+use super::folded::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
 use super::*;
+use crate::checkpoint::{attn_norm_tensor, matmul_tensor};
 use crate::forward::ForwardState;
+use crate::model::QuantisedModel;
+use crate::progress::Silent;
 use crate::synth::{write_synthetic, Dtype};
-use crate::testing::{golden, odd_config, ragged_config, random_ids, FIXTURE};
+use crate::testing::{golden, odd_config, quantised, ragged_config, random_ids, TestRng, FIXTURE};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::W12, Strategy::W8];
 
@@ -51,7 +57,7 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
 
 /// Fidelity on the sequences, and the number of saturated values.
 fn fidelity(checkpoint: &Checkpoint, model: &QuantisedModel, sequences: &[Vec<u32>]) -> (Fidelity, u64) {
-    let float = FloatModel::load(checkpoint).unwrap();
+    let float = FloatModel::new(checkpoint);
     let (mut total, mut saturated) = (Fidelity::default(), 0);
     for ids in sequences {
         let mut state = ForwardState::new(model);
@@ -68,7 +74,7 @@ fn the_fixture_keeps_its_quality() {
     let checkpoint = fixture();
     let ids: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
     for (strategy, kl, top1, perplexity) in [(Strategy::W12, 1e-4, 0.99, 0.001), (Strategy::W8, 4e-3, 0.95, 0.01)] {
-        let (model, report) = quantise(&checkpoint, strategy, &ids[..2], DEFAULT_HEADROOM).unwrap();
+        let (model, report) = quantised(&checkpoint, strategy, &ids[..2]).unwrap();
         assert_in_range(checkpoint.config(), &model.params);
         assert_eq!(report.tokens, ids[0].len() + ids[1].len());
         let (f, saturated) = fidelity(&checkpoint, &model, &ids);
@@ -93,7 +99,7 @@ fn odd_dimensions_are_in_range() {
         let ids: Vec<Vec<u32>> = (0..4).map(|seed| random_ids(&config, config.context, seed)).collect();
         // Random models have outliers in every tensor and nearly flat logits: their bounds are wide.
         for (strategy, kl) in STRATEGIES.into_iter().zip([2e-3, 5e-2]) {
-            let (model, _) = quantise(&checkpoint, strategy, &ids[..2], DEFAULT_HEADROOM).unwrap();
+            let (model, _) = quantised(&checkpoint, strategy, &ids[..2]).unwrap();
             assert_in_range(&config, &model.params);
             let (f, saturated) = fidelity(&checkpoint, &model, &ids[2..]);
             println!(
@@ -110,13 +116,13 @@ fn odd_dimensions_are_in_range() {
 fn weights_are_folded_and_rounded_to_the_reported_scale() {
     let checkpoint = fixture();
     let ids = [golden()[0].ids.clone()];
-    let (model, report) = quantise(&checkpoint, Strategy::W12, &ids, DEFAULT_HEADROOM).unwrap();
+    let (model, report) = quantised(&checkpoint, Strategy::W12, &ids).unwrap();
     let name = matmul_tensor(MatmulKind::Q, 1);
     let scale = report.weights.iter().find(|w| w.tensor == name).unwrap();
     assert_eq!(scale.min_bits, scale.max_bits);
     let (weights, gain) = (
-        checkpoint.tensor(&name).unwrap(),
-        checkpoint.tensor(&attn_norm_tensor(1)).unwrap(),
+        checkpoint.values(&name).unwrap(),
+        checkpoint.values(&attn_norm_tensor(1)).unwrap(),
     );
     // head_dim is 16, so q is divided by 4.
     let unit = f64::from(scale.min_bits).exp2() / 4.0;
@@ -145,7 +151,7 @@ fn ranges_of_any_size_have_scales() {
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         let ids = [random_ids(checkpoint.config(), 20, 1)];
         for strategy in STRATEGIES {
-            let (model, _) = quantise(&checkpoint, strategy, &ids, DEFAULT_HEADROOM).unwrap();
+            let (model, _) = quantised(&checkpoint, strategy, &ids).unwrap();
             assert_in_range(checkpoint.config(), &model.params);
         }
     }
@@ -172,19 +178,19 @@ fn wide_matmuls_are_refused_by_name() {
     };
     let (_dir, checkpoint) = synthetic(&config);
     let ids = [random_ids(&config, 8, 1)];
-    let error = quantise(&checkpoint, Strategy::W12, &ids, DEFAULT_HEADROOM).unwrap_err();
+    let error = quantised(&checkpoint, Strategy::W12, &ids).unwrap_err();
     assert_eq!(
         error.to_string(),
         "tensor model.layers.0.mlp.down_proj.weight: 2100 input channels are too many for strategy W12; strategy W8 \
          supports it"
     );
-    quantise(&checkpoint, Strategy::W8, &ids, DEFAULT_HEADROOM).unwrap();
+    quantised(&checkpoint, Strategy::W8, &ids).unwrap();
 }
 
 #[test]
 fn unusable_calibration_is_named() {
     let checkpoint = fixture();
-    let run = |ids: &[Vec<u32>], headroom| quantise(&checkpoint, Strategy::W8, ids, headroom).unwrap_err();
+    let run = |ids: &[Vec<u32>], headroom| quantise(&checkpoint, Strategy::W8, ids, headroom, &Silent).unwrap_err();
     assert!(matches!(run(&[], 1.5), QuantiseError::NoCalibration));
     assert!(matches!(run(&[vec![]], 1.5), QuantiseError::NoCalibration));
     assert!(matches!(
@@ -195,15 +201,61 @@ fn unusable_calibration_is_named() {
     assert!(matches!(run(&[vec![1]], f64::NAN), QuantiseError::Headroom(_)));
 }
 
+/// The scale of one channel.
+fn scale(values: &[f32], max: i32) -> i32 {
+    best_bits(abs_max(values), max, |bits| errors(values, bits, max))
+}
+
 #[test]
 fn scales_of_weights_fit_or_clip() {
-    assert_eq!(best_bits([1.0f32, -0.5].iter(), 2047), 10);
-    assert_eq!(best_bits([2047.4f32].iter(), 2047), 0);
-    assert_eq!(best_bits([2048.0f32].iter(), 2047), -1);
+    assert_eq!(scale(&[1.0, -0.5], 2047), 10);
+    assert_eq!(scale(&[2047.4], 2047), 0);
+    assert_eq!(scale(&[2048.0], 2047), -1);
     // One value just above the limit against many that gain a bit.
     let values: Vec<f32> = (0..100).map(|i| 0.1 + i as f32 * 0.003).chain([1.5]).collect();
-    assert_eq!(best_bits(values.iter(), 127), 6);
+    assert_eq!(scale(&values, 127), 6);
     let values: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.7).sin() * 0.9).chain([0.995]).collect();
-    assert_eq!(best_bits(values.iter(), 127), 7);
-    assert_eq!(best_bits([0.0f32; 4].iter(), 127), MAX_WEIGHT_BITS - 1);
+    assert_eq!(scale(&values, 127), 7);
+    assert_eq!(scale(&[0.0; 4], 127), MAX_WEIGHT_BITS - 1);
+}
+
+/// The vectors do what the definition says: ties away from zero, clamped, errors of both candidates.
+#[test]
+fn rounding_and_errors_are_exact() {
+    let mut rng = TestRng(3);
+    let mut random = || (rng.next_u64() as i32 as f32) * 2f32.powi(-24);
+    let values: Vec<f32> = (0..1003)
+        .map(|_| random())
+        .chain([0.5, -0.5, 1.5, -2.5, 0.49999997, 127.5, -0.0])
+        .collect();
+    for bits in [-1, 0, 1, 3] {
+        let unit = f64::from(bits).exp2();
+        let exact = |w: f32, unit: f64| (f64::from(w) * unit).round().clamp(-127.0, 127.0);
+        for chunk in values.chunks(16) {
+            let mut all = [0.0; 16];
+            all[..chunk.len()].copy_from_slice(chunk);
+            let got = rounded(f32x16::from_array(all) * folded::unit(bits), 127).to_array();
+            assert!(all.iter().zip(got).all(|(w, r)| exact(*w, unit) == f64::from(r)));
+        }
+        let error = |unit: f64| -> f64 {
+            values
+                .iter()
+                .map(|w| (f64::from(*w) - exact(*w, unit) / unit).powi(2))
+                .sum()
+        };
+        let got = errors(&values, bits, 127);
+        for (got, expected) in got.into_iter().zip([error(unit), error(2.0 * unit)]) {
+            assert!((got / expected - 1.0).abs() < 1e-12, "{got} {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_default_strategy_fits_the_widest_matrix() {
+    assert_eq!(default_strategy(&odd_config()), Strategy::W12);
+    let wide = ModelConfig {
+        ff: 2100,
+        ..odd_config()
+    };
+    assert_eq!(default_strategy(&wide), Strategy::W8);
 }

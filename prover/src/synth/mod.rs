@@ -1,5 +1,7 @@
-//! Small random checkpoints in the hub layout, for tests and benchmarks of dimensions that no public
-//! checkpoint has.
+//! Random checkpoints in the hub layout: small ones for tests, of dimensions that no public checkpoint has, and large
+//! ones of the dimensions of public models.
+
+mod shapes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -14,6 +16,7 @@ use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, ARCHIT
 use crate::files::{self, FileError};
 use crate::testing::TestRng;
 
+pub use self::shapes::{write_shape, PublicShape};
 pub use safetensors::tensor::Dtype;
 
 /// Special tokens (`<unk>`, `<s>`, `</s>`) and one token per byte.

@@ -1,0 +1,36 @@
+//! `tessera synth`.
+
+use std::time::Instant;
+
+use serde_json::json;
+use tessera_prover::progress::Progress;
+use tessera_prover::synth::{write_shape, PublicShape};
+
+use super::predict::dimensions;
+use crate::args::SynthArgs;
+use crate::printer::{seconds, Failure, Report, Rows};
+
+pub fn run(args: &SynthArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let (mut config, tied) = PublicShape::from(args.shape).config();
+    if let Some(layers) = args.layers {
+        config.layers = layers.into();
+    }
+    let clock = Instant::now();
+    let parameters = write_shape(&args.out, &config, tied, args.seed, progress)?;
+    let time = clock.elapsed().as_secs_f64();
+    let json = json!({
+        "checkpoint": args.out.display().to_string(),
+        "parameters": parameters,
+        "config": config,
+        "tied_embeddings": tied,
+        "seed": args.seed,
+        "synth_seconds": time,
+    });
+    let text = Rows::default()
+        .row("checkpoint", args.out.display())
+        .row("dimensions", dimensions(&config))
+        .row("parameters", parameters)
+        .row("weights", format!("random, seed {}", args.seed))
+        .row("time", seconds(time));
+    Ok(Report::done(text.to_string(), json))
+}

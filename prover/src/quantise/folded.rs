@@ -1,0 +1,236 @@
+//! A stored weight matrix as it is quantised: with the gain of the norm before it folded into its input channels, and the
+//! factor `1/sqrt(head_dim)` of attention into q. Read in pieces, never whole.
+
+use std::ops::Range;
+use std::simd::cmp::SimdPartialOrd;
+use std::simd::num::SimdFloat;
+use std::simd::{f32x16, f64x16, Select, StdFloat};
+
+use rayon::prelude::*;
+use tessera_circuits::model::{MatmulKind, Strategy};
+
+use crate::checkpoint::{
+    attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
+};
+
+/// No weight gets more fractional bits than this.
+pub(super) const MAX_WEIGHT_BITS: i32 = 30;
+/// Rows that a thread reads at once. Sums over rows are made per piece, so they depend on it.
+const PIECE_ROWS: usize = 64;
+const LANES: usize = 16;
+
+/// A float matrix with what is folded into it.
+pub(super) struct Folded<'a> {
+    kind: MatmulKind,
+    pub weights: Tensor<'a>,
+    pub orientation: Orientation,
+    /// Factor of every input channel.
+    gain: Option<Vec<f32>>,
+}
+
+impl<'a> Folded<'a> {
+    pub fn new(checkpoint: &'a Checkpoint, kind: MatmulKind, layer: usize) -> Result<Self, CheckpointError> {
+        let name = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(attn_norm_tensor(layer)),
+            MatmulKind::Gate | MatmulKind::Up => Some(mlp_norm_tensor(layer)),
+            MatmulKind::Head => Some(FINAL_NORM.to_string()),
+            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
+        };
+        let factor = match kind {
+            MatmulKind::Q => 1.0 / (checkpoint.config().head_dim as f64).sqrt(),
+            _ => 1.0,
+        };
+        let gain = |name: String| -> Result<Vec<f32>, CheckpointError> {
+            let gain = checkpoint.values(&name)?;
+            Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+        };
+        Ok(Self {
+            kind,
+            weights: checkpoint.matrix(kind, layer)?,
+            orientation: checkpoint.orientation(kind),
+            gain: name.map(gain).transpose()?,
+        })
+    }
+
+    /// Reads the stored columns `columns` of stored row `row`.
+    pub fn read(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
+        self.weights.read(row * self.weights.width() + columns.start, out)?;
+        match (&self.gain, self.orientation) {
+            (None, _) => {}
+            (Some(gain), Orientation::OutputsFirst) => {
+                out.iter_mut().zip(&gain[columns]).for_each(|(w, g)| *w *= g);
+            }
+            (Some(gain), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= gain[row]),
+        }
+        Ok(())
+    }
+
+    /// Fractional bits: one for the matrix, or one per output channel. Matrices that are added to the
+    /// residual stream always have one, because the residual has one scale.
+    pub fn choose_bits(&self, strategy: Strategy) -> Result<Vec<i32>, CheckpointError> {
+        let max = strategy.max_weight();
+        let per_channel = strategy == Strategy::W8 && !matches!(self.kind, MatmulKind::O | MatmulKind::Down);
+        match (per_channel, self.orientation) {
+            (true, Orientation::InputsFirst) => self.bits_of_columns(max),
+            (true, Orientation::OutputsFirst) => {
+                let rows = self.rows(|row| best_bits(abs_max(row), max, |bits| errors(row, bits, max)))?;
+                Ok(rows.concat())
+            }
+            (false, _) => {
+                let maxima = self.rows(abs_max)?;
+                let largest = maxima.iter().flatten().fold(0.0, |m: f32, v| m.max(*v));
+                let mut failed = None;
+                let bits = best_bits(largest, max, |bits| {
+                    let sums = self.rows(|row| errors(row, bits, max));
+                    let sums = sums.unwrap_or_else(|e| {
+                        failed = Some(e);
+                        Vec::new()
+                    });
+                    add_pairs(sums.iter().map(|piece| add_pairs(piece.iter().copied())))
+                });
+                failed.map_or(Ok(vec![bits]), Err)
+            }
+        }
+    }
+
+    /// A value of every stored row, by pieces.
+    fn rows<T: Send>(&self, value: impl Fn(&[f32]) -> T + Sync) -> Result<Vec<Vec<T>>, CheckpointError> {
+        let width = self.weights.width();
+        self.pieces(|range| {
+            let mut row = vec![0.0; width];
+            range
+                .map(|r| {
+                    self.read(r, 0..width, &mut row)?;
+                    Ok(value(&row))
+                })
+                .collect()
+        })
+    }
+
+    fn pieces<T: Send>(
+        &self,
+        piece: impl Fn(Range<usize>) -> Result<T, CheckpointError> + Sync,
+    ) -> Result<Vec<T>, CheckpointError> {
+        let rows = self.weights.len() / self.weights.width();
+        let starts = (0..rows).into_par_iter().step_by(PIECE_ROWS);
+        starts.map(|first| piece(first..rows.min(first + PIECE_ROWS))).collect()
+    }
+
+    /// Bits of output channels that are columns: maxima, then squared errors, of all columns side by side.
+    fn bits_of_columns(&self, max: i32) -> Result<Vec<i32>, CheckpointError> {
+        let width = self.weights.width();
+        let maxima = self.pieces(|range| {
+            let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
+            for r in range {
+                self.read(r, 0..width, &mut row)?;
+                maxima.iter_mut().zip(&row).for_each(|(m, w)| *m = m.max(w.abs()));
+            }
+            Ok(maxima)
+        })?;
+        let largest = maxima.into_iter().reduce(|mut all, piece| {
+            all.iter_mut().zip(piece).for_each(|(a, b)| *a = a.max(b));
+            all
+        });
+        let largest = largest.unwrap_or_default();
+        let units: Vec<f32x16> = largest
+            .chunks(LANES)
+            .map(|largest| {
+                let bits = |lane: usize| largest.get(lane).map_or(0, |m| fit(*m, max));
+                f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
+            })
+            .collect();
+        let sums = self.pieces(|range| {
+            let (mut row, mut sums) = (vec![0.0; width], vec![[f64x16::splat(0.0); 2]; units.len()]);
+            for r in range {
+                self.read(r, 0..width, &mut row)?;
+                for ((values, unit), sums) in row.chunks(LANES).zip(&units).zip(&mut sums) {
+                    add_errors(f32x16::load_or_default(values) * *unit, max, sums);
+                }
+            }
+            Ok(sums)
+        })?;
+        let error = |column: usize, bits: i32| {
+            let (vector, lane) = (column / LANES, column % LANES);
+            scaled_back(
+                bits,
+                add_pairs(sums.iter().map(|piece| piece[vector].map(|sum| sum[lane]))),
+            )
+        };
+        Ok((0..width)
+            .map(|c| best_bits(largest[c], max, |bits| error(c, bits)))
+            .collect())
+    }
+}
+
+fn add_pairs(pairs: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {
+    pairs.fold([0.0; 2], |[a, b], [c, d]| [a + c, b + d])
+}
+
+/// Largest absolute value.
+pub(super) fn abs_max(values: &[f32]) -> f32 {
+    let (vectors, rest) = values.as_chunks::<LANES>();
+    let max = vectors.iter().fold(f32x16::splat(0.0), |max, v| {
+        let v = f32x16::from_array(*v).abs();
+        v.simd_gt(max).select(v, max)
+    });
+    rest.iter().fold(max.reduce_max(), |m, w| m.max(w.abs()))
+}
+
+/// The most fractional bits with which values up to `largest` fit integers up to `max`.
+fn fit(largest: f32, max: i32) -> i32 {
+    // A matrix or channel of zeros has any scale.
+    let bits = ((f64::from(max) + 0.5) / f64::from(largest)).log2().ceil();
+    bits.min(f64::from(MAX_WEIGHT_BITS)) as i32 - 1
+}
+
+/// Fractional bits for integers up to `max`: the most with which all values fit, or (for 8-bit weights) one
+/// more if that lowers the squared error in spite of the values that it clips. `errors(bits)` are the errors with
+/// `bits` and with one more.
+pub(super) fn best_bits(largest: f32, max: i32, errors: impl FnOnce(i32) -> [f64; 2]) -> i32 {
+    let bits = fit(largest, max);
+    if max > i32::from(i8::MAX) || largest == 0.0 {
+        return bits;
+    }
+    let [fitting, clipping] = errors(bits);
+    bits + i32::from(clipping < fitting)
+}
+
+/// Squared errors of integers up to `max` with `bits` fractional bits, and with one more.
+pub(super) fn errors(values: &[f32], bits: i32, max: i32) -> [f64; 2] {
+    let mut sums = [f64x16::splat(0.0); 2];
+    for values in values.chunks(LANES) {
+        add_errors(f32x16::load_or_default(values) * unit(bits), max, &mut sums);
+    }
+    scaled_back(bits, sums.map(|sum| sum.reduce_sum()))
+}
+
+/// Adds the squared errors of scaled values, and of their doubles.
+#[inline(always)]
+fn add_errors(scaled: f32x16, max: i32, sums: &mut [f64x16; 2]) {
+    for (scaled, sum) in [scaled, scaled + scaled].into_iter().zip(sums) {
+        let error = (scaled - rounded(scaled, max)).cast::<f64>();
+        *sum = error.mul_add(error, *sum);
+    }
+}
+
+/// Squared errors in the unit of the values.
+fn scaled_back(bits: i32, [fitting, clipping]: [f64; 2]) -> [f64; 2] {
+    let square = f64::from(-2 * bits).exp2();
+    [fitting * square, clipping * square / 4.0]
+}
+
+/// `2^bits`.
+pub(super) fn unit(bits: i32) -> f32x16 {
+    f32x16::splat(f64::from(bits).exp2() as f32)
+}
+
+/// The nearest integers, ties away from zero, clamped to `-max..=max`.
+#[inline(always)]
+pub(super) fn rounded(values: f32x16, max: i32) -> f32x16 {
+    let limit = f32x16::splat(max as f32);
+    let whole = values.trunc();
+    // The fraction is exact; adding 1/2 before cutting off would not be.
+    let away = (values - whole).abs().simd_ge(f32x16::splat(0.5));
+    let one = f32x16::splat(1.0).copysign(values);
+    away.select(whole + one, whole).simd_clamp(-limit, limit)
+}

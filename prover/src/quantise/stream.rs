@@ -1,0 +1,184 @@
+//! Quantised weights, written tile by tile as they are read from the checkpoint.
+
+use std::ops::Range;
+use std::simd::f32x16;
+use std::simd::num::SimdFloat;
+
+use rayon::prelude::*;
+use tessera_circuits::model::{Matmul, ModelConfig, Strategy, TILE};
+
+use super::folded::{rounded, unit, Folded};
+use super::{Quantisation, QuantiseError};
+use crate::checkpoint::{Checkpoint, CheckpointError, Orientation};
+use crate::files::AtomicFile;
+use crate::model_dir::{Digester, FileDigest};
+use crate::progress::Progress;
+use crate::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
+use crate::weights::channels;
+
+/// Bytes of tiles that are made before they are written.
+const SLAB: usize = 16 << 20;
+const LANES: usize = 16;
+
+impl Quantisation {
+    /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest; progress
+    /// is in tiles. While tiles are made those before them are written.
+    pub fn write_weights(
+        &self,
+        checkpoint: &Checkpoint,
+        file: &mut AtomicFile,
+        progress: &dyn Progress,
+    ) -> Result<FileDigest, QuantiseError> {
+        let strategy = self.params.strategy;
+        let mut digest = Digester::default();
+        let mut made = Vec::new();
+        let mut write = |slab: Vec<u8>| {
+            digest.update(&slab);
+            progress.advance((slab.len() / tile_bytes(strategy)) as u64);
+            file.append(&slab)
+        };
+        for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
+            let matrix = Matrix::new(checkpoint, m, strategy, bits)?;
+            let rows = (SLAB / (m.out_blocks * tile_bytes(strategy))).clamp(1, m.in_blocks);
+            for first in (0..m.in_blocks).step_by(rows) {
+                let before = std::mem::take(&mut made);
+                let blocks = first..m.in_blocks.min(first + rows);
+                let (slab, written) = rayon::join(|| matrix.slab(blocks), || write(before));
+                written?;
+                made = slab?;
+            }
+            matrix.weights.weights.release();
+        }
+        write(made)?;
+        Ok(digest.finish())
+    }
+}
+
+/// A matrix on its way into tiles.
+struct Matrix<'a> {
+    weights: Folded<'a>,
+    strategy: Strategy,
+    out_blocks: usize,
+    /// Real channels by padded position.
+    inputs: Vec<Option<usize>>,
+    outputs: Vec<Option<usize>>,
+    /// Fractional bits: one entry, or one per real output channel.
+    bits: &'a [i32],
+}
+
+impl<'a> Matrix<'a> {
+    fn new(
+        checkpoint: &'a Checkpoint,
+        m: &Matmul,
+        strategy: Strategy,
+        bits: &'a [i32],
+    ) -> Result<Self, CheckpointError> {
+        let config: &ModelConfig = checkpoint.config();
+        let (inputs, outputs) = channels(config, m);
+        Ok(Self {
+            weights: Folded::new(checkpoint, m.kind, m.layer)?,
+            strategy,
+            out_blocks: m.out_blocks,
+            inputs,
+            outputs,
+            bits,
+        })
+    }
+
+    /// The tiles of some in-blocks, in file order.
+    fn slab(&self, blocks: Range<usize>) -> Result<Vec<u8>, CheckpointError> {
+        let size = tile_bytes(self.strategy);
+        let inputs = &self.inputs[blocks.start * TILE..blocks.end * TILE];
+        let columns: Vec<Vec<u8>> = self
+            .outputs
+            .par_chunks_exact(TILE)
+            .map(|outputs| self.column(inputs, outputs))
+            .collect::<Result<_, _>>()?;
+        let mut slab = vec![0; blocks.len() * self.out_blocks * size];
+        slab.par_chunks_exact_mut(self.out_blocks * size)
+            .enumerate()
+            .for_each(|(b, row)| {
+                for (tile, column) in row.chunks_exact_mut(size).zip(&columns) {
+                    tile.copy_from_slice(&column[b * size..][..size]);
+                }
+            });
+        Ok(slab)
+    }
+
+    /// The tiles of one out-block.
+    fn column(&self, inputs: &[Option<usize>], outputs: &[Option<usize>]) -> Result<Vec<u8>, CheckpointError> {
+        let mut weights = vec![[0; TILE_WEIGHTS]; inputs.len() / TILE];
+        match self.weights.orientation {
+            Orientation::OutputsFirst => self.each_row(outputs, inputs, |y, row| {
+                for (tile, row) in weights.iter_mut().zip(row.as_chunks::<TILE>().0) {
+                    row.iter().enumerate().for_each(|(x, w)| tile[x * TILE + y] = *w);
+                }
+            })?,
+            Orientation::InputsFirst => self.each_row(inputs, outputs, |x, row| {
+                weights[x / TILE][x % TILE * TILE..][..TILE].copy_from_slice(row);
+            })?,
+        }
+        let size = tile_bytes(self.strategy);
+        let mut bytes = vec![0; weights.len() * size];
+        for (weights, bytes) in weights.iter().zip(bytes.chunks_exact_mut(size)) {
+            pack_tile(self.strategy, weights, bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// Quantises some stored rows at some stored columns, both by padded position: `each` gets the position of a row
+    /// that is there and its integers, zero where there is no column.
+    fn each_row(
+        &self,
+        rows: &[Option<usize>],
+        columns: &[Option<usize>],
+        mut each: impl FnMut(usize, &[i16]),
+    ) -> Result<(), CheckpointError> {
+        // Real channels keep their order in the padded layout.
+        let mut real = columns.iter().flatten();
+        let Some(first) = real.next().copied() else {
+            return Ok(());
+        };
+        let range = first..real.last().map_or(first, |last| *last) + 1;
+        let mut values = vec![0.0; range.len()];
+        let mut integers = vec![0; range.len()];
+        let mut padded = vec![0; columns.len()];
+        let gaps = columns.iter().enumerate().any(|(i, c)| *c != Some(first + i));
+        for (position, row) in rows.iter().enumerate() {
+            let Some(row) = *row else { continue };
+            self.weights.read(row, range.clone(), &mut values)?;
+            match (self.bits, self.weights.orientation) {
+                ([one], _) => self.round(&values, |_| unit(*one), &mut integers),
+                (many, Orientation::OutputsFirst) => self.round(&values, |_| unit(many[row]), &mut integers),
+                (many, Orientation::InputsFirst) => {
+                    let many = &many[range.clone()];
+                    let units = |i: usize| {
+                        let bits = |lane: usize| many.get(i + lane).copied().unwrap_or_default();
+                        f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
+                    };
+                    self.round(&values, units, &mut integers);
+                }
+            }
+            if !gaps {
+                each(position, &integers);
+                continue;
+            }
+            for (to, column) in padded.iter_mut().zip(columns) {
+                *to = column.map_or(0, |c| integers[c - first]);
+            }
+            each(position, &padded);
+        }
+        Ok(())
+    }
+
+    /// Integers of values; `units(i)` are the scales from value `i` on.
+    fn round(&self, values: &[f32], units: impl Fn(usize) -> f32x16, out: &mut [i16]) {
+        let max = self.strategy.max_weight();
+        let pieces = out.chunks_mut(LANES).zip(values.chunks(LANES)).enumerate();
+        for (i, (out, values)) in pieces {
+            let scaled = f32x16::load_or_default(values) * units(i * LANES);
+            let integers = rounded(scaled, max).cast::<i16>().to_array();
+            out.copy_from_slice(&integers[..out.len()]);
+        }
+    }
+}

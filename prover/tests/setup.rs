@@ -1,0 +1,197 @@
+//! Set-up as a whole: what it writes, that it can be interrupted anywhere, and that its caches change nothing.
+
+use std::fs;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tessera_circuits::model::Strategy;
+use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
+use tessera_prover::progress::{Progress, Silent};
+use tessera_prover::prove::prove;
+use tessera_prover::setup::{rebuild_cache, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
+use tessera_prover::synth::write_shape;
+use tessera_prover::testing::odd_config;
+use tessera_verifier::verify::verify_bytes;
+
+/// A checkpoint without tokenizer in the hub layout, with an index.
+fn checkpoint() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("checkpoint");
+    write_shape(&path, &odd_config(), true, 7, &Silent).unwrap();
+    (dir, path)
+}
+
+fn options(strategy: Strategy, codeword_cache: CodewordCache) -> SetupOptions {
+    SetupOptions {
+        strategy: Some(strategy),
+        calibration: None,
+        codeword_cache,
+    }
+}
+
+/// Fails, as if the process was killed, when a phase begins.
+struct KilledAt(&'static str);
+
+impl Progress for KilledAt {
+    fn phase(&self, name: &str, _: Option<u64>) {
+        assert_ne!(name, self.0, "killed");
+    }
+    fn advance(&self, _: u64) {}
+    fn done(&self) {}
+}
+
+/// A set-up that is killed at a phase.
+fn kill(checkpoint: &Path, out: &Path, strategy: Strategy, phase: &'static str) {
+    let options = options(strategy, CodewordCache::Full);
+    let run = AssertUnwindSafe(|| setup(checkpoint, out, &options, &KilledAt(phase)).map(|_| ()));
+    assert!(catch_unwind(run).is_err());
+    assert!(!out.exists());
+}
+
+fn run(checkpoint: &Path, out: &Path, strategy: Strategy) -> SetupReport {
+    setup(checkpoint, out, &options(strategy, CodewordCache::Full), &Silent).unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn caches_change_neither_key_nor_proof() {
+    let (dir, checkpoint) = checkpoint();
+    let proofs = [CodewordCache::Full, CodewordCache::None, CodewordCache::Auto].map(|cache| {
+        let out = dir.path().join("model");
+        let report = setup(&checkpoint, &out, &options(Strategy::W12, cache), &Silent).unwrap();
+        let kept = cache != CodewordCache::None;
+        assert_eq!((report.codeword_kept, out.join(CODEWORD_FILE).exists()), (kept, kept));
+        let model = Model::open(&out).unwrap();
+        let proof = prove(&model.prover(), &[1, 5, 9], 4, &Silent).unwrap().bytes;
+        verify_bytes(&model.key, &proof).unwrap();
+        fs::remove_dir_all(&out).unwrap();
+        (report.model_id, proof)
+    });
+    assert!(proofs.iter().all(|p| *p == proofs[0]));
+    assert_eq!(names(dir.path()), ["checkpoint"]);
+}
+
+#[test]
+fn an_interrupted_set_up_goes_on() {
+    let (dir, checkpoint) = checkpoint();
+    let expected = run(&checkpoint, &dir.path().join("expected"), Strategy::W8);
+    assert!(expected.notes.is_empty());
+    let (out, partial) = (dir.path().join("model"), dir.path().join("model.partial"));
+    let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    for phase in ["calibrate", "write weights", "commit to weights", "commit to tables"] {
+        kill(&checkpoint, &out, Strategy::W8, phase);
+        // Scales take no time here, so they are kept with the first file only.
+        assert_eq!(partial.exists(), phase != "calibrate");
+        let weights = Some(partial.join("weights.bin"))
+            .filter(|p| p.exists())
+            .map(|p| modified(&p));
+        assert_eq!(weights.is_some(), phase.starts_with("commit"));
+        let report = run(&checkpoint, &out, Strategy::W8);
+        assert_eq!(report.model_id, expected.model_id, "{phase}");
+        assert_eq!(
+            report.notes.len(),
+            usize::from(phase != "calibrate"),
+            "{:?}",
+            report.notes
+        );
+        assert_eq!(names(&out), names(&dir.path().join("expected")));
+        assert!(weights.is_none_or(|time| time == modified(&out.join("weights.bin"))));
+        assert!(!partial.exists());
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_not_reused() {
+    let (dir, checkpoint) = checkpoint();
+    let expected = run(&checkpoint, &dir.path().join("expected"), Strategy::W8);
+    let (out, partial) = (dir.path().join("model"), dir.path().join("model.partial"));
+    let restart = |word: &str| {
+        let report = run(&checkpoint, &out, Strategy::W8);
+        assert_eq!(report.model_id, expected.model_id);
+        assert!(report.notes.iter().any(|n| n.contains(word)), "{:?}", report.notes);
+        fs::remove_dir_all(&out).unwrap();
+    };
+    // Other options.
+    kill(&checkpoint, &out, Strategy::W12, "commit to tables");
+    restart("discarded");
+    // Another checkpoint in the same place.
+    kill(&checkpoint, &out, Strategy::W8, "commit to tables");
+    let shard = checkpoint.join("model-00001-of-00001.safetensors");
+    fs::write(&shard, fs::read(&shard).unwrap()).unwrap();
+    restart("discarded");
+    // A damaged state, damaged weights, a damaged tree.
+    kill(&checkpoint, &out, Strategy::W8, "commit to tables");
+    fs::write(partial.join("setup.json"), "{").unwrap();
+    restart("discarded");
+    for file in ["weights.bin", TREE_FILE] {
+        kill(&checkpoint, &out, Strategy::W8, "commit to tables");
+        let mut bytes = fs::read(partial.join(file)).unwrap();
+        bytes[100] ^= 1;
+        fs::write(partial.join(file), bytes).unwrap();
+        restart(if file == TREE_FILE {
+            "resumed"
+        } else {
+            "weights.bin was damaged"
+        });
+    }
+    // A directory of somebody else.
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join("thesis"), "x").unwrap();
+    let error = setup(&checkpoint, &out, &SetupOptions::default(), &Silent).unwrap_err();
+    assert!(error.to_string().contains("model.partial exists already"), "{error}");
+    assert_eq!(names(&partial), ["thesis"]);
+}
+
+#[test]
+fn a_failure_while_writing_says_what_is_left() {
+    let (dir, checkpoint) = checkpoint();
+    let out = dir.path().join("model");
+    kill(&checkpoint, &out, Strategy::W8, "write weights");
+    // Nothing can be renamed onto a directory.
+    fs::create_dir_all(dir.path().join("model.partial/weights.bin/x")).unwrap();
+    let error = setup(&checkpoint, &out, &options(Strategy::W8, CodewordCache::None), &Silent).unwrap_err();
+    assert!(matches!(error, SetupError::Unfinished { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("weights.bin") && text.contains("model.partial"), "{text}");
+}
+
+#[test]
+fn caches_are_made_again() {
+    let (dir, checkpoint) = checkpoint();
+    let out = dir.path().join("model");
+    run(&checkpoint, &out, Strategy::W12);
+    let good = [TREE_FILE, CODEWORD_FILE].map(|file| fs::read(out.join(file)).unwrap());
+    for file in [TREE_FILE, CODEWORD_FILE] {
+        fs::write(out.join(file), "x").unwrap();
+        let error = Model::open(&out).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(file), "{error}");
+        assert!(rebuild_cache(&out, CodewordCache::Full, &Silent).unwrap().codeword_kept);
+        assert_eq!(
+            [TREE_FILE, CODEWORD_FILE].map(|file| fs::read(out.join(file)).unwrap()),
+            good
+        );
+    }
+    assert!(!rebuild_cache(&out, CodewordCache::None, &Silent).unwrap().codeword_kept);
+    assert!(!out.join(CODEWORD_FILE).exists());
+    Model::open(&out).unwrap();
+    let weights = out.join("weights.bin");
+    let mut bytes = fs::read(&weights).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    let error = rebuild_cache(&out, CodewordCache::Full, &Silent).unwrap_err();
+    assert!(
+        matches!(&error, SetupError::OtherWeights { path, .. } if *path == weights),
+        "{error}"
+    );
+    assert!(!out.join(CODEWORD_FILE).exists());
+}
