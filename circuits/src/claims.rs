@@ -6,7 +6,7 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 
-use crate::mle::{eq_eval, eq_table, eval_dense};
+use crate::mle::{eq_eval, eq_table, eval_dense, index_eq};
 use crate::shape::{Part, Shape};
 
 /// Weights along one axis.
@@ -74,6 +74,51 @@ impl Group {
     }
 }
 
+impl Group {
+    fn in_lanes(self, shape: &Shape) -> Vec<Self> {
+        let cut = shape.cut(self.part);
+        let width = shape.lane_columns(self.part);
+        let Some(weight) = self.weights.get(cut.axis).cloned() else {
+            return vec![self];
+        };
+        // The columns of a lane, times a factor.
+        let columns = |lane: usize, factor: SecureField| {
+            let own = self.columns.iter();
+            own.map(move |(c, k)| (lane * width + c, *k * factor))
+        };
+        let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
+            let mut weights = self.weights.clone();
+            if let Some(own) = weights.get_mut(cut.axis) {
+                *own = weight;
+            }
+            Self {
+                part: self.part,
+                weights,
+                columns,
+            }
+        };
+        let one = SecureField::one();
+        match weight {
+            Weight::Eq(point) => {
+                let at = point.len().saturating_sub(cut.log_lane as usize);
+                let (lane_point, rest) = point.split_at(at);
+                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
+                vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
+            }
+            Weight::Ones(_) => {
+                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
+                vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
+            }
+            Weight::Dense(values) => {
+                let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
+                lanes
+                    .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
+                    .collect()
+            }
+        }
+    }
+}
+
 /// `sum over groups of <W, sum of coefficient * column> = value`. Made by [`crate::wiring`] alone and
 /// consumed by [`batch`].
 #[must_use = "a claim that is not batched is not proved"]
@@ -82,6 +127,15 @@ pub struct LinearClaim {
     pub name: &'static str,
     pub groups: Vec<Group>,
     pub value: SecureField,
+}
+
+impl LinearClaim {
+    /// The same claim on the columns of all lanes of each part. Groups are made as if a part had one lane that is as
+    /// long as its axes.
+    pub fn in_lanes(self, shape: &Shape) -> Self {
+        let groups = self.groups.into_iter().flat_map(|g| g.in_lanes(shape)).collect();
+        Self { groups, ..self }
+    }
 }
 
 /// All claims as one: `sum over groups = value`, groups with equal weights merged.

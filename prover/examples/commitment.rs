@@ -4,25 +4,21 @@
 use std::io::sink;
 use std::time::Instant;
 
-use tessera_prover::opening::{commit, TileSource, TILE_AREA};
+use tessera_circuits::model::Strategy;
+use tessera_prover::opening::{commit, TILE_AREA};
 use tessera_prover::progress::Silent;
 use tessera_prover::testing::TestRng;
+use tessera_prover::weights::PackedWeights;
 use tessera_verifier::opening::CommitmentParams;
 
-/// Weights that follow from the number of the tile.
-struct Random(usize);
-
-impl TileSource for Random {
-    fn tiles(&self) -> usize {
-        self.0
+/// Random int8 weights.
+fn random(tiles: usize) -> PackedWeights {
+    let mut bytes = vec![0; tiles * TILE_AREA];
+    let mut rng = TestRng(1);
+    for eight in bytes.as_chunks_mut::<8>().0 {
+        *eight = rng.next_u64().to_le_bytes();
     }
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
-        let mut rng = TestRng(t as u64);
-        for four in out.as_chunks_mut::<4>().0 {
-            let bits = rng.next_u64();
-            *four = std::array::from_fn(|i| (bits >> (16 * i)) as i16 >> 4);
-        }
-    }
+    PackedWeights::in_memory(Strategy::W8, bytes)
 }
 
 fn main() {
@@ -32,12 +28,13 @@ fn main() {
     let params = CommitmentParams::for_tiles(tiles);
     let weights = (tiles * TILE_AREA) as f64;
     println!("{params:?}, {} columns, {weights} weights", params.columns());
+    let source = random(tiles);
     let threads = rayon::current_num_threads() as f64;
     for (name, data) in [("tree", false), ("tree and codeword", true)] {
         let clock = Instant::now();
         let mut sink = sink();
         let data: Option<&mut dyn std::io::Write> = if data { Some(&mut sink) } else { None };
-        let tree = commit(&Random(tiles), &params, data, &Silent).expect("a commitment");
+        let tree = commit(&source, &params, data, &Silent).expect("a commitment");
         let seconds = clock.elapsed().as_secs_f64();
         let each = seconds * threads / weights * 1e9;
         println!(

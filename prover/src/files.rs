@@ -1,15 +1,15 @@
 //! Files on disk: reads whose errors name the path, and writes that are complete or absent.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
-#[cfg(unix)]
-use memmap2::UncheckedAdvice;
 use tempfile::{Builder, NamedTempFile, TempDir};
 use thiserror::Error;
+
+use crate::kernels::pages;
 
 /// An operation on a path that failed.
 #[derive(Debug, Error)]
@@ -43,6 +43,28 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(read_error(path))
 }
 
+/// A file that is read from beginning to end.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+}
+
+impl Reader {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self {
+            file: File::open(path).map_err(read_error(path))?,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Reads the next bytes.
+    pub fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
+        self.file.read_exact(bytes).map_err(read_error(&self.path))
+    }
+}
+
 /// Maps a file into memory, read-only. An empty file gives an empty slice.
 pub fn map(path: &Path) -> Result<Mapped, FileError> {
     let file = File::open(path).map_err(read_error(path))?;
@@ -69,18 +91,18 @@ impl Mapped {
         self.0.as_deref().unwrap_or(&[])
     }
 
-    /// Lets the system take back the memory of these bytes; they are read from the file again if they are used again.
-    /// A hint: where it has no effect, nothing else changes.
-    pub fn release(&self, bytes: Range<usize>) {
-        #[cfg(unix)]
+    /// Reads a range of bytes into memory, in advance.
+    pub fn populate(&self, bytes: Range<usize>) {
         if let Some(map) = &self.0 {
-            let len = bytes.end.min(map.len()).saturating_sub(bytes.start);
-            // SAFETY: the mapping is private, read-only and backed by a file, so pages that are dropped come back with
-            // the same contents.
-            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start.min(map.len()), len) };
+            pages::populate(map, bytes);
         }
-        #[cfg(not(unix))]
-        let _ = bytes;
+    }
+
+    /// Lets go of a range of bytes: of the memory, not the contents.
+    pub fn release(&self, bytes: Range<usize>) {
+        if let Some(map) = &self.0 {
+            pages::release(map, bytes);
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 //! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
 
 mod kernels;
+mod matmul;
 mod witness;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams};
@@ -17,10 +19,11 @@ use tessera_circuits::semantics::{
 use thiserror::Error;
 
 use crate::model::QuantisedModel;
+use crate::stream::{StreamingWeightPipeline, Traffic, Window};
 use kernels::{
-    attend, clamps, matmul, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, HeadCache,
-    Limbs,
+    attend, clamps, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, HeadCache,
 };
+use matmul::{embedding, matmul, windows};
 
 pub use witness::{LayerWitness, Stream, Witness};
 
@@ -48,7 +51,12 @@ pub struct ForwardState<'m> {
     cache: Vec<Vec<HeadCache>>,
     rows: usize,
     saturated: BTreeMap<String, u64>,
+    windows: Arc<[Window]>,
+    traffic: Traffic,
 }
+
+/// A pass over the weights.
+type Pass<'a> = StreamingWeightPipeline<'a>;
 
 impl<'m> ForwardState<'m> {
     /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the
@@ -68,6 +76,8 @@ impl<'m> ForwardState<'m> {
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             saturated: BTreeMap::new(),
+            windows: windows(model).into(),
+            traffic: Traffic::default(),
         }
     }
 
@@ -92,6 +102,11 @@ impl<'m> ForwardState<'m> {
         &self.saturated
     }
 
+    /// What all passes so far have read of the weights.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
     /// Processes the tokens that follow the cached ones; returns their logits, `[rows][vocab]`. Any split
     /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
     /// which must be the first one. On error nothing has changed.
@@ -111,6 +126,20 @@ impl<'m> ForwardState<'m> {
         witness: Option<&mut Witness>,
     ) -> Result<Vec<i16>, ForwardError> {
         self.check(ids, witness.is_some())?;
+        let (model, windows) = (self.model, self.windows.clone());
+        let run = |pass: &mut Pass<'_>| self.pass(ids, first_logits, witness, pass);
+        let (logits, traffic) = Pass::run(&model.weights, &windows, run);
+        self.traffic += traffic;
+        Ok(logits)
+    }
+
+    fn pass(
+        &mut self,
+        ids: &[u32],
+        first_logits: usize,
+        witness: Option<&mut Witness>,
+        pass: &mut Pass<'_>,
+    ) -> Vec<i16> {
         let (model, keep) = (self.model, witness.is_some());
         let hidden = model.config.hidden;
         let mut record = Witness {
@@ -120,8 +149,8 @@ impl<'m> ForwardState<'m> {
         let mut stream = self.embed(ids);
         for l in 0..model.config.layers {
             let mut layer = LayerWitness::default();
-            let middle = self.attention(l, &stream, keep, &mut layer);
-            let end = self.mlp(l, &middle, &mut layer);
+            let middle = self.attention(l, &stream, keep, &mut layer, pass);
+            let end = self.mlp(l, &middle, &mut layer, pass);
             let start = std::mem::replace(&mut stream, end);
             if keep {
                 record.streams.extend([start, middle]);
@@ -129,7 +158,7 @@ impl<'m> ForwardState<'m> {
             }
         }
         let y = &stream.y[first_logits * hidden..];
-        let (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head);
+        let (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         self.rows += ids.len();
         if let Some(witness) = witness {
             record.streams.push(stream);
@@ -140,7 +169,7 @@ impl<'m> ForwardState<'m> {
                 ..record
             };
         }
-        Ok(logits)
+        logits
     }
 
     fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {
@@ -178,18 +207,17 @@ impl<'m> ForwardState<'m> {
         }
     }
 
-    /// A weight matmul over activations `[rows][in]`.
-    fn matmul(&self, kind: MatmulKind, l: usize, a: &[i16]) -> Acc {
-        matmul(
-            &Limbs::of(a),
-            self.model.matrix(kind, l),
-            self.model.config.dims(kind).0,
-        )
-    }
-
     /// A weight matmul with requantisation; `tensor` names the output.
-    fn project(&mut self, tensor: String, kind: MatmulKind, l: usize, a: &[i16], s: &ChannelShift) -> (Acc, Vec<i16>) {
-        let acc = self.matmul(kind, l, a);
+    fn project(
+        &mut self,
+        tensor: String,
+        kind: MatmulKind,
+        l: usize,
+        a: &[i16],
+        s: &ChannelShift,
+        pass: &mut Pass<'_>,
+    ) -> (Acc, Vec<i16>) {
+        let acc = matmul(self.model, kind, l, a, pass);
         let (out, saturated) = requantise_acc(&acc, s, self.model.config.dims(kind).1);
         self.count(tensor, saturated);
         (acc, out)
@@ -225,10 +253,8 @@ impl<'m> ForwardState<'m> {
     fn embed(&mut self, ids: &[u32]) -> Stream {
         let (model, hidden) = (self.model, self.model.config.hidden);
         let params = &model.params;
-        let weights = ids
-            .iter()
-            .flat_map(|&id| &model.embed[id as usize * hidden..][..hidden]);
-        let hi: Vec<i32> = weights.map(|&w| i32::from(w) << params.embed_exponent).collect();
+        let hi = embedding(model, ids);
+        let hi: Vec<i32> = hi.iter().map(|&w| i32::from(w) << params.embed_exponent).collect();
         let acc = Acc {
             lo: vec![0; hi.len()],
             hi,
@@ -240,12 +266,19 @@ impl<'m> ForwardState<'m> {
 
     /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
     /// all pairs of rows are computed and recorded only if `keep`.
-    fn attention(&mut self, l: usize, stream: &Stream, keep: bool, out: &mut LayerWitness) -> Stream {
+    fn attention(
+        &mut self,
+        l: usize,
+        stream: &Stream,
+        keep: bool,
+        out: &mut LayerWitness,
+        pass: &mut Pass<'_>,
+    ) -> Stream {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let (config, params) = (&model.config, &model.params.layers[l]);
-        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q);
-        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k);
-        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v);
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
         let q_rot = self.rotate(name("q_rot"), &q, config.heads);
         let k_rot = self.rotate(name("k_rot"), &k, config.kv_heads);
         let width = config.kv_heads * config.head_dim;
@@ -260,7 +293,7 @@ impl<'m> ForwardState<'m> {
         let (att, saturated) = requantise_all(att_acc.totals().map(|acc| (acc, params.att)));
         self.count(name("att"), saturated);
 
-        let o_acc = self.matmul(MatmulKind::O, l, &att);
+        let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
         let (x, saturated) = requantise_stream(&o_acc, &stream.x, params.skip_attn, &params.o, config.hidden);
         self.count(name("residual_attn"), saturated);
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
@@ -329,11 +362,11 @@ impl<'m> ForwardState<'m> {
     }
 
     /// The MLP of layer `l`, from the stream before it to the stream after it.
-    fn mlp(&mut self, l: usize, stream: &Stream, out: &mut LayerWitness) -> Stream {
+    fn mlp(&mut self, l: usize, stream: &Stream, out: &mut LayerWitness, pass: &mut Pass<'_>) -> Stream {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let params = &model.params.layers[l];
-        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, &stream.y, &params.gate);
-        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, &stream.y, &params.up);
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, &stream.y, &params.gate, pass);
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, &stream.y, &params.up, pass);
         let silu: Vec<i16> = gate
             .iter()
             .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
@@ -352,7 +385,7 @@ impl<'m> ForwardState<'m> {
         let (h, saturated) = requantise_all(products);
         self.count(name("act"), saturated);
 
-        let acc = self.matmul(MatmulKind::Down, l, &h);
+        let acc = matmul(model, MatmulKind::Down, l, &h, pass);
         let (x, saturated) = requantise_stream(&acc, &stream.x, params.skip_mlp, &params.down, model.config.hidden);
         self.count(name("residual_mlp"), saturated);
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::forward::{ForwardError, ForwardState};
 use crate::model::QuantisedModel;
+use crate::stream::Traffic;
 
 /// How much to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Generation {
     pub decode_seconds: f64,
     /// Saturated values by tensor (see `ForwardState::saturated`).
     pub saturated: BTreeMap<String, u64>,
+    /// What was read of the weights.
+    pub traffic: Traffic,
 }
 
 impl Generation {
@@ -108,6 +111,7 @@ pub fn generate(
         prefill_seconds,
         decode_seconds,
         saturated: state.saturated().clone(),
+        traffic: state.traffic(),
     })
 }
 

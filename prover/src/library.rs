@@ -1,6 +1,5 @@
 //! A model directory, opened and checked: everything that proving and generating need.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tessera_verifier::codec::CodecError;
@@ -9,8 +8,8 @@ use thiserror::Error;
 
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
-use crate::model_dir::{self, ModelDirError, WeightsFile};
-use crate::opening::{Codeword, OpeningProverError, TileSource, Tree, TILE_AREA};
+use crate::model_dir::{self, ModelDirError};
+use crate::opening::{Codeword, OpeningProverError, Tree};
 use crate::prove::ProverModel;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
@@ -74,34 +73,19 @@ pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, L
     })
 }
 
-impl TileSource for WeightsFile {
-    fn tiles(&self) -> usize {
-        Self::tiles(self)
-    }
-
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
-        Self::tile(self, t, out);
-    }
-
-    fn release(&self, tiles: Range<usize>) {
-        Self::release(self, tiles);
-    }
-}
-
 /// An open model directory.
 pub struct Model {
     pub dir: PathBuf,
     pub key: ModelKey,
     pub id: ModelId,
     pub quantised: QuantisedModel,
-    pub weights: WeightsFile,
     pub codeword: Codeword,
     pub tokenizer: Option<Tokenizer>,
 }
 
 impl Model {
-    /// Opens a model directory and checks that its files are whole and belong together. Only the contents
-    /// of the codeword are not read here, but checked where they are opened.
+    /// Opens a model directory and checks that its files are whole and belong together. Weights stay on disk. Only the
+    /// contents of the codeword are not read here, but checked where they are opened.
     pub fn open(dir: &Path) -> Result<Self, LibraryError> {
         let key_path = dir.join(KEY_FILE);
         let key = read_key(&key_path)?;
@@ -118,7 +102,6 @@ impl Model {
         if quantised.params != key.params {
             return Err(other("parameters"));
         }
-        let weights = WeightsFile::open(&dir.join(model_dir::WEIGHTS_FILE), &key.config, key.params.strategy)?;
         let tree = Tree::read(&dir.join(TREE_FILE), &key.weights, &key.weights_root)?;
         let values = dir.join(CODEWORD_FILE);
         let codeword = match values.exists() {
@@ -131,7 +114,6 @@ impl Model {
             key,
             id,
             quantised,
-            weights,
             codeword,
             tokenizer,
         })
@@ -143,7 +125,6 @@ impl Model {
             key: &self.key,
             id: self.id,
             quantised: &self.quantised,
-            tiles: &self.weights,
             codeword: &self.codeword,
         }
     }

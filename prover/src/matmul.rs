@@ -3,8 +3,10 @@
 
 use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
+use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::air::{ff, requant, rope, scores, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{TILE, TILE_LOG};
@@ -14,9 +16,11 @@ use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
 use crate::bind::bind_middle;
-use crate::opening::TileSource;
+use crate::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::stark::trace::Columns;
+use crate::stream::{window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::sumcheck::{self, Instance};
+use crate::tiles::{planes_of, tile_bytes, TileSource};
 
 type K = SecureField;
 
@@ -27,7 +31,12 @@ pub struct PrecomputedMatmuls {
     pub point: Vec<K>,
     /// `T~(local point)` of every tile, for the opening.
     pub tile_values: Vec<K>,
+    /// What the pass over the weights read.
+    pub traffic: Traffic,
 }
+
+/// Tiles that are not worth sharing between threads.
+const MIN_TILES: usize = 16;
 
 /// Proves all matmuls. `columns` are the trace columns by part.
 pub fn prove(
@@ -36,7 +45,7 @@ pub fn prove(
     tiles: &dyn TileSource,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let tables = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
+    let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
     let witness = Operands { public, columns };
     let instances: Vec<Instance> = PRODUCTS
         .iter()
@@ -69,11 +78,7 @@ pub fn prove(
         *operand = [a, b];
     }
     tessera_verifier::verify::absorb_operands(&operands, transcript);
-    let inner = eq_table(suffix(&proved.point, TILE_LOG));
-    let tile_values = tables
-        .par_chunks(TILE)
-        .map(|t| t.iter().zip(&inner).fold(K::zero(), |sum, (v, e)| sum + *v * *e))
-        .collect();
+    let tile_values = tile_values(&tables, suffix(&proved.point, TILE_LOG));
     let proof = MatmulProof {
         claim,
         sumcheck: proved.proof,
@@ -83,28 +88,59 @@ pub fn prove(
         proof,
         point: proved.point,
         tile_values,
+        traffic,
     }
 }
 
-/// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, 64 values each. The
-/// sums are integer dot products per coordinate: `|T| < 2^11`, `eq < 2^31`, 64 terms, below 2^48.
-pub fn bind_tiles(tiles: &dyn TileSource, point: &[K]) -> Vec<K> {
-    let eq = eq_table(point);
-    let coordinates: [[i64; TILE]; 4] =
-        std::array::from_fn(|c| std::array::from_fn(|y| i64::from(eq[y].to_m31_array()[c].0)));
-    let mut out = vec![K::zero(); tiles.tiles() * TILE];
-    out.par_chunks_mut(TILE).enumerate().for_each(|(t, out)| {
-        let mut tile = [0i16; TILE * TILE];
-        tiles.tile(t, &mut tile);
-        for (value, row) in out.iter_mut().zip(tile.as_chunks::<TILE>().0) {
-            let sums = coordinates.each_ref().map(|e| {
-                let sum: i64 = row.iter().zip(e).map(|(w, e)| i64::from(*w) * e).sum();
-                BaseField::from_u32_unchecked(sum.rem_euclid(i64::from(P)) as u32)
+/// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, `x` the lane.
+pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Vec<Elements>, Traffic) {
+    let isa = Isa::best();
+    let size = tile_bytes(source.strategy());
+    let terms = planes_of(source.strategy(), &eq_table(point));
+    let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
+    let tiles: Vec<usize> = (0..source.tiles()).collect();
+    let windows: Vec<Window> = tiles
+        .chunks(window_tiles(source))
+        .map(|w| vec![w[0]..w[0] + w.len()])
+        .collect();
+    let mut out = vec![[[[0; 16]; 4]; 4]; source.tiles()];
+    let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
+        for tiles in windows.iter().flatten() {
+            let (bytes, sums) = (source.bytes(tiles.clone()), &mut out[tiles.clone()]);
+            pass.next(|| {
+                let tiles = bytes.par_chunks(size).zip(sums).with_min_len(MIN_TILES);
+                tiles.for_each(|(tile, sums)| combine(isa, tile.as_chunks().0, &terms, sums));
             });
-            *value = K::from_m31_array(sums);
         }
     });
-    out
+    (out, traffic)
+}
+
+/// `T~(point, .)` of every tile, from its sums of [`bind_tiles`].
+pub fn tile_values(tables: &[Elements], point: &[K]) -> Vec<K> {
+    let inner = eq_table(point);
+    let inner = inner.as_chunks::<N_LANES>().0;
+    let inner: Vec<PackedSecureField> = inner.iter().map(|e| PackedSecureField::from_array(*e)).collect();
+    let value = |tile: &Elements| {
+        let groups = tile.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
+        groups.fold(PackedSecureField::zero(), |sum, v| sum + v).pointwise_sum()
+    };
+    tables.par_iter().map(value).collect()
+}
+
+/// Value of a lane.
+pub fn lane(elements: &Elements, lane: usize) -> K {
+    let group = &elements[lane / 16];
+    K::from_m31_array(std::array::from_fn(|c| {
+        BaseField::from_u32_unchecked(group[c][lane % 16])
+    }))
+}
+
+/// Sixteen lanes as the field arithmetic takes them.
+fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
+    PackedSecureField::from_packed_m31s(
+        group.map(|lanes| PackedBaseField::from_array(lanes.map(BaseField::from_u32_unchecked))),
+    )
 }
 
 /// The factor tables of the products.
@@ -114,21 +150,31 @@ struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    fn column(&self, part: Part, column: usize) -> &[BaseField] {
-        &self.columns[part.index()][column]
-    }
-
-    /// `high + limb * low` of two columns of `part`, bound at `point` along the axis after `outer` axes.
+    /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
+    /// beyond the committed lanes.
     fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
-        let axes = self.public.shape.axes(part);
+        let (shape, weights) = (self.public.shape, eq_table(point));
+        let (axes, cut, width) = (shape.axes(part), shape.cut(part), shape.lane_columns(part));
         let lead: u32 = axes[..outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
-        let weights = eq_table(point);
-        let mut sum = vec![K::zero(); 1 << (lead + rest)];
-        for (column, factor) in columns {
-            let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
-            let bound = bind_middle(self.column(part, *column), 1 << lead, &scaled, 1 << rest);
-            sum.iter_mut().zip(bound).for_each(|(s, v)| *s += v);
+        // The table of a lane as (before the cut, own entries), and where it goes.
+        let of = |range: &[u32]| 1usize << range.iter().sum::<u32>();
+        let mut others = axes.clone();
+        others.remove(outer);
+        let at = cut.axis - usize::from(cut.axis > outer);
+        let own = of(&others[at..]);
+        let stride = of(&others[at + 1..]) << shape.full_axes(part)[cut.axis];
+        let mut sum = vec![K::zero(); of(&others[..at]) * stride];
+        for lane in 0..cut.lanes {
+            for (column, factor) in columns {
+                let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
+                let column = &self.columns[part.index()][lane * width + column];
+                let bound = bind_middle(column, 1 << lead, &scaled, 1 << rest);
+                for (sum, bound) in sum.chunks_mut(stride).zip(bound.chunks(own)) {
+                    let sum = &mut sum[lane * own..][..own];
+                    sum.iter_mut().zip(bound).for_each(|(s, v)| *s += *v);
+                }
+            }
         }
         sum
     }
@@ -141,7 +187,7 @@ impl Operands<'_> {
     }
 
     /// Operands bound at the token point, and the weights of the same product.
-    fn weighted(&self, product: Product, tables: &[K]) -> (Vec<K>, Vec<K>) {
+    fn weighted(&self, product: Product, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
         let (part, hi, lo) = match product {
             Product::Norm => (Part::Stream, stream::Y_HI, stream::Y_LO),
             Product::Att => (Part::Att, requant::OUT_HI, requant::OUT_LO),
@@ -152,7 +198,7 @@ impl Operands<'_> {
     }
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
-    fn weights(&self, product: Product, tables: &[K]) -> Vec<K> {
+    fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
         let config = &self.public.shape.config;
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in config.matmuls() {
@@ -164,14 +210,20 @@ impl Operands<'_> {
             let blocks = eq_table(&point[..point.len() - TILE_LOG as usize]);
             let weight = self.public.points.matmul_weight(m.kind, m.layer);
             let start = lead << m.in_log;
-            for b in 0..m.in_blocks {
-                let target = &mut out[start + b * TILE..start + (b + 1) * TILE];
-                for (c, e) in blocks.iter().take(m.out_blocks).enumerate() {
-                    let factor = weight * *e;
-                    let tile = &tables[(m.first_tile + b * m.out_blocks + c) * TILE..][..TILE];
-                    target.iter_mut().zip(tile).for_each(|(t, v)| *t += factor * *v);
+            let factors = blocks.iter().take(m.out_blocks);
+            let factors: Vec<_> = factors.map(|e| PackedSecureField::broadcast(weight * *e)).collect();
+            let rows = tables[m.first_tile..][..m.tiles()].par_chunks(m.out_blocks);
+            let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
+            targets.zip(rows).for_each(|(target, row)| {
+                let mut sums = [PackedSecureField::zero(); TILE / N_LANES];
+                for (tile, factor) in row.iter().zip(&factors) {
+                    for (sum, group) in sums.iter_mut().zip(tile) {
+                        *sum += packed(group) * *factor;
+                    }
                 }
-            }
+                let sums = sums.iter().flat_map(|sum| sum.to_array());
+                target.iter_mut().zip(sums).for_each(|(t, v)| *t += v);
+            });
         }
         out
     }

@@ -1,55 +1,73 @@
-//! The quantised model in memory.
+//! The quantised model.
 
-use tessera_circuits::model::{MatmulKind, ModelConfig, ModelParams};
+use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, ModelParams, LAYER_KINDS, TILE};
 
-/// Quantised weights of one layer; every matrix is row-major `[out][in]` in real dimensions, with the
-/// norm gains (and `1/sqrt(head_dim)` for q) folded in before quantisation.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct LayerWeights {
-    pub q: Vec<i16>,
-    pub k: Vec<i16>,
-    pub v: Vec<i16>,
-    pub o: Vec<i16>,
-    pub gate: Vec<i16>,
-    pub up: Vec<i16>,
-    pub down: Vec<i16>,
-}
+use crate::tiles::{self, TileSource};
+use crate::weights::{channels, natural_index, PackedWeights};
 
-/// A quantised model: architecture, integer parameters and weights.
+/// A quantised model: architecture, integer parameters and weights, the norm gains (and `1/sqrt(head_dim)`
+/// for q) folded in before quantisation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantisedModel {
     pub config: ModelConfig,
     pub params: ModelParams,
-    /// `[vocab][hidden]`.
-    pub embed: Vec<i16>,
-    pub layers: Vec<LayerWeights>,
-    /// `[vocab][hidden]`.
-    pub head: Vec<i16>,
+    pub weights: PackedWeights,
+    /// Of the config, in file order.
+    matmuls: Vec<Matmul>,
 }
 
 impl QuantisedModel {
-    /// Weight from input channel `x` to output channel `out` (real indices).
-    pub fn weight(&self, kind: MatmulKind, layer: usize, x: usize, out: usize) -> i16 {
-        let (in_dim, out_dim) = self.config.dims(kind);
-        let at = match kind {
-            MatmulKind::Embed => x * out_dim + out,
-            _ => out * in_dim + x,
-        };
-        self.matrix(kind, layer)[at]
+    /// A model.
+    ///
+    /// # Panics
+    /// If the weights are not those of the config's dimensions and the strategy of the parameters.
+    pub fn new(config: ModelConfig, params: ModelParams, weights: PackedWeights) -> Self {
+        assert_eq!(
+            (weights.tiles(), weights.strategy()),
+            (config.total_tiles(), params.strategy),
+            "weights of the model"
+        );
+        Self {
+            matmuls: config.matmuls(),
+            config,
+            params,
+            weights,
+        }
     }
 
-    /// The matrix of a kind, in the layout given at its field.
-    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> &[i16] {
-        match kind {
-            MatmulKind::Embed => &self.embed,
-            MatmulKind::Q => &self.layers[layer].q,
-            MatmulKind::K => &self.layers[layer].k,
-            MatmulKind::V => &self.layers[layer].v,
-            MatmulKind::O => &self.layers[layer].o,
-            MatmulKind::Gate => &self.layers[layer].gate,
-            MatmulKind::Up => &self.layers[layer].up,
-            MatmulKind::Down => &self.layers[layer].down,
-            MatmulKind::Head => &self.head,
+    /// A matrix with its tiles.
+    pub fn matmul(&self, kind: MatmulKind, layer: usize) -> &Matmul {
+        let at = match LAYER_KINDS.iter().position(|k| *k == kind) {
+            Some(at) => 1 + layer * LAYER_KINDS.len() + at,
+            None if kind == MatmulKind::Embed => 0,
+            None => self.matmuls.len() - 1,
+        };
+        &self.matmuls[at]
+    }
+
+    /// Weight from input channel `x` to output channel `out` (real indices).
+    pub fn weight(&self, kind: MatmulKind, layer: usize, x: usize, out: usize) -> i16 {
+        let m = self.matmul(kind, layer);
+        let (x, y) = (self.config.pad_in(kind, x), self.config.pad_out(kind, out));
+        let t = m.first_tile + x / TILE * m.out_blocks + y / TILE;
+        tiles::weight(self.params.strategy, self.weights.bytes(t..t + 1), x % TILE, y % TILE)
+    }
+
+    /// A whole matrix in real dimensions: `[vocab][hidden]` for the embedding, else `[out][in]`.
+    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Vec<i16> {
+        let m = self.matmul(kind, layer);
+        let (inputs, outputs) = channels(&self.config, m);
+        let mut matrix = vec![0; m.in_dim * m.out_dim];
+        let mut tile = [0; tiles::TILE_WEIGHTS];
+        for t in 0..m.tiles() {
+            self.weights.tile(m.first_tile + t, &mut tile);
+            let (rows, columns) = (&inputs[t / m.out_blocks * TILE..], &outputs[t % m.out_blocks * TILE..]);
+            for (i, w) in tile.iter().enumerate() {
+                if let (Some(x), Some(y)) = (rows[i / TILE], columns[i % TILE]) {
+                    matrix[natural_index(m, x, y)] = *w;
+                }
+            }
         }
+        matrix
     }
 }

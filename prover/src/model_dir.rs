@@ -11,19 +11,19 @@
 //! has its bytes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use blake2::{Blake2s256, Digest};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, ModelError, ModelParams, Strategy, TILE};
+use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, Strategy, TILE};
 use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
 use thiserror::Error;
 
-use crate::files::{self, AtomicFile, FileError, Mapped};
-use crate::model::{LayerWeights, QuantisedModel};
-use crate::tiles::{pack_tile, tile_bytes, unpack_tile, TILE_WEIGHTS};
+use crate::files::{self, FileError};
+use crate::model::QuantisedModel;
+use crate::tiles::{tile_bytes, unpack_tile, TILE_WEIGHTS};
+use crate::weights::{channels, PackedWeights};
 
 /// Names of the files.
 pub const MODEL_FILE: &str = "model.json";
@@ -36,6 +36,8 @@ pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
 pub const VERSION: u32 = 2;
+/// Tiles that are read and checked together.
+const CHECKED_TILES: usize = 1024;
 
 /// Why a model directory cannot be used.
 #[derive(Debug, Error)]
@@ -101,29 +103,27 @@ impl Digester {
 }
 
 impl FileDigest {
-    /// Of these bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    fn of(bytes: &[u8]) -> Self {
         let mut digest = Digester::default();
         digest.update(bytes);
         digest.finish()
     }
 
-    /// Errors unless these are the bytes of the file.
-    pub(crate) fn check(&self, path: &Path, bytes: &[u8]) -> Result<(), ModelDirError> {
-        let got = Self::of(bytes);
+    /// Errors unless the digest of the file at `path` is the expected one.
+    fn compare(self, path: &Path, expected: &Self) -> Result<(), ModelDirError> {
         let path = path.to_path_buf();
-        if got.bytes != self.bytes {
+        if self.bytes != expected.bytes {
             return Err(ModelDirError::Length {
                 path,
-                got: got.bytes,
-                expected: self.bytes,
+                got: self.bytes,
+                expected: expected.bytes,
             });
         }
-        if got.blake2s256 != self.blake2s256 {
+        if self.blake2s256 != expected.blake2s256 {
             return Err(ModelDirError::Digest {
                 path,
-                got: got.blake2s256,
-                expected: self.blake2s256.clone(),
+                got: self.blake2s256,
+                expected: expected.blake2s256.clone(),
             });
         }
         Ok(())
@@ -176,9 +176,9 @@ impl Description {
         }
     }
 
-    /// Checks sizes and digests of all listed files.
-    pub fn check_files(&self, dir: &Path) -> Result<(), ModelDirError> {
-        for (name, digest) in &self.files {
+    /// Checks sizes and digests of all listed files but the weights.
+    fn check_small_files(&self, dir: &Path) -> Result<(), ModelDirError> {
+        for (name, digest) in self.files.iter().filter(|(name, _)| *name != WEIGHTS_FILE) {
             if Path::new(name).file_name() != Some(name.as_ref()) {
                 let problem = format!("{name:?} is not the name of a file in the same directory");
                 return Err(ModelDirError::Description {
@@ -187,7 +187,7 @@ impl Description {
                 });
             }
             let path = dir.join(name);
-            digest.check(&path, files::map(&path)?.bytes())?;
+            FileDigest::of(files::map(&path)?.bytes()).compare(&path, digest)?;
         }
         Ok(())
     }
@@ -195,9 +195,9 @@ impl Description {
 
 /// Writes a model into an existing directory; the tokenizer files are copied from the checkpoint's.
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
-    let weights = dir.join(WEIGHTS_FILE);
-    write_weights(model, &weights)?;
-    let digest = FileDigest::of(files::map(&weights)?.bytes());
+    let weights = model.weights.all();
+    files::write(&dir.join(WEIGHTS_FILE), weights)?;
+    let digest = FileDigest::of(weights);
     write_description(dir, &model.config, &model.params, digest, checkpoint)
 }
 
@@ -238,47 +238,65 @@ pub fn write_description(
     Ok(description)
 }
 
-/// Loads a model: checks every file against its digest, and that weights and padding are those of the
-/// format.
+/// Opens a model: checks every file against its digest, and that weights and padding are those of the format.
+/// The weights are read once, in blocks, and then mapped.
 pub fn load_model(dir: &Path) -> Result<QuantisedModel, ModelDirError> {
     let description = Description::read(dir)?;
-    description.check_files(dir)?;
-    let Description { config, params, .. } = description;
-    let file = WeightsFile::open(&dir.join(WEIGHTS_FILE), &config, params.strategy)?;
-    load_weights(&file, config, params)
+    description.check_small_files(dir)?;
+    let path = dir.join(WEIGHTS_FILE);
+    let Description {
+        config, params, files, ..
+    } = description;
+    let weights = open_weights(&path, &config, params.strategy)?;
+    check_weights(&path, &config, params.strategy, &files[WEIGHTS_FILE])?;
+    Ok(QuantisedModel::new(config, params, weights))
 }
 
-/// Loads the matrices of a model from its weights file; checks that weights and padding are those of the format.
-pub fn load_weights(
-    file: &WeightsFile,
-    config: ModelConfig,
-    params: ModelParams,
-) -> Result<QuantisedModel, ModelDirError> {
-    let mut model = QuantisedModel {
-        layers: vec![LayerWeights::default(); config.layers],
-        embed: Vec::new(),
-        head: Vec::new(),
-        config,
-        params,
-    };
-    for m in model.config.matmuls() {
-        let matrix = file.matrix(&model.config, &m)?;
-        let slot = match (m.kind, model.layers.get_mut(m.layer)) {
-            (MatmulKind::Embed, _) => &mut model.embed,
-            (MatmulKind::Q, Some(layer)) => &mut layer.q,
-            (MatmulKind::K, Some(layer)) => &mut layer.k,
-            (MatmulKind::V, Some(layer)) => &mut layer.v,
-            (MatmulKind::O, Some(layer)) => &mut layer.o,
-            (MatmulKind::Gate, Some(layer)) => &mut layer.gate,
-            (MatmulKind::Up, Some(layer)) => &mut layer.up,
-            (MatmulKind::Down, Some(layer)) => &mut layer.down,
-            _ => &mut model.head,
-        };
-        *slot = matrix;
+/// Maps a weights file; errors unless it has exactly the tiles of the config.
+pub fn open_weights(path: &Path, config: &ModelConfig, strategy: Strategy) -> Result<PackedWeights, ModelDirError> {
+    let map = files::map(path)?;
+    let expected = (config.total_tiles() * tile_bytes(strategy)) as u64;
+    let got = map.bytes().len() as u64;
+    match got == expected {
+        true => Ok(PackedWeights::mapped(strategy, map)),
+        false => Err(ModelDirError::Length {
+            path: path.to_path_buf(),
+            got,
+            expected,
+        }),
     }
-    Ok(model)
 }
 
+/// Reads a weights file and compares its digest; every weight must be one of the strategy, and padding zero.
+pub(crate) fn check_weights(
+    path: &Path,
+    config: &ModelConfig,
+    strategy: Strategy,
+    digest: &FileDigest,
+) -> Result<(), ModelDirError> {
+    let (size, mut got) = (tile_bytes(strategy), Digester::default());
+    let mut reader = files::Reader::open(path)?;
+    let mut wrong = Ok(());
+    let mut block = Vec::new();
+    for m in config.matmuls() {
+        let (inputs, outputs) = channels(config, &m);
+        for first in (0..m.tiles()).step_by(CHECKED_TILES) {
+            block.resize(CHECKED_TILES.min(m.tiles() - first) * size, 0);
+            reader.read_exact(&mut block)?;
+            let check = || {
+                block.par_chunks_exact(size).enumerate().try_for_each(|(i, bytes)| {
+                    let (b, c) = ((first + i) / m.out_blocks, (first + i) % m.out_blocks);
+                    let real = (&inputs[b * TILE..][..TILE], &outputs[c * TILE..][..TILE]);
+                    check_tile(strategy, bytes, real).map_err(|problem| problem.at(path, m.first_tile + first + i))
+                })
+            };
+            let ((), checked) = rayon::join(|| got.update(&block), check);
+            wrong = wrong.and(checked);
+        }
+    }
+    got.finish().compare(path, digest)?;
+    wrong
+}
 /// The lookup tables: cos and sin (i16, `[context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),
 /// all little-endian.
 pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
@@ -295,141 +313,46 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     words.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
-/// The real channels of a matrix by their padded positions, in whole blocks of 64.
-fn padded_channels(blocks: usize, dim: usize, position: impl Fn(usize) -> usize) -> Vec<Option<usize>> {
-    let mut channels = vec![None; blocks * TILE];
-    (0..dim).for_each(|real| channels[position(real)] = Some(real));
-    channels
+/// What is wrong with a tile.
+enum TileProblem {
+    Weight { weight: i16, strategy: Strategy },
+    Padding,
 }
 
-/// Real input and output channels by padded position.
-pub(crate) fn channels(config: &ModelConfig, m: &Matmul) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
-    let inputs = padded_channels(m.in_blocks, m.in_dim, |x| config.pad_in(m.kind, x));
-    let outputs = padded_channels(m.out_blocks, m.out_dim, |y| config.pad_out(m.kind, y));
-    (inputs, outputs)
-}
-
-/// Writes the weights file.
-pub fn write_weights(model: &QuantisedModel, path: &Path) -> Result<(), FileError> {
-    let mut file = AtomicFile::create(path)?;
-    let strategy = model.params.strategy;
-    for m in model.config.matmuls() {
-        let (inputs, outputs) = channels(&model.config, &m);
-        let matrix = model.matrix(m.kind, m.layer);
-        let weight = |x: Option<usize>, y: Option<usize>| match (x, y, m.kind) {
-            (Some(x), Some(y), MatmulKind::Embed) => matrix[x * m.out_dim + y],
-            (Some(x), Some(y), _) => matrix[y * m.in_dim + x],
-            _ => 0,
-        };
-        for rows in inputs.chunks_exact(TILE) {
-            let mut row = vec![0; m.out_blocks * tile_bytes(strategy)];
-            let tiles = row
-                .par_chunks_exact_mut(tile_bytes(strategy))
-                .zip(outputs.par_chunks_exact(TILE));
-            tiles.for_each(|(tile, columns)| {
-                let weights = std::array::from_fn(|i| weight(rows[i / TILE], columns[i % TILE]));
-                pack_tile(strategy, &weights, tile);
-            });
-            file.append(&row)?;
+impl TileProblem {
+    fn at(self, path: &Path, tile: usize) -> ModelDirError {
+        let path = path.to_path_buf();
+        match self {
+            Self::Weight { weight, strategy } => ModelDirError::Weight {
+                path,
+                tile,
+                weight,
+                strategy,
+            },
+            Self::Padding => ModelDirError::Padding { path, tile },
         }
     }
-    file.commit()
 }
 
-/// A memory-mapped weights file.
-#[derive(Debug)]
-pub struct WeightsFile {
-    path: PathBuf,
-    map: Mapped,
+/// Checks the weights of a tile, given its real input and output channels.
+fn check_tile(
     strategy: Strategy,
-}
-
-impl WeightsFile {
-    /// Maps a weights file; errors unless it has exactly the tiles of the config.
-    pub fn open(path: &Path, config: &ModelConfig, strategy: Strategy) -> Result<Self, ModelDirError> {
-        let map = files::map(path)?;
-        let expected = (config.total_tiles() * tile_bytes(strategy)) as u64;
-        let got = map.bytes().len() as u64;
-        if got != expected {
-            return Err(ModelDirError::Length {
-                path: path.to_path_buf(),
-                got,
-                expected,
-            });
-        }
-        Ok(Self {
-            path: path.to_path_buf(),
-            map,
-            strategy,
-        })
-    }
-
-    /// Number of tiles.
-    pub fn tiles(&self) -> usize {
-        self.map.bytes().len() / tile_bytes(self.strategy)
-    }
-
-    /// The stored bytes of tile `t`.
-    ///
-    /// # Panics
-    /// If there is no such tile.
-    pub fn bytes(&self, t: usize) -> &[u8] {
-        let size = tile_bytes(self.strategy);
-        &self.map.bytes()[t * size..][..size]
-    }
-
-    /// Lets the system take back the memory of these tiles.
-    pub fn release(&self, tiles: Range<usize>) {
-        let size = tile_bytes(self.strategy);
-        self.map.release(tiles.start * size..tiles.end * size);
-    }
-
-    /// Decodes tile `t`: `out[64 x + y]` is the weight from local input `x` to local output `y`.
-    ///
-    /// # Panics
-    /// If there is no such tile.
-    pub fn tile(&self, t: usize, out: &mut [i16; TILE_WEIGHTS]) {
-        unpack_tile(self.strategy, self.bytes(t), out);
-    }
-
-    /// A whole matrix in real dimensions: `[vocab][hidden]` for the embedding, else `[out][in]`. Errors if a
-    /// weight is too large for the strategy, or padding is not zero.
-    fn matrix(&self, config: &ModelConfig, m: &Matmul) -> Result<Vec<i16>, ModelDirError> {
-        let (inputs, outputs) = channels(config, m);
-        let mut matrix = vec![0; m.in_dim * m.out_dim];
-        let mut weights = [0; TILE_WEIGHTS];
-        for (b, rows) in inputs.chunks_exact(TILE).enumerate() {
-            for (c, columns) in outputs.chunks_exact(TILE).enumerate() {
-                let tile = m.first_tile + b * m.out_blocks + c;
-                self.tile(tile, &mut weights);
-                let mut weights = weights.iter();
-                for (x, y) in rows.iter().flat_map(|x| columns.iter().map(move |y| (*x, *y))) {
-                    let weight = weights.next().copied().unwrap_or(0);
-                    match (x, y) {
-                        (Some(x), Some(y)) if m.kind == MatmulKind::Embed => matrix[x * m.out_dim + y] = weight,
-                        (Some(x), Some(y)) => matrix[y * m.in_dim + x] = weight,
-                        _ if weight != 0 => {
-                            return Err(ModelDirError::Padding {
-                                path: self.path.clone(),
-                                tile,
-                            })
-                        }
-                        _ => {}
-                    }
-                    if i32::from(weight).abs() > self.strategy.max_weight() {
-                        let (path, strategy) = (self.path.clone(), self.strategy);
-                        return Err(ModelDirError::Weight {
-                            path,
-                            tile,
-                            weight,
-                            strategy,
-                        });
-                    }
-                }
+    bytes: &[u8],
+    (inputs, outputs): (&[Option<usize>], &[Option<usize>]),
+) -> Result<(), TileProblem> {
+    let mut tile = [0; TILE_WEIGHTS];
+    unpack_tile(strategy, bytes, &mut tile);
+    for (x, row) in inputs.iter().zip(tile.as_chunks::<TILE>().0) {
+        for (y, &weight) in outputs.iter().zip(row) {
+            if (x.is_none() || y.is_none()) && weight != 0 {
+                return Err(TileProblem::Padding);
+            }
+            if i32::from(weight).abs() > strategy.max_weight() {
+                return Err(TileProblem::Weight { weight, strategy });
             }
         }
-        Ok(matrix)
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -438,7 +361,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{fixture_size_config, odd_config, random_model, FIXTURE};
-    use crate::tiles::position;
+    use crate::tiles::{position, TileSource};
 
     fn written(strategy: Strategy) -> (tempfile::TempDir, QuantisedModel) {
         let dir = tempfile::tempdir().unwrap();
@@ -462,7 +385,7 @@ mod tests {
     #[test]
     fn tiles_are_in_the_padded_layout() {
         let (dir, model) = written(Strategy::W12);
-        let file = WeightsFile::open(&dir.path().join(WEIGHTS_FILE), &model.config, Strategy::W12).unwrap();
+        let file = open_weights(&dir.path().join(WEIGHTS_FILE), &model.config, Strategy::W12).unwrap();
         assert_eq!(file.tiles(), model.config.total_tiles());
         let mut tile = [0; TILE_WEIGHTS];
         for m in model.config.matmuls() {
@@ -559,7 +482,7 @@ mod tests {
             "{error}"
         );
         assert!(matches!(
-            WeightsFile::open(&path, &model.config, Strategy::W12),
+            open_weights(&path, &model.config, Strategy::W12),
             Err(ModelDirError::Length { got, .. }) if got == bytes.len() as u64
         ));
     }

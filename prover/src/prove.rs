@@ -12,7 +12,7 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::{ledger, opening_policy, MIN_BITS};
+use tessera_verifier::security::{ledger, opening_policy, TracePolicy, MIN_BITS};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{absorb_statistics, open_transcript, verify, weight_families, VerifyError};
@@ -23,10 +23,11 @@ use crate::forward::{ForwardError, ForwardState, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
 use crate::matmul;
 use crate::model::QuantisedModel;
-use crate::opening::{self, Codeword, OpeningProverError, TileSource};
+use crate::opening::{self, Codeword, OpeningProverError};
 use crate::progress::Progress;
 use crate::stark::trace::{statistics, Columns, Source};
 use crate::stark::{twiddles, ProveStarkError, Trace};
+use crate::stream::Traffic;
 use crate::sumcheck::{self, Instance};
 use stwo::core::fields::qm31::SecureField;
 
@@ -36,7 +37,6 @@ pub struct ProverModel<'a> {
     pub key: &'a ModelKey,
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
-    pub tiles: &'a dyn TileSource,
     pub codeword: &'a Codeword,
 }
 
@@ -47,6 +47,8 @@ pub struct ProveReport {
     pub bytes: Vec<u8>,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
+    /// What phases read of the weights.
+    pub weights: Vec<(String, Traffic)>,
     /// Saturated values by tensor, over all rows.
     pub saturated: BTreeMap<String, u64>,
     /// Bits of the soundness ledger.
@@ -81,6 +83,15 @@ const ATTEMPTS: u32 = 8;
 struct Phases<'a> {
     progress: &'a dyn Progress,
     list: Vec<(String, f64)>,
+    weights: Vec<(String, Traffic)>,
+}
+
+/// Adds to the entry of `name`, which is made if there is none.
+fn add<T: std::ops::AddAssign>(list: &mut Vec<(String, T)>, name: &str, value: T) {
+    match list.iter_mut().find(|(known, _)| known == name) {
+        Some((_, sum)) => *sum += value,
+        None => list.push((name.to_owned(), value)),
+    }
 }
 
 impl Phases<'_> {
@@ -88,12 +99,13 @@ impl Phases<'_> {
         self.progress.phase(name, None);
         let start = Instant::now();
         let result = work();
-        let seconds = start.elapsed().as_secs_f64();
-        match self.list.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += seconds,
-            None => self.list.push((name.to_owned(), seconds)),
-        }
+        add(&mut self.list, name, start.elapsed().as_secs_f64());
         result
+    }
+
+    /// Notes what a phase read of the weights.
+    fn read(&mut self, name: &str, traffic: Traffic) {
+        add(&mut self.weights, name, traffic);
     }
 }
 
@@ -107,12 +119,14 @@ pub fn prove(
     let mut phases = Phases {
         progress,
         list: Vec::new(),
+        weights: Vec::new(),
     };
     let options = GenerateOptions {
         tokens,
         stop_at_eos: false,
     };
     let generation = phases.run("generate", || generate(model.quantised, prompt, &options, |_| ()))?;
+    phases.read("generate", generation.traffic);
     let statement = Statement {
         prompt: prompt.to_vec(),
         output: generation.ids,
@@ -132,6 +146,7 @@ pub fn prove(
         proof,
         bytes,
         phases: phases.list,
+        weights: phases.weights,
         saturated,
         security_bits,
     })
@@ -158,11 +173,12 @@ fn prove_statement(
     }
     let shape = Shape::new(&key.config, rows);
     let mut witness = Witness::default();
-    let saturated = phases.run("forward pass", || {
+    let (saturated, traffic) = phases.run("forward pass", || {
         let mut state = ForwardState::new(model.quantised);
         state.run(&statement.row_ids(shape.token), Some(&mut witness))?;
-        Ok::<_, ForwardError>(state.saturated().clone())
+        Ok::<_, ForwardError>((state.saturated().clone(), state.traffic()))
     })?;
+    phases.read("forward pass", traffic);
 
     // Commitments before any challenge.
     let columns: Vec<Columns> = phases.run("trace", || {
@@ -176,7 +192,8 @@ fn prove_statement(
     });
     let statistics = statistics(&witness);
     drop(witness);
-    let mut transcript = open_transcript(&model.id, &model.key.weights, &statement);
+    let policy = TracePolicy::of(&shape);
+    let mut transcript = open_transcript(&model.id, &key.weights, policy, &statement);
     let twiddles = twiddles(&shape);
     let trace = phases.run("commit trace", || {
         Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript)
@@ -193,8 +210,9 @@ fn prove_statement(
         points: &points,
     };
     let matmuls = phases.run("matmuls", || {
-        matmul::prove(&public, &trace.columns, model.tiles, &mut transcript)
+        matmul::prove(&public, &trace.columns, &model.quantised.weights, &mut transcript)
     });
+    phases.read("matmuls", matmuls.traffic);
     let families = weight_families(&mut transcript);
 
     // Linear claims.
@@ -207,11 +225,11 @@ fn prove_statement(
     });
 
     // Weights.
-    let opening = phases.run("open weights", || {
+    let (opening, traffic) = phases.run("open weights", || {
         let gamma = public.tile_coefficients(&matmuls.point, &families);
         let local = public.local_point(&matmuls.point);
         opening::open_again(
-            model.tiles,
+            &model.quantised.weights,
             model.codeword,
             &key.weights,
             &opening_policy(&key.weights),
@@ -222,6 +240,7 @@ fn prove_statement(
             &mut transcript,
         )
     })?;
+    phases.read("open weights", traffic);
 
     // Aggregator.
     let (claimed_sums, stark) = phases.run("stark", || trace.prove(&batch, &linear.point, &mut transcript))?;

@@ -19,11 +19,11 @@ use self::partial::{Inputs, Partial};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
-use crate::model_dir::{self, ModelDirError, WeightsFile, WEIGHTS_FILE};
+use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
 use crate::progress::Progress;
 use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
-use crate::stark::tables_root;
+use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
@@ -149,7 +149,7 @@ fn finish(
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
     let kept = partial.state.weights.take().filter(|digest| {
-        let whole = files::map(&path).is_ok_and(|map| digest.check(&path, map.bytes()).is_ok());
+        let whole = model_dir::check_weights(&path, &config, params.strategy, digest).is_ok();
         if !whole {
             notes.push(format!("{} was damaged and is written again", path.display()));
         }
@@ -170,7 +170,7 @@ fn finish(
     clock.lap("write weights");
 
     let commitment = CommitmentParams::for_tiles(config.total_tiles());
-    let weights = WeightsFile::open(&path, &config, params.strategy)?;
+    let weights = cache::open_weights(&path, &config, params.strategy)?;
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
         Some(root) => root,
@@ -183,7 +183,7 @@ fn finish(
     progress.phase("commit to tables", None);
     model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
     let key = ModelKey {
-        tables_root: tables_root(&params),
+        tables_roots: tables_roots(&params),
         config,
         params,
         weights: commitment,

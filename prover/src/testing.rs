@@ -3,15 +3,15 @@
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
 use crate::checkpoint::Checkpoint;
-use crate::files::AtomicFile;
-use crate::model::{LayerWeights, QuantisedModel};
-use crate::model_dir::{load_weights, WeightsFile, WEIGHTS_FILE};
-use crate::opening::{commit, Codeword, TileSource};
+use crate::files::{self, AtomicFile};
+use crate::model::QuantisedModel;
+use crate::opening::{commit, Codeword};
 use crate::progress::Silent;
 use crate::prove::ProverModel;
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
-use crate::stark::tables_root;
-use tessera_circuits::model::TILE;
+use crate::stark::tables_roots;
+use crate::tiles::{tile_bytes, TileSource};
+use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 
@@ -94,32 +94,13 @@ pub fn random_model(config: ModelConfig, strategy: Strategy, seed: u64) -> Quant
     let mut rng = TestRng(seed);
     let max = strategy.max_weight() as u64;
     let params = random_params(&config, strategy, &mut rng);
-    let mut matrix = |kind: MatmulKind| {
-        let (inputs, outputs) = config.dims(kind);
-        (0..inputs * outputs)
-            .map(|_| (rng.below(2 * max + 1) as i64 - max as i64) as i16)
-            .collect::<Vec<i16>>()
-    };
-    let embed = matrix(MatmulKind::Embed);
-    let layers = (0..config.layers)
-        .map(|_| LayerWeights {
-            q: matrix(MatmulKind::Q),
-            k: matrix(MatmulKind::K),
-            v: matrix(MatmulKind::V),
-            o: matrix(MatmulKind::O),
-            gate: matrix(MatmulKind::Gate),
-            up: matrix(MatmulKind::Up),
-            down: matrix(MatmulKind::Down),
-        })
-        .collect();
-    let head = matrix(MatmulKind::Head);
-    QuantisedModel {
-        config,
-        params,
-        embed,
-        layers,
-        head,
+    let mut weights = WeightsBuilder::new(&config, strategy);
+    for m in config.matmuls() {
+        let weight = |_| (rng.below(2 * max + 1) as i64 - max as i64) as i16;
+        weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
     }
+    let weights = weights.finish();
+    QuantisedModel::new(config, params, weights)
 }
 
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
@@ -127,19 +108,10 @@ pub fn random_model(config: ModelConfig, strategy: Strategy, seed: u64) -> Quant
 pub fn extreme_model(config: ModelConfig, strategy: Strategy, seed: u64) -> QuantisedModel {
     let max = strategy.max_weight() as i16;
     let mut model = random_model(config, strategy, seed);
-    let layers = model.layers.iter_mut().flat_map(|l| {
-        [
-            &mut l.q,
-            &mut l.k,
-            &mut l.v,
-            &mut l.o,
-            &mut l.gate,
-            &mut l.up,
-            &mut l.down,
-        ]
-    });
-    for w in layers.chain([&mut model.embed, &mut model.head]).flatten() {
-        *w = if *w < 0 { -max } else { max };
+    for m in model.config.matmuls() {
+        edit(&mut model, m.kind, m.layer, |matrix| {
+            matrix.iter_mut().for_each(|w| *w = if *w < 0 { -max } else { max });
+        });
     }
     let one = || ChannelShift(vec![1]);
     let params = &mut model.params;
@@ -218,49 +190,27 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         params: model.params.clone(),
         weights: CommitmentParams::for_tiles(model.config.total_tiles()),
         weights_root: [0; 32],
-        tables_root: [0; 32],
+        tables_roots: [[0; 32]; 2],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
     }
 }
 
-/// Tiles of a model in memory.
-pub struct MemoryTiles {
-    tiles: Vec<[i16; TILE * TILE]>,
-}
-
-impl MemoryTiles {
-    /// Cuts the weights of a model into tiles, in file order and padded layout.
-    pub fn new(model: &QuantisedModel) -> Self {
-        let config = &model.config;
-        let mut tiles = vec![[0; TILE * TILE]; config.total_tiles()];
-        for m in config.matmuls() {
-            for out in 0..m.out_dim {
-                let y = config.pad_out(m.kind, out);
-                for input in 0..m.in_dim {
-                    let x = config.pad_in(m.kind, input);
-                    let tile = m.first_tile + (x / TILE) * m.out_blocks + y / TILE;
-                    tiles[tile][(x % TILE) * TILE + y % TILE] = model.weight(m.kind, m.layer, input, out);
-                }
-            }
-        }
-        Self { tiles }
-    }
-}
-
-impl TileSource for MemoryTiles {
-    fn tiles(&self) -> usize {
-        self.tiles.len()
-    }
-    fn tile(&self, t: usize, out: &mut [i16; TILE * TILE]) {
-        *out = self.tiles[t];
-    }
+/// Changes a matrix of a model, in natural order.
+pub fn edit(model: &mut QuantisedModel, kind: MatmulKind, layer: usize, change: impl FnOnce(&mut Vec<i16>)) {
+    let mut matrix = model.matrix(kind, layer);
+    change(&mut matrix);
+    let (m, strategy) = (*model.matmul(kind, layer), model.params.strategy);
+    let mut bytes = model.weights.all().to_vec();
+    let size = tile_bytes(strategy);
+    let tiles = &mut bytes[m.first_tile * size..][..m.tiles() * size];
+    pack_matrix(&model.config, strategy, &m, &matrix, tiles);
+    model.weights = PackedWeights::in_memory(strategy, bytes);
 }
 
 /// A committed model in memory, with everything that proving and verifying need.
 pub struct TestModel {
     pub quantised: QuantisedModel,
-    pub tiles: MemoryTiles,
     pub key: ModelKey,
     pub codeword: Codeword,
 }
@@ -268,20 +218,18 @@ pub struct TestModel {
 impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
-        let tiles = MemoryTiles::new(&quantised);
-        let weights = CommitmentParams::for_tiles(tiles.tiles());
-        let tree = commit(&tiles, &weights, None, &Silent).expect("the weights are committed");
+        let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
+        let tree = commit(&quantised.weights, &weights, None, &Silent).expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights_root,
-            tables_root: tables_root(&quantised.params),
+            tables_roots: tables_roots(&quantised.params),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");
         Self {
             quantised,
-            tiles,
             key,
             codeword,
         }
@@ -293,7 +241,6 @@ impl TestModel {
             key: &self.key,
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
-            tiles: &self.tiles,
             codeword: &self.codeword,
         }
     }
@@ -310,13 +257,12 @@ pub fn quantised(
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
     let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join(WEIGHTS_FILE);
+    let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
-    let digest = made.write_weights(checkpoint, &mut file, &Silent)?;
+    made.write_weights(checkpoint, &mut file, &Silent)?;
     file.commit()?;
-    let weights = WeightsFile::open(&path, checkpoint.config(), strategy).expect("a weights file");
-    assert_eq!(digest.bytes, std::fs::metadata(&path).expect("the weights file").len());
-    let model = load_weights(&weights, checkpoint.config().clone(), made.params).expect("weights of the format");
+    let weights = PackedWeights::in_memory(strategy, files::read(&path)?);
+    let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
     Ok((model, made.report))
 }
 

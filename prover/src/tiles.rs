@@ -6,7 +6,13 @@
 //! plane. `W12` is two, low and high, `weight = 256 high + low`; both are signed, so every kernel treats a
 //! tile of `W12` as two of `W8`.
 
+use std::ops::Range;
+
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{Strategy, TILE};
+
+use crate::files::Mapped;
 
 /// Weights of a tile, and bytes of a plane.
 pub const TILE_WEIGHTS: usize = TILE * TILE;
@@ -73,6 +79,46 @@ pub fn weight(strategy: Strategy, bytes: &[u8], x: usize, y: usize) -> i16 {
         Strategy::W8 => low,
         // The sum is outside i16 only if the high byte is -128 and the low one negative.
         Strategy::W12 => low.saturating_add(256 * i16::from(bytes[TILE_WEIGHTS + at] as i8)),
+    }
+}
+
+/// The coordinates of a field element, as kernels take them.
+pub fn coordinates(value: &SecureField) -> [u32; 4] {
+    value.to_m31_array().map(|c| c.0)
+}
+
+/// Coefficients of all planes of tiles, from those of the weights: a unit of the high plane is 256.
+pub fn planes_of(strategy: Strategy, coefficients: &[SecureField]) -> Vec<[u32; 4]> {
+    let unit = |plane: usize| SecureField::from(BaseField::from_u32_unchecked(1u32 << (8 * plane)));
+    (0..planes(strategy))
+        .flat_map(|plane| coefficients.iter().map(move |c| coordinates(&(*c * unit(plane)))))
+        .collect()
+}
+
+/// Packed tiles.
+pub trait TileSource: Sync {
+    /// How the weights are quantised.
+    fn strategy(&self) -> Strategy;
+    /// Number of tiles.
+    fn tiles(&self) -> usize;
+    /// The stored bytes of a range of tiles.
+    ///
+    /// # Panics
+    /// If there are no such tiles.
+    fn bytes(&self, tiles: Range<usize>) -> &[u8];
+
+    /// The file that the bytes are mapped from and how many of them may be in memory at a time, if they are to
+    /// be streamed; `None` if they stay where they are.
+    fn streamed(&self) -> Option<(&Mapped, usize)> {
+        None
+    }
+
+    /// Tells that these tiles are not needed for a while, so that memory need not hold them.
+    fn release(&self, _tiles: Range<usize>) {}
+
+    /// Unpacks tile `t`: weight `(x, y)` at `64 x + y`.
+    fn tile(&self, t: usize, out: &mut [i16; TILE_WEIGHTS]) {
+        unpack_tile(self.strategy(), self.bytes(t..t + 1), out);
     }
 }
 

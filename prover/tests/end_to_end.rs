@@ -1,9 +1,11 @@
 //! Honest proofs of random models verify, whatever the dimensions.
 
 use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel};
+use tessera_verifier::security::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, strategy: Strategy, prompt: usize, tokens: usize) {
@@ -94,4 +96,24 @@ fn a_padded_layer_axis_is_proved() {
         ..odd_config()
     };
     round_trip(config, Strategy::W12, 5, 4);
+}
+
+/// Heads, features, layers and vocabulary far above a power of two: large enough to be cut into lanes.
+#[test]
+fn parts_in_lanes_are_proved() {
+    let config = ModelConfig {
+        layers: 5,
+        heads: 9,
+        ff: 650,
+        vocab: 2500,
+        context: 64,
+        ..odd_config()
+    };
+    let shape = Shape::new(&config, 64);
+    let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.cut(p));
+    assert!(lanes.iter().all(|cut| cut.lanes > 1), "{lanes:?}");
+    assert!(lanes[1].extent().next_power_of_two() > lanes[1].extent(), "{lanes:?}");
+    // And in the code of large statements.
+    assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
+    round_trip(config, Strategy::W12, 60, 5);
 }

@@ -40,17 +40,8 @@ fn digest(values: impl IntoIterator<Item = i16>) -> String {
 }
 
 fn weights(model: &QuantisedModel) -> String {
-    let layers = model
-        .layers
-        .iter()
-        .flat_map(|l| [&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down]);
-    digest(
-        std::iter::once(&model.embed)
-            .chain(layers)
-            .chain([&model.head])
-            .flatten()
-            .copied(),
-    )
+    let matmuls = model.config.matmuls();
+    digest(matmuls.iter().flat_map(|m| model.matrix(m.kind, m.layer)))
 }
 
 fn compute() -> Golden {

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::codec::{decode, encode, CodecError, FileKind};
 use crate::opening::{CommitmentParams, OpeningError};
+use crate::security::TracePolicy;
 
 /// Commitment to the weights and to the lookup tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,8 +20,8 @@ pub struct ModelKey {
     pub weights: CommitmentParams,
     /// Merkle root of the weight codewords.
     pub weights_root: [u8; 32],
-    /// Merkle root of the preprocessed columns (the lookup tables).
-    pub tables_root: [u8; 32],
+    /// Merkle roots of the preprocessed columns (the lookup tables), one for each code in [`TracePolicy::ALL`].
+    pub tables_roots: [[u8; 32]; 2],
     /// `tokenizer.json`, empty if the model has none. Only used to show text; ids are what is proved.
     pub tokenizer: Vec<u8>,
     /// `tokenizer_config.json`, empty if the model has none.
@@ -81,6 +82,15 @@ impl ModelKey {
             });
         }
         Ok(())
+    }
+
+    /// Merkle root of the lookup tables in the code of `policy`.
+    pub const fn tables_root(&self, policy: TracePolicy) -> &[u8; 32] {
+        let [half, quarter] = &self.tables_roots;
+        match policy.log_blowup {
+            0 | 1 => half,
+            _ => quarter,
+        }
     }
 
     /// Blake2s-256 of the canonical encoding.

@@ -4,8 +4,8 @@
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
-use tessera_circuits::air::{AnyAir, Bound, Relations};
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::air::{Bound, Relations};
+use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -18,53 +18,82 @@ pub const MIN_BITS: f64 = 90.0;
 /// What every shipped parameter set must reach for the statements it is meant for.
 pub const TARGET_BITS: f64 = 96.0;
 
-/// log2 of the inverse rate of the trace code.
-pub const TRACE_LOG_BLOWUP: u32 = 2;
-/// FRI queries of the trace, unique decoding.
-pub const TRACE_QUERIES: usize = 118;
+/// Statements with more committed cells than this use the code of rate 1/2, which halves memory, instead of the one
+/// of rate 1/4, which has smaller proofs.
+pub const LARGE_TRACE: u128 = 1 << 25;
 /// Proof of work before the trace queries.
 pub const TRACE_WORK_BITS: u32 = 20;
 /// FRI folds per layer.
 pub const TRACE_FOLD_STEP: u32 = 3;
 /// log2 of the degree bound of the last FRI layer.
 pub const TRACE_LOG_LAST_LAYER: u32 = 5;
-/// Bits of security that the queries of the weight opening have without the proof of work before them.
-pub const WEIGHT_QUERY_BITS: f64 = 80.0;
+/// Bits of security that the queries, of the trace and of the weights, have without the proof of work before them.
+pub const QUERY_BITS: f64 = 80.0;
 /// Proof of work before the weight queries.
 pub const WEIGHT_WORK_BITS: u32 = 20;
 
 /// log2 of the rows of the tallest part for which stwo has domains, with room for blowup and composition.
 const MAX_LOG_ROWS: u32 = 27;
 
-/// stwo's configuration.
-pub fn pcs_config() -> PcsConfig {
-    PcsConfig {
-        pow_bits: TRACE_WORK_BITS,
-        fri_config: FriConfig::new(TRACE_LOG_LAST_LAYER, TRACE_LOG_BLOWUP, TRACE_QUERIES, TRACE_FOLD_STEP),
-        lifting_log_size: None,
+/// The fewest queries that have [`QUERY_BITS`] in the unique-decoding regime at rate `2^-log_blowup`.
+const fn queries(log_blowup: u32) -> usize {
+    match log_blowup {
+        0 | 1 => 193,
+        2 => 118,
+        3 => 97,
+        _ => 88,
     }
 }
 
-/// Policy of the weight opening: the fewest queries that have [`WEIGHT_QUERY_BITS`] in the unique-decoding regime. The
-/// rate is that of the key, which is checked and trusted.
+/// The code of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracePolicy {
+    /// log2 of the inverse rate.
+    pub log_blowup: u32,
+}
+
+impl TracePolicy {
+    /// Every policy, in the order of the tables' roots in a key.
+    pub const ALL: [Self; 2] = [Self { log_blowup: 1 }, Self { log_blowup: 2 }];
+
+    /// The policy for a statement, by its size alone.
+    pub fn of(shape: &Shape) -> Self {
+        let [large, small] = Self::ALL;
+        match shape.cells() > LARGE_TRACE {
+            true => large,
+            false => small,
+        }
+    }
+
+    /// FRI queries.
+    pub const fn queries(self) -> usize {
+        queries(self.log_blowup)
+    }
+
+    /// stwo's configuration.
+    pub fn pcs_config(self) -> PcsConfig {
+        PcsConfig {
+            pow_bits: TRACE_WORK_BITS,
+            fri_config: FriConfig::new(TRACE_LOG_LAST_LAYER, self.log_blowup, self.queries(), TRACE_FOLD_STEP),
+            lifting_log_size: None,
+        }
+    }
+}
+
+/// Policy of the weight opening. The rate is that of the key, which is checked and trusted.
 pub const fn opening_policy(weights: &CommitmentParams) -> OpeningPolicy {
     OpeningPolicy {
-        queries: match weights.log_blowup {
-            0 | 1 => 193,
-            2 => 118,
-            3 => 97,
-            _ => 88,
-        },
+        queries: queries(weights.log_blowup),
         work_bits: WEIGHT_WORK_BITS,
     }
 }
 
 /// All parameters as words, absorbed by the transcript first.
-pub const fn parameter_words(weights: &CommitmentParams) -> [u32; 7] {
+pub const fn parameter_words(weights: &CommitmentParams, trace: TracePolicy) -> [u32; 7] {
     let policy = opening_policy(weights);
     [
-        TRACE_LOG_BLOWUP,
-        TRACE_QUERIES as u32,
+        trace.log_blowup,
+        trace.queries() as u32,
         TRACE_WORK_BITS,
         TRACE_FOLD_STEP,
         TRACE_LOG_LAST_LAYER,
@@ -115,8 +144,7 @@ fn counts(shape: &Shape) -> Counts {
             relations: Relations::dummy(),
             binding: crate::stark::dummy_binding(shape, part),
         };
-        let air: &AnyAir = &bound.air;
-        let tables = matches!(air, AnyAir::Tables(_));
+        let tables = part == Part::Tables;
         let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
         use stwo::core::air::Component;
         counts.constraints += component.n_constraints() as f64;
@@ -129,6 +157,15 @@ fn counts(shape: &Shape) -> Counts {
         counts.fractions += logup as f64 + (1u64 << shape.log_rows(part)) as f64;
     }
     counts
+}
+
+/// Adds the term `numerator / |K|`.
+fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64) {
+    terms.push(Term {
+        name: name.to_owned(),
+        formula,
+        bits: FIELD_BITS - numerator.max(1.0).log2(),
+    });
 }
 
 /// The ledger of a statement of `rows` token rows of a model.
@@ -146,29 +183,37 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     }
     let counts = counts(&shape);
     let mut terms = Vec::new();
-    let mut algebraic = |name: &str, formula: String, numerator: f64| {
-        let bits = FIELD_BITS - numerator.max(1.0).log2();
-        terms.push(Term {
-            name: name.to_owned(),
-            formula,
-            bits,
-        });
-    };
     let points = Points::count(&shape) as f64;
     algebraic(
+        &mut terms,
         "random point of claims",
         format!("({points} coordinates + 11 kinds) / |K|"),
         points + 11.0,
     );
     let claims = MAX_CLAIMS as f64;
-    algebraic("batching of claims", format!("{claims} / |K|"), claims);
+    algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
-    algebraic("sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
-    algebraic("batching of weight claims", "4 / |K|".to_owned(), 4.0);
+    algebraic(
+        &mut terms,
+        "sumchecks",
+        format!("2 x {rounds} rounds / |K|"),
+        2.0 * rounds,
+    );
+    algebraic(&mut terms, "batching of weight claims", "4 / |K|".to_owned(), 4.0);
     let columns = counts.columns;
-    algebraic("binding of evaluations", format!("{columns} columns / |K|"), columns);
+    algebraic(
+        &mut terms,
+        "binding of evaluations",
+        format!("{columns} columns / |K|"),
+        columns,
+    );
     let fractions = counts.fractions;
-    algebraic("LogUp", format!("2 x {fractions} fractions / |K|"), 2.0 * fractions);
+    algebraic(
+        &mut terms,
+        "LogUp",
+        format!("2 x {fractions} fractions / |K|"),
+        2.0 * fractions,
+    );
     if fractions >= f64::from(stwo::core::fields::m31::P) {
         // Multiplicities could wrap: no security at all.
         let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
@@ -178,37 +223,42 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
             bits: 0.0,
         });
     }
-    let mut algebraic = |name: &str, formula: String, numerator: f64| {
-        let bits = FIELD_BITS - numerator.max(1.0).log2();
-        terms.push(Term {
-            name: name.to_owned(),
-            formula,
-            bits,
-        });
-    };
     let constraints = counts.constraints;
-    algebraic("composition", format!("{constraints} constraints / |K|"), constraints);
-    let log_n = shape.max_log_rows() + TRACE_LOG_BLOWUP;
+    algebraic(
+        &mut terms,
+        "composition",
+        format!("{constraints} constraints / |K|"),
+        constraints,
+    );
+    let TracePolicy { log_blowup } = TracePolicy::of(&shape);
+    let log_n = shape.max_log_rows() + log_blowup;
     let n = f64::from(log_n).exp2();
-    algebraic("out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
+    algebraic(
+        &mut terms,
+        "out-of-domain sampling",
+        format!("4 x 2^{log_n} / |K|"),
+        4.0 * n,
+    );
     let samples = counts.samples;
     algebraic(
+        &mut terms,
         "FRI batching, unique decoding",
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
     );
     let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
     algebraic(
+        &mut terms,
         "FRI folding, unique decoding",
         format!("2 x {fold} x 2^{log_n} / |K|"),
         2.0 * fold * n,
     );
-    let rate = (-f64::from(TRACE_LOG_BLOWUP)).exp2();
-    let queries = TRACE_QUERIES as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
+    let (rate, trace_queries) = ((-f64::from(log_blowup)).exp2(), queries(log_blowup));
+    let query_bits = trace_queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
     terms.push(Term {
         name: "FRI queries, unique decoding".to_owned(),
-        formula: format!("((1 + 2^-{TRACE_LOG_BLOWUP}) / 2)^{TRACE_QUERIES} x 2^-{TRACE_WORK_BITS}"),
-        bits: queries,
+        formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
+        bits: query_bits,
     });
     for (name, bits) in soundness_terms(&key.weights, &opening_policy(&key.weights)) {
         terms.push(Term {
@@ -248,7 +298,7 @@ mod tests {
                 logit_bits: 10,
             },
             weights_root: [0; 32],
-            tables_root: [0; 32],
+            tables_roots: [[0; 32]; 2],
             tokenizer: Vec::new(),
             tokenizer_config: Vec::new(),
         }
@@ -296,10 +346,10 @@ mod tests {
             assert_eq!(policy.check(), Ok(()));
             let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
             let bits = policy.queries as f64 * one;
-            assert!((WEIGHT_QUERY_BITS..WEIGHT_QUERY_BITS + one).contains(&bits), "{bits}");
+            assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
             let terms = soundness_terms(&weights, &policy);
             assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
-            let [.., queries, work] = parameter_words(&weights);
+            let [.., queries, work] = parameter_words(&weights, TracePolicy::ALL[0]);
             assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
         }
     }

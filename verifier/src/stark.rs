@@ -25,7 +25,7 @@ use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::suffix;
 use thiserror::Error;
 
-use crate::security::{pcs_config, TRACE_LOG_LAST_LAYER};
+use crate::security::{TracePolicy, TRACE_LOG_LAST_LAYER};
 use crate::transcript::Transcript;
 
 /// stwo's proof over Blake2s.
@@ -155,12 +155,13 @@ pub struct StarkClaim<'a> {
 
 /// The commitment scheme after the trees that precede the first challenge: tables (pinned) and trace.
 pub fn open_scheme(
+    policy: TracePolicy,
     tables_root: &[u8; 32],
     sizes: &TreeVec<Vec<u32>>,
     proof: &Stark,
     transcript: &mut Transcript,
 ) -> Result<CommitmentSchemeVerifier<Blake2sMerkleChannel>, StarkError> {
-    if proof.config != pcs_config() {
+    if proof.config != policy.pcs_config() {
         return Err(StarkError::Config);
     }
     let [tables, trace, _, _] = proof.commitments.as_slice() else {
@@ -173,7 +174,7 @@ pub fn open_scheme(
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
     }
-    let mut scheme = CommitmentSchemeVerifier::new(pcs_config());
+    let mut scheme = CommitmentSchemeVerifier::new(policy.pcs_config());
     for (root, tree) in [tables, trace].into_iter().zip(sizes.iter()) {
         scheme.commit(*root, tree, transcript.channel());
     }
@@ -255,10 +256,9 @@ fn check_structure(
     proof: &Stark,
     mut channel: Blake2sChannel,
 ) -> Result<CirclePoint<SecureField>, StarkError> {
-    let config = pcs_config();
+    let config = TracePolicy::of(shape).pcs_config();
     let log_degree = shape.max_log_rows();
     let log_domain = log_degree + config.fri_config.log_blowup_factor;
-    length("commitments", proof.commitments.len(), 4)?;
     length("decommitments", proof.decommitments.len(), 4)?;
     length("sampled trees", proof.sampled_values.len(), 4)?;
     length("queried trees", proof.queried_values.len(), 4)?;

@@ -11,7 +11,7 @@ use crate::codec::CodecError;
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::opening::{self, CommitmentParams, OpeningError};
 use crate::proof::Proof;
-use crate::security::{ledger, opening_policy, parameter_words, MIN_BITS};
+use crate::security::{ledger, opening_policy, parameter_words, TracePolicy, MIN_BITS};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
@@ -63,10 +63,15 @@ pub struct Verified {
     pub security_bits: f64,
 }
 
-/// Absorbs everything that is public before the first message: parameters, model, statement.
-pub fn open_transcript(model: &ModelId, weights: &CommitmentParams, statement: &Statement) -> Transcript {
+/// Absorbs everything that is public before the first message: parameters (of weights and trace), model, statement.
+pub fn open_transcript(
+    model: &ModelId,
+    weights: &CommitmentParams,
+    trace: TracePolicy,
+    statement: &Statement,
+) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights));
+    transcript.words("parameters", &parameter_words(weights, trace));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -108,9 +113,10 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     proof.statistics.check(&key.config, 1 << shape.token)?;
 
     // Commitments before any challenge.
-    let mut transcript = open_transcript(&model, &key.weights, &proof.statement);
+    let policy = TracePolicy::of(&shape);
+    let mut transcript = open_transcript(&model, &key.weights, policy, &proof.statement);
     let sizes = stark::column_sizes(&shape);
-    let scheme = stark::open_scheme(&key.tables_root, &sizes, &proof.stark, &mut transcript)?;
+    let scheme = stark::open_scheme(policy, key.tables_root(policy), &sizes, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
 
     // Matmuls.

@@ -1,5 +1,4 @@
-//! Logits and arg max. One row per (token, vocabulary entry); the vocabulary is cut in equal lanes that
-//! lie side by side, so that the component is no taller than the others.
+//! Logits and arg max. One row per (token, vocabulary entry).
 
 use num_traits::One;
 use stwo_constraint_framework::{EvalAtRow, RelationEntry};
@@ -24,17 +23,11 @@ pub const BELOW: usize = 12;
 pub const CHOSEN: usize = 13;
 /// Public: 1 at every real vocabulary entry of a generated position.
 pub const ACTIVE: usize = 14;
-pub const LANE_COLUMNS: usize = 15;
-
-/// Column `i` of a lane.
-pub const fn at(lane: usize, i: usize) -> usize {
-    lane * LANE_COLUMNS + i
-}
+pub const COLUMNS: usize = 15;
 
 #[derive(Clone, Debug)]
 pub struct Logits {
     pub log_rows: u32,
-    pub lanes: usize,
 }
 
 impl Air for Logits {
@@ -45,17 +38,15 @@ impl Air for Logits {
         self.log_rows
     }
     fn columns(&self) -> usize {
-        self.lanes * LANE_COLUMNS
+        COLUMNS
     }
     fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
-        for lane in 0..self.lanes {
-            let col = |i: usize| c[at(lane, i)].clone();
-            let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
-            int16(e, rel, col(L));
-            round(e, rel, t, col(POW), col(L), Rounding::read(c, at(lane, ROUND)), 1 << 15);
-            let margin = col(TOP) - col(L) - col(BELOW);
-            e.add_to_relation(RelationEntry::new(&rel.range16, E::EF::one() * col(ACTIVE), &[margin]));
-            e.add_constraint(col(CHOSEN) * (col(TOP) - col(L)));
-        }
+        let col = |i: usize| c[i].clone();
+        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
+        int16(e, rel, col(L));
+        round(e, rel, t, col(POW), col(L), Rounding::read(c, ROUND), 1 << 15);
+        let margin = col(TOP) - col(L) - col(BELOW);
+        e.add_to_relation(RelationEntry::new(&rel.range16, E::EF::one() * col(ACTIVE), &[margin]));
+        e.add_constraint(col(CHOSEN) * (col(TOP) - col(L)));
     }
 }

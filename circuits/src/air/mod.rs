@@ -19,9 +19,10 @@ pub mod tables;
 use num_traits::{One, Zero};
 use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
 use stwo_constraint_framework::logup::LookupElements;
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, RelationEntry, INTERACTION_TRACE_IDX};
 
 relation!(Range16, 1);
@@ -159,6 +160,62 @@ impl Air for AnyAir {
     }
 }
 
+impl AnyAir {
+    /// Columns of one lane, trace and interaction: a lookup takes half of four columns.
+    pub fn width(&self) -> usize {
+        let mut counter = LookupCounter(0);
+        let zeros = vec![BaseField::zero(); self.columns()];
+        self.constrain(&mut counter, &zeros, &Relations::dummy());
+        self.columns() + 2 * counter.0
+    }
+}
+
+/// Counts lookups.
+struct LookupCounter(usize);
+
+impl EvalAtRow for LookupCounter {
+    type F = BaseField;
+    type EF = SecureField;
+
+    fn next_interaction_mask<const N: usize>(&mut self, _interaction: usize, _offsets: [isize; N]) -> [BaseField; N] {
+        [BaseField::zero(); N]
+    }
+    fn get_preprocessed_column(&mut self, _column: PreProcessedColumnId) -> BaseField {
+        BaseField::zero()
+    }
+    fn add_constraint<G>(&mut self, _constraint: G) {}
+    fn combine_ef(values: [BaseField; SECURE_EXTENSION_DEGREE]) -> SecureField {
+        SecureField::from_m31_array(values)
+    }
+    fn write_logup_frac(&mut self, _fraction: Fraction<SecureField, SecureField>) {
+        self.0 += 1;
+    }
+}
+
+/// The constraints of a part: those of one kind of row, for every lane. Columns are lane by lane.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    pub air: AnyAir,
+    pub lanes: usize,
+}
+
+impl Air for Lanes {
+    fn name(&self) -> &'static str {
+        self.air.name()
+    }
+    fn log_rows(&self) -> u32 {
+        self.air.log_rows()
+    }
+    fn columns(&self) -> usize {
+        self.lanes * self.air.columns()
+    }
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+        for lane in c.chunks(self.air.columns()) {
+            self.air.constrain(e, lane, rel);
+        }
+    }
+}
+
 /// Random weights of the evaluation claims on the columns of one component (docs/protocol.md, section 9).
 /// The component adds `eq(z) * sum_c weights[c] * column_c(z)` to its running sum, so that its claimed sum
 /// grows by `sum_c weights[c] * column_c~(point)`.
@@ -178,7 +235,7 @@ pub const BINDING_COLUMNS: usize = 9;
 /// order: those of the binding, then the LogUp sums. Tables carry no claims and have no binding.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    pub air: AnyAir,
+    pub air: Lanes,
     pub relations: Relations,
     pub binding: Option<Binding>,
 }

@@ -13,6 +13,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use crate::air::base;
 use crate::claims::Weight;
+use crate::mle::less_than_eval;
 use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
 use crate::statement::{Statement, Statistics};
@@ -55,7 +56,13 @@ pub struct Public<'a> {
 
 impl Public<'_> {
     fn lead(&self, part: Part) -> u32 {
-        self.shape.axes(part).first().copied().unwrap_or(0)
+        self.shape.full_axes(part).first().copied().unwrap_or(0)
+    }
+
+    /// Sum of `eq(point, .)` over the committed entries of an axis: what a column that is 1 along the axis
+    /// evaluates to.
+    fn cover(&self, part: Part, axis: usize, point: &[K]) -> K {
+        less_than_eval(self.shape.extent(part, axis), point)
     }
 
     fn layers(&self) -> usize {

@@ -155,7 +155,7 @@ impl Public<'_> {
             }],
             value[1],
         );
-        claims
+        claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 
     /// Weights of the (padded) query heads summed over the query heads of each key/value head.

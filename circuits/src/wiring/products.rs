@@ -37,7 +37,7 @@ impl Product {
     /// Number of variables of this instance.
     pub fn variables(self, shape: &Shape) -> u32 {
         let p = &shape.padded;
-        let lead = |part: Part| shape.axes(part).first().copied().unwrap_or(0);
+        let lead = |part: Part| shape.full_axes(part).first().copied().unwrap_or(0);
         match self {
             Self::Norm => lead(Part::Stream) + p.hidden,
             Self::Att => lead(Part::Att) + p.q(),

@@ -16,19 +16,18 @@ impl Public<'_> {
         padded((0..self.shape.states()).map(factor).collect(), self.lead(Part::Stream))
     }
 
-    fn pow_eval(&self, kind: MatmulKind, layer: usize, point: &[K]) -> K {
+    /// MLE of the powers of a matmul's shifts over its first `extent` output channels.
+    fn pow_eval(&self, kind: MatmulKind, layer: usize, point: &[K], extent: usize) -> K {
         let Some(shift) = shift_of(self.params, kind, layer) else {
             return K::zero();
         };
         if let [one] = shift.0.as_slice() {
-            return felt(1 << one);
+            return felt(1 << one) * less_than_eval(extent, point);
         }
         let column = pow_column(&self.shape.config, kind, shift, point.len() as u32);
-        eval_dense(
-            &column.into_iter().map(|v| felt(i64::from(v))).collect::<Vec<_>>(),
-            point,
-        )
-        .unwrap_or_default()
+        let mut values: Vec<K> = column.into_iter().map(|v| felt(i64::from(v))).collect();
+        values.iter_mut().skip(extent).for_each(|v| *v = K::zero());
+        eval_dense(&values, point).unwrap_or_default()
     }
 
     /// Accumulators of `columns` (high, low) of one part as terms of the batched matmul claim.
@@ -88,12 +87,8 @@ impl Public<'_> {
             groups.push(self.accumulator(Part::Ff, weights.clone(), columns, points.kind_weight(kind)));
         }
         let factor = points.kind_weight(MatmulKind::Head);
-        groups.push(self.logits(points.out(p.vocab), |lane| {
-            [
-                (logits::ACC_HI, lane * factor),
-                (logits::ACC_LO, lane * factor * points.limb),
-            ]
-        }));
+        let weights = vec![eq(&points.token), eq(points.out(p.vocab))];
+        groups.push(self.accumulator(Part::Logits, weights, [logits::ACC_HI, logits::ACC_LO], factor));
 
         let weights = self.score_weights(eq(&points.key));
         groups.push(self.accumulator(
@@ -128,22 +123,6 @@ impl Public<'_> {
             eq(&self.points.token),
             key,
         ]
-    }
-
-    /// A group over all vocabulary lanes at a point of the vocabulary; `columns` gives a lane's columns
-    /// and coefficients from the lane's weight.
-    fn logits<const N: usize>(&self, vocab: &[K], columns: impl Fn(K) -> [(usize, K); N]) -> Group {
-        let (lane_point, rest) = vocab.split_at((self.shape.lanes as usize).min(vocab.len()));
-        let columns = eq_table(lane_point)
-            .into_iter()
-            .enumerate()
-            .flat_map(|(lane, w)| columns(w).map(|(c, k)| (logits::at(lane, c), k)))
-            .collect();
-        Group {
-            part: Part::Logits,
-            weights: vec![eq(&self.points.token), eq(rest)],
-            columns,
-        }
     }
 
     /// Section 7: the residual wire, norm statistics, and the public columns of the stream.
@@ -196,6 +175,8 @@ impl Public<'_> {
                 value: over_tokens(&value),
             });
         }
+        // Broadcast along the features that are committed.
+        let cover = self.cover(Part::Stream, 2, at);
         let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params);
         for (column, limb) in [(stream::R_HI, 8), (stream::R_LO, 0)] {
             let mask = if limb == 0 { 0xff } else { u32::MAX };
@@ -207,7 +188,7 @@ impl Public<'_> {
             claims.push(LinearClaim {
                 name: "reciprocal square root",
                 groups: vec![group(plain(), eq(at), vec![(column, K::one())])],
-                value: over_tokens(&value),
+                value: cover * over_tokens(&value),
             });
         }
         let sum = |value: &dyn Fn(usize) -> K| {
@@ -218,12 +199,12 @@ impl Public<'_> {
         };
         let pow = |n: usize| {
             let (kind, layer) = update_of(n);
-            self.pow_eval(kind, layer, at)
+            self.pow_eval(kind, layer, at, self.shape.extent(Part::Stream, 2))
         };
         let publics: [(usize, K); 3] = [
             (stream::POW1, sum(&pow)),
-            (stream::SKIP, sum(&|n| felt(1 << skip_of(self.params, n)))),
-            (stream::POW2, sum(&|n| felt(1 << norm_of(self.params, n).shift))),
+            (stream::SKIP, cover * sum(&|n| felt(1 << skip_of(self.params, n)))),
+            (stream::POW2, cover * sum(&|n| felt(1 << norm_of(self.params, n).shift))),
         ];
         for (column, value) in publics {
             let groups = vec![group(plain(), eq(at), vec![(column, K::one())])];
@@ -245,6 +226,7 @@ impl Public<'_> {
                 .enumerate()
                 .fold(K::zero(), |sum, (l, w)| sum + *w * value(l))
         };
+        let channels = |part: Part| self.shape.extent(part, 2) << p.head_dim();
         let cos_sin = self.rope_eval();
         for (part, kind, heads) in [(Part::Q, MatmulKind::Q, p.heads), (Part::K, MatmulKind::K, p.kv_heads)] {
             let (head, half, index) = self.head_point(heads);
@@ -260,8 +242,9 @@ impl Public<'_> {
                     weights: weights.clone(),
                     columns,
                 }],
-                value: sum(&|l| self.pow_eval(kind, l, points.out(heads + 1 + p.half))),
+                value: sum(&|l| self.pow_eval(kind, l, points.out(heads + 1 + p.half), channels(part))),
             });
+            let cover = self.cover(part, 2, head);
             for (column, value) in [rope::COS, rope::SIN].into_iter().zip(cos_sin) {
                 claims.push(LinearClaim {
                     name: "rotation angles",
@@ -270,7 +253,7 @@ impl Public<'_> {
                         weights: weights.clone(),
                         columns: vec![(column, K::one())],
                     }],
-                    value: sum(&|_| value),
+                    value: cover * sum(&|_| value),
                 });
             }
         }
@@ -287,7 +270,7 @@ impl Public<'_> {
                     last(p.head_dim()),
                 ],
                 requant::POW,
-                sum(&|l| self.pow_eval(MatmulKind::V, l, points.out(p.kv()))),
+                sum(&|l| self.pow_eval(MatmulKind::V, l, points.out(p.kv()), channels(Part::V))),
             ),
             (
                 Part::Att,
@@ -298,25 +281,25 @@ impl Public<'_> {
                     last(p.head_dim()),
                 ],
                 requant::POW,
-                sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.att))),
+                self.cover(Part::Att, 2, &points.head) * sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.att))),
             ),
             (
                 Part::Ff,
                 vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
                 ff::GATE_POW,
-                sum(&|l| self.pow_eval(MatmulKind::Gate, l, points.out(p.ff))),
+                sum(&|l| self.pow_eval(MatmulKind::Gate, l, points.out(p.ff), self.shape.extent(Part::Ff, 2))),
             ),
             (
                 Part::Ff,
                 vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
                 ff::UP_POW,
-                sum(&|l| self.pow_eval(MatmulKind::Up, l, points.out(p.ff))),
+                sum(&|l| self.pow_eval(MatmulKind::Up, l, points.out(p.ff), self.shape.extent(Part::Ff, 2))),
             ),
             (
                 Part::Ff,
                 vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
                 ff::POW,
-                sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.act))),
+                self.cover(Part::Ff, 2, points.out(p.ff)) * sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.act))),
             ),
         ];
         for (part, weights, column, value) in list {
@@ -363,6 +346,7 @@ impl Public<'_> {
             columns: vec![(column, k)],
         };
         let at_key = || self.score_weights(eq(&points.key));
+        let cover = self.cover(Part::Scores, 1, &points.head);
         let pow = layers
             .iter()
             .zip(&self.params.layers)
@@ -370,12 +354,12 @@ impl Public<'_> {
         claims.push(LinearClaim {
             name: "score parameters",
             groups: vec![group(at_key(), scores::POW, K::one())],
-            value: pow,
+            value: cover * pow,
         });
         claims.push(LinearClaim {
             name: "causal mask",
             groups: vec![group(at_key(), scores::MASK, K::one())],
-            value: total * causal_eval(&points.token, &points.key).unwrap_or_default(),
+            value: cover * total * causal_eval(&points.token, &points.key).unwrap_or_default(),
         });
         let other = self.score_weights(eq(suffix(&points.other, self.shape.token)));
         claims.push(LinearClaim {
@@ -442,17 +426,23 @@ impl Public<'_> {
     fn arg_max(&self, claims: &mut Vec<LinearClaim>) {
         let points = self.points;
         let vocab = points.out(self.shape.padded.vocab);
-        let column = |c: usize| self.logits(vocab, move |lane| [(c, lane)]);
-        let value = self.pow_eval(MatmulKind::Head, 0, vocab);
+        let column = |at: &[K], c: usize, k: K| Group {
+            part: Part::Logits,
+            weights: vec![eq(&points.token), eq(at)],
+            columns: vec![(c, k)],
+        };
+        let value = self.pow_eval(MatmulKind::Head, 0, vocab, self.shape.extent(Part::Logits, 1));
         claims.push(LinearClaim {
             name: "head parameters",
-            groups: vec![column(logits::POW)],
+            groups: vec![column(vocab, logits::POW, K::one())],
             value,
         });
+        // Constant along the committed entries: its evaluations at two points are in the ratio of the covers.
         let other = suffix(&points.other, self.shape.padded.vocab);
+        let [here, there] = [vocab, other].map(|at| self.cover(Part::Logits, 1, at));
         claims.push(LinearClaim {
             name: "top logit is constant",
-            groups: vec![column(logits::TOP), self.logits(other, |lane| [(logits::TOP, -lane)])],
+            groups: vec![column(vocab, logits::TOP, there), column(other, logits::TOP, -here)],
             value: K::zero(),
         });
         let real = less_than_eval(self.shape.config.vocab, vocab);
@@ -470,7 +460,7 @@ impl Public<'_> {
         ] {
             claims.push(LinearClaim {
                 name: "arg max",
-                groups: vec![column(c)],
+                groups: vec![column(vocab, c, K::one())],
                 value,
             });
         }
@@ -483,6 +473,6 @@ impl Public<'_> {
         self.layer_parameters(&mut claims);
         self.softmax(&mut claims);
         self.arg_max(&mut claims);
-        claims
+        claims.into_iter().map(|c| c.in_lanes(self.shape)).collect()
     }
 }

@@ -150,7 +150,7 @@ fn describe_key(
         "log_message": w.log_message,
         "log_blowup": w.log_blowup,
         "weights_root": hex::encode(key.weights_root),
-        "tables_root": hex::encode(key.tables_root),
+        "tables_roots": key.tables_roots.map(hex::encode),
         "tokenizer": has_tokenizer,
         "security_bits": bits,
         "security_bits_at_full_context": least,
@@ -171,7 +171,7 @@ fn describe_key(
             ),
         )
         .row("weights root", hex::encode(key.weights_root))
-        .row("tables root", hex::encode(key.tables_root))
+        .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
         .row(
             "tokenizer",
             if has_tokenizer {

@@ -1,4 +1,4 @@
-//! Integer kernels of the forward pass: limb matmuls, requantisation with saturation counts, one row of
+//! Integer kernels of the forward pass but the matmuls: requantisation with saturation counts, one row of
 //! attention.
 
 use rayon::prelude::*;
@@ -6,9 +6,6 @@ use tessera_circuits::model::ChannelShift;
 use tessera_circuits::semantics::{
     limbs, probability, reciprocal, requantise, requantise_residual, rope_pair, round_shift, ROPE_BITS,
 };
-
-/// Output channels whose weights stay in the cache while the activation rows stream by.
-const OUT_BLOCK: usize = 8;
 
 /// Activations split in limbs, `256 hi + lo`, each limb widened to int16.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +15,6 @@ pub(super) struct Limbs {
 }
 
 impl Limbs {
-    pub fn of(a: &[i16]) -> Self {
-        let mut out = Self::default();
-        out.extend(a);
-        out
-    }
-
     pub fn extend(&mut self, a: &[i16]) {
         self.hi.extend(a.iter().map(|&v| limbs(v).0 as i16));
         self.lo.extend(a.iter().map(|&v| limbs(v).1 as i16));
@@ -52,45 +43,6 @@ fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> impl Iterator<Item = i64> + 'a {
 /// Dot product. This form compiles to multiply-add instructions on pairs of int16.
 fn dot(a: &[i16], b: &[i16]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
-}
-
-/// `[rows][inputs]` activations times a `[outputs][inputs]` matrix, as limb accumulators. The bounds that
-/// are checked when a model key is made keep them inside i32.
-pub(super) fn matmul(a: &Limbs, weights: &[i16], inputs: usize) -> Acc {
-    let (rows, outputs) = (a.hi.len() / inputs, weights.len() / inputs);
-    let mut hi = vec![0; rows * outputs];
-    let mut lo = vec![0; rows * outputs];
-    let blocks = weights.par_chunks(OUT_BLOCK * inputs);
-    let sums = hi
-        .par_chunks_mut(OUT_BLOCK * rows)
-        .zip(lo.par_chunks_mut(OUT_BLOCK * rows));
-    blocks.zip(sums).for_each(|(block, (hi, lo))| {
-        for (i, (a_hi, a_lo)) in a.hi.chunks_exact(inputs).zip(a.lo.chunks_exact(inputs)).enumerate() {
-            for (o, w) in block.chunks_exact(inputs).enumerate() {
-                hi[o * rows + i] = dot(w, a_hi);
-                lo[o * rows + i] = dot(w, a_lo);
-            }
-        }
-    });
-    Acc {
-        hi: transpose(hi, rows),
-        lo: transpose(lo, rows),
-    }
-}
-
-/// `[outputs][rows]` to `[rows][outputs]`.
-fn transpose(by_output: Vec<i32>, rows: usize) -> Vec<i32> {
-    if rows <= 1 {
-        return by_output;
-    }
-    let outputs = by_output.len() / rows;
-    let mut by_row = vec![0; by_output.len()];
-    by_row.par_chunks_mut(outputs).enumerate().for_each(|(i, row)| {
-        for (o, v) in row.iter_mut().enumerate() {
-            *v = by_output[o * rows + i];
-        }
-    });
-    by_row
 }
 
 /// Whether `clamped` is not the value it was clamped from.

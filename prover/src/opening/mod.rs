@@ -2,6 +2,7 @@
 //! proof format are in `tessera_verifier::opening`).
 
 mod codeword;
+mod combine;
 mod commit;
 mod fft;
 mod lanes;
@@ -12,7 +13,6 @@ mod prove;
 mod tests;
 mod tree;
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
@@ -22,19 +22,10 @@ pub use self::codeword::Codeword;
 pub use self::commit::commit;
 pub use self::prove::{open, open_again};
 pub use self::tree::Tree;
+pub use crate::tiles::TileSource;
 
 /// Number of weights of a tile.
 pub const TILE_AREA: usize = 1 << tessera_verifier::opening::TILE_AREA_LOG;
-
-/// The weights, tile by tile.
-pub trait TileSource: Sync {
-    /// Number of tiles.
-    fn tiles(&self) -> usize;
-    /// Writes tile `t`: weight `(x, y)` at `64 x + y`.
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]);
-    /// Tells that these tiles are not needed for a while, so that memory need not hold them.
-    fn release(&self, _tiles: Range<usize>) {}
-}
 
 /// Why weights cannot be committed to or opened.
 #[derive(Debug, Error)]

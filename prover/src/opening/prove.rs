@@ -2,7 +2,6 @@
 
 use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::prover::backend::simd::SimdBackend;
@@ -14,8 +13,11 @@ use tessera_verifier::opening::{
 };
 use tessera_verifier::transcript::Transcript;
 
+use super::combine::combine_columns;
 use super::fft::Twiddles;
-use super::{length, merkle, Codeword, OpeningProverError, TileSource, TILE_AREA};
+use super::{length, merkle, Codeword, OpeningProverError};
+use crate::stream::Traffic;
+use crate::tiles::TileSource;
 
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
@@ -33,7 +35,7 @@ pub fn open(
     local_point: &[SecureField],
     transcript: &mut Transcript,
 ) -> Result<OpeningProof, OpeningProverError> {
-    open_again(
+    let opened = open_again(
         source,
         codeword,
         params,
@@ -43,10 +45,12 @@ pub fn open(
         local_point,
         0,
         transcript,
-    )
+    );
+    opened.map(|(proof, _)| proof)
 }
 
-/// As [`open`], but passes over `skip` nonces: every nonce is another continuation of the transcript.
+/// As [`open`], but passes over `skip` nonces: every nonce is another continuation of the transcript. Also returns
+/// what the pass over the weights read.
 #[allow(clippy::too_many_arguments)]
 pub fn open_again(
     source: &dyn TileSource,
@@ -58,7 +62,7 @@ pub fn open_again(
     local_point: &[SecureField],
     skip: u32,
     transcript: &mut Transcript,
-) -> Result<OpeningProof, OpeningProverError> {
+) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     params.check()?;
     policy.check()?;
     if codeword.params() != params {
@@ -79,21 +83,16 @@ pub fn open_again(
     absorb_statement(transcript, params, policy, codeword.root(), gamma, local_point, value);
     let (tile_rounds, rho, tile_value) = tile_sumcheck(params, gamma, tile_values, transcript);
     let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
-    let message = combine_columns(source, params, &eq_table(column_point));
+    let (message, traffic) = combine_columns(source, params, &eq_table(column_point));
     let mut folding = Folding::new(params, message, &[tile_point, local_point].concat());
     folding.skip = skip;
     folding.run(transcript);
-    folding.finish(
-        source,
-        codeword,
-        policy,
-        transcript,
-        OpeningProof {
-            tile_rounds,
-            tile_value,
-            ..Default::default()
-        },
-    )
+    let proof = OpeningProof {
+        tile_rounds,
+        tile_value,
+        ..Default::default()
+    };
+    Ok((folding.finish(source, codeword, policy, transcript, proof)?, traffic))
 }
 
 /// Sumcheck of `sum_T gamma[T] w[T]`. Returns the rounds, the point and the final value of `w`.
@@ -142,46 +141,6 @@ fn sum_products(len: usize, pairs: impl Fn(usize) -> (Pair, Pair) + Sync) -> Rou
             },
         )
         .reduce(|| zero, add)
-}
-
-/// The message `u = sum_G weights[G] W_G`.
-pub(super) fn combine_columns(
-    source: &dyn TileSource,
-    params: &CommitmentParams,
-    weights: &[SecureField],
-) -> Vec<SecureField> {
-    let mut message = vec![SecureField::zero(); 1 << params.log_message];
-    message.par_chunks_mut(TILE_AREA).enumerate().for_each(|(k, chunk)| {
-        // A product is below 2^46 in absolute value: 2^16 of them and a reduced sum fit an i64.
-        const REDUCE_EVERY: usize = 1 << 16;
-        let mut sums = vec![[0i64; TILE_AREA]; 4];
-        let mut tile = [0; TILE_AREA];
-        for (column, weight) in weights.iter().enumerate().take(params.columns()) {
-            let t = (column << params.log_column_tiles()) + k;
-            if t >= params.tiles {
-                break;
-            }
-            source.tile(t, &mut tile);
-            for (sum, coordinate) in sums.iter_mut().zip(weight.to_m31_array()) {
-                accumulate(sum, &tile, coordinate.0 as i32);
-                if column % REDUCE_EVERY == REDUCE_EVERY - 1 {
-                    sum.iter_mut().for_each(|s| *s %= i64::from(P));
-                }
-            }
-        }
-        for (i, value) in chunk.iter_mut().enumerate() {
-            *value = SecureField::from_m31_array(std::array::from_fn(|c| {
-                BaseField::from_u32_unchecked(sums[c][i].rem_euclid(i64::from(P)) as u32)
-            }));
-        }
-    });
-    message
-}
-
-fn accumulate(sums: &mut [i64; TILE_AREA], tile: &[i16; TILE_AREA], factor: i32) {
-    for (sum, &w) in sums.iter_mut().zip(tile) {
-        *sum += i64::from(w) * i64::from(factor);
-    }
 }
 
 /// A committed oracle: its codeword and the layers of its Merkle tree.

@@ -11,9 +11,10 @@ use super::folded::{rounded, unit, Folded};
 use super::{Quantisation, QuantiseError};
 use crate::checkpoint::{Checkpoint, CheckpointError, Orientation};
 use crate::files::AtomicFile;
-use crate::model_dir::{channels, Digester, FileDigest};
+use crate::model_dir::{Digester, FileDigest};
 use crate::progress::Progress;
 use crate::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
+use crate::weights::channels;
 
 /// Bytes of tiles that are made before they are written.
 const SLAB: usize = 16 << 20;

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::SetupError;
 use crate::files::{self, AtomicFile};
 use crate::library::{read_key, CODEWORD_FILE, KEY_FILE, TREE_FILE};
-use crate::model_dir::{WeightsFile, WEIGHTS_FILE};
+use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::{commit, Codeword, OpeningProverError, Tree};
 use crate::progress::Progress;
+use crate::weights::{PackedWeights, Residency};
 
 /// The largest codeword, in bytes, that is kept where nobody chooses.
 pub const LARGE_CODEWORD: u64 = 4_000_000_000;
@@ -39,10 +41,20 @@ impl CodewordCache {
     }
 }
 
+/// Maps a weights file to read it once: no more of it stays in memory than is in use.
+pub(super) fn open_weights(
+    path: &Path,
+    config: &ModelConfig,
+    strategy: Strategy,
+) -> Result<PackedWeights, ModelDirError> {
+    let weights = model_dir::open_weights(path, config, strategy)?;
+    Ok(weights.with_residency(Residency::Stream { bytes: 0 }))
+}
+
 /// Commits to the weights and writes the files of the commitment; returns the root.
 pub(super) fn commit_files(
     dir: &Path,
-    weights: &WeightsFile,
+    weights: &PackedWeights,
     params: &CommitmentParams,
     cache: CodewordCache,
     progress: &dyn Progress,
@@ -54,7 +66,7 @@ pub(super) fn commit_files(
 
 fn write_files(
     dir: &Path,
-    weights: &WeightsFile,
+    weights: &PackedWeights,
     params: &CommitmentParams,
     cache: CodewordCache,
     progress: &dyn Progress,
@@ -106,7 +118,7 @@ pub struct RebuildReport {
 pub fn rebuild_cache(dir: &Path, cache: CodewordCache, progress: &dyn Progress) -> Result<RebuildReport, SetupError> {
     let key = read_key(&dir.join(KEY_FILE))?;
     let path = dir.join(WEIGHTS_FILE);
-    let weights = WeightsFile::open(&path, &key.config, key.params.strategy)?;
+    let weights = open_weights(&path, &key.config, key.params.strategy)?;
     let (tree, codeword) = write_files(dir, &weights, &key.weights, cache, progress)?;
     if tree.root() != key.weights_root {
         return Err(SetupError::OtherWeights {

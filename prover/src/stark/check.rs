@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
-use tessera_circuits::air::{tables, Air, AnyAir, Relations};
+use tessera_circuits::air::{tables, Air, Relations};
 use tessera_circuits::claims::LinearClaim;
 
 use super::trace::Columns;
@@ -81,7 +81,7 @@ impl Violations {
 }
 
 /// Runs the constraints of a part other than the tables over one row.
-fn evaluate<'a>(air: &AnyAir, trace: &'a Columns, tables: &'a [Vec<BaseField>], row: usize) -> Row<'a> {
+fn evaluate<'a>(air: &impl Air, trace: &'a Columns, tables: &'a [Vec<BaseField>], row: usize) -> Row<'a> {
     let mut eval = Row {
         trace,
         tables,
@@ -97,7 +97,7 @@ fn evaluate<'a>(air: &AnyAir, trace: &'a Columns, tables: &'a [Vec<BaseField>], 
 }
 
 /// Checks one row of a part other than the tables. `tables` are the preprocessed columns.
-pub fn check_row(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Violations {
+pub fn check_row(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Violations {
     let eval = evaluate(air, trace, tables, row);
     let fractions = eval.fractions.iter().enumerate();
     let (lookup_numbers, lookups) = fractions.filter_map(|(i, f)| Some((i, missing(f, tables)?))).unzip();
@@ -118,7 +118,7 @@ pub struct Counts {
 }
 
 /// Counts the constraints and lookups of a part other than the tables.
-pub fn counts(air: &AnyAir) -> Counts {
+pub fn counts(air: &impl Air) -> Counts {
     let zeros = vec![vec![BaseField::zero()]; air.columns()];
     let eval = evaluate(air, &zeros, &[], 0);
     Counts {
@@ -149,7 +149,7 @@ fn missing(fraction: &Fraction<SecureField, SecureField>, tables: &[Vec<BaseFiel
 }
 
 /// Checks every row of a part; the first violation with its row.
-pub fn check(air: &AnyAir, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Violations)> {
+pub fn check(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Violations)> {
     (0..1usize << air.log_rows()).find_map(|row| {
         let violations = check_row(air, trace, tables, row);
         (!violations.is_empty()).then_some((row, violations))

@@ -10,7 +10,7 @@ use stwo::core::Fraction;
 use stwo::prover::backend::simd::very_packed_m31::{VeryPackedBaseField, VeryPackedSecureField};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
-use tessera_circuits::air::{tables, Air, AnyAir, Bound, Relations};
+use tessera_circuits::air::{tables, Air, Bound, Lanes, Relations};
 
 use super::trace::Columns;
 
@@ -104,7 +104,7 @@ fn fractions(
 }
 
 /// Multiplicity columns of the tables: how often each row is used by the given parts.
-pub fn multiplicities<'a>(parts: impl Iterator<Item = (AnyAir, &'a Columns)>) -> Columns {
+pub fn multiplicities<'a>(parts: impl Iterator<Item = (Lanes, &'a Columns)>) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
     let empty = || vec![0u32; tables::COLUMNS * size];
     let mut totals = empty();

@@ -29,7 +29,7 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_circuits::wiring::suffix;
-use tessera_verifier::security::{pcs_config, TRACE_LOG_BLOWUP};
+use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
@@ -85,15 +85,19 @@ fn evaluations<C: Borrow<Columns>>(groups: impl Iterator<Item = C>) -> Vec<Evalu
 
 /// Twiddles for the largest domain of a shape.
 pub fn twiddles(shape: &Shape) -> TwiddleTree<SimdBackend> {
-    let log_size = shape.max_log_rows() + 1 + TRACE_LOG_BLOWUP;
+    let log_size = shape.max_log_rows() + 1 + TracePolicy::of(shape).log_blowup;
     SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
 }
 
-/// Merkle root of the preprocessed columns of a model.
-pub fn tables_root(params: &ModelParams) -> [u8; 32] {
-    let log_size = tables::LOG_ROWS + 1 + TRACE_LOG_BLOWUP;
+/// Merkle roots of the preprocessed columns of a model, for every code of the trace.
+pub fn tables_roots(params: &ModelParams) -> [[u8; 32]; 2] {
+    TracePolicy::ALL.map(|policy| tables_root(params, policy))
+}
+
+fn tables_root(params: &ModelParams, policy: TracePolicy) -> [u8; 32] {
+    let log_size = tables::LOG_ROWS + 1 + policy.log_blowup;
     let twiddles = SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset);
-    let mut scheme = Scheme::new(pcs_config(), &twiddles);
+    let mut scheme = Scheme::new(policy.pcs_config(), &twiddles);
     commit(
         &mut scheme,
         std::iter::once(&tables::preprocessed(params)),
@@ -139,7 +143,7 @@ impl<'a> Trace<'a> {
             *last = counts;
         }
         let tables = tables::preprocessed(params);
-        let mut scheme = Scheme::new(pcs_config(), twiddles);
+        let mut scheme = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
         scheme.set_store_polynomials_coefficients();
         commit(&mut scheme, std::iter::once(&tables), transcript.channel());
         commit(&mut scheme, columns.iter(), transcript.channel());

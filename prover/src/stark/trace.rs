@@ -1,6 +1,7 @@
 //! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
 //! Padded features, layers and heads are rows like any other, computed from zero accumulators.
 
+use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
@@ -77,24 +78,36 @@ fn limbs(out: i64) -> [u32; 2] {
     [felt(out >> 8), (out & 0xff) as u32]
 }
 
-/// Fills rows in parallel and transposes them to columns.
-fn build(log_rows: u32, columns: usize, fill: impl Fn(usize, &mut [u32]) + Sync) -> Columns {
-    let rows = 1usize << log_rows;
-    let mut data = vec![0u32; rows * columns];
-    let chunk = 256.min(rows);
-    data.par_chunks_mut(chunk * columns).enumerate().for_each(|(c, block)| {
-        for (i, row) in block.chunks_mut(columns).enumerate() {
-            fill(c * chunk + i, row);
+/// Rows filled at once.
+const BLOCK: usize = 256;
+
+/// The columns of a part, lane by lane. `fill` gets the indices of an entry along the part's axes and writes its
+/// columns.
+fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &mut [u32]) + Sync) -> Columns {
+    let (axes, cut) = (shape.axes(part), shape.cut(part));
+    let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
+    let mut columns: Columns = (0..width * cut.lanes).map(|_| vec![BaseField::zero(); rows]).collect();
+    for (lane, columns) in columns.chunks_mut(width).enumerate() {
+        let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
+        for column in columns {
+            for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
+                block.push(piece);
+            }
         }
-    });
-    (0..columns)
-        .into_par_iter()
-        .map(|c| {
-            (0..rows)
-                .map(|r| BaseField::from_u32_unchecked(data[r * columns + c]))
-                .collect()
-        })
-        .collect()
+        blocks.par_iter_mut().enumerate().for_each(|(b, block)| {
+            let mut row = vec![0u32; width];
+            for i in 0..BLOCK.min(rows) {
+                let mut indices = unpack(b * BLOCK + i, &axes);
+                indices[cut.axis] |= lane << cut.log_lane;
+                row.fill(0);
+                fill(indices, &mut row);
+                for (piece, value) in block.iter_mut().zip(&row) {
+                    piece[i] = BaseField::from_u32_unchecked(*value);
+                }
+            }
+        });
+    }
+    columns
 }
 
 /// Splits a row index into the indices along axes of the given log lengths.
@@ -165,7 +178,6 @@ impl Source<'_> {
 
     fn stream(&self) -> Columns {
         let (shape, w) = (self.shape, self.witness);
-        let axes = shape.axes(Part::Stream);
         let (states, hidden) = (shape.states(), shape.config.hidden);
         let pows: Vec<Vec<u32>> = (0..states)
             .map(|n| {
@@ -173,8 +185,7 @@ impl Source<'_> {
                 pow_column(&shape.config, kind, self.shift(kind, layer), shape.padded.hidden)
             })
             .collect();
-        build(shape.log_rows(Part::Stream), stream::COLUMNS, |index, row| {
-            let [n, i, x] = unpack(index, &axes);
+        build(shape, Part::Stream, |[n, i, x], row| {
             let state = w.streams.get(n);
             let at = (x < hidden).then_some(i * hidden + x);
             let acc = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
@@ -217,7 +228,6 @@ impl Source<'_> {
 
     fn rope(&self, part: Part) -> Columns {
         let (shape, config) = (self.shape, &self.shape.config);
-        let axes = shape.axes(part);
         let half_dim = config.head_dim / 2;
         let (kind, heads, width) = match part {
             Part::Q => (MatmulKind::Q, config.heads, shape.padded.q()),
@@ -228,8 +238,7 @@ impl Source<'_> {
             .into_par_iter()
             .map(|i| rope_angle(config, i / half_dim, i % half_dim))
             .collect();
-        build(shape.log_rows(part), rope::COLUMNS, |index, row| {
-            let [l, i, h, x] = unpack(index, &axes);
+        build(shape, part, |[l, i, h, x], row| {
             let layer = self.witness.layers.get(l);
             let real = layer.is_some() && h < heads && x < half_dim;
             let mut pair = [0; 2];
@@ -271,10 +280,8 @@ impl Source<'_> {
         pow: impl Fn(usize, usize, usize) -> u32 + Sync,
     ) -> Columns {
         let (shape, config) = (self.shape, &self.shape.config);
-        let axes = shape.axes(part);
         let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
-        build(shape.log_rows(part), requant::COLUMNS, |index, row| {
-            let [l, i, h, x] = unpack(index, &axes);
+        build(shape, part, |[l, i, h, x], row| {
             let (side, within) = (x >> half, x & ((1 << half) - 1));
             let real = l < config.layers && h < heads && within < half_dim;
             let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
@@ -319,10 +326,8 @@ impl Source<'_> {
 
     fn scores(&self) -> Columns {
         let (shape, config) = (self.shape, &self.shape.config);
-        let axes = shape.axes(Part::Scores);
         let tokens = 1usize << shape.token;
-        build(shape.log_rows(Part::Scores), scores::COLUMNS, |index, row| {
-            let [l, h, i, j] = unpack(index, &axes);
+        build(shape, Part::Scores, |[l, h, i, j], row| {
             let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
             let line = h * tokens + i;
             let cell = line * tokens + j;
@@ -358,11 +363,9 @@ impl Source<'_> {
 
     fn ff(&self) -> Columns {
         let (shape, width) = (self.shape, self.shape.config.ff);
-        let axes = shape.axes(Part::Ff);
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
         // Padded gates are 0, and so is their SiLU.
-        build(shape.log_rows(Part::Ff), ff::COLUMNS, |index, row| {
-            let [l, i, x] = unpack(index, &axes);
+        build(shape, Part::Ff, |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
             let acc = layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]);
@@ -391,34 +394,25 @@ impl Source<'_> {
 
     fn logits(&self) -> Columns {
         let (shape, vocab) = (self.shape, self.shape.config.vocab);
-        let axes = shape.axes(Part::Logits);
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
         let mut chosen: Vec<Option<usize>> = vec![None; 1 << shape.token];
         for (i, id) in self.statement.generated() {
             chosen[i] = Some(id as usize);
         }
         let w = self.witness;
-        build(
-            shape.log_rows(Part::Logits),
-            logits::LANE_COLUMNS << shape.lanes,
-            |index, row| {
-                let [i, within] = unpack(index, &axes);
-                for (lane, row) in row.chunks_mut(logits::LANE_COLUMNS).enumerate() {
-                    let v = (lane << axes[1]) | within;
-                    let at = (v < vocab).then_some(i * vocab + v);
-                    let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
-                    let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
-                    let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
-                    row[logits::L] = felt(l);
-                    row[logits::POW] = pows[v];
-                    if let Some(id) = chosen[i] {
-                        row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
-                        row[logits::BELOW] = u32::from(v < id);
-                        row[logits::CHOSEN] = u32::from(v == id);
-                        row[logits::ACTIVE] = u32::from(v < vocab);
-                    }
-                }
-            },
-        )
+        build(shape, Part::Logits, |[i, v], row| {
+            let at = (v < vocab).then_some(i * vocab + v);
+            let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
+            let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
+            let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
+            row[logits::L] = felt(l);
+            row[logits::POW] = pows[v];
+            if let Some(id) = chosen[i] {
+                row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
+                row[logits::BELOW] = u32::from(v < id);
+                row[logits::CHOSEN] = u32::from(v == id);
+                row[logits::ACTIVE] = u32::from(v < vocab);
+            }
+        })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, ff, requant, rope, scores, stream, tables, AnyAir};
+use tessera_circuits::air::{base, ff, requant, rope, scores, stream, tables, Lanes};
 use tessera_circuits::bounds::AccumulatorBound;
 use tessera_circuits::model::Strategy;
 use tessera_circuits::semantics::{
@@ -19,7 +19,7 @@ use crate::setup::three_layers;
 
 /// One row under construction.
 struct Row {
-    air: AnyAir,
+    air: Lanes,
     cells: Vec<i64>,
 }
 

@@ -8,7 +8,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::shape::{Cut, Part, Shape, PARTS};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::forward::{ForwardState, Witness};
@@ -17,7 +17,7 @@ use tessera_prover::matmul;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::lookups::multiplicities;
 use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, MemoryTiles, TestRng};
+use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, TestRng};
 use tessera_verifier::transcript::Transcript;
 
 /// Three layers, padded to four, and no dimension a power of two.
@@ -28,9 +28,26 @@ pub fn three_layers() -> ModelConfig {
     }
 }
 
-/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation.
-pub fn cases() -> [Case; 3] {
+/// Every part in lanes, along each of the axes that may be cut, with entries beyond the real ones and without.
+pub fn in_lanes(part: Part, whole: Cut) -> Cut {
+    let cut = |axis, log_lane, lanes| Cut { axis, log_lane, lanes };
+    match part {
+        Part::Stream => cut(2, 3, 3),
+        Part::Q => cut(2, 0, 3),
+        Part::K => cut(0, 0, 3),
+        Part::V => cut(2, 1, 1),
+        Part::Scores => cut(1, 1, 2),
+        Part::Att => cut(0, 1, 2),
+        Part::Ff => cut(2, 4, 3),
+        Part::Logits => cut(1, 7, 3),
+        Part::Tables => whole,
+    }
+}
+
+/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes.
+pub fn cases() -> [Case; 4] {
     [
+        Case::with_cuts(random_model(three_layers(), Strategy::W8, 14), 6, 5, in_lanes),
         Case::new(random_model(three_layers(), Strategy::W8, 11), 6, 5),
         Case::new(random_model(three_layers(), Strategy::W12, 12), 6, 5),
         Case::new(extreme_model(three_layers(), Strategy::W8, 13), 6, 5),
@@ -50,6 +67,11 @@ pub struct Case {
 impl Case {
     /// The trace of a generation of `tokens` tokens from a prompt of `prompt` tokens.
     pub fn new(model: QuantisedModel, prompt: usize, tokens: usize) -> Self {
+        Self::with_cuts(model, prompt, tokens, |_, whole| whole)
+    }
+
+    /// As [`Self::new`], in a layout that only larger statements have.
+    pub fn with_cuts(model: QuantisedModel, prompt: usize, tokens: usize, cuts: impl Fn(Part, Cut) -> Cut) -> Self {
         let prompt = random_ids(&model.config, prompt, 5);
         let options = GenerateOptions {
             tokens,
@@ -57,7 +79,7 @@ impl Case {
         };
         let output = generate(&model, &prompt, &options, |_| ()).expect("a generation").ids;
         let statement = Statement { prompt, output };
-        let shape = Shape::new(&model.config, statement.rows());
+        let shape = Shape::new(&model.config, statement.rows()).with_cuts(cuts);
         let mut witness = Witness::default();
         ForwardState::new(&model)
             .run(&statement.row_ids(shape.token), Some(&mut witness))
@@ -82,7 +104,7 @@ impl Case {
             statistics: &statistics(&witness),
             points: &points,
         };
-        let proved = matmul::prove(&public, &columns, &MemoryTiles::new(&model), &mut transcript);
+        let proved = matmul::prove(&public, &columns, &model.weights, &mut transcript);
         let mut claims = public.trace_claims(proved.proof.claim);
         claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
         Self {
@@ -116,8 +138,14 @@ impl Case {
         }
     }
 
-    /// Indices of a row along the axes of a part.
-    pub fn unpack(&self, part: Part, row: usize) -> Vec<usize> {
+    /// The lane of a column and its number in the lane.
+    pub fn lane(&self, part: Part, column: usize) -> (usize, usize) {
+        let width = self.shape.lane_columns(part);
+        (column / width, column % width)
+    }
+
+    /// Indices along the axes of a part of a row's entry in a lane.
+    pub fn unpack(&self, part: Part, lane: usize, row: usize) -> Vec<usize> {
         let mut rest = row;
         let mut indices: Vec<usize> = self.shape.axes(part).iter().rev().fold(Vec::new(), |mut list, log| {
             list.push(rest & ((1 << log) - 1));
@@ -125,12 +153,14 @@ impl Case {
             list
         });
         indices.reverse();
+        let cut = self.shape.cut(part);
+        indices[cut.axis] |= lane << cut.log_lane;
         indices
     }
 
-    /// Whether the leading index of a row is a layer or state of the model.
-    pub fn in_model(&self, part: Part, row: usize) -> bool {
-        let lead = self.unpack(part, row)[0];
+    /// Whether the leading index of an entry is a layer or state of the model.
+    pub fn in_model(&self, part: Part, lane: usize, row: usize) -> bool {
+        let lead = self.unpack(part, lane, row)[0];
         match part {
             Part::Stream => lead < self.shape.states(),
             Part::Logits | Part::Tables => true,

@@ -14,14 +14,13 @@ use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
-use tessera_prover::matmul::{self, bind_tiles, PrecomputedMatmuls};
+use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening::{self, TileSource};
 use tessera_prover::prove::{prove_linear, ProverModel};
@@ -29,7 +28,7 @@ use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
 use tessera_verifier::proof::{MatmulProof, Proof};
-use tessera_verifier::security::{opening_policy, pcs_config};
+use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -172,11 +171,8 @@ fn free_matmuls(
     let claim = total(&public.trace_claims(K::zero())[0], columns);
     let variables = product_variables(public.shape) as usize;
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
-    let inner = eq_table(suffix(&point, TILE_LOG));
-    let tile_values: Vec<K> = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG))
-        .chunks(inner.len())
-        .map(|tile| tile.iter().zip(&inner).fold(K::zero(), |sum, (v, e)| sum + *v * *e))
-        .collect();
+    let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
+    let tile_values = tile_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest: nothing but the normed state is free.
     let mut operands = [[K::zero(); 2]; 6];
     for (at, product) in PRODUCTS.iter().enumerate() {
@@ -201,6 +197,7 @@ fn free_matmuls(
         proof,
         point,
         tile_values,
+        traffic,
     }
 }
 
@@ -249,12 +246,12 @@ fn commit_trace<'a>(
     let honest = tables::preprocessed(&model.key.params);
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
-    let mut scheme = Scheme::new(pcs_config(), twiddles);
+    let mut scheme = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
     scheme.set_store_polynomials_coefficients();
     let shown = if hooks.hide_tables { &honest } else { &tables };
     commit(&mut scheme, std::iter::once(shown), transcript.channel());
     if hooks.hide_tables {
-        let mut other = Scheme::new(pcs_config(), twiddles);
+        let mut other = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
         other.set_store_polynomials_coefficients();
         commit(&mut other, std::iter::once(&tables), &mut Blake2sChannel::default());
         scheme.trees[0] = other.trees.remove(0);
@@ -320,7 +317,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.columns)(&shape, &mut columns);
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
-    let mut transcript = open_transcript(&model.id, &model.key.weights, statement);
+    let mut transcript = open_transcript(&model.id, &model.key.weights, TracePolicy::of(&shape), statement);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
@@ -333,7 +330,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         statistics: &statistics,
         points: &points,
     };
-    let tiles = hooks.tiles.unwrap_or(model.tiles);
+    let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     let mut matmuls = match hooks.matmuls {
         Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &mut transcript),
         Rounds::Constant => free_matmuls(&public, &trace.columns, tiles, &mut transcript),
@@ -364,7 +361,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.tile_values)(&gamma, &mut matmuls.tile_values);
     let local = public.local_point(&matmuls.point);
     let opening = opening::open(
-        model.tiles,
+        &model.quantised.weights,
         model.codeword,
         &key.weights,
         &opening_policy(&model.key.weights),
@@ -400,7 +397,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     }
     let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, &mut transcript);
     if hooks.hide_tables {
-        stark.0.commitments[0].0 = key.tables_root;
+        stark.0.commitments[0].0 = *key.tables_root(TracePolicy::of(&shape));
     }
     let mut proof = Proof {
         model: model.id,

@@ -198,10 +198,9 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let (config, params) = (&model.config, &model.params);
     let exps = exp_table(params.score_bits);
     let silus = silu_table(params.gate_bits, params.silu_bits);
-    let weights = ids
-        .iter()
-        .flat_map(|id| &model.embed[*id as usize * config.hidden..][..config.hidden]);
-    let hi: Vec<i32> = weights.map(|w| i32::from(*w) << params.embed_exponent).collect();
+    let weight = |id: &u32, y| model.weight(MatmulKind::Embed, 0, *id as usize, y);
+    let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
+    let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();
     let x = hi.iter().enumerate();
     let x = x.map(|(i, v)| requantise(total(*v, 0), params.embed.at(i % config.hidden)));
     let x = x.collect();

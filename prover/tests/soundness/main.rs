@@ -7,7 +7,7 @@ mod protocol;
 mod semantics;
 mod values;
 
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_circuits::statement::Statement;
 use tessera_prover::forward::{ForwardState, Witness};
@@ -15,7 +15,7 @@ use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::check::check_row;
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{edit, odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
@@ -88,7 +88,7 @@ impl Scene {
             ..odd_config()
         };
         let mut model = random_model(config, Strategy::W12, 7);
-        model.layers[2].o.fill(0);
+        edit(&mut model, MatmulKind::O, 2, |o| o.fill(0));
         model.params.layers[2].att = 1;
         Self::of(model)
     }

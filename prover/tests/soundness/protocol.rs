@@ -7,15 +7,16 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::tables;
 use tessera_circuits::eq_kernel::first;
-use tessera_circuits::model::{MatmulKind, Strategy, TILE};
+use tessera_circuits::model::{MatmulKind, Strategy};
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, PARTS};
 use tessera_circuits::statement::{StatementError, StatisticsError};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::opening::TileSource;
 use tessera_prover::stark::eq_columns;
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::{odd_config, random_model, MemoryTiles, TestModel};
+use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
+use tessera_prover::tiles::{tile_bytes, TileSource};
+use tessera_prover::weights::PackedWeights;
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
@@ -42,20 +43,8 @@ fn simulation() -> Scene {
     let mut scene = Scene::honest();
     scene.statement.output = vec![17, 250, 3, 99];
     let mut zero = scene.model.quantised.clone();
-    zero.embed.fill(0);
-    zero.head.fill(0);
-    for layer in &mut zero.layers {
-        for kind in [
-            &mut layer.q,
-            &mut layer.k,
-            &mut layer.v,
-            &mut layer.o,
-            &mut layer.gate,
-            &mut layer.up,
-            &mut layer.down,
-        ] {
-            kind.fill(0);
-        }
+    for m in zero.config.matmuls() {
+        edit(&mut zero, m.kind, m.layer, |matrix| matrix.fill(0));
     }
     scene.witness = witness_of(&zero, &scene.statement);
     let vocab = scene.model.key.config.vocab;
@@ -407,7 +396,7 @@ fn statistics_are_those_of_the_trace() {
 /// A model with other weights, everything consistent with them but the commitment.
 fn other_weights(scene: &Scene) -> QuantisedModel {
     let mut other = scene.model.quantised.clone();
-    other.layers[1].down[5] ^= 1;
+    edit(&mut other, MatmulKind::Down, 1, |down| down[5] ^= 1);
     other
 }
 
@@ -419,14 +408,13 @@ fn another_weight_is_rejected() {
     let other = other_weights(&scene);
     scene.witness = witness_of(&other, &scene.statement);
     assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
-    let tiles = MemoryTiles::new(&other);
     let hooks = Hooks {
-        tiles: Some(&tiles),
+        tiles: Some(&other.weights),
         ..HONEST
     };
     assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
     // The same weights in another tile.
-    let swapped = Swapped(&scene.model.tiles);
+    let swapped = swapped(&scene.model.quantised.weights);
     let hooks = Hooks {
         tiles: Some(&swapped),
         ..HONEST
@@ -449,13 +437,8 @@ fn another_weight_is_rejected() {
 }
 
 /// The first two tiles exchanged.
-struct Swapped<'a>(&'a MemoryTiles);
-
-impl TileSource for Swapped<'_> {
-    fn tiles(&self) -> usize {
-        self.0.tiles()
-    }
-    fn tile(&self, t: usize, out: &mut [i16; TILE * TILE]) {
-        self.0.tile(if t < 2 { 1 - t } else { t }, out);
-    }
+fn swapped(weights: &PackedWeights) -> PackedWeights {
+    let mut bytes = weights.all().to_vec();
+    bytes[..2 * tile_bytes(weights.strategy())].rotate_left(tile_bytes(weights.strategy()));
+    PackedWeights::in_memory(weights.strategy(), bytes)
 }

@@ -4,12 +4,12 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::trace::{Columns, Source};
-use tessera_prover::testing::{odd_config, random_model};
+use tessera_prover::testing::{edit, odd_config, random_model};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Softmax};
@@ -299,21 +299,28 @@ fn angles_are_those_of_the_position() {
 #[test]
 fn gate_and_up_are_not_swapped() {
     impostor("accumulators", |m| {
-        let layer = &mut m.layers[1];
-        std::mem::swap(&mut layer.gate, &mut layer.up);
+        let (gate, up) = (m.matrix(MatmulKind::Gate, 1), m.matrix(MatmulKind::Up, 1));
+        edit(m, MatmulKind::Gate, 1, |matrix| *matrix = up);
+        edit(m, MatmulKind::Up, 1, |matrix| *matrix = gate);
     });
 }
 
 #[test]
 fn layers_are_not_swapped() {
-    impostor("accumulators", |m| m.layers.swap(0, 1));
+    impostor("accumulators", |m| {
+        for kind in LAYER_KINDS {
+            let [first, second] = [0, 1].map(|l| m.matrix(kind, l));
+            edit(m, kind, 0, |matrix| *matrix = second);
+            edit(m, kind, 1, |matrix| *matrix = first);
+        }
+    });
 }
 
 #[test]
 fn embeddings_are_those_of_the_tokens() {
     impostor("accumulators", |m| {
         let hidden = m.config.hidden;
-        m.embed.rotate_left(hidden);
+        edit(m, MatmulKind::Embed, 0, |embed| embed.rotate_left(hidden));
     });
 }
 

@@ -1,10 +1,18 @@
 //! Changes of several places at once, which repair the check that would notice one alone.
 
-use num_traits::One;
+use num_traits::{One, Zero};
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
+use stwo::core::poly::line::LinePoly;
+use tessera_circuits::air::tables;
+use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::{product_variables, PRODUCTS};
+use tessera_prover::progress::Silent;
+use tessera_prover::prove::prove;
+use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_verifier::security::TRACE_LOG_LAST_LAYER;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::instance_scale;
 use tessera_verifier::verify::VerifyError;
@@ -75,4 +83,65 @@ fn fields_of_another_honest_proof_are_rejected() {
     }
     assert!(accepted.is_empty(), "{accepted:?}");
     assert!(tried > 40, "{tried} fields differ");
+}
+
+/// A last FRI layer that is well formed but of another degree. What it would gain: with one of a higher degree,
+/// a trace of a higher degree than the constraints allow.
+#[test]
+fn last_layers_of_another_degree_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let last: &[SecureField] = &proof.stark.fri_proof.last_layer_poly;
+    assert_eq!(last.len(), 1 << TRACE_LOG_LAST_LAYER);
+    for len in [last.len() / 2, last.len() * 2] {
+        let mut tampered = proof.clone();
+        let mut coefficients = last.to_vec();
+        coefficients.resize(len, SecureField::zero());
+        tampered.stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
+        let result = answer(key, &tampered);
+        let expected = StarkError::Length {
+            what: "last FRI layer",
+            got: len,
+            expected: last.len(),
+        };
+        assert!(
+            matches!(&result, Err(VerifyError::Stark(e)) if *e == expected),
+            "{result:?}"
+        );
+    }
+}
+
+/// Under a trace that is taller than the tables, two queries can meet in the tables: with two answers, or in an
+/// order in which the library leaves answers unchecked. What it would gain: table values of the prover's choice.
+#[test]
+fn queries_that_meet_in_the_tables_are_checked() {
+    let config = ModelConfig {
+        layers: 1,
+        heads: 32,
+        head_dim: 2,
+        context: 128,
+        ..odd_config()
+    };
+    let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+    let report = prove(&model.prover(), &random_ids(&config, 126, 5), 3, &Silent).expect("an honest proof");
+    let shape = Shape::new(&config, 128);
+    assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");
+    let [mut order, mut conflict] = [false; 2];
+    // Every nonce draws other queries; that it shows no work is checked after them.
+    for nonce in 0..4000 {
+        let mut tampered = report.proof.clone();
+        tampered.stark.0.proof_of_work = nonce;
+        for (i, value) in tampered.stark.0.queried_values[0][0].iter_mut().enumerate() {
+            *value = BaseField::from(i);
+        }
+        match answer(&model.key, &tampered) {
+            Err(VerifyError::Stark(StarkError::QueryOrder)) => order = true,
+            Err(VerifyError::Stark(StarkError::QueryConflict)) => conflict = true,
+            Err(_) => {}
+            Ok(()) => panic!("accepted"),
+        }
+        if order && conflict {
+            return;
+        }
+    }
+    panic!("no nonce tells: order {order}, conflict {conflict}");
 }

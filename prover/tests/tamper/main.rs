@@ -6,6 +6,7 @@
 
 mod bytes;
 mod crafted;
+mod keys;
 mod manifest;
 mod tree;
 

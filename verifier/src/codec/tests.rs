@@ -424,3 +424,46 @@ fn bit_flips_never_panic() {
         }
     }
 }
+
+/// Bytes that decode to a value but are not its encoding: two files would be one proof or one model.
+#[test]
+fn other_encodings_of_a_value_are_refused() {
+    let file = |payload: &[u8]| {
+        let mut bytes = Vec::from(FileKind::Key.magic());
+        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(payload);
+        bytes
+    };
+    let refused = |result: Result<(), CodecError>| {
+        assert_eq!(result, Err(CodecError::NonCanonicalEncoding { kind: FileKind::Key }));
+    };
+    // One entry of a map twice, and entries in another order.
+    let map = |entries: &[[u8; 2]]| {
+        let mut payload = Vec::from((entries.len() as u64).to_le_bytes());
+        payload.extend(entries.as_flattened());
+        decode::<BTreeMap<u8, u8>>(FileKind::Key, &file(&payload)).map(drop)
+    };
+    assert_eq!(map(&[[1, 1], [2, 2]]), Ok(()));
+    refused(map(&[[1, 1], [1, 1]]));
+    refused(map(&[[2, 2], [1, 1]]));
+
+    /// Reads two bytes, writes the first.
+    #[derive(Debug, Deserialize)]
+    struct Forgetful(u8, #[allow(dead_code, reason = "read and not written, on purpose")] u8);
+    impl Serialize for Forgetful {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_u8(self.0)
+        }
+    }
+    refused(decode::<Forgetful>(FileKind::Key, &file(&[1, 2])).map(drop));
+
+    /// Reads one byte, writes it twice.
+    #[derive(Debug, Deserialize)]
+    struct Chatty(u8);
+    impl Serialize for Chatty {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            (self.0, self.0).serialize(serializer)
+        }
+    }
+    refused(decode::<Chatty>(FileKind::Key, &file(&[1])).map(drop));
+}

@@ -7,9 +7,13 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, hash_secure_l
 use tessera_verifier::opening::{CommitmentParams, RowOpening};
 
 use super::super::lanes::{self, Domain};
-use super::super::{commit, merkle, Codeword, OpeningProverError, TileSource, Tree, TILE_AREA};
+use super::super::{commit, merkle, Codeword, OpeningProverError, TileSource, Tree};
 use super::{Random, Weights};
 use crate::progress::Silent;
+use crate::tiles::tile_bytes;
+use crate::weights::PackedWeights;
+use std::ops::Range;
+use tessera_circuits::model::Strategy;
 
 /// Columns in one full and one narrow batch.
 const PARAMS: CommitmentParams = CommitmentParams {
@@ -33,7 +37,7 @@ impl Files {
         let (tree, values) = (dir.path().join("tree"), dir.path().join("values"));
         let weights = Weights::random(PARAMS.tiles, 5);
         let mut file = fs::File::create(&values).unwrap();
-        let made = commit(&weights, &PARAMS, Some(&mut file), &Silent).unwrap();
+        let made = commit(&weights.0, &PARAMS, Some(&mut file), &Silent).unwrap();
         made.write(&mut fs::File::create(&tree).unwrap()).unwrap();
         let root = made.root();
         Self {
@@ -61,7 +65,10 @@ impl TileSource for Untouched {
     fn tiles(&self) -> usize {
         PARAMS.tiles
     }
-    fn tile(&self, _: usize, _: &mut [i16; TILE_AREA]) {
+    fn strategy(&self) -> Strategy {
+        Strategy::W12
+    }
+    fn bytes(&self, _: Range<usize>) -> &[u8] {
         panic!("the codeword file has all values");
     }
 }
@@ -74,7 +81,7 @@ fn with_and_without_codeword_file() {
     assert_eq!(len(&files.tree), Tree::file_len(&PARAMS));
     let rows = files.open(&Untouched).unwrap();
     let again = Codeword::new(PARAMS, files.tree().unwrap());
-    assert_eq!(again.open(&files.weights, &LEAVES).unwrap(), rows);
+    assert_eq!(again.open(&files.weights.0, &LEAVES).unwrap(), rows);
     assert_eq!(rows.values.len(), LEAVES.len() * 2 * PARAMS.columns());
 }
 
@@ -122,8 +129,9 @@ fn a_damaged_tree_is_named() {
 #[test]
 fn other_weights_are_refused() {
     let files = Files::new();
-    let mut other = files.weights.clone();
-    other.0[20 * TILE_AREA + 5] ^= 1;
+    let mut bytes = files.weights.0.all().to_vec();
+    bytes[20 * tile_bytes(Strategy::W12) + 5] ^= 1;
+    let other = PackedWeights::in_memory(Strategy::W12, bytes);
     let codeword = Codeword::new(PARAMS, files.tree().unwrap());
     assert!(matches!(
         codeword.open(&other, &LEAVES),

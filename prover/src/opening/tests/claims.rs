@@ -32,7 +32,7 @@ fn honest_openings_are_accepted() {
         let (mut ours, mut theirs) = (transcript(), transcript());
         let (params, gamma, point) = (&case.params, &case.gamma, &case.point);
         let proof = open(
-            &case.weights,
+            &case.weights.0,
             &case.codeword,
             params,
             &POLICY,
@@ -54,7 +54,7 @@ fn every_skipped_nonce_gives_another_valid_proof() {
     let case = Case::small();
     let proofs = [0, 1, 2].map(|skip| {
         open_again(
-            &case.weights,
+            &case.weights.0,
             &case.codeword,
             &case.params,
             &POLICY,
@@ -65,6 +65,7 @@ fn every_skipped_nonce_gives_another_valid_proof() {
             &mut transcript(),
         )
         .unwrap()
+        .0
     });
     for proof in &proofs {
         assert_eq!(case.verify(proof), Ok(()));
@@ -80,7 +81,7 @@ fn small_model_is_within_its_budget() {
         let policy = OpeningPolicy { queries, work_bits: 16 };
         let weights = Weights::random(224, 7);
         let start = Instant::now();
-        let codeword = committed(&weights, &params);
+        let codeword = committed(&weights.0, &params);
         let commitment = start.elapsed();
         let mut random = Random(11);
         let (gamma, point) = (random.secures(224), random.secures(12));
@@ -88,7 +89,7 @@ fn small_model_is_within_its_budget() {
         let value = gamma.iter().zip(&values).map(|(&g, &w)| g * w).sum();
         let start = Instant::now();
         let proof = open(
-            &weights,
+            &weights.0,
             &codeword,
             &params,
             &policy,
@@ -229,10 +230,10 @@ fn prover_rejects_what_does_not_fit() {
         ..case.params
     };
     assert!(matches!(
-        commit(&case.weights, &wrong, None, &Silent),
+        commit(&case.weights.0, &wrong, None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
-    let (source, values, point) = (&case.weights, &case.tile_values, &case.point);
+    let (source, values, point) = (&case.weights.0, &case.tile_values, &case.point);
     let result = open(
         source,
         &case.codeword,

@@ -11,10 +11,10 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
 use tessera_verifier::opening::multilinear::{bind_least_significant, eq_table, evaluate};
 use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
 
+use super::super::combine::combine_columns;
 use super::super::fft::Twiddles;
 use super::super::merkle;
 use super::super::packed::Packed;
-use super::super::prove::combine_columns;
 use super::super::{commit, Codeword};
 use super::{Case, Random, Weights};
 use crate::progress::Silent;
@@ -182,7 +182,7 @@ fn codeword_file_holds_the_columns() {
         log_blowup: 1,
     };
     let case = Case::new(params);
-    let field: Vec<BaseField> = case.weights.0.iter().map(|&w| BaseField::from(i32::from(w))).collect();
+    let field: Vec<BaseField> = case.weights.field().iter().map(|w| w.to_m31_array()[0]).collect();
     let twiddles = Twiddles::new(13, 1);
     let columns: Vec<_> = field
         .chunks(1 << 13)
@@ -198,15 +198,18 @@ fn codeword_file_holds_the_columns() {
         .iter()
         .flat_map(|leaf| columns.iter().flat_map(move |c| [c[2 * leaf], c[2 * leaf + 1]]))
         .collect();
-    let rows = case.codeword.open(&case.weights, &leaves).unwrap();
+    let rows = case.codeword.open(&case.weights.0, &leaves).unwrap();
     assert_eq!(rows.values, expected);
     let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
     assert_eq!(verify_batch(Tree::Weights, root, depth, digests, &rows.path), Ok(()));
     // The same rows without the file.
-    let tree = commit(&case.weights, &params, None, &Silent).unwrap();
-    assert_eq!(Codeword::new(params, tree).open(&case.weights, &leaves).unwrap(), rows);
+    let tree = commit(&case.weights.0, &params, None, &Silent).unwrap();
+    assert_eq!(
+        Codeword::new(params, tree).open(&case.weights.0, &leaves).unwrap(),
+        rows
+    );
 }
 
 #[test]
@@ -219,6 +222,6 @@ fn combined_columns_evaluate_the_whole_array() {
     let weights = Weights::random(11, 5);
     let point = Random(6).secures((params.log_tiles() + 12) as usize);
     let (columns, rest) = point.split_at(params.log_columns() as usize);
-    let message = combine_columns(&weights, &params, &eq_table(columns));
+    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns));
     assert_eq!(evaluate(&message, rest), evaluate(&weights.field(), &point));
 }

@@ -12,6 +12,9 @@ use super::super::prove::Folding;
 use super::super::tree::SUBTREE_LOG;
 use super::super::{merkle, Codeword, Tree, TILE_AREA};
 use super::{transcript, Case, Random, Weights, POLICY};
+use crate::tiles::tile_bytes;
+use crate::weights::PackedWeights;
+use tessera_circuits::model::Strategy;
 
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
@@ -180,8 +183,9 @@ fn bad_parameters_are_errors() {
 #[test]
 fn other_weights_do_not_open_the_commitment() {
     let case = Case::small();
-    let mut other = case.weights.clone();
-    other.0[3 * TILE_AREA + 17] += 1;
+    let mut bytes = case.weights.0.all().to_vec();
+    bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
+    let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
     let value = case
         .gamma
         .iter()
@@ -210,7 +214,7 @@ fn far_words_are_rejected() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     case.codeword = Codeword::with_file(case.params, tree, file.path()).unwrap();
-    for source in [case.weights.clone(), Weights(vec![0; 5 * TILE_AREA])] {
+    for source in [case.weights.clone(), Weights::new(&[0; 5 * TILE_AREA])] {
         let value = case
             .gamma
             .iter()
@@ -271,7 +275,7 @@ fn skipped_folding_is_rejected() {
             ..Default::default()
         };
         let proof = folding
-            .finish(&case.weights, &case.codeword, &POLICY, &mut transcript, start)
+            .finish(&case.weights.0, &case.codeword, &POLICY, &mut transcript, start)
             .unwrap();
         let verdict = case.verify(&proof);
         match caught {

@@ -13,6 +13,9 @@ use tessera_verifier::transcript::Transcript;
 
 use super::{commit, open, Codeword, TileSource, TILE_AREA};
 use crate::progress::Silent;
+use crate::tiles::{pack_tile, tile_bytes};
+use crate::weights::PackedWeights;
+use tessera_circuits::model::Strategy;
 
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
@@ -41,22 +44,33 @@ impl Random {
 }
 
 #[derive(Clone)]
-struct Weights(Vec<i16>);
+struct Weights(PackedWeights);
 
 impl Weights {
+    /// Packs weights `[tile][x][y]`.
+    fn new(weights: &[i16]) -> Self {
+        let mut bytes = vec![0; 2 * weights.len()];
+        let tiles = weights
+            .as_chunks()
+            .0
+            .iter()
+            .zip(bytes.chunks_mut(tile_bytes(Strategy::W12)));
+        tiles.for_each(|(weights, tile)| pack_tile(Strategy::W12, weights, tile));
+        Self(PackedWeights::in_memory(Strategy::W12, bytes))
+    }
     fn random(tiles: usize, seed: u64) -> Self {
         let mut random = Random(seed);
-        Self(
-            (0..tiles * TILE_AREA)
-                .map(|_| (random.next() >> 40) as i16 % 2048)
-                .collect(),
-        )
+        let weights = (0..tiles * TILE_AREA).map(|_| (random.next() >> 40) as i16 % 2048);
+        Self::new(&weights.collect::<Vec<_>>())
     }
     /// The weights as field elements, `[tile][x][y]`.
     fn field(&self) -> Vec<SecureField> {
-        self.0
-            .iter()
-            .map(|&w| SecureField::from(BaseField::from(i32::from(w))))
+        let mut tile = [0; TILE_AREA];
+        (0..self.0.tiles())
+            .flat_map(|t| {
+                self.0.tile(t, &mut tile);
+                tile.map(|w| SecureField::from(BaseField::from(i32::from(w))))
+            })
             .collect()
     }
     fn tile_values(&self, point: &[SecureField]) -> Vec<SecureField> {
@@ -64,15 +78,6 @@ impl Weights {
             .chunks(TILE_AREA)
             .map(|tile| evaluate(tile, point))
             .collect()
-    }
-}
-
-impl TileSource for Weights {
-    fn tiles(&self) -> usize {
-        self.0.len() / TILE_AREA
-    }
-    fn tile(&self, t: usize, out: &mut [i16; TILE_AREA]) {
-        out.copy_from_slice(&self.0[t * TILE_AREA..][..TILE_AREA]);
     }
 }
 
@@ -101,7 +106,7 @@ fn transcript() -> Transcript {
 impl Case {
     fn new(params: CommitmentParams) -> Self {
         let weights = Weights::random(params.tiles, 7);
-        let codeword = committed(&weights, &params);
+        let codeword = committed(&weights.0, &params);
         let mut random = Random(11);
         let (gamma, point) = (random.secures(params.tiles), random.secures(12));
         let tile_values = weights.tile_values(&point);
@@ -129,7 +134,7 @@ impl Case {
         let values = source.tile_values(&self.point);
         let (codeword, params) = (&self.codeword, &self.params);
         open(
-            source,
+            &source.0,
             codeword,
             params,
             policy,

@@ -1,0 +1,200 @@
+//! The inner loops over stored weights: exact integers, the same on every processor.
+//!
+//! Weights come as signed bytes in the order of `tiles`: a *block* is 256 bytes, four for each of 64 lanes.
+//! All loops are byte dot products of four terms, unsigned times signed, added to 32-bit lanes.
+//!
+//! | function | used by | a block is | lanes |
+//! |---|---|---|---|
+//! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
+//! | [`combine_columns`] | second pass | 64 places of four columns | the places |
+//! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
+//!
+//! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
+//! time ([`Isa::best`]).
+
+pub mod pages;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(test)]
+mod tests;
+
+/// `2^31 - 1`, the order of the field.
+pub const P: u32 = (1 << 31) - 1;
+/// Lanes of a block.
+pub const LANES: usize = 64;
+/// Terms of a lane in a block.
+pub const TERMS: usize = 4;
+/// Bytes of a block.
+pub const BLOCK: usize = LANES * TERMS;
+/// Blocks of a plane of a tile.
+pub const PLANE_BLOCKS: usize = 16;
+/// A plane of a tile.
+pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
+/// Most blocks of one combination: with more, 32-bit sums could overflow.
+pub const MAX_BLOCKS: usize = 63;
+
+/// Instructions to compute with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// Portable code.
+    Scalar,
+    /// AVX2.
+    Avx2,
+    /// AVX-512 F and BW with the byte dot products of VNNI.
+    Avx512,
+}
+
+impl Isa {
+    /// Whether this processor has the instructions.
+    pub fn available(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        let (avx2, avx512) = (
+            is_x86_feature_detected!("avx2"),
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni"),
+        );
+        #[cfg(not(target_arch = "x86_64"))]
+        let (avx2, avx512) = (false, false);
+        match self {
+            Self::Scalar => true,
+            Self::Avx2 => avx2,
+            Self::Avx512 => avx512,
+        }
+    }
+
+    /// The fastest instructions of this processor.
+    pub fn best() -> Self {
+        let fast = [Self::Avx512, Self::Avx2].into_iter().find(|isa| isa.available());
+        fast.unwrap_or(Self::Scalar)
+    }
+}
+
+/// Elements of the extension field, one per lane: `[lane / 16][coordinate][lane % 16]`.
+pub type Elements = [[[u32; 16]; 4]; 4];
+
+/// Coefficients of a block: for each of four coordinates and each of four bytes, lowest first, that byte of
+/// the coefficients of the four terms.
+pub type Coefficients = [u32; 16];
+
+/// The coefficients of four terms, each four coordinates below `2^31`.
+pub fn coefficients(terms: &[[u32; 4]; TERMS]) -> Coefficients {
+    std::array::from_fn(|plane| {
+        let (coordinate, shift) = (plane / 4, 8 * (plane % 4));
+        u32::from_le_bytes(terms.map(|term| (term[coordinate] >> shift) as u8))
+    })
+}
+
+/// Adds to each lane of `sums` the sum over its terms in all blocks, signed byte times coefficient. The
+/// coordinates of `sums` must be reduced, and stay so.
+///
+/// # Panics
+/// If there are more than [`MAX_BLOCKS`] blocks or not as many coefficients, or `isa` is not available.
+pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    assert!(
+        blocks.len() == coefficients.len() && blocks.len() <= MAX_BLOCKS,
+        "blocks of a combination"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::combine(isa, blocks, coefficients, sums),
+        _ => scalar::combine(blocks, coefficients, sums),
+    }
+}
+
+/// Lane of place `z` of 64 places in the combinations of [`combine_columns`].
+pub const fn interleaved_lane(z: usize) -> usize {
+    let (row, column, rest) = (z / 16, z / 4 % 4, z % 4);
+    16 * column + 4 * row + rest
+}
+
+/// As [`combine`] for 64 times 64 places: term `j` of lane `interleaved_lane(z)` of block `k` of the `i`-th
+/// combination is byte `64 i + z` of column `4 k + j`. The columns `next` will be combined after these.
+///
+/// # Panics
+/// As [`combine`], or if there are not four columns per block.
+pub fn combine_columns(
+    isa: Isa,
+    columns: &[&Plane],
+    next: &[&Plane],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; LANES],
+) {
+    assert!(
+        columns.len() == TERMS * coefficients.len() && coefficients.len() <= MAX_BLOCKS,
+        "columns of a combination"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, next, coefficients, sums),
+        _ => scalar::combine_columns(columns, coefficients, sums),
+    }
+}
+
+/// Activations of a matmul, in limbs `256 hi + lo` and blocks of 64 inputs.
+#[derive(Clone, Debug)]
+pub struct Activations {
+    tokens: usize,
+    /// `[in-block][token][input]`, signed.
+    hi: Vec<[u8; LANES]>,
+    /// `[in-block][token][input]`.
+    lo: Vec<[u8; LANES]>,
+    /// 128 times the sum of the high limbs, `[in-block][token]`.
+    bias: Vec<i32>,
+}
+
+impl Activations {
+    /// Activations `[token][input]`, input `x` at place `position(x)` of `blocks` blocks of 64; other places
+    /// are 0.
+    ///
+    /// # Panics
+    /// If an input has no place.
+    pub fn new(a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
+        let tokens = a.len() / inputs;
+        let places: Vec<usize> = (0..inputs).map(position).collect();
+        let (mut hi, mut lo) = (vec![[0; LANES]; blocks * tokens], vec![[0; LANES]; blocks * tokens]);
+        for (t, row) in a.chunks_exact(inputs).enumerate() {
+            for (&v, &place) in row.iter().zip(&places) {
+                let at = place / LANES * tokens + t;
+                [lo[at][place % LANES], hi[at][place % LANES]] = v.to_le_bytes();
+            }
+        }
+        let bias = hi
+            .iter()
+            .map(|row| 128 * row.iter().map(|&v| i32::from(v as i8)).sum::<i32>());
+        Self {
+            tokens,
+            bias: bias.collect(),
+            hi,
+            lo,
+        }
+    }
+
+    /// Number of tokens.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+}
+
+/// Sums of 64 outputs for the high and the low limb.
+pub type LimbSums = [[i32; LANES]; 2];
+
+/// Adds to `sums`, one entry per token, `2^shift` times the products of the weights in `planes` and the
+/// activations. The planes are those of tiles with the same outputs; the first one has the inputs of in-block
+/// `first`, and so on. Sums wrap.
+///
+/// # Panics
+/// If there are not as many sums as tokens or fewer in-blocks than planes, or `isa` is not available.
+pub fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    assert!(
+        sums.len() == a.tokens && (first + planes.len()) * a.tokens <= a.hi.len() && shift < 32,
+        "sums and activations of a matmul"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::multiply(isa, planes, a, first, shift, sums),
+        _ => scalar::multiply(planes, a, first, shift, sums),
+    }
+}

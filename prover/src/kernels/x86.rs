@@ -1,0 +1,488 @@
+//! The kernels in AVX2 and AVX-512 VNNI, written once over the vectors of either.
+
+use std::arch::x86_64::*;
+
+use super::{
+    Activations, Coefficients, Elements, Isa, LimbSums, Plane, BLOCK, LANES, MAX_BLOCKS, P, PLANE_BLOCKS, TERMS,
+};
+
+/// A vector of bytes or 32-bit lanes. Callers of the methods must make sure that the processor has the
+/// instructions, and that pointers are valid for [`Vector::BYTES`] bytes (of any alignment).
+trait Vector: Copy {
+    const BYTES: usize;
+    unsafe fn load(from: *const u8) -> Self;
+    unsafe fn store(self, to: *mut u8);
+    /// The same 32 bits in every lane.
+    unsafe fn splat(v: u32) -> Self;
+    /// 32-bit lane `4 i + j` is dword `i` of the bytes at `from`, which has as many dwords as the vector has
+    /// 128-bit lanes.
+    unsafe fn spread(from: *const u8) -> Self;
+    /// `self` plus, per 32-bit lane, four products of unsigned and signed bytes.
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn and(self, other: Self) -> Self;
+    unsafe fn or(self, other: Self) -> Self;
+    unsafe fn xor(self, other: Self) -> Self;
+    unsafe fn shl<const N: u32>(self) -> Self;
+    unsafe fn shr<const N: u32>(self) -> Self;
+    unsafe fn shl_by(self, n: u32) -> Self;
+    /// Unsigned minimum of 32-bit lanes.
+    unsafe fn min(self, other: Self) -> Self;
+    /// Transposes the 4 x 4 bytes of every 128-bit lane.
+    unsafe fn transpose(self) -> Self;
+    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2];
+    unsafe fn unpack_words(self, other: Self) -> [Self; 2];
+    /// 128-bit lane `i` is the sum of the 128-bit lanes of vector `i`, one vector for each lane.
+    unsafe fn fold<const N: usize>(vectors: [Self; N]) -> Self;
+}
+
+/// Control of the byte shuffle that transposes 4 x 4 bytes.
+const TRANSPOSE: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+/// Control that repeats dword `i` in 128-bit lane `i`.
+const SPREAD: [u8; 64] = {
+    let mut control = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        control[i] = (4 * (i / 16) + i % 4) as u8;
+        i += 1;
+    }
+    control
+};
+
+impl Vector for __m512i {
+    const BYTES: usize = 64;
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        _mm512_loadu_si512(from.cast())
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        _mm512_storeu_si512(to.cast(), self);
+    }
+    #[inline(always)]
+    unsafe fn splat(v: u32) -> Self {
+        _mm512_set1_epi32(v as i32)
+    }
+    #[inline(always)]
+    unsafe fn spread(from: *const u8) -> Self {
+        let four = _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast()));
+        _mm512_shuffle_epi8(four, Self::load(SPREAD.as_ptr()))
+    }
+    #[inline(always)]
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+        _mm512_dpbusd_epi32(self, unsigned, signed)
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        _mm512_add_epi32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        _mm512_sub_epi32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn and(self, other: Self) -> Self {
+        _mm512_and_si512(self, other)
+    }
+    #[inline(always)]
+    unsafe fn or(self, other: Self) -> Self {
+        _mm512_or_si512(self, other)
+    }
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        _mm512_xor_si512(self, other)
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(self) -> Self {
+        _mm512_slli_epi32::<N>(self)
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(self) -> Self {
+        _mm512_srli_epi32::<N>(self)
+    }
+    #[inline(always)]
+    unsafe fn shl_by(self, n: u32) -> Self {
+        _mm512_sll_epi32(self, _mm_cvtsi32_si128(n as i32))
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        _mm512_min_epu32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn transpose(self) -> Self {
+        let control = _mm512_broadcast_i32x4(_mm_loadu_si128(TRANSPOSE.as_ptr().cast()));
+        _mm512_shuffle_epi8(self, control)
+    }
+    #[inline(always)]
+    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2] {
+        [_mm512_unpacklo_epi8(self, other), _mm512_unpackhi_epi8(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
+        [_mm512_unpacklo_epi16(self, other), _mm512_unpackhi_epi16(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {
+        // Even lanes plus odd lanes, first those of two vectors, then of two such sums.
+        let pairs = |a, b| {
+            _mm512_add_epi32(
+                _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b),
+                _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b),
+            )
+        };
+        pairs(pairs(v[0], v[1]), pairs(v[2], v[3]))
+    }
+}
+
+impl Vector for __m256i {
+    const BYTES: usize = 32;
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        _mm256_loadu_si256(from.cast())
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        _mm256_storeu_si256(to.cast(), self);
+    }
+    #[inline(always)]
+    unsafe fn splat(v: u32) -> Self {
+        _mm256_set1_epi32(v as i32)
+    }
+    #[inline(always)]
+    unsafe fn spread(from: *const u8) -> Self {
+        let two = _mm256_set1_epi64x(from.cast::<i64>().read_unaligned());
+        _mm256_shuffle_epi8(two, Self::load(SPREAD.as_ptr()))
+    }
+    /// There is no such instruction that does not saturate: even and odd bytes are widened.
+    #[inline(always)]
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+        let even = _mm256_madd_epi16(
+            _mm256_and_si256(unsigned, _mm256_set1_epi16(0xff)),
+            _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(signed)),
+        );
+        let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(unsigned), _mm256_srai_epi16::<8>(signed));
+        self.add(even).add(odd)
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        _mm256_add_epi32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        _mm256_sub_epi32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn and(self, other: Self) -> Self {
+        _mm256_and_si256(self, other)
+    }
+    #[inline(always)]
+    unsafe fn or(self, other: Self) -> Self {
+        _mm256_or_si256(self, other)
+    }
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        _mm256_xor_si256(self, other)
+    }
+    #[inline(always)]
+    unsafe fn shl<const N: u32>(self) -> Self {
+        self.shl_by(N)
+    }
+    #[inline(always)]
+    unsafe fn shr<const N: u32>(self) -> Self {
+        _mm256_srl_epi32(self, _mm_cvtsi32_si128(N as i32))
+    }
+    #[inline(always)]
+    unsafe fn shl_by(self, n: u32) -> Self {
+        _mm256_sll_epi32(self, _mm_cvtsi32_si128(n as i32))
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        _mm256_min_epu32(self, other)
+    }
+    #[inline(always)]
+    unsafe fn transpose(self) -> Self {
+        let control = _mm256_broadcastsi128_si256(_mm_loadu_si128(TRANSPOSE.as_ptr().cast()));
+        _mm256_shuffle_epi8(self, control)
+    }
+    #[inline(always)]
+    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2] {
+        [_mm256_unpacklo_epi8(self, other), _mm256_unpackhi_epi8(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
+        [_mm256_unpacklo_epi16(self, other), _mm256_unpackhi_epi16(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {
+        _mm256_add_epi32(
+            _mm256_permute2x128_si256::<0x20>(v[0], v[1]),
+            _mm256_permute2x128_si256::<0x31>(v[0], v[1]),
+        )
+    }
+}
+
+fn check(isa: Isa) {
+    assert!(isa.available(), "{isa:?} is not available on this processor");
+}
+
+/// Lines of each column that are read together: lines of many columns at the same place of a page compete for
+/// the same few places in the cache.
+const RUN: usize = 16;
+
+pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    check(isa);
+    // SAFETY: the processor has the instructions, as was just checked.
+    unsafe {
+        match isa {
+            Isa::Avx512 => combine_avx512(blocks, coefficients, sums),
+            _ => combine_avx2(blocks, coefficients, sums),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn combine_avx512(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { combine_with::<__m512i, 4>(blocks, coefficients, sums) }
+}
+
+#[target_feature(enable = "avx2")]
+fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { combine_with::<__m256i, 2>(blocks, coefficients, sums) }
+}
+
+/// Four sums per lane, one for each byte of a coordinate, as long as the loop runs; then they are one number
+/// modulo P. `N` vectors of lanes at a time.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn combine_with<V: Vector, const N: usize>(
+    blocks: &[[u8; BLOCK]],
+    coefficients: &[Coefficients],
+    sums: &mut Elements,
+) {
+    let p = V::splat(P);
+    let sums = sums.as_mut_ptr().cast::<u8>();
+    for first in (0..BLOCK).step_by(N * V::BYTES) {
+        for coordinate in 0..4 {
+            let mut acc = [[V::splat(0); N]; 4];
+            for (block, coefficients) in blocks.iter().zip(coefficients) {
+                let mut terms = [p; N];
+                for (i, terms) in terms.iter_mut().enumerate() {
+                    *terms = V::load(block.as_ptr().add(first + i * V::BYTES));
+                }
+                for (byte, acc) in acc.iter_mut().enumerate() {
+                    let c = V::splat(coefficients[4 * coordinate + byte]);
+                    for (acc, terms) in acc.iter_mut().zip(terms) {
+                        *acc = acc.dot(c, terms);
+                    }
+                }
+            }
+            let [b0, b1, b2, b3] = acc;
+            for i in 0..N {
+                // Both are in -P..P: MAX_BLOCKS * 4 * 255 * 128 * 257 < P.
+                let low = b0[i].add(b1[i].shl::<8>());
+                let high = b2[i].add(b3[i].shl::<8>());
+                // Adding P wraps unless the value is negative.
+                let (low, high) = (low.min(low.add(p)), high.min(high.add(p)));
+                // 2^16 times the high part: 31-bit rotation.
+                let high = high.shl::<16>().and(p).or(high.shr::<15>());
+                let sum = low.add(high);
+                let sum = sum.min(sum.sub(p));
+                // Lane `l` of the block is in group `l / 16`, whose coordinates have 64 bytes each.
+                let lane = (first + i * V::BYTES) / TERMS;
+                let at = sums.add(lane / 16 * 256 + coordinate * 64 + lane % 16 * 4);
+                let sum = sum.add(V::load(at));
+                sum.min(sum.sub(p)).store(at);
+            }
+        }
+    }
+}
+
+pub(super) fn combine_columns(
+    isa: Isa,
+    columns: &[&Plane],
+    next: &[&Plane],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; LANES],
+) {
+    check(isa);
+    // SAFETY: the processor has the instructions, as was just checked.
+    unsafe {
+        match isa {
+            Isa::Avx512 => combine_columns_avx512(columns, next, coefficients, sums),
+            _ => combine_columns_avx2(columns, next, coefficients, sums),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn combine_columns_avx512(
+    columns: &[&Plane],
+    next: &[&Plane],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; LANES],
+) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { combine_columns_with::<__m512i, 4>(columns, next, coefficients, sums) }
+}
+
+#[target_feature(enable = "avx2")]
+fn combine_columns_avx2(
+    columns: &[&Plane],
+    next: &[&Plane],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; LANES],
+) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { combine_columns_with::<__m256i, 2>(columns, next, coefficients, sums) }
+}
+
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn combine_columns_with<V: Vector, const N: usize>(
+    columns: &[&Plane],
+    next: &[&Plane],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; LANES],
+) {
+    let mut blocks = [[[0; BLOCK]; MAX_BLOCKS]; RUN];
+    for (run, sums) in sums.as_chunks_mut::<RUN>().0.iter_mut().enumerate() {
+        let at = run * RUN * LANES;
+        let (of, ahead) = match at + RUN * LANES < columns[0].len() {
+            true => (columns, at + RUN * LANES),
+            false => (next, 0),
+        };
+        for (k, columns) in columns.as_chunks::<TERMS>().0.iter().enumerate() {
+            for column in of.as_chunks::<TERMS>().0.get(k).into_iter().flatten() {
+                for i in 0..RUN {
+                    _mm_prefetch::<_MM_HINT_T1>(column.as_ptr().add(ahead + i * LANES).cast());
+                }
+            }
+            for (i, blocks) in blocks.iter_mut().enumerate() {
+                interleave::<V>(columns, at + i * LANES, &mut blocks[k]);
+            }
+        }
+        for (blocks, sums) in blocks.iter().zip(sums) {
+            combine_with::<V, N>(&blocks[..coefficients.len()], coefficients, sums);
+        }
+    }
+}
+
+/// Unpacking works within 128-bit lanes: vector `i` gets places `4 i..4 i + 4` of every 16 places.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn interleave<V: Vector>(columns: &[&Plane; TERMS], at: usize, block: &mut [u8; BLOCK]) {
+    let [a, b, c, d] = columns.map(|column| column.as_ptr().add(at));
+    for at in (0..LANES).step_by(V::BYTES) {
+        let ab = V::load(a.add(at)).unpack_bytes(V::load(b.add(at)));
+        let cd = V::load(c.add(at)).unpack_bytes(V::load(d.add(at)));
+        for (half, (ab, cd)) in ab.into_iter().zip(cd).enumerate() {
+            for (i, lanes) in ab.unpack_words(cd).into_iter().enumerate() {
+                lanes.store(block.as_mut_ptr().add((2 * half + i) * LANES + at));
+            }
+        }
+    }
+}
+
+pub(super) fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    check(isa);
+    // SAFETY: the processor has the instructions, as was just checked.
+    unsafe {
+        match isa {
+            Isa::Avx512 => multiply_avx512(planes, a, first, shift, sums),
+            _ => multiply_avx2(planes, a, first, shift, sums),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn multiply_avx512(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { multiply_with::<__m512i, 4>(planes, a, first, shift, sums) }
+}
+
+#[target_feature(enable = "avx2")]
+fn multiply_avx2(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { multiply_with::<__m256i, 2>(planes, a, first, shift, sums) }
+}
+
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn multiply_with<V: Vector, const N: usize>(
+    planes: &[&Plane],
+    a: &Activations,
+    first: usize,
+    shift: u32,
+    sums: &mut [LimbSums],
+) {
+    let (pairs, single) = sums.as_chunks_mut::<2>();
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        multiply_tokens::<V, N, 2>(planes, a, first, 2 * i, shift, pair);
+    }
+    if let [sums] = single {
+        multiply_tokens::<V, N, 1>(planes, a, first, a.tokens - 1, shift, std::array::from_mut(sums));
+    }
+}
+
+/// Tokens `token..token + T`. `N` blocks at a time, each of four outputs; a vector of sums has one lane for
+/// each output and each quarter (or half) of the inputs of a vector of weights.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn multiply_tokens<V: Vector, const N: usize, const T: usize>(
+    planes: &[&Plane],
+    a: &Activations,
+    first: usize,
+    token: usize,
+    shift: u32,
+    sums: &mut [LimbSums; T],
+) {
+    let sign = V::splat(0x8080_8080);
+    let inputs = V::BYTES / TERMS;
+    let mut bias = [0i32; T];
+    for b in first..first + planes.len() {
+        for (t, bias) in bias.iter_mut().enumerate() {
+            *bias = bias.wrapping_add(a.bias[b * a.tokens + token + t]);
+        }
+    }
+    for block in (0..PLANE_BLOCKS).step_by(N) {
+        let mut acc = [[[V::splat(0); N]; 2]; T];
+        for (b, plane) in planes.iter().enumerate() {
+            let row = (first + b) * a.tokens + token;
+            for x in (0..LANES).step_by(inputs) {
+                let (mut weights, mut shifted) = ([sign; N], [sign; N]);
+                for i in 0..N {
+                    // Bytes of four inputs of one output side by side.
+                    weights[i] = V::load(plane.as_ptr().add((block + i) * BLOCK + TERMS * x)).transpose();
+                    // The high limb is the signed factor: weights plus 128 are the unsigned one.
+                    shifted[i] = weights[i].xor(sign);
+                }
+                for (t, acc) in acc.iter_mut().enumerate() {
+                    let hi = V::spread(a.hi[row + t].as_ptr().add(x));
+                    let lo = V::spread(a.lo[row + t].as_ptr().add(x));
+                    for i in 0..N {
+                        acc[0][i] = acc[0][i].dot(shifted[i], hi);
+                        acc[1][i] = acc[1][i].dot(lo, weights[i]);
+                    }
+                }
+            }
+        }
+        for ((sums, acc), bias) in sums.iter_mut().zip(acc).zip(bias) {
+            for ((sums, acc), bias) in sums.iter_mut().zip(acc).zip([bias, 0]) {
+                let at = sums.as_mut_ptr().add(TERMS * block).cast::<u8>();
+                let dot = V::fold(acc).sub(V::splat(bias as u32)).shl_by(shift);
+                V::load(at).add(dot).store(at);
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The weights of a model, packed in tiles as in `weights.bin`: a mapped file, or bytes in memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, Strategy, TILE};
+
+use crate::files::Mapped;
+use crate::tiles::{pack_tile, tile_bytes, TileSource};
+
+/// How much of a mapped file stays in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residency {
+    /// As much as the system likes: for weights that fit.
+    Keep,
+    /// At most this many bytes at a time (but never less than 1 MiB): every pass reads the file again.
+    Stream { bytes: usize },
+}
+
+#[derive(Clone, Debug)]
+enum Storage {
+    File(Arc<Mapped>),
+    Memory(Arc<Vec<u8>>),
+}
+
+/// Packed weights. Clones share the bytes.
+#[derive(Clone, Debug)]
+pub struct PackedWeights {
+    storage: Storage,
+    strategy: Strategy,
+    residency: Residency,
+}
+
+impl PackedWeights {
+    fn new(strategy: Strategy, storage: Storage) -> Self {
+        let weights = Self {
+            storage,
+            strategy,
+            residency: Residency::Keep,
+        };
+        assert_eq!(weights.all().len() % tile_bytes(strategy), 0, "bytes of whole tiles");
+        weights
+    }
+
+    /// Weights in memory.
+    ///
+    /// # Panics
+    /// If the bytes are not those of whole tiles.
+    pub fn in_memory(strategy: Strategy, bytes: Vec<u8>) -> Self {
+        Self::new(strategy, Storage::Memory(Arc::new(bytes)))
+    }
+
+    /// Weights in a file.
+    ///
+    /// # Panics
+    /// If the bytes are not those of whole tiles.
+    pub fn mapped(strategy: Strategy, file: Mapped) -> Self {
+        Self::new(strategy, Storage::File(Arc::new(file)))
+    }
+
+    /// The same weights with another residency; it has no effect on weights in memory.
+    #[must_use]
+    pub fn with_residency(self, residency: Residency) -> Self {
+        Self { residency, ..self }
+    }
+
+    /// All bytes.
+    pub fn all(&self) -> &[u8] {
+        match &self.storage {
+            Storage::File(map) => map.bytes(),
+            Storage::Memory(bytes) => bytes,
+        }
+    }
+}
+
+/// Equal weights, wherever they are.
+impl PartialEq for PackedWeights {
+    fn eq(&self, other: &Self) -> bool {
+        self.strategy == other.strategy && self.all() == other.all()
+    }
+}
+
+impl TileSource for PackedWeights {
+    fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    fn tiles(&self) -> usize {
+        self.all().len() / tile_bytes(self.strategy)
+    }
+
+    fn bytes(&self, tiles: Range<usize>) -> &[u8] {
+        let size = tile_bytes(self.strategy);
+        &self.all()[tiles.start * size..tiles.end * size]
+    }
+
+    fn streamed(&self) -> Option<(&Mapped, usize)> {
+        match (&self.storage, self.residency) {
+            (Storage::File(map), Residency::Stream { bytes }) => Some((map, bytes)),
+            _ => None,
+        }
+    }
+
+    fn release(&self, tiles: Range<usize>) {
+        if let Some((map, _)) = self.streamed() {
+            let size = tile_bytes(self.strategy);
+            map.release(tiles.start * size..tiles.end * size);
+        }
+    }
+}
+
+/// The real channels of a matrix by their padded positions, in whole blocks of 64.
+fn padded_channels(blocks: usize, dim: usize, position: impl Fn(usize) -> usize) -> Vec<Option<usize>> {
+    let mut channels = vec![None; blocks * TILE];
+    (0..dim).for_each(|real| channels[position(real)] = Some(real));
+    channels
+}
+
+/// Real input and output channels by padded position.
+pub fn channels(config: &ModelConfig, m: &Matmul) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
+    let inputs = padded_channels(m.in_blocks, m.in_dim, |x| config.pad_in(m.kind, x));
+    let outputs = padded_channels(m.out_blocks, m.out_dim, |y| config.pad_out(m.kind, y));
+    (inputs, outputs)
+}
+
+/// Place of a weight in a matrix in natural order: `[vocab][hidden]` for the embedding, else `[out][in]`.
+pub const fn natural_index(m: &Matmul, x: usize, y: usize) -> usize {
+    match m.kind {
+        MatmulKind::Embed => x * m.out_dim + y,
+        _ => y * m.in_dim + x,
+    }
+}
+
+/// Packs a matrix in natural order ([`natural_index`]); `out` are the bytes of its tiles.
+///
+/// # Panics
+/// If matrix or bytes do not have the size that follows from `m`.
+pub fn pack_matrix(config: &ModelConfig, strategy: Strategy, m: &Matmul, matrix: &[i16], out: &mut [u8]) {
+    assert_eq!(matrix.len(), m.in_dim * m.out_dim, "weights of a matrix");
+    assert_eq!(out.len(), m.tiles() * tile_bytes(strategy), "bytes of a matrix");
+    let (inputs, outputs) = channels(config, m);
+    out.par_chunks_exact_mut(tile_bytes(strategy))
+        .enumerate()
+        .for_each(|(t, tile)| {
+            let rows = &inputs[t / m.out_blocks * TILE..][..TILE];
+            let columns = &outputs[t % m.out_blocks * TILE..][..TILE];
+            let weights = std::array::from_fn(|i| match (rows[i / TILE], columns[i % TILE]) {
+                (Some(x), Some(y)) => matrix[natural_index(m, x, y)],
+                _ => 0,
+            });
+            pack_tile(strategy, &weights, tile);
+        });
+}
+
+/// Packs a model matrix by matrix.
+pub struct WeightsBuilder<'a> {
+    config: &'a ModelConfig,
+    strategy: Strategy,
+    matmuls: std::vec::IntoIter<Matmul>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> WeightsBuilder<'a> {
+    /// Starts with the first matrix of [`ModelConfig::matmuls`].
+    pub fn new(config: &'a ModelConfig, strategy: Strategy) -> Self {
+        Self {
+            config,
+            strategy,
+            matmuls: config.matmuls().into_iter(),
+            bytes: Vec::with_capacity(config.total_tiles() * tile_bytes(strategy)),
+        }
+    }
+
+    /// Appends the next matrix, in natural order ([`natural_index`]).
+    ///
+    /// # Panics
+    /// If there is no next matrix, or it has another size.
+    pub fn push(&mut self, matrix: &[i16]) {
+        let m = self.matmuls.next().expect("no more matrices than the model has");
+        let start = self.bytes.len();
+        self.bytes.resize(start + m.tiles() * tile_bytes(self.strategy), 0);
+        pack_matrix(self.config, self.strategy, &m, matrix, &mut self.bytes[start..]);
+    }
+
+    /// The weights.
+    ///
+    /// # Panics
+    /// If a matrix is missing.
+    pub fn finish(mut self) -> PackedWeights {
+        assert!(self.matmuls.next().is_none(), "all matrices of the model");
+        PackedWeights::in_memory(self.strategy, self.bytes)
+    }
+}

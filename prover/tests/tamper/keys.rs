@@ -1,0 +1,205 @@
+//! Hostile keys: every parameter that the constraints rely on, out of its range. What each would gain stands
+//! beside it. The verifier must refuse the key itself, read from bytes or handed over in memory; that the
+//! model id differs from the proof's is no answer, as a proof can be made for any key.
+
+use tessera_circuits::model::{ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, Strategy, MAX_CONTEXT};
+use tessera_verifier::codec::{encode, FileKind};
+use tessera_verifier::key::{KeyError, ModelKey};
+use tessera_verifier::opening::OpeningError;
+use tessera_verifier::verify::{verify, VerifyError};
+
+use crate::{honest, Honest};
+
+/// Both ways into the verifier refuse the honest key after `change`; returns why.
+fn refusal(change: &dyn Fn(&mut ModelKey)) -> KeyError {
+    let [Honest { key, proof, .. }, _] = honest();
+    let mut key = key.clone();
+    change(&mut key);
+    let bytes = encode(FileKind::Key, &key).expect("the key encodes");
+    let read = ModelKey::from_bytes(&bytes).expect_err("a hostile key is not read");
+    let Err(VerifyError::Key(given)) = verify(&key, proof) else {
+        panic!("not refused as a key: {:?}", verify(&key, proof));
+    };
+    assert_eq!(read.to_string(), given.to_string());
+    given
+}
+
+fn model_error(change: &dyn Fn(&mut ModelKey)) -> ModelError {
+    match refusal(change) {
+        KeyError::Model(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+/// A change of the key, and the quantity that must be named.
+type Row = (&'static str, &'static dyn Fn(&mut ModelConfig));
+
+/// Dimensions for which shapes, tables or bounds were not made: divisions by zero, sizes that overflow.
+#[test]
+fn dimensions_out_of_range() {
+    let rows: [Row; 16] = [
+        ("hidden_size", &|c| c.hidden = 1),
+        ("hidden_size", &|c| c.hidden = (1 << 14) + 1),
+        ("num_hidden_layers", &|c| c.layers = 0),
+        ("num_hidden_layers", &|c| c.layers = usize::MAX),
+        ("num_attention_heads", &|c| c.heads = 0),
+        ("num_attention_heads", &|c| c.heads = 1 << 9),
+        ("num_key_value_heads", &|c| c.kv_heads = 0),
+        ("num_key_value_heads", &|c| c.kv_heads = 1 << 9),
+        ("head_dim", &|c| c.head_dim = 0),
+        ("head_dim", &|c| c.head_dim = 130),
+        ("head_dim modulo 2", &|c| c.head_dim = 3),
+        ("intermediate_size", &|c| c.ff = 0),
+        ("vocab_size", &|c| c.vocab = 1),
+        ("vocab_size", &|c| c.vocab = (1 << 18) + 1),
+        ("max_position_embeddings", &|c| c.context = 0),
+        ("max_position_embeddings", &|c| c.context = MAX_CONTEXT + 1),
+    ];
+    for (expected, change) in rows {
+        let error = model_error(&|key| change(&mut key.config));
+        assert!(
+            matches!(&error, ModelError::OutOfRange { what, .. } if *what == expected),
+            "{expected}: {error}"
+        );
+    }
+    // Two groups of heads of different sizes: queries that no key answers.
+    let error = model_error(&|key| (key.config.heads, key.config.kv_heads) = (5, 2));
+    assert_eq!(error, ModelError::HeadGroups { heads: 5, kv_heads: 2 });
+}
+
+/// A change of the parameters, and the quantity that must be named.
+type Shift = (&'static str, &'static dyn Fn(&mut ModelParams, u8));
+
+/// Every shift of a rounding: beyond 13 its remainder leaves the range that makes the result unique, and at 0
+/// the rounding's constant is no integer.
+#[test]
+fn shifts_out_of_range() {
+    let rows: [Shift; 16] = [
+        ("embedding", &|p, s| p.embed = ChannelShift(vec![s])),
+        ("head", &|p, s| p.head = ChannelShift(vec![s])),
+        ("norm", &|p, s| p.norm_final.shift = s),
+        ("norm", &|p, s| p.layers[0].norm_attn.shift = s),
+        ("norm", &|p, s| p.layers[0].norm_mlp.shift = s),
+        ("q", &|p, s| p.layers[0].q = ChannelShift(vec![s])),
+        ("k", &|p, s| p.layers[0].k = ChannelShift(vec![s])),
+        ("v", &|p, s| p.layers[0].v = ChannelShift(vec![s])),
+        ("o", &|p, s| p.layers[0].o = ChannelShift(vec![s])),
+        ("gate", &|p, s| p.layers[0].gate = ChannelShift(vec![s])),
+        ("up", &|p, s| p.layers[0].up = ChannelShift(vec![s])),
+        ("down", &|p, s| p.layers[0].down = ChannelShift(vec![s])),
+        ("scores", &|p, s| p.layers[0].score = s),
+        ("attention output", &|p, s| p.layers[0].att = s),
+        ("mlp product", &|p, s| p.layers[0].act = s),
+        // The last of many channels.
+        ("gate", &|p, s| {
+            let width = honest()[0].key.config.ff;
+            p.layers[0].gate = ChannelShift((0..width).map(|i| if i + 1 == width { s } else { 3 }).collect());
+        }),
+    ];
+    for (i, (expected, change)) in rows.iter().enumerate() {
+        for shift in [0, 14, 255] {
+            let error = model_error(&|key| change(&mut key.params, shift));
+            let matches = matches!(&error, ModelError::OutOfRange { what, value, .. } if what.ends_with(expected) && *value == u64::from(shift));
+            assert!(matches, "row {i}, shift {shift}: {error}");
+        }
+    }
+}
+
+/// Everything else that an integer of the model is made from.
+#[test]
+fn parameters_out_of_range() {
+    type Change = (&'static str, &'static dyn Fn(&mut ModelParams));
+    let rows: [Change; 19] = [
+        // The one-hot entries must not wrap.
+        ("embed exponent", &|p| p.embed_exponent = 14),
+        // Residuals scaled beyond the field.
+        ("residual skip", &|p| p.layers[0].skip_attn = 14),
+        ("residual skip", &|p| p.layers[0].skip_mlp = 255),
+        // Tables of tables: exponents that overflow.
+        ("score bits", &|p| p.score_bits = 65),
+        ("score bits", &|p| p.score_bits = i32::MIN),
+        ("gate bits", &|p| p.gate_bits = -65),
+        ("silu bits", &|p| p.silu_bits = 65),
+        ("logit bits", &|p| p.logit_bits = i32::MAX),
+        // A reciprocal root that does not exist or does not fit.
+        ("norm scale", &|p| p.norm_final.scale = 49),
+        ("norm scale", &|p| p.layers[0].norm_attn.scale = 255),
+        ("norm scale", &|p| p.layers[0].norm_mlp.scale = 49),
+        ("norm eps", &|p| p.norm_final.eps = 0),
+        ("norm eps", &|p| p.layers[0].norm_attn.eps = 1 << 60),
+        ("norm eps", &|p| p.layers[0].norm_mlp.eps = u64::MAX),
+        ("norm eps", &|p| p.norm_final = NormParams { eps: 0, ..p.norm_final }),
+        // Lists that do not have one entry per thing they describe.
+        ("layers", &|p| p.layers.clear()),
+        ("layers", &|p| p.layers.push(p.layers[0].clone())),
+        ("q", &|p| p.layers[0].q = ChannelShift(vec![3; 2])),
+        ("head", &|p| p.head = ChannelShift(Vec::new())),
+    ];
+    for (expected, change) in rows {
+        let error = model_error(&|key| change(&mut key.params));
+        let named = match &error {
+            ModelError::OutOfRange { what, .. } | ModelError::Length { what, .. } => *what,
+            _ => "",
+        };
+        assert_eq!(named, expected, "{error}");
+    }
+}
+
+/// A matmul with so many inputs that its accumulators can wrap the field: any output could be proved.
+#[test]
+fn accumulators_that_can_wrap() {
+    let error = model_error(&|key| {
+        key.params.strategy = Strategy::W12;
+        key.config.ff = 1 << 16;
+    });
+    let expected = "accumulators can reach";
+    assert!(error.to_string().contains(expected), "{error}");
+    // The limb fits, but not together with the residual and the rounding.
+    let error = model_error(&|key| {
+        key.params.strategy = Strategy::W12;
+        key.config.ff = 2049;
+        key.params.layers[0].skip_mlp = 13;
+        key.params.layers[0].down = ChannelShift(vec![13]);
+    });
+    assert!(
+        matches!(
+            error,
+            ModelError::Accumulator {
+                what: "down",
+                shift: 13,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+/// A weight commitment that is not of this model's size, or that this verifier has no code for.
+#[test]
+fn commitments_of_another_shape() {
+    type Change = (&'static str, &'static dyn Fn(&mut ModelKey));
+    let rows: [Change; 6] = [
+        ("number of tiles", &|k| k.weights.tiles = 0),
+        ("number of tiles", &|k| k.weights.tiles = usize::MAX),
+        ("log2 of the message length", &|k| k.weights.log_message = 11),
+        ("log2 of the message length", &|k| k.weights.log_message = u32::MAX),
+        ("log2 of the blowup", &|k| k.weights.log_blowup = 0),
+        ("log2 of the blowup", &|k| k.weights.log_blowup = 64),
+    ];
+    for (expected, change) in rows {
+        let error = refusal(change);
+        assert!(
+            matches!(&error, KeyError::Commitment(OpeningError::OutOfRange { what, .. }) if *what == expected),
+            "{expected}: {error}"
+        );
+    }
+    // Tiles beyond those of the architecture would be weights that no matmul uses; fewer, matmuls without weights.
+    let tiles = honest()[0].key.weights.tiles;
+    for other in [tiles - 1, tiles + 1] {
+        let error = refusal(&|key| key.weights.tiles = other);
+        assert!(
+            matches!(&error, KeyError::Tiles { got, expected } if *got == other && *expected == tiles),
+            "{error}"
+        );
+    }
+}
