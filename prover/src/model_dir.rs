@@ -103,8 +103,7 @@ impl Digester {
 }
 
 impl FileDigest {
-    /// Of these bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    fn of(bytes: &[u8]) -> Self {
         let mut digest = Digester::default();
         digest.update(bytes);
         digest.finish()
@@ -198,7 +197,8 @@ impl Description {
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = model.weights.all();
     files::write(&dir.join(WEIGHTS_FILE), weights)?;
-    write_description(dir, &model.config, &model.params, FileDigest::of(weights), checkpoint)
+    let digest = FileDigest::of(weights);
+    write_description(dir, &model.config, &model.params, digest, checkpoint)
 }
 
 /// Writes everything that describes the weights in a directory: the tables, copies of the checkpoint's tokenizer files
@@ -274,7 +274,7 @@ pub(crate) fn check_weights(
     strategy: Strategy,
     digest: &FileDigest,
 ) -> Result<(), ModelDirError> {
-    let (size, mut hash) = (tile_bytes(strategy), Blake2s256::new());
+    let (size, mut got) = (tile_bytes(strategy), Digester::default());
     let mut reader = files::Reader::open(path)?;
     let mut wrong = Ok(());
     let mut block = Vec::new();
@@ -290,15 +290,11 @@ pub(crate) fn check_weights(
                     check_tile(strategy, bytes, real).map_err(|problem| problem.at(path, m.first_tile + first + i))
                 })
             };
-            let ((), checked) = rayon::join(|| hash.update(&block), check);
+            let ((), checked) = rayon::join(|| got.update(&block), check);
             wrong = wrong.and(checked);
         }
     }
-    let got = FileDigest {
-        bytes: (config.total_tiles() * size) as u64,
-        blake2s256: hex::encode(hash.finalize()),
-    };
-    got.compare(path, digest)?;
+    got.finish().compare(path, digest)?;
     wrong
 }
 /// The lookup tables: cos and sin (i16, `[context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),

@@ -14,7 +14,6 @@ use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
-use self::cache::COMMIT_RESIDENCY;
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 use self::partial::{Inputs, Partial};
 use crate::checkpoint::{Checkpoint, CheckpointError};
@@ -171,7 +170,7 @@ fn finish(
     clock.lap("write weights");
 
     let commitment = CommitmentParams::for_tiles(config.total_tiles());
-    let weights = model_dir::open_weights(&path, &config, params.strategy)?.with_residency(COMMIT_RESIDENCY);
+    let weights = cache::open_weights(&path, &config, params.strategy)?;
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
         Some(root) => root,

@@ -3,9 +3,8 @@
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
 use crate::checkpoint::Checkpoint;
-use crate::files::AtomicFile;
+use crate::files::{self, AtomicFile};
 use crate::model::QuantisedModel;
-use crate::model_dir::{open_weights, WEIGHTS_FILE};
 use crate::opening::{commit, Codeword};
 use crate::progress::Silent;
 use crate::prove::ProverModel;
@@ -258,13 +257,11 @@ pub fn quantised(
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
     let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let path = dir.path().join(WEIGHTS_FILE);
+    let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
-    let digest = made.write_weights(checkpoint, &mut file, &Silent)?;
+    made.write_weights(checkpoint, &mut file, &Silent)?;
     file.commit()?;
-    let weights = open_weights(&path, checkpoint.config(), strategy).expect("a weights file");
-    assert_eq!(digest.bytes, std::fs::metadata(&path).expect("the weights file").len());
-    let weights = PackedWeights::in_memory(strategy, weights.all().to_vec());
+    let weights = PackedWeights::in_memory(strategy, files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
     Ok((model, made.report))
 }

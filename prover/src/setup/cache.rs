@@ -2,22 +2,20 @@
 
 use std::path::Path;
 
+use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::SetupError;
 use crate::files::{self, AtomicFile};
 use crate::library::{read_key, CODEWORD_FILE, KEY_FILE, TREE_FILE};
-use crate::model_dir::{self, WEIGHTS_FILE};
+use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::{commit, Codeword, OpeningProverError, Tree};
 use crate::progress::Progress;
 use crate::weights::{PackedWeights, Residency};
 
 /// The largest codeword, in bytes, that is kept where nobody chooses.
 pub const LARGE_CODEWORD: u64 = 4_000_000_000;
-
-/// While they are committed to, weights are let go of batch by batch.
-pub(super) const COMMIT_RESIDENCY: Residency = Residency::Stream { bytes: 1 << 28 };
 
 /// Whether the codeword of the weights is kept on disk. A property of a model directory, not of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +39,16 @@ impl CodewordCache {
             Self::Auto => bytes <= LARGE_CODEWORD && files::free_space(dir).is_none_or(|free| bytes <= free / 2),
         }
     }
+}
+
+/// Maps a weights file to read it once: no more of it stays in memory than is in use.
+pub(super) fn open_weights(
+    path: &Path,
+    config: &ModelConfig,
+    strategy: Strategy,
+) -> Result<PackedWeights, ModelDirError> {
+    let weights = model_dir::open_weights(path, config, strategy)?;
+    Ok(weights.with_residency(Residency::Stream { bytes: 0 }))
 }
 
 /// Commits to the weights and writes the files of the commitment; returns the root.
@@ -110,7 +118,7 @@ pub struct RebuildReport {
 pub fn rebuild_cache(dir: &Path, cache: CodewordCache, progress: &dyn Progress) -> Result<RebuildReport, SetupError> {
     let key = read_key(&dir.join(KEY_FILE))?;
     let path = dir.join(WEIGHTS_FILE);
-    let weights = model_dir::open_weights(&path, &key.config, key.params.strategy)?.with_residency(COMMIT_RESIDENCY);
+    let weights = open_weights(&path, &key.config, key.params.strategy)?;
     let (tree, codeword) = write_files(dir, &weights, &key.weights, cache, progress)?;
     if tree.root() != key.weights_root {
         return Err(SetupError::OtherWeights {
