@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use thiserror::Error;
 
+pub use self::combine::combine_columns;
 pub use self::commit::{commit, Codeword};
 pub use self::prove::{open, open_again};
 pub use crate::tiles::TileSource;
