@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::files;
     use crate::testing::TestRng;
-    use crate::tiles::{tile_bytes, TILE_WEIGHTS};
+    use crate::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
     use crate::weights::{PackedWeights, Residency};
 
     /// Columns that do not fill the last group or block, and a last column that is not full.
@@ -225,9 +225,12 @@ mod tests {
             (Strategy::W12, 331, 14),
             (Strategy::W8, 400, 19),
         ] {
-            let bytes: Vec<u8> = (0..tiles * tile_bytes(strategy))
-                .map(|_| rng.next_u64() as u8 & 0x87)
-                .collect();
+            let max = strategy.max_weight() as i64;
+            let mut bytes = vec![0; tiles * tile_bytes(strategy)];
+            for tile in bytes.chunks_mut(tile_bytes(strategy)) {
+                let weights = std::array::from_fn(|_| (rng.below(2 * max as u64 + 1) as i64 - max) as i16);
+                pack_tile(strategy, &weights, tile);
+            }
             let params = CommitmentParams {
                 tiles,
                 log_message,
