@@ -18,6 +18,7 @@ use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
 use crate::bind::bind_middle;
+use crate::kernels::pages::Table;
 use crate::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::stark::trace::Columns;
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
@@ -95,14 +96,14 @@ pub fn prove(
 }
 
 /// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, `x` the lane.
-pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Vec<Elements>, Traffic) {
+pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table, Traffic) {
     let isa = Isa::best();
     let size = tile_bytes(source.strategy());
     let terms = planes_of(source.strategy(), &eq_table(point));
     let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
     let windows = cut(source.tiles(), window_tiles(source)).map(|tiles| iter::once(tiles).collect());
     let windows: Vec<Window> = windows.collect();
-    let mut out = vec![[[[0; 16]; 4]; 4]; source.tiles()];
+    let mut out = Table::new(source.tiles());
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
         for tiles in windows.iter().flatten() {
             let (bytes, sums) = (source.bytes(tiles.clone()), &mut out[tiles.clone()]);

@@ -98,7 +98,7 @@ fn streamed_weights_stay_within_their_budget() {
         });
         let (sums, traffic) = bind_tiles(&streamed, &point);
         done.store(true, Ordering::Relaxed);
-        assert!(sums == expected);
+        assert!(*sums == *expected);
         assert_eq!(traffic.bytes, bytes.len() as u64);
         assert!(traffic.stall_seconds <= traffic.seconds);
         watch.join().unwrap()

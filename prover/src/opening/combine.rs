@@ -14,8 +14,8 @@ use crate::matmul::lane;
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::tiles::{self, planes, planes_of, TileSource};
 
-/// Tiles of a column that are combined together: in memory their sums have 16 MiB.
-const RUN: usize = 64;
+/// Tiles of a column that are combined together; their sums have 5 MiB.
+const RUN: usize = 16;
 /// In place of what columns lack.
 const ZEROS: &Plane = &[0; TILE_AREA];
 
@@ -57,7 +57,9 @@ fn combine_with(
         for part in &parts {
             pass.next(|| {
                 let tiles = sums.par_iter_mut().zip(part.tiles.clone());
-                tiles.for_each(|(sums, tile)| columns.combine(tile, part.groups.clone(), &weights, sums));
+                tiles.for_each_init(Buffers::new, |buffers, (sums, tile)| {
+                    columns.combine(tile, part.groups.clone(), &weights, sums, buffers);
+                });
             });
             if part.groups.end == columns.groups {
                 let tiles = message[part.tiles.start * TILE_AREA..].par_chunks_mut(TILE_AREA);
@@ -69,6 +71,22 @@ fn combine_with(
         }
     });
     (message, traffic)
+}
+
+/// Columns that are combined, and those that are read meanwhile.
+struct Buffers {
+    columns: Box<kernels::Columns>,
+    next: Box<kernels::Columns>,
+}
+
+impl Buffers {
+    fn new() -> Self {
+        let empty: Box<kernels::Columns> = Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / TERMS]; LANES]);
+        Self {
+            columns: empty.clone(),
+            next: empty,
+        }
+    }
 }
 
 /// Sums of a tile of all columns.
@@ -177,24 +195,24 @@ impl<'a> Columns<'a> {
     }
 
     /// Adds to `sums` one tile of the columns of some groups; reduces them after the last group of all.
-    fn combine(&self, tile: usize, groups: std::ops::Range<usize>, weights: &[Vec<Coefficients>], sums: &mut TileSums) {
-        let empty: kernels::Columns = [[[0; kernels::BLOCK]; kernels::COLUMNS / TERMS]; LANES];
-        let (mut columns, mut next) = (Box::new(empty), Box::new(empty));
+    fn combine(
+        &self,
+        tile: usize,
+        groups: std::ops::Range<usize>,
+        weights: &[Vec<Coefficients>],
+        sums: &mut TileSums,
+        buffers: &mut Buffers,
+    ) {
+        let Buffers { columns, next } = buffers;
         let first = self.planes(tile, groups.start);
-        kernels::combine_columns(self.isa, &columns, &[], &mut sums.planes, (&first, &mut next));
+        kernels::combine_columns(self.isa, columns, &[], &mut sums.planes, (&first, next));
         for group in groups.clone() {
-            std::mem::swap(&mut columns, &mut next);
+            std::mem::swap(columns, next);
             let planes = match group + 1 < groups.end {
                 true => self.planes(tile, group + 1),
                 false => Vec::new(),
             };
-            kernels::combine_columns(
-                self.isa,
-                &columns,
-                &weights[group],
-                &mut sums.planes,
-                (&planes, &mut next),
-            );
+            kernels::combine_columns(self.isa, columns, &weights[group], &mut sums.planes, (&planes, next));
             if group + 1 == self.groups || (group + 1) % self.reduce_every == 0 {
                 sums.reduce(self.isa);
             }
