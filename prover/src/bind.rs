@@ -310,37 +310,4 @@ mod tests {
             prop_assert_eq!(mle::eval_dense(&rest, leading), Ok(expected));
         }
     }
-
-    #[test]
-    #[ignore = "measures throughput"]
-    fn throughput() {
-        for (outer, middle, inner) in [
-            (1, 256, 1 << 14),
-            (1 << 14, 256, 1),
-            (64, 64, 1 << 10),
-            (1 << 14, 16, 16),
-            (1, 1 << 16, 64),
-        ] {
-            let (table, weights) = (base(1, outer * middle * inner), secure(1, middle));
-            let start = std::time::Instant::now();
-            let out = bind_middle(&table, outer, &weights, inner);
-            println!("[{outer}][{middle}][{inner}] -> {}: {:?}", out.len(), start.elapsed());
-        }
-        let point = secure(1, 20);
-        let start = std::time::Instant::now();
-        println!("eq table of {}: {:?}", eq_table(&point).len(), start.elapsed());
-        let start = std::time::Instant::now();
-        println!(
-            "sequential eq table of {}: {:?}",
-            mle::eq_table(&point).len(),
-            start.elapsed()
-        );
-        let table = base(1, 1 << 20);
-        let start = std::time::Instant::now();
-        println!(
-            "evaluation of 2^20: {:?} {:?}",
-            eval_base(&table, &point),
-            start.elapsed()
-        );
-    }
 }

@@ -1,6 +1,8 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
+use std::iter;
+
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
@@ -16,9 +18,10 @@ use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
 use crate::bind::bind_middle;
+use crate::kernels::pages::Table;
 use crate::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::stark::trace::Columns;
-use crate::stream::{window_tiles, StreamingWeightPipeline, Traffic, Window};
+use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::sumcheck::{self, Instance};
 use crate::tiles::{planes_of, tile_bytes, TileSource};
 
@@ -93,17 +96,14 @@ pub fn prove(
 }
 
 /// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, `x` the lane.
-pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Vec<Elements>, Traffic) {
+pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table, Traffic) {
     let isa = Isa::best();
     let size = tile_bytes(source.strategy());
     let terms = planes_of(source.strategy(), &eq_table(point));
     let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
-    let tiles: Vec<usize> = (0..source.tiles()).collect();
-    let windows: Vec<Window> = tiles
-        .chunks(window_tiles(source))
-        .map(|w| vec![w[0]..w[0] + w.len()])
-        .collect();
-    let mut out = vec![[[[0; 16]; 4]; 4]; source.tiles()];
+    let windows = cut(source.tiles(), window_tiles(source)).map(|tiles| iter::once(tiles).collect());
+    let windows: Vec<Window> = windows.collect();
+    let mut out = Table::new(source.tiles());
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
         for tiles in windows.iter().flatten() {
             let (bytes, sums) = (source.bytes(tiles.clone()), &mut out[tiles.clone()]);

@@ -39,6 +39,13 @@ pub fn window_tiles(source: &dyn TileSource) -> usize {
         .map_or(usize::MAX, |(_, bytes)| (bytes / 2 / size).max(LEAST_TILES))
 }
 
+/// Cuts `0..n` in ranges of `size`, the last one shorter.
+pub(crate) fn cut(n: usize, size: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    (0..n)
+        .step_by(size)
+        .map(move |first| first..first.saturating_add(size).min(n))
+}
+
 /// Tiles of the smallest window.
 const LEAST_TILES: usize = 64;
 

@@ -519,20 +519,4 @@ mod tests {
         assert_ne!(point("a", 1), point("b", 1));
         assert_ne!(point("a", 1), point("a", 2));
     }
-
-    #[test]
-    #[ignore = "measures throughput"]
-    fn throughput() {
-        for (variables, pairs) in [(20, 1), (16, 16), (12, 256)] {
-            let instances = batch(&[(variables, pairs)], 9);
-            let claim = total(&instances);
-            let start = std::time::Instant::now();
-            let proved = prove("batch", claim, instances, &mut Transcript::new("test"));
-            println!(
-                "{pairs} pairs of 2^{variables}: {:?}, {} rounds",
-                start.elapsed(),
-                proved.proof.rounds.len()
-            );
-        }
-    }
 }

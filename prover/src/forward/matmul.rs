@@ -1,5 +1,6 @@
 //! Weight matmuls of the forward pass.
 
+use std::iter;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -8,7 +9,7 @@ use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
 use super::kernels::Acc;
 use crate::kernels::{multiply, Activations, Isa, LimbSums, Plane, LANES};
 use crate::model::QuantisedModel;
-use crate::stream::{window_tiles, StreamingWeightPipeline, Window};
+use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Window};
 use crate::tiles::{planes, TileSource};
 
 /// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
@@ -26,7 +27,6 @@ pub(super) struct Part {
 /// The parts of a matrix, in the order of the file.
 pub(super) fn parts(model: &QuantisedModel, m: &Matmul) -> Vec<Part> {
     let window = window_tiles(&model.weights);
-    let cut = |n: usize, size: usize| (0..n).step_by(size).map(move |first| first..n.min(first + size));
     let rows = (window / m.out_blocks).clamp(1, m.in_blocks);
     cut(m.in_blocks, rows)
         .flat_map(|inputs| {
@@ -48,7 +48,7 @@ pub(super) fn windows(model: &QuantisedModel) -> Vec<Window> {
             parts(model, m).into_iter().map(move |part| {
                 let row = |b: usize| m.first_tile + b * m.out_blocks;
                 match part.outputs.len() == m.out_blocks {
-                    true => vec![row(part.inputs.start)..row(part.inputs.end)],
+                    true => iter::once(row(part.inputs.start)..row(part.inputs.end)).collect(),
                     false => part
                         .inputs
                         .map(|b| row(b) + part.outputs.start..row(b) + part.outputs.end)

@@ -6,7 +6,7 @@
 //! | function | used by | a block is | lanes |
 //! |---|---|---|---|
 //! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
-//! | [`combine_columns`] | second pass | 64 places of four columns | the places |
+//! | [`combine_columns`], [`reduce`] | second pass | 64 places of four columns | the places |
 //! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
 //!
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
@@ -32,8 +32,13 @@ pub const BLOCK: usize = LANES * TERMS;
 pub const PLANE_BLOCKS: usize = 16;
 /// A plane of a tile.
 pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
-/// Most blocks of one combination: with more, 32-bit sums could overflow.
-pub const MAX_BLOCKS: usize = 63;
+/// Most terms that a 32-bit sum of unsigned times signed bytes can have without overflow.
+pub const MAX_TERMS: usize = (i32::MAX / (255 * 128)) as usize;
+/// Most columns of one combination.
+pub const COLUMNS: usize = 32;
+/// A tile of up to [`COLUMNS`] columns: term `j` of lane `interleaved_lane(z)` of `[i][k]` is byte `64 i + z` of
+/// column `4 k + j`.
+pub type Columns = [[[u8; BLOCK]; COLUMNS / TERMS]; LANES];
 
 /// Instructions to compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +96,10 @@ pub fn coefficients(terms: &[[u32; 4]; TERMS]) -> Coefficients {
 /// coordinates of `sums` must be reduced, and stay so.
 ///
 /// # Panics
-/// If there are more than [`MAX_BLOCKS`] blocks or not as many coefficients, or `isa` is not available.
+/// If there are more than [`MAX_TERMS`] terms or not as many coefficients, or `isa` is not available.
 pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
     assert!(
-        blocks.len() == coefficients.len() && blocks.len() <= MAX_BLOCKS,
+        blocks.len() == coefficients.len() && TERMS * blocks.len() <= MAX_TERMS,
         "blocks of a combination"
     );
     match isa {
@@ -110,26 +115,43 @@ pub const fn interleaved_lane(z: usize) -> usize {
     16 * column + 4 * row + rest
 }
 
-/// As [`combine`] for 64 times 64 places: term `j` of lane `interleaved_lane(z)` of block `k` of the `i`-th
-/// combination is byte `64 i + z` of column `4 k + j`. The columns `next` will be combined after these.
+/// Sums of a combination that is not finished, `[coordinate and byte of the coefficients][lane]`.
+pub type PlaneSums = [[i32; LANES]; 16];
+
+/// Adds to the `i`-th sums, lane `interleaved_lane(z)`, the products of byte `64 i + z` of all columns and
+/// their coefficients. Sums of more than [`MAX_TERMS`] columns wrap: [`reduce`] them before. Meanwhile, makes
+/// [`Columns`] of the planes `next`, a plane for each column.
 ///
 /// # Panics
-/// As [`combine`], or if there are not four columns per block.
+/// If there are more than [`COLUMNS`] columns or next ones, or the latter are not a multiple of four, or `isa`
+/// is not available.
 pub fn combine_columns(
     isa: Isa,
-    columns: &[&Plane],
-    next: &[&Plane],
+    columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [Elements; LANES],
+    sums: &mut [PlaneSums; LANES],
+    next: (&[&Plane], &mut Columns),
 ) {
     assert!(
-        columns.len() == TERMS * coefficients.len() && coefficients.len() <= MAX_BLOCKS,
+        TERMS * coefficients.len() <= COLUMNS && next.0.len() <= COLUMNS && next.0.len().is_multiple_of(TERMS),
         "columns of a combination"
     );
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, next, coefficients, sums),
-        _ => scalar::combine_columns(columns, coefficients, sums),
+        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, coefficients, sums, next),
+        _ => scalar::combine_columns(columns, coefficients, sums, next),
+    }
+}
+
+/// Adds the sums of planes to `sums`, modulo P; the latter must be reduced, and stay so.
+///
+/// # Panics
+/// If `isa` is not available.
+pub fn reduce(isa: Isa, from: &PlaneSums, sums: &mut Elements) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::reduce(isa, from, sums),
+        _ => scalar::reduce(from, sums),
     }
 }
 

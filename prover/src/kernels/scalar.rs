@@ -1,6 +1,8 @@
 //! What the kernels compute, one weight at a time.
 
-use super::{interleaved_lane, Activations, Coefficients, Elements, LimbSums, Plane, BLOCK, LANES, P, TERMS};
+use super::{
+    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Plane, PlaneSums, BLOCK, LANES, P, TERMS,
+};
 
 pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
     for lane in 0..LANES {
@@ -19,17 +21,38 @@ pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sum
     }
 }
 
-pub(super) fn combine_columns(columns: &[&Plane], coefficients: &[Coefficients], sums: &mut [Elements; LANES]) {
-    let mut blocks = vec![[0; BLOCK]; coefficients.len()];
-    for (i, sums) in sums.iter_mut().enumerate() {
-        for (columns, block) in columns.as_chunks::<TERMS>().0.iter().zip(&mut blocks) {
-            for (j, column) in columns.iter().enumerate() {
-                for z in 0..LANES {
-                    block[TERMS * interleaved_lane(z) + j] = column[LANES * i + z];
+pub(super) fn combine_columns(
+    columns: &Columns,
+    coefficients: &[Coefficients],
+    sums: &mut [PlaneSums; LANES],
+    (next, interleaved): (&[&Plane], &mut Columns),
+) {
+    for (blocks, sums) in columns.iter().zip(sums) {
+        for (block, coefficients) in blocks.iter().zip(coefficients) {
+            for (sums, coefficients) in sums.iter_mut().zip(coefficients) {
+                for (sum, terms) in sums.iter_mut().zip(block.as_chunks::<TERMS>().0) {
+                    let products = terms.iter().zip(coefficients.to_le_bytes());
+                    let dot: i32 = products.map(|(&w, c)| i32::from(w as i8) * i32::from(c)).sum();
+                    *sum = sum.wrapping_add(dot);
                 }
             }
         }
-        combine(&blocks, coefficients, sums);
+    }
+    for (column, bytes) in next.iter().enumerate() {
+        for (at, byte) in bytes.iter().enumerate() {
+            let term = TERMS * interleaved_lane(at % LANES) + column % TERMS;
+            interleaved[at / LANES][column / TERMS][term] = *byte;
+        }
+    }
+}
+
+pub(super) fn reduce(from: &PlaneSums, sums: &mut Elements) {
+    for (plane, from) in from.iter().enumerate() {
+        for (lane, &from) in from.iter().enumerate() {
+            let sum = &mut sums[lane / 16][plane / 4][lane % 16];
+            let total = i64::from(*sum) + (i64::from(from) << (8 * (plane % 4)));
+            *sum = total.rem_euclid(i64::from(P)) as u32;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{
-    Activations, Coefficients, Elements, Isa, LimbSums, Plane, BLOCK, LANES, MAX_BLOCKS, P, PLANE_BLOCKS, TERMS,
+    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Plane, PlaneSums, BLOCK, LANES, P, PLANE_BLOCKS, TERMS,
 };
 
 /// A vector of bytes or 32-bit lanes. Callers of the methods must make sure that the processor has the
@@ -226,9 +226,8 @@ fn check(isa: Isa) {
     assert!(isa.available(), "{isa:?} is not available on this processor");
 }
 
-/// Lines of each column that are read together: lines of many columns at the same place of a page compete for
-/// the same few places in the cache.
-const RUN: usize = 16;
+/// Terms with which `b + 256 b'` of two sums stays in `-P..P`.
+const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
 
 pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
     check(isa);
@@ -253,8 +252,7 @@ fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mu
     unsafe { combine_with::<__m256i, 2>(blocks, coefficients, sums) }
 }
 
-/// Four sums per lane, one for each byte of a coordinate, as long as the loop runs; then they are one number
-/// modulo P. `N` vectors of lanes at a time.
+/// `N` vectors of lanes at a time; the sums of four planes stay in registers.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -264,111 +262,200 @@ unsafe fn combine_with<V: Vector, const N: usize>(
     coefficients: &[Coefficients],
     sums: &mut Elements,
 ) {
-    let p = V::splat(P);
-    let sums = sums.as_mut_ptr().cast::<u8>();
     for first in (0..BLOCK).step_by(N * V::BYTES) {
         for coordinate in 0..4 {
-            let mut acc = [[V::splat(0); N]; 4];
-            for (block, coefficients) in blocks.iter().zip(coefficients) {
-                let mut terms = [p; N];
-                for (i, terms) in terms.iter_mut().enumerate() {
-                    *terms = V::load(block.as_ptr().add(first + i * V::BYTES));
-                }
-                for (byte, acc) in acc.iter_mut().enumerate() {
-                    let c = V::splat(coefficients[4 * coordinate + byte]);
-                    for (acc, terms) in acc.iter_mut().zip(terms) {
-                        *acc = acc.dot(c, terms);
-                    }
-                }
-            }
-            let [b0, b1, b2, b3] = acc;
-            for i in 0..N {
-                // Both are in -P..P: MAX_BLOCKS * 4 * 255 * 128 * 257 < P.
-                let low = b0[i].add(b1[i].shl::<8>());
-                let high = b2[i].add(b3[i].shl::<8>());
-                // Adding P wraps unless the value is negative.
-                let (low, high) = (low.min(low.add(p)), high.min(high.add(p)));
-                // 2^16 times the high part: 31-bit rotation.
-                let high = high.shl::<16>().and(p).or(high.shr::<15>());
-                let sum = low.add(high);
-                let sum = sum.min(sum.sub(p));
-                // Lane `l` of the block is in group `l / 16`, whose coordinates have 64 bytes each.
-                let lane = (first + i * V::BYTES) / TERMS;
-                let at = sums.add(lane / 16 * 256 + coordinate * 64 + lane % 16 * 4);
-                let sum = sum.add(V::load(at));
-                sum.min(sum.sub(p)).store(at);
+            let acc = [[V::splat(0); N]; 4];
+            let acc = add_products(blocks, coefficients, first, coordinate, acc);
+            match TERMS * blocks.len() <= FEW_TERMS {
+                true => reduce_to::<V, N, true>(acc, first, coordinate, sums),
+                false => reduce_to::<V, N, false>(acc, first, coordinate, sums),
             }
         }
     }
 }
 
+/// Adds the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on.
+///
+/// # Safety
+/// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
+#[inline(always)]
+unsafe fn add_products<V: Vector, const N: usize>(
+    blocks: &[[u8; BLOCK]],
+    coefficients: &[Coefficients],
+    first: usize,
+    coordinate: usize,
+    mut acc: [[V; N]; 4],
+) -> [[V; N]; 4] {
+    for (block, coefficients) in blocks.iter().zip(coefficients) {
+        let mut terms = [V::splat(0); N];
+        for (i, terms) in terms.iter_mut().enumerate() {
+            *terms = V::load(block.as_ptr().add(first + i * V::BYTES));
+        }
+        for (byte, acc) in acc.iter_mut().enumerate() {
+            let c = V::splat(coefficients[4 * coordinate + byte]);
+            for (acc, terms) in acc.iter_mut().zip(terms) {
+                *acc = acc.dot(c, terms);
+            }
+        }
+    }
+    acc
+}
+
+/// Adds the sums of the four planes of a coordinate to the elements, modulo P. They must be those of at most
+/// [`MAX_TERMS`](super::MAX_TERMS) terms, or of [`FEW_TERMS`] if they are `FEW`.
+///
+/// # Safety
+/// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
+#[inline(always)]
+unsafe fn reduce_to<V: Vector, const N: usize, const FEW: bool>(
+    [b0, b1, b2, b3]: [[V; N]; 4],
+    first: usize,
+    coordinate: usize,
+    sums: &mut Elements,
+) {
+    let (p, sums) = (V::splat(P), sums.as_mut_ptr().cast::<u8>());
+    for i in 0..N {
+        let (low, high) = match FEW {
+            // Both stay in -P..P.
+            true => (b0[i].add(b1[i].shl::<8>()), b2[i].add(b3[i].shl::<8>())),
+            false => {
+                let [b1, b3] = [b1[i], b3[i]].map(|v| {
+                    let v = v.min(v.add(p));
+                    v.shl::<8>().and(p).or(v.shr::<23>())
+                });
+                let [b0, b2] = [b0[i], b2[i]].map(|v| v.min(v.add(p)));
+                let (low, high) = (b0.add(b1), b2.add(b3));
+                (low.min(low.sub(p)), high.min(high.sub(p)))
+            }
+        };
+        // Adding P wraps unless the value is negative.
+        let (low, high) = (low.min(low.add(p)), high.min(high.add(p)));
+        // 2^16 times the high part: a rotation of 31 bits.
+        let high = high.shl::<16>().and(p).or(high.shr::<15>());
+        let sum = low.add(high);
+        let sum = sum.min(sum.sub(p));
+        // Lane `l` of the block is in group `l / 16`, whose coordinates have 64 bytes each.
+        let lane = (first + i * V::BYTES) / TERMS;
+        let at = sums.add(lane / 16 * 256 + coordinate * 64 + lane % 16 * 4);
+        let sum = sum.add(V::load(at));
+        sum.min(sum.sub(p)).store(at);
+    }
+}
+
 pub(super) fn combine_columns(
     isa: Isa,
-    columns: &[&Plane],
-    next: &[&Plane],
+    columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [Elements; LANES],
+    sums: &mut [PlaneSums; LANES],
+    next: (&[&Plane], &mut Columns),
 ) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe {
         match isa {
-            Isa::Avx512 => combine_columns_avx512(columns, next, coefficients, sums),
-            _ => combine_columns_avx2(columns, next, coefficients, sums),
+            Isa::Avx512 => combine_columns_avx512(columns, coefficients, sums, next),
+            _ => combine_columns_avx2(columns, coefficients, sums, next),
         }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn combine_columns_avx512(
-    columns: &[&Plane],
-    next: &[&Plane],
+    columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [Elements; LANES],
+    sums: &mut [PlaneSums; LANES],
+    next: (&[&Plane], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_columns_with::<__m512i, 4>(columns, next, coefficients, sums) }
+    unsafe { combine_columns_with::<__m512i, 4>(columns, coefficients, sums, next) }
 }
 
 #[target_feature(enable = "avx2")]
 fn combine_columns_avx2(
-    columns: &[&Plane],
-    next: &[&Plane],
+    columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [Elements; LANES],
+    sums: &mut [PlaneSums; LANES],
+    next: (&[&Plane], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_columns_with::<__m256i, 2>(columns, next, coefficients, sums) }
+    unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, next) }
 }
 
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
 unsafe fn combine_columns_with<V: Vector, const N: usize>(
-    columns: &[&Plane],
-    next: &[&Plane],
+    columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [Elements; LANES],
+    sums: &mut [PlaneSums; LANES],
+    (next, interleaved): (&[&Plane], &mut Columns),
 ) {
-    let mut blocks = [[[0; BLOCK]; MAX_BLOCKS]; RUN];
-    for (run, sums) in sums.as_chunks_mut::<RUN>().0.iter_mut().enumerate() {
-        let at = run * RUN * LANES;
-        let (of, ahead) = match at + RUN * LANES < columns[0].len() {
-            true => (columns, at + RUN * LANES),
-            false => (next, 0),
-        };
-        for (k, columns) in columns.as_chunks::<TERMS>().0.iter().enumerate() {
-            for column in of.as_chunks::<TERMS>().0.get(k).into_iter().flatten() {
-                for i in 0..RUN {
-                    _mm_prefetch::<_MM_HINT_T1>(column.as_ptr().add(ahead + i * LANES).cast());
+    let next = next.as_chunks::<TERMS>().0;
+    // Each column is read from beginning to end and fetched a page ahead, a few lines in every step.
+    let mut lines = (0..next.len()).flat_map(|k| (0..LANES).map(move |line| (k, line)));
+    let share = next.len().div_ceil(4);
+    for (blocks, sums) in columns.iter().zip(sums) {
+        let sums = sums.as_mut_ptr().cast::<u8>();
+        for first in (0..BLOCK).step_by(N * V::BYTES) {
+            for coordinate in 0..4 {
+                for (k, line) in lines.by_ref().take(if first == 0 { share } else { 0 }) {
+                    for column in next.get(k + 1).into_iter().flatten() {
+                        _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().add(line * LANES).cast());
+                    }
+                    interleave::<V>(&next[k], line * LANES, &mut interleaved[line][k]);
+                }
+                let place = |byte: usize, i: usize| (4 * coordinate + byte) * BLOCK + first + i * V::BYTES;
+                let mut acc = [[V::splat(0); N]; 4];
+                for (byte, acc) in acc.iter_mut().enumerate() {
+                    for (i, acc) in acc.iter_mut().enumerate() {
+                        *acc = V::load(sums.add(place(byte, i)));
+                    }
+                }
+                let acc = add_products(&blocks[..coefficients.len()], coefficients, first, coordinate, acc);
+                for (byte, acc) in acc.into_iter().enumerate() {
+                    for (i, acc) in acc.into_iter().enumerate() {
+                        acc.store(sums.add(place(byte, i)));
+                    }
                 }
             }
-            for (i, blocks) in blocks.iter_mut().enumerate() {
-                interleave::<V>(columns, at + i * LANES, &mut blocks[k]);
-            }
         }
-        for (blocks, sums) in blocks.iter().zip(sums) {
-            combine_with::<V, N>(&blocks[..coefficients.len()], coefficients, sums);
+    }
+}
+
+pub(super) fn reduce(isa: Isa, from: &PlaneSums, sums: &mut Elements) {
+    check(isa);
+    // SAFETY: the processor has the instructions, as was just checked.
+    unsafe {
+        match isa {
+            Isa::Avx512 => reduce_avx512(from, sums),
+            _ => reduce_avx2(from, sums),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn reduce_avx512(from: &PlaneSums, sums: &mut Elements) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { reduce_with::<__m512i>(from, sums) }
+}
+
+#[target_feature(enable = "avx2")]
+fn reduce_avx2(from: &PlaneSums, sums: &mut Elements) {
+    // SAFETY: the instructions are those of this function.
+    unsafe { reduce_with::<__m256i>(from, sums) }
+}
+
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn reduce_with<V: Vector>(from: &PlaneSums, sums: &mut Elements) {
+    for first in (0..BLOCK).step_by(V::BYTES) {
+        for coordinate in 0..4 {
+            let mut planes = [[V::splat(0)]; 4];
+            for (byte, plane) in planes.iter_mut().enumerate() {
+                plane[0] = V::load(from[4 * coordinate + byte].as_ptr().cast::<u8>().add(first));
+            }
+            reduce_to::<V, 1, false>(planes, first, coordinate, sums);
         }
     }
 }

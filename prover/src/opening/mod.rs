@@ -19,6 +19,7 @@ use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use thiserror::Error;
 
 pub use self::codeword::Codeword;
+pub use self::combine::combine_columns;
 pub use self::commit::commit;
 pub use self::prove::{open, open_again};
 pub use self::tree::Tree;
