@@ -7,7 +7,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 
 use crate::mle::{eq_eval, eq_table, eval_dense, index_eq};
-use crate::shape::{Part, Shape};
+use crate::shape::{Cut, Part, Shape};
 
 /// Weights along one axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,15 +76,21 @@ impl Group {
 
 impl Group {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
-        let cut = shape.cut(self.part);
         let width = shape.lane_columns(self.part);
+        let [first, second] = shape.cuts(self.part);
+        let halves = self.cut(first, second.lanes * width);
+        halves.into_iter().flat_map(|g| g.cut(second, width)).collect()
+    }
+
+    /// Along one axis; the columns of the next lane are `step` further.
+    fn cut(self, cut: Cut, step: usize) -> Vec<Self> {
         let Some(weight) = self.weights.get(cut.axis).cloned() else {
             return vec![self];
         };
         // The columns of a lane, times a factor.
         let columns = |lane: usize, factor: SecureField| {
             let own = self.columns.iter();
-            own.map(move |(c, k)| (lane * width + c, *k * factor))
+            own.map(move |(c, k)| (lane * step + c, *k * factor))
         };
         let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
             let mut weights = self.weights.clone();

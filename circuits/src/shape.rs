@@ -54,8 +54,8 @@ impl Part {
     }
 }
 
-/// How a part is laid out: cut along one axis into lanes of equal length that lie side by side as columns. Only as
-/// many lanes are committed as the model's real dimension needs, so that an axis need not be padded to a power of two.
+/// An axis of a part, cut into lanes of equal length that lie side by side as columns. Only as many lanes are committed
+/// as the model's real dimension needs, so that an axis need not be padded to a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The axis that is cut.
@@ -85,8 +85,18 @@ pub struct Shape {
     pub padded: Padded,
     /// log2 of the number of token rows.
     pub token: u32,
-    cuts: [Cut; PARTS.len()],
+    cuts: [Cuts; PARTS.len()],
 }
+
+/// The two axes of a part that may be cut, ascending.
+pub type Cuts = [Cut; 2];
+
+/// A part that is not cut.
+const WHOLE: Cuts = [Cut {
+    axis: 0,
+    log_lane: 0,
+    lanes: 1,
+}; 2];
 
 impl Shape {
     /// Row spaces for `rows` token rows: of all heights of the tallest part, the one with the lowest total cost.
@@ -95,69 +105,76 @@ impl Shape {
             config: config.clone(),
             padded: config.padded(),
             token: ModelConfig::token_log(rows),
-            cuts: [Cut {
-                axis: 0,
-                log_lane: 0,
-                lanes: 1,
-            }; PARTS.len()],
+            cuts: [WHOLE; PARTS.len()],
         };
         let candidates = PARTS.map(|part| shape.candidates(part));
         let mut best = u128::MAX;
         for height in tables::LOG_ROWS..=MAX_HEIGHT {
             let choice = candidates.each_ref().map(|list| cheapest(list, height));
-            let sum = |cost: u128, (_, c): &(Cut, Candidate)| cost.saturating_add(c.cost);
+            let sum = |cost: u128, (_, c): &(Cuts, Candidate)| cost.saturating_add(c.cost);
             let cost = choice.iter().fold(SHARED_COLUMNS << height, sum);
             if cost < best {
                 best = cost;
-                shape.cuts = choice.map(|(cut, _)| cut);
+                shape.cuts = choice.map(|(cuts, _)| cuts);
             }
         }
         shape
     }
 
     /// The same row spaces with other cuts, for tests of layouts that only large statements have.
-    pub fn with_cuts(mut self, cut: impl Fn(Part, Cut) -> Cut) -> Self {
+    pub fn with_cuts(mut self, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
         for (part, own) in PARTS.into_iter().zip(&mut self.cuts) {
-            *own = cut(part, *own);
+            *own = cuts(part, *own);
         }
         self
     }
 
     /// Every way to lay out a part.
-    fn candidates(&self, part: Part) -> Vec<(Cut, Candidate)> {
-        let axes = self.full_axes(part);
-        let rows: u32 = axes.iter().sum();
+    fn candidates(&self, part: Part) -> Vec<(Cuts, Candidate)> {
+        let rows: u32 = self.full_axes(part).iter().sum();
         let width = self.lane_air(part, 0).width() as u128;
-        let mut list = Vec::new();
-        for (axis, real) in self.extents(part) {
-            let full = axes.get(axis).copied().unwrap_or(0);
-            for log_lane in 0..=full {
-                let height = rows - full + log_lane;
-                let lanes = real.div_ceil(1 << log_lane).max(1);
-                if height < MIN_ROWS_LOG && log_lane < full {
+        let [first, second] = self
+            .extents(part)
+            .map(|(axis, real)| self.lanes_along(part, axis, real));
+        let mut list = Vec::with_capacity(first.len() * second.len());
+        for (a, saved) in first {
+            for (b, also) in &second {
+                let height = rows - saved - also;
+                if height < MIN_ROWS_LOG && saved + also > 0 {
                     continue;
                 }
-                let column = (1u128 << height) + COLUMN_COST;
-                let cost = (width * lanes as u128 + BINDING_COLUMNS as u128) * column;
-                let cut = Cut { axis, log_lane, lanes };
-                list.push((cut, Candidate { height, cost }));
+                let columns = width * (a.lanes * b.lanes) as u128 + BINDING_COLUMNS as u128;
+                let cost = columns * ((1u128 << height) + COLUMN_COST);
+                list.push(([a, *b], Candidate { height, cost }));
             }
         }
         list
     }
 
-    /// The axes along which a part may be cut, with their real lengths.
-    fn extents(&self, part: Part) -> Vec<(usize, usize)> {
+    /// Every way to cut one axis, with the log2 by which a lane is shorter.
+    fn lanes_along(&self, part: Part, axis: usize, real: usize) -> Vec<(Cut, u32)> {
+        let full = self.full_axes(part).get(axis).copied().unwrap_or(0);
+        let cut = |log_lane: u32| Cut {
+            axis,
+            log_lane,
+            lanes: real.div_ceil(1 << log_lane).max(1),
+        };
+        (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
+    }
+
+    /// The axes along which a part may be cut, ascending, with their real lengths.
+    fn extents(&self, part: Part) -> [(usize, usize); 2] {
         let c = &self.config;
-        let layers = (0, c.layers);
+        let (layers, tokens) = ((0, c.layers), 1 << self.token);
         match part {
-            Part::Stream => vec![(0, self.states()), (2, c.hidden)],
-            Part::Q | Part::Att => vec![layers, (2, c.heads)],
-            Part::K | Part::V => vec![layers, (2, c.kv_heads)],
-            Part::Scores => vec![layers, (1, c.heads)],
-            Part::Ff => vec![layers, (2, c.ff)],
-            Part::Logits => vec![(1, c.vocab)],
-            Part::Tables => vec![(0, 1 << tables::LOG_ROWS)],
+            Part::Stream => [(0, self.states()), (2, c.hidden)],
+            Part::Q | Part::Att => [layers, (2, c.heads)],
+            Part::K | Part::V => [layers, (2, c.kv_heads)],
+            Part::Scores => [layers, (1, c.heads)],
+            Part::Ff => [layers, (2, c.ff)],
+            Part::Logits => [(0, tokens), (1, c.vocab)],
+            // There is no second axis.
+            Part::Tables => [(0, 1 << tables::LOG_ROWS), (1, 1)],
         }
     }
 
@@ -167,19 +184,23 @@ impl Shape {
     }
 
     /// The layout of a part.
-    pub fn cut(&self, part: Part) -> Cut {
-        let [stream, q, k, v, scores, att, ff, logits, tables] = self.cuts;
-        match part {
-            Part::Stream => stream,
-            Part::Q => q,
-            Part::K => k,
-            Part::V => v,
-            Part::Scores => scores,
-            Part::Att => att,
-            Part::Ff => ff,
-            Part::Logits => logits,
-            Part::Tables => tables,
-        }
+    pub fn cuts(&self, part: Part) -> Cuts {
+        self.cuts.get(part.index()).copied().unwrap_or(WHOLE)
+    }
+
+    /// Number of lanes of a part; lane `(i, j)` along the first and second cut axis is number `i lanes_2 + j`.
+    pub fn lanes(&self, part: Part) -> usize {
+        self.cuts(part).iter().map(|cut| cut.lanes).product()
+    }
+
+    /// Indices along the cut axes at which a lane starts.
+    pub fn lane_start(&self, part: Part, lane: usize) -> [(usize, usize); 2] {
+        let [a, b] = self.cuts(part);
+        let lanes = b.lanes.max(1);
+        [
+            (a.axis, (lane / lanes) << a.log_lane),
+            (b.axis, (lane % lanes) << b.log_lane),
+        ]
     }
 
     /// log2 of the axis lengths of a part's tensors, most significant first, as claims index them. The leading axis
@@ -207,21 +228,20 @@ impl Shape {
 
     /// log2 of the axis lengths of a part's row index, most significant first: one lane.
     pub fn axes(&self, part: Part) -> Vec<u32> {
-        let cut = self.cut(part);
         let mut axes = self.full_axes(part);
-        if let Some(axis) = axes.get_mut(cut.axis) {
-            *axis = cut.log_lane;
+        for cut in self.cuts(part) {
+            if let Some(axis) = axes.get_mut(cut.axis) {
+                *axis = cut.log_lane;
+            }
         }
         axes
     }
 
     /// Number of committed entries along an axis; tensors are zero beyond.
     pub fn extent(&self, part: Part, axis: usize) -> usize {
-        let cut = self.cut(part);
-        if cut.axis == axis {
-            return cut.extent();
-        }
-        self.full_axes(part).get(axis).map_or(1, |log| 1 << log)
+        let cut = self.cuts(part).into_iter().find(|cut| cut.axis == axis);
+        let whole = || self.full_axes(part).get(axis).map_or(1, |log| 1 << log);
+        cut.map_or_else(whole, |cut| cut.extent())
     }
 
     /// log2 of the number of rows of a part.
@@ -233,7 +253,7 @@ impl Shape {
     pub fn air(&self, part: Part) -> Lanes {
         Lanes {
             air: self.lane_air(part, self.log_rows(part)),
-            lanes: self.cut(part).lanes,
+            lanes: self.lanes(part),
         }
     }
 
@@ -274,7 +294,7 @@ impl Shape {
     /// Number of committed field elements, without the tables: trace, lookups and bindings.
     pub fn cells(&self) -> u128 {
         let of = |part: &Part| {
-            let columns = self.cut(*part).lanes * self.lane_air(*part, 0).width() + BINDING_COLUMNS;
+            let columns = self.lanes(*part) * self.lane_air(*part, 0).width() + BINDING_COLUMNS;
             (columns as u128) << self.log_rows(*part)
         };
         PARTS.iter().filter(|p| **p != Part::Tables).map(of).sum()
@@ -297,17 +317,12 @@ struct Candidate {
 }
 
 /// The cheapest layout that is not taller than `height`; the lowest if there is none.
-fn cheapest(list: &[(Cut, Candidate)], height: u32) -> (Cut, Candidate) {
+fn cheapest(list: &[(Cuts, Candidate)], height: u32) -> (Cuts, Candidate) {
     let fits = list
         .iter()
         .filter(|(_, c)| c.height <= height)
         .min_by_key(|(_, c)| c.cost);
     let lowest = || list.iter().min_by_key(|(_, c)| (c.height, c.cost));
-    let none = Cut {
-        axis: 0,
-        log_lane: 0,
-        lanes: 1,
-    };
     let nothing = Candidate { height: 0, cost: 0 };
-    fits.or_else(lowest).copied().unwrap_or((none, nothing))
+    fits.or_else(lowest).copied().unwrap_or((WHOLE, nothing))
 }

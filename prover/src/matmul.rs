@@ -154,26 +154,31 @@ impl Operands<'_> {
     /// beyond the committed lanes.
     fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
         let (shape, weights) = (self.public.shape, eq_table(point));
-        let (axes, cut, width) = (shape.axes(part), shape.cut(part), shape.lane_columns(part));
+        let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let lead: u32 = axes[..outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
-        // The table of a lane as (before the cut, own entries), and where it goes.
-        let of = |range: &[u32]| 1usize << range.iter().sum::<u32>();
-        let mut others = axes.clone();
-        others.remove(outer);
-        let at = cut.axis - usize::from(cut.axis > outer);
-        let own = of(&others[at..]);
-        let stride = of(&others[at + 1..]) << shape.full_axes(part)[cut.axis];
-        let mut sum = vec![K::zero(); of(&others[..at]) * stride];
-        for lane in 0..cut.lanes {
+        let others: Vec<usize> = (0..axes.len()).filter(|axis| *axis != outer).collect();
+        let mut sum = vec![K::zero(); 1 << others.iter().map(|axis| full[*axis]).sum::<u32>()];
+        for lane in 0..shape.lanes(part) {
+            let mut bound = vec![K::zero(); 1 << (lead + rest)];
             for (column, factor) in columns {
                 let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
                 let column = &self.columns[part.index()][lane * width + column];
-                let bound = bind_middle(column, 1 << lead, &scaled, 1 << rest);
-                for (sum, bound) in sum.chunks_mut(stride).zip(bound.chunks(own)) {
-                    let sum = &mut sum[lane * own..][..own];
-                    sum.iter_mut().zip(bound).for_each(|(s, v)| *s += *v);
+                let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
+                bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
+            }
+            // Where a row of the lane, along the last axis, goes.
+            let start = shape.lane_start(part, lane);
+            let last = others.last().map_or(0, |axis| axes[*axis]);
+            for (row, values) in bound.chunks(1 << last).enumerate() {
+                let (mut rest, mut at, mut stride) = (row << last, 0, 1);
+                for axis in others.iter().rev() {
+                    let offset = start.iter().find(|(cut, _)| cut == axis).map_or(0, |(_, first)| *first);
+                    at += ((rest & ((1 << axes[*axis]) - 1)) + offset) * stride;
+                    rest >>= axes[*axis];
+                    stride <<= full[*axis];
                 }
+                sum[at..at + values.len()].copy_from_slice(values);
             }
         }
         sum

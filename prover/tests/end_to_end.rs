@@ -110,9 +110,10 @@ fn parts_in_lanes_are_proved() {
         ..odd_config()
     };
     let shape = Shape::new(&config, 64);
-    let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.cut(p));
-    assert!(lanes.iter().all(|cut| cut.lanes > 1), "{lanes:?}");
-    assert!(lanes[1].extent().next_power_of_two() > lanes[1].extent(), "{lanes:?}");
+    let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.lanes(p));
+    assert!(lanes.iter().all(|lanes| *lanes > 1), "{lanes:?}");
+    let layers = shape.extent(Part::Ff, 0);
+    assert!(!layers.is_power_of_two(), "{layers}");
     // And in the code of large statements.
     assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
     round_trip(config, Strategy::W12, 60, 5);

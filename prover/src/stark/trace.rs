@@ -84,10 +84,13 @@ const BLOCK: usize = 256;
 /// The columns of a part, lane by lane. `fill` gets the indices of an entry along the part's axes and writes its
 /// columns.
 fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &mut [u32]) + Sync) -> Columns {
-    let (axes, cut) = (shape.axes(part), shape.cut(part));
+    let axes = shape.axes(part);
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
-    let mut columns: Columns = (0..width * cut.lanes).map(|_| vec![BaseField::zero(); rows]).collect();
+    let mut columns: Columns = (0..shape.columns(part))
+        .map(|_| vec![BaseField::zero(); rows])
+        .collect();
     for (lane, columns) in columns.chunks_mut(width).enumerate() {
+        let start = shape.lane_start(part, lane);
         let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
         for column in columns {
             for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
@@ -98,7 +101,11 @@ fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &m
             let mut row = vec![0u32; width];
             for i in 0..BLOCK.min(rows) {
                 let mut indices = unpack(b * BLOCK + i, &axes);
-                indices[cut.axis] |= lane << cut.log_lane;
+                for (axis, first) in start {
+                    if let Some(index) = indices.get_mut(axis) {
+                        *index += first;
+                    }
+                }
                 row.fill(0);
                 fill(indices, &mut row);
                 for (piece, value) in block.iter_mut().zip(&row) {

@@ -162,12 +162,12 @@ fn no_row_uses_a_lookup_in_part() {
             let air = case.shape.air(part);
             assert_eq!(
                 counts(&air).conditional,
-                conditional(part).len() * case.shape.cut(part).lanes
+                conditional(part).len() * case.shape.lanes(part)
             );
             let coverage = case.coverage(part);
             let mut own = case.columns[part.index()].clone();
             let width = case.shape.lane_columns(part);
-            let lanes = 0..case.shape.cut(part).lanes;
+            let lanes = 0..case.shape.lanes(part);
             for column in lanes.flat_map(|lane| conditional(part).into_iter().map(move |c| lane * width + c)) {
                 for row in 0..own[column].len() {
                     let old = own[column][row];

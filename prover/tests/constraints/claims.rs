@@ -17,7 +17,7 @@ use crate::setup::{cases, random, three_layers, Case};
 /// The columns under a claim: accumulators, operands of matmuls, sums, broadcasts and public columns. The others
 /// follow from these within a row.
 fn claimed(part: Part, shape: &Shape) -> Vec<usize> {
-    let (lanes, width) = (shape.cut(part).lanes, shape.lane_columns(part));
+    let (lanes, width) = (shape.lanes(part), shape.lane_columns(part));
     (0..lanes)
         .flat_map(|lane| claimed_in_lane(part).into_iter().map(move |c| lane * width + c))
         .collect()
@@ -115,7 +115,7 @@ fn rows_cannot_be_exchanged() {
             let width = case.shape.lane_columns(part);
             while tried < 400 {
                 let [from, to] = [rng.below(rows) as usize, rng.below(rows) as usize];
-                let lane = rng.below(case.shape.cut(part).lanes as u64) as usize;
+                let lane = rng.below(case.shape.lanes(part) as u64) as usize;
                 let head = part == Part::Scores && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
                 if head || !case.in_model(part, lane, to) {
                     continue;

@@ -8,7 +8,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_circuits::shape::{Cut, Part, Shape, PARTS};
+use tessera_circuits::shape::{Cut, Cuts, Part, Shape, PARTS};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::forward::{ForwardState, Witness};
@@ -29,18 +29,22 @@ pub fn three_layers() -> ModelConfig {
 }
 
 /// Every part in lanes, along each of the axes that may be cut, with entries beyond the real ones and without.
-pub fn in_lanes(part: Part, whole: Cut) -> Cut {
-    let cut = |axis, log_lane, lanes| Cut { axis, log_lane, lanes };
+pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
+    let cut = |whole: Cut, log_lane, lanes| Cut {
+        log_lane,
+        lanes,
+        ..whole
+    };
     match part {
-        Part::Stream => cut(2, 3, 3),
-        Part::Q => cut(2, 0, 3),
-        Part::K => cut(0, 0, 3),
-        Part::V => cut(2, 1, 1),
-        Part::Scores => cut(1, 1, 2),
-        Part::Att => cut(0, 1, 2),
-        Part::Ff => cut(2, 4, 3),
-        Part::Logits => cut(1, 7, 3),
-        Part::Tables => whole,
+        Part::Stream => [cut(first, 1, 4), cut(second, 3, 3)],
+        Part::Q => [first, cut(second, 0, 3)],
+        Part::K => [cut(first, 0, 3), second],
+        Part::V => [cut(first, 1, 2), cut(second, 1, 1)],
+        Part::Scores => [cut(first, 0, 3), cut(second, 1, 2)],
+        Part::Att => [cut(first, 1, 2), second],
+        Part::Ff => [cut(first, 0, 3), cut(second, 4, 3)],
+        Part::Logits => [cut(first, 2, 4), cut(second, 7, 3)],
+        Part::Tables => [first, second],
     }
 }
 
@@ -71,7 +75,7 @@ impl Case {
     }
 
     /// As [`Self::new`], in a layout that only larger statements have.
-    pub fn with_cuts(model: QuantisedModel, prompt: usize, tokens: usize, cuts: impl Fn(Part, Cut) -> Cut) -> Self {
+    pub fn with_cuts(model: QuantisedModel, prompt: usize, tokens: usize, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
         let prompt = random_ids(&model.config, prompt, 5);
         let options = GenerateOptions {
             tokens,
@@ -153,8 +157,11 @@ impl Case {
             list
         });
         indices.reverse();
-        let cut = self.shape.cut(part);
-        indices[cut.axis] |= lane << cut.log_lane;
+        for (axis, first) in self.shape.lane_start(part, lane) {
+            if let Some(index) = indices.get_mut(axis) {
+                *index += first;
+            }
+        }
         indices
     }
 

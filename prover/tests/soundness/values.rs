@@ -19,7 +19,7 @@ const BOUND: usize = requant::ROUND + 4;
 pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
     let axes = shape.axes(part);
     assert_eq!(axes.len(), at.len(), "one index per axis");
-    assert_eq!(shape.cut(part).lanes, 1, "a small part has one lane");
+    assert_eq!(shape.lanes(part), 1, "a small part has one lane");
     axes.iter().zip(at).fold(0, |row, (log, i)| (row << log) | i)
 }
 
