@@ -159,7 +159,9 @@ impl Shape {
             log_lane,
             lanes: real.div_ceil(1 << log_lane).max(1),
         };
-        (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
+        // The tables are preprocessed columns, always whole.
+        let lowest = if part == Part::Tables { full } else { 0 };
+        (lowest..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
     }
 
     /// The axes along which a part may be cut, ascending, with their real lengths.
