@@ -50,7 +50,7 @@ fn too_large_a_statement_is_refused() {
         context: 8192,
         ..odd_config()
     };
-    refused(config, 2048);
+    refused(config, 4096);
 }
 
 /// More rows than the circle group has points: nothing may overflow on the way to the refusal.
