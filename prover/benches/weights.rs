@@ -74,14 +74,15 @@ fn model(bytes: usize, strategy: Strategy) -> QuantisedModel {
     QuantisedModel::new(config, params, PackedWeights::in_memory(strategy, bytes))
 }
 
-/// Processor seconds of all threads so far.
+/// Processor seconds of all threads so far; 0 where they are not known.
 fn cpu_seconds() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let nanoseconds = tasks.filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    });
-    nanoseconds.sum::<f64>() * 1e-9
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    }
+    #[cfg(not(unix))]
+    0.0
 }
 
 /// Best wall time and processor time.

@@ -6,7 +6,7 @@
 //! | function | used by | a block is | lanes |
 //! |---|---|---|---|
 //! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
-//! | [`combine_columns`], [`reduce`] | second pass | 64 places of four columns | the places |
+//! | [`combine_columns`], [`natural`] | second pass | 64 places of four columns | the places |
 //! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
 //!
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
@@ -34,11 +34,16 @@ pub const PLANE_BLOCKS: usize = 16;
 pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
 /// Most terms that a 32-bit sum of unsigned times signed bytes can have without overflow.
 pub const MAX_TERMS: usize = (i32::MAX / (255 * 128)) as usize;
-/// Most columns of one combination.
-pub const COLUMNS: usize = 32;
-/// A tile of up to [`COLUMNS`] columns: term `j` of lane `interleaved_lane(z)` of `[i][k]` is byte `64 i + z` of
-/// column `4 k + j`.
-pub type Columns = [[[u8; BLOCK]; COLUMNS / TERMS]; LANES];
+/// Most columns of one combination: so few that a reduction of their sums is short.
+pub const COLUMNS: usize = 256;
+/// Blocks of a column that are combined together.
+pub const ROWS: usize = 16;
+/// The bytes of a column that are combined together. Four columns are read at a time, so runs are long: at the
+/// distance of two columns, which is a large power of two, cached lines displace each other.
+pub type Run = [u8; ROWS * LANES];
+/// Runs of up to [`COLUMNS`] columns: term `j` of lane `interleaved_lane(z)` of `[i][k]` is byte `64 i + z` of
+/// column `4 k + j`. The last `k` is never used: it keeps the rows from displacing each other.
+pub type Columns = [[[u8; BLOCK]; COLUMNS / TERMS + 1]; ROWS];
 
 /// Instructions to compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,12 +120,9 @@ pub const fn interleaved_lane(z: usize) -> usize {
     16 * column + 4 * row + rest
 }
 
-/// Sums of a combination that is not finished, `[coordinate and byte of the coefficients][lane]`.
-pub type PlaneSums = [[i32; LANES]; 16];
-
-/// Adds to the `i`-th sums, lane `interleaved_lane(z)`, the products of byte `64 i + z` of all columns and
-/// their coefficients. Sums of more than [`MAX_TERMS`] columns wrap: [`reduce`] them before. Meanwhile, makes
-/// [`Columns`] of the planes `next`, a plane for each column.
+/// Adds to the `i`-th sums, lane `interleaved_lane(z)`, the products of byte `64 i + z` of all columns and their
+/// coefficients. The coordinates of `sums` must be reduced, and stay so. Meanwhile, makes [`Columns`] of the runs
+/// `next`, one for each column.
 ///
 /// # Panics
 /// If there are more than [`COLUMNS`] columns or next ones, or the latter are not a multiple of four, or `isa`
@@ -129,8 +131,8 @@ pub fn combine_columns(
     isa: Isa,
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    next: (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    next: (&[&Run], &mut Columns),
 ) {
     assert!(
         TERMS * coefficients.len() <= COLUMNS && next.0.len() <= COLUMNS && next.0.len().is_multiple_of(TERMS),
@@ -143,15 +145,18 @@ pub fn combine_columns(
     }
 }
 
-/// Adds the sums of planes to `sums`, modulo P; the latter must be reduced, and stay so.
+/// Coordinates of 64 places, four and four.
+pub type Places = [[[u32; 4]; TERMS]; LANES / TERMS];
+
+/// The sums of [`combine_columns`] in the order of their places.
 ///
 /// # Panics
 /// If `isa` is not available.
-pub fn reduce(isa: Isa, from: &PlaneSums, sums: &mut Elements) {
+pub fn natural(isa: Isa, sums: &Elements) -> Places {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::reduce(isa, from, sums),
-        _ => scalar::reduce(from, sums),
+        Isa::Avx512 => x86::natural(isa, sums),
+        _ => scalar::natural(sums),
     }
 }
 

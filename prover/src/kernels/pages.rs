@@ -4,6 +4,7 @@
 use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::{Mmap, MmapMut};
+use stwo::core::fields::qm31::SecureField;
 
 use super::Elements;
 
@@ -51,6 +52,28 @@ impl DerefMut for Table {
             None => &mut [],
         }
     }
+}
+
+/// Zeros in huge pages where the system has them, none of them touched yet.
+pub fn zeros(len: usize) -> Vec<SecureField> {
+    const { assert!(size_of::<SecureField>() == 16 && align_of::<SecureField>() == align_of::<[u32; 4]>()) };
+    // Memory of the system that is known to be zero.
+    let mut zeros = std::mem::ManuallyDrop::new(vec![[0u32; 4]; len]);
+    let (start, capacity) = (zeros.as_mut_ptr(), zeros.capacity());
+    #[cfg(target_os = "linux")]
+    {
+        let page = rustix::param::page_size();
+        let skipped = start.cast::<u8>().align_offset(page);
+        let bytes = size_of_val(zeros.as_slice()).saturating_sub(skipped) / page * page;
+        // SAFETY: the pages lie within the memory of the vector, and what they contain does not change. A failure
+        // leaves small pages, no more.
+        let _ = unsafe {
+            let first = start.cast::<u8>().wrapping_add(skipped);
+            rustix::mm::madvise(first.cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+        };
+    }
+    // SAFETY: size and alignment of the items are the same, and elements are four integers, of which 0 is one.
+    unsafe { Vec::from_raw_parts(start.cast(), len, capacity) }
 }
 
 /// Reads the pages of a range of bytes into memory and enters them in the page table.

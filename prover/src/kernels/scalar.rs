@@ -1,7 +1,8 @@
 //! What the kernels compute, one weight at a time.
 
 use super::{
-    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Plane, PlaneSums, BLOCK, LANES, P, TERMS,
+    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Places, Plane, Run, BLOCK, LANES, P, ROWS,
+    TERMS,
 };
 
 pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
@@ -24,19 +25,11 @@ pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sum
 pub(super) fn combine_columns(
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    (next, interleaved): (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    (next, interleaved): (&[&Run], &mut Columns),
 ) {
     for (blocks, sums) in columns.iter().zip(sums) {
-        for (block, coefficients) in blocks.iter().zip(coefficients) {
-            for (sums, coefficients) in sums.iter_mut().zip(coefficients) {
-                for (sum, terms) in sums.iter_mut().zip(block.as_chunks::<TERMS>().0) {
-                    let products = terms.iter().zip(coefficients.to_le_bytes());
-                    let dot: i32 = products.map(|(&w, c)| i32::from(w as i8) * i32::from(c)).sum();
-                    *sum = sum.wrapping_add(dot);
-                }
-            }
-        }
+        combine(&blocks[..coefficients.len()], coefficients, sums);
     }
     for (column, bytes) in next.iter().enumerate() {
         for (at, byte) in bytes.iter().enumerate() {
@@ -46,14 +39,13 @@ pub(super) fn combine_columns(
     }
 }
 
-pub(super) fn reduce(from: &PlaneSums, sums: &mut Elements) {
-    for (plane, from) in from.iter().enumerate() {
-        for (lane, &from) in from.iter().enumerate() {
-            let sum = &mut sums[lane / 16][plane / 4][lane % 16];
-            let total = i64::from(*sum) + (i64::from(from) << (8 * (plane % 4)));
-            *sum = total.rem_euclid(i64::from(P)) as u32;
-        }
-    }
+pub(super) fn natural(sums: &Elements) -> Places {
+    std::array::from_fn(|quad| {
+        std::array::from_fn(|rest| {
+            let lane = interleaved_lane(TERMS * quad + rest);
+            std::array::from_fn(|c| sums[lane / 16][c][lane % 16])
+        })
+    })
 }
 
 pub(super) fn multiply(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {

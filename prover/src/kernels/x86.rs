@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Plane, PlaneSums, BLOCK, LANES, P, PLANE_BLOCKS, TERMS,
+    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Places, Plane, Run, BLOCK, COLUMNS, LANES, P,
+    PLANE_BLOCKS, ROWS, TERMS,
 };
 
 /// A vector of bytes or 32-bit lanes. Callers of the methods must make sure that the processor has the
@@ -228,6 +229,7 @@ fn check(isa: Isa) {
 
 /// Terms with which `b + 256 b'` of two sums stays in `-P..P`.
 const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
+const _: () = assert!(COLUMNS <= FEW_TERMS);
 
 pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
     check(isa);
@@ -346,8 +348,8 @@ pub(super) fn combine_columns(
     isa: Isa,
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    next: (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    next: (&[&Run], &mut Columns),
 ) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
@@ -363,8 +365,8 @@ pub(super) fn combine_columns(
 fn combine_columns_avx512(
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    next: (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    next: (&[&Run], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_columns_with::<__m512i, 4>(columns, coefficients, sums, next) }
@@ -374,90 +376,84 @@ fn combine_columns_avx512(
 fn combine_columns_avx2(
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    next: (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    next: (&[&Run], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, next) }
 }
 
+/// The sums of four planes stay in registers for all columns. The next columns are interleaved a few lines in
+/// every step, so that loads and unpacking overlap with products; the lines are fetched four columns ahead.
+///
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
 unsafe fn combine_columns_with<V: Vector, const N: usize>(
     columns: &Columns,
     coefficients: &[Coefficients],
-    sums: &mut [PlaneSums; LANES],
-    (next, interleaved): (&[&Plane], &mut Columns),
+    sums: &mut [Elements; ROWS],
+    (next, interleaved): (&[&Run], &mut Columns),
 ) {
     let next = next.as_chunks::<TERMS>().0;
-    // Each column is read from beginning to end and fetched a page ahead, a few lines in every step.
-    let mut lines = (0..next.len()).flat_map(|k| (0..LANES).map(move |line| (k, line)));
-    let share = next.len().div_ceil(4);
+    let mut lines = (0..next.len()).flat_map(|k| (0..ROWS).map(move |line| (k, line)));
+    let share = (next.len() * N * V::BYTES).div_ceil(4 * BLOCK);
     for (blocks, sums) in columns.iter().zip(sums) {
-        let sums = sums.as_mut_ptr().cast::<u8>();
         for first in (0..BLOCK).step_by(N * V::BYTES) {
             for coordinate in 0..4 {
-                for (k, line) in lines.by_ref().take(if first == 0 { share } else { 0 }) {
-                    for column in next.get(k + 1).into_iter().flatten() {
-                        _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().add(line * LANES).cast());
+                for (k, line) in lines.by_ref().take(share) {
+                    // After the last column, the runs that follow are likely to be next.
+                    let (ahead, run) = next.get(k + 1).map_or((&next[0], size_of::<Run>()), |next| (next, 0));
+                    for column in ahead {
+                        // A hint may have any address.
+                        _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().wrapping_add(run + line * LANES).cast());
                     }
                     interleave::<V>(&next[k], line * LANES, &mut interleaved[line][k]);
                 }
-                let place = |byte: usize, i: usize| (4 * coordinate + byte) * BLOCK + first + i * V::BYTES;
-                let mut acc = [[V::splat(0); N]; 4];
-                for (byte, acc) in acc.iter_mut().enumerate() {
-                    for (i, acc) in acc.iter_mut().enumerate() {
-                        *acc = V::load(sums.add(place(byte, i)));
-                    }
-                }
+                let acc = [[V::splat(0); N]; 4];
                 let acc = add_products(&blocks[..coefficients.len()], coefficients, first, coordinate, acc);
-                for (byte, acc) in acc.into_iter().enumerate() {
-                    for (i, acc) in acc.into_iter().enumerate() {
-                        acc.store(sums.add(place(byte, i)));
-                    }
-                }
+                reduce_to::<V, N, true>(acc, first, coordinate, sums);
             }
         }
     }
 }
 
-pub(super) fn reduce(isa: Isa, from: &PlaneSums, sums: &mut Elements) {
+pub(super) fn natural(isa: Isa, sums: &Elements) -> Places {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
-    unsafe {
-        match isa {
-            Isa::Avx512 => reduce_avx512(from, sums),
-            _ => reduce_avx2(from, sums),
-        }
-    }
+    unsafe { natural_avx512(sums) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn reduce_avx512(from: &PlaneSums, sums: &mut Elements) {
-    // SAFETY: the instructions are those of this function.
-    unsafe { reduce_with::<__m512i>(from, sums) }
-}
-
-#[target_feature(enable = "avx2")]
-fn reduce_avx2(from: &PlaneSums, sums: &mut Elements) {
-    // SAFETY: the instructions are those of this function.
-    unsafe { reduce_with::<__m256i>(from, sums) }
-}
-
-/// # Safety
-/// The processor must have the instructions of `V`.
-#[inline(always)]
-unsafe fn reduce_with<V: Vector>(from: &PlaneSums, sums: &mut Elements) {
-    for first in (0..BLOCK).step_by(V::BYTES) {
-        for coordinate in 0..4 {
-            let mut planes = [[V::splat(0)]; 4];
-            for (byte, plane) in planes.iter_mut().enumerate() {
-                plane[0] = V::load(from[4 * coordinate + byte].as_ptr().cast::<u8>().add(first));
-            }
-            reduce_to::<V, 1, false>(planes, first, coordinate, sums);
+fn natural_avx512(sums: &Elements) -> Places {
+    let mut places = [[[0; 4]; TERMS]; LANES / TERMS];
+    for (column, group) in sums.iter().enumerate() {
+        // SAFETY: the vectors are those of the group.
+        let v = group.each_ref().map(|c| unsafe { _mm512_loadu_si512(c.as_ptr().cast()) });
+        // 128-bit lane `row` of `v` has four places of a coordinate; of `w[rest]`, four coordinates of a place.
+        let ab = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+        let cd = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+        let w = [
+            _mm512_unpacklo_epi64(ab[0], cd[0]),
+            _mm512_unpackhi_epi64(ab[0], cd[0]),
+            _mm512_unpacklo_epi64(ab[1], cd[1]),
+            _mm512_unpackhi_epi64(ab[1], cd[1]),
+        ];
+        // Even and odd rows of two places, then single rows of four.
+        let even = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b10_00_10_00>(w[i], w[i + 1]));
+        let odd = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b11_01_11_01>(w[i], w[i + 1]));
+        let rows = [
+            _mm512_shuffle_i32x4::<0b10_00_10_00>(even[0], even[1]),
+            _mm512_shuffle_i32x4::<0b10_00_10_00>(odd[0], odd[1]),
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(even[0], even[1]),
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(odd[0], odd[1]),
+        ];
+        for (row, places_of_row) in rows.into_iter().enumerate() {
+            // SAFETY: sixteen words are the size of the four places.
+            unsafe { _mm512_storeu_si512(places[4 * row + column].as_mut_ptr().cast(), places_of_row) };
         }
     }
+    places
 }
 
 /// Unpacking works within 128-bit lanes: vector `i` gets places `4 i..4 i + 4` of every 16 places.
@@ -465,7 +461,7 @@ unsafe fn reduce_with<V: Vector>(from: &PlaneSums, sums: &mut Elements) {
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-unsafe fn interleave<V: Vector>(columns: &[&Plane; TERMS], at: usize, block: &mut [u8; BLOCK]) {
+unsafe fn interleave<V: Vector>(columns: &[&Run; TERMS], at: usize, block: &mut [u8; BLOCK]) {
     let [a, b, c, d] = columns.map(|column| column.as_ptr().add(at));
     for at in (0..LANES).step_by(V::BYTES) {
         let ab = V::load(a.add(at)).unpack_bytes(V::load(b.add(at)));

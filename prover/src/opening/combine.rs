@@ -1,23 +1,26 @@
 //! Second pass over the weights: the columns combined to one message.
 
-use num_traits::Zero;
+use std::ops::Range;
+
 use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::TILE;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::TILE_AREA;
-use crate::kernels::{
-    self, coefficients, interleaved_lane, Coefficients, Elements, Isa, Plane, PlaneSums, LANES, MAX_TERMS, TERMS,
-};
-use crate::matmul::lane;
+use crate::kernels::{self, coefficients, pages, Coefficients, Elements, Isa, Run, LANES, ROWS, TERMS};
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
-use crate::tiles::{self, planes, planes_of, TileSource};
+use crate::tiles::{planes, planes_of, TileSource, GROUP};
 
-/// Tiles of a column that are combined together; their sums have 5 MiB.
-const RUN: usize = 16;
+/// Tiles of a column in the smallest part of a pass, if there is memory for them.
+const LEAST_TILES: usize = 16;
+/// Most tiles of a column that a thread takes at a time.
+const MOST_TILES: usize = 64;
+/// Runs of a plane of a tile.
+const RUNS: usize = TILE_AREA / size_of::<Run>();
 /// In place of what columns lack.
-const ZEROS: &Plane = &[0; TILE_AREA];
+const ZEROS: &Run = &[0; size_of::<Run>()];
 
 /// The message `u = sum_G weights[G] W_G`, and what was read for it.
 ///
@@ -28,102 +31,69 @@ pub fn combine_columns(
     params: &CommitmentParams,
     weights: &[SecureField],
 ) -> (Vec<SecureField>, Traffic) {
-    combine_with(source, params, weights, MAX_TERMS)
+    combine_with(source, params, weights, kernels::COLUMNS)
 }
 
-/// As [`combine_columns`]; sums are reduced before they have more than `max_terms` terms.
+/// As [`combine_columns`]; at most `most` planes of columns are combined together.
 fn combine_with(
     source: &dyn TileSource,
     params: &CommitmentParams,
     weights: &[SecureField],
-    max_terms: usize,
+    most: usize,
 ) -> (Vec<SecureField>, Traffic) {
-    let size = kernels::COLUMNS / planes(source.strategy());
+    // Columns of a streamed group fit a window.
+    let group = (most / planes(source.strategy())).min(window_tiles(source));
     let columns = Columns {
         isa: Isa::best(),
         source,
         length: 1 << params.log_column_tiles(),
         number: params.columns(),
-        group: size,
-        groups: params.columns().div_ceil(size),
-        reduce_every: max_terms / kernels::COLUMNS,
+        group,
+        groups: params.columns().div_ceil(group),
     };
     let weights = columns.coefficients(&weights[..params.columns()]);
     let parts = columns.parts();
     let windows: Vec<Window> = parts.iter().map(|part| columns.window(part)).collect();
-    let mut message = vec![SecureField::zero(); 1 << params.log_message];
-    let mut sums: Vec<TileSums> = (0..columns.length.min(RUN)).map(|_| TileSums::new()).collect();
+    let mut message = pages::zeros(1 << params.log_message);
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
         for part in &parts {
+            let message = &mut message[part.tiles.start * TILE_AREA..part.tiles.end * TILE_AREA];
+            let share = (part.tiles.len() / (4 * rayon::current_num_threads())).clamp(1, MOST_TILES);
             pass.next(|| {
-                let tiles = sums.par_iter_mut().zip(part.tiles.clone());
-                tiles.for_each_init(Buffers::new, |buffers, (sums, tile)| {
-                    columns.combine(tile, part.groups.clone(), &weights, sums, buffers);
+                let shares = message.par_chunks_mut(share * TILE_AREA).enumerate();
+                shares.for_each_init(Buffers::new, |buffers, (i, message)| {
+                    let first = part.tiles.start + i * share;
+                    columns.combine(first, part.groups.clone(), &weights, message, buffers);
                 });
             });
-            if part.groups.end == columns.groups {
-                let tiles = message[part.tiles.start * TILE_AREA..].par_chunks_mut(TILE_AREA);
-                tiles
-                    .zip(&mut sums)
-                    .take(part.tiles.len())
-                    .for_each(|(message, sums)| sums.take(message));
-            }
         }
     });
     (message, traffic)
 }
 
-/// Columns that are combined, and those that are read meanwhile.
+/// What a thread computes with.
 struct Buffers {
     columns: Box<kernels::Columns>,
+    /// Columns that are read meanwhile.
     next: Box<kernels::Columns>,
+    sums: Box<[Elements; ROWS]>,
 }
 
 impl Buffers {
     fn new() -> Self {
-        let empty: Box<kernels::Columns> = Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / TERMS]; LANES]);
+        let empty: Box<kernels::Columns> = Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / TERMS + 1]; ROWS]);
         Self {
             columns: empty.clone(),
             next: empty,
+            sums: Box::new([[[[0; 16]; 4]; 4]; ROWS]),
         }
-    }
-}
-
-/// Sums of a tile of all columns.
-struct TileSums {
-    planes: Box<[PlaneSums; LANES]>,
-    reduced: Box<[Elements; LANES]>,
-}
-
-impl TileSums {
-    fn new() -> Self {
-        Self {
-            planes: Box::new([[[0; LANES]; 16]; LANES]),
-            reduced: Box::new([[[[0; 16]; 4]; 4]; LANES]),
-        }
-    }
-
-    fn reduce(&mut self, isa: Isa) {
-        for (planes, reduced) in self.planes.iter_mut().zip(self.reduced.iter_mut()) {
-            kernels::reduce(isa, planes, reduced);
-            *planes = [[0; LANES]; 16];
-        }
-    }
-
-    /// Moves the reduced sums to their natural places.
-    fn take(&mut self, message: &mut [SecureField]) {
-        for (i, value) in message.iter_mut().enumerate() {
-            let place = tiles::position(i / TILE, i % TILE);
-            *value = lane(&self.reduced[place / LANES], interleaved_lane(place % LANES));
-        }
-        self.reduced.iter_mut().for_each(|sums| *sums = [[[0; 16]; 4]; 4]);
     }
 }
 
 /// Some tiles of every column of some groups.
 struct Part {
-    tiles: std::ops::Range<usize>,
-    groups: std::ops::Range<usize>,
+    tiles: Range<usize>,
+    groups: Range<usize>,
 }
 
 struct Columns<'a> {
@@ -135,8 +105,6 @@ struct Columns<'a> {
     /// Columns of a group.
     group: usize,
     groups: usize,
-    /// Groups after which sums are reduced.
-    reduce_every: usize,
 }
 
 impl<'a> Columns<'a> {
@@ -155,8 +123,8 @@ impl<'a> Columns<'a> {
     fn parts(&self) -> Vec<Part> {
         let window = window_tiles(self.source).min(self.length * self.number);
         let tiles = (window / self.number)
-            .max(RUN.min(window / self.group))
-            .clamp(1, RUN.min(self.length));
+            .max(LEAST_TILES.min(window / self.group))
+            .clamp(1, self.length);
         let groups = (window / (tiles * self.group)).clamp(1, self.groups);
         cut(self.length, tiles)
             .flat_map(|tiles| {
@@ -178,43 +146,68 @@ impl<'a> Columns<'a> {
         tiles.filter(|tiles| !tiles.is_empty()).collect()
     }
 
-    /// The planes of one tile of the columns of a group, plane by plane.
-    fn planes(&self, tile: usize, group: usize) -> Vec<&'a Plane> {
+    /// A run of the columns of a group in a tile, plane by plane.
+    fn runs(&self, tile: usize, run: usize, group: usize, runs: &mut Vec<&'a Run>) {
         let columns = group * self.group..self.number.min((group + 1) * self.group);
-        let plane = |column: usize, plane: usize| {
-            let t = column * self.length + tile;
-            match t < self.source.tiles() {
-                true => &self.source.bytes(t..t + 1).as_chunks().0[plane],
-                false => ZEROS,
-            }
-        };
-        let planes = 0..planes(self.source.strategy());
-        let mut planes: Vec<_> = planes.flat_map(|p| columns.clone().map(move |c| plane(c, p))).collect();
-        planes.resize(planes.len().next_multiple_of(TERMS), ZEROS);
-        planes
+        runs.clear();
+        for plane in 0..planes(self.source.strategy()) {
+            runs.extend(columns.clone().map(|column| {
+                let t = column * self.length + tile;
+                match t < self.source.tiles() {
+                    true => &self.source.bytes(t..t + 1).as_chunks().0[plane * RUNS + run],
+                    false => ZEROS,
+                }
+            }));
+        }
+        runs.resize(runs.len().next_multiple_of(TERMS), ZEROS);
     }
 
-    /// Adds to `sums` one tile of the columns of some groups; reduces them after the last group of all.
+    /// Adds the columns of some groups to the message from tile `first` on; if the first group is among them, sets
+    /// the message.
     fn combine(
         &self,
-        tile: usize,
-        groups: std::ops::Range<usize>,
+        first: usize,
+        groups: Range<usize>,
         weights: &[Vec<Coefficients>],
-        sums: &mut TileSums,
+        message: &mut [SecureField],
         buffers: &mut Buffers,
     ) {
-        let Buffers { columns, next } = buffers;
-        let first = self.planes(tile, groups.start);
-        kernels::combine_columns(self.isa, columns, &[], &mut sums.planes, (&first, next));
-        for group in groups.clone() {
-            std::mem::swap(columns, next);
-            let planes = match group + 1 < groups.end {
-                true => self.planes(tile, group + 1),
-                false => Vec::new(),
-            };
-            kernels::combine_columns(self.isa, columns, &weights[group], &mut sums.planes, (&planes, next));
-            if group + 1 == self.groups || (group + 1) % self.reduce_every == 0 {
-                sums.reduce(self.isa);
+        let Buffers { columns, next, sums } = buffers;
+        let tiles = message.chunks_mut(TILE_AREA);
+        let steps = (first..first + tiles.len()).flat_map(|tile| (0..RUNS).map(move |run| (tile, run)));
+        let mut steps = steps.flat_map(|(tile, run)| groups.clone().map(move |group| (tile, run, group)));
+        let mut runs = Vec::new();
+        let mut prepare = |runs: &mut Vec<&'a Run>| match steps.next() {
+            Some((tile, run, group)) => self.runs(tile, run, group, runs),
+            None => runs.clear(),
+        };
+        prepare(&mut runs);
+        kernels::combine_columns(self.isa, columns, &[], sums, (&runs, next));
+        for message in tiles {
+            for run in 0..RUNS {
+                **sums = [[[[0; 16]; 4]; 4]; ROWS];
+                for weights in &weights[groups.clone()] {
+                    std::mem::swap(columns, next);
+                    prepare(&mut runs);
+                    kernels::combine_columns(self.isa, columns, weights, sums, (&runs, next));
+                }
+                for (i, sums) in sums.iter().enumerate() {
+                    self.put(run * ROWS + i, sums, message, groups.start > 0);
+                }
+            }
+        }
+    }
+
+    /// Writes the sums of 64 places of a tile, or adds them.
+    fn put(&self, row: usize, sums: &Elements, message: &mut [SecureField], add: bool) {
+        // A place is `[y / 4][x][y % 4]`, and weight `(x, y)` is number `64 x + y`.
+        let (x, y) = (row * LANES / GROUP % TILE, row * LANES / GROUP / TILE * GROUP);
+        for (i, places) in kernels::natural(self.isa, sums).iter().enumerate() {
+            let values = places.map(|c| SecureField::from_m31_array(c.map(BaseField::from_u32_unchecked)));
+            let message = &mut message[(x + i) * TILE + y..][..GROUP];
+            match add {
+                true => message.iter_mut().zip(values).for_each(|(m, v)| *m += v),
+                false => message.copy_from_slice(&values),
             }
         }
     }
@@ -223,6 +216,8 @@ impl<'a> Columns<'a> {
 #[cfg(test)]
 mod tests {
     use tessera_circuits::model::Strategy;
+
+    use num_traits::Zero;
 
     use super::*;
     use crate::files;
@@ -272,8 +267,8 @@ mod tests {
                         weights[column] * SecureField::from(stwo::core::fields::m31::BaseField::from(i32::from(*w)));
                 }
             }
-            for max_terms in [MAX_TERMS, 64, 32] {
-                assert!(combine_with(&source, &params, &weights, max_terms).0 == expected);
+            for most in [kernels::COLUMNS, 64, 12] {
+                assert!(combine_with(&source, &params, &weights, most).0 == expected);
             }
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
