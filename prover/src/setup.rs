@@ -137,7 +137,8 @@ pub fn setup(
         partial: dir.clone(),
         source: Box::new(source),
     };
-    let mut report = finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
+    let mut report =
+        finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)

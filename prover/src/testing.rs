@@ -219,7 +219,8 @@ impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
         let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
-        let tree = commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
+        let tree =
+            commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {

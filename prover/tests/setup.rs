@@ -176,13 +176,21 @@ fn caches_are_made_again() {
         fs::write(out.join(file), "x").unwrap();
         let error = Model::open(&out).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(file), "{error}");
-        assert!(rebuild_cache(&out, CodewordCache::Full, None, &Silent).unwrap().codeword_kept);
+        assert!(
+            rebuild_cache(&out, CodewordCache::Full, None, &Silent)
+                .unwrap()
+                .codeword_kept
+        );
         assert_eq!(
             [TREE_FILE, CODEWORD_FILE].map(|file| fs::read(out.join(file)).unwrap()),
             good
         );
     }
-    assert!(!rebuild_cache(&out, CodewordCache::None, None, &Silent).unwrap().codeword_kept);
+    assert!(
+        !rebuild_cache(&out, CodewordCache::None, None, &Silent)
+            .unwrap()
+            .codeword_kept
+    );
     assert!(!out.join(CODEWORD_FILE).exists());
     Model::open(&out).unwrap();
     let weights = out.join("weights.bin");

@@ -146,7 +146,10 @@ fn traffic_json(passes: &[(String, Traffic)]) -> Value {
 /// `matmuls 0.52 s, of which 0.10 s waiting for 1.12 GB`, a line per pass.
 fn traffic_text(passes: &[(String, Traffic)]) -> String {
     let line = |(name, t): &(String, Traffic)| {
-        let (seconds, stall) = (crate::printer::seconds(t.seconds), crate::printer::seconds(t.stall_seconds));
+        let (seconds, stall) = (
+            crate::printer::seconds(t.seconds),
+            crate::printer::seconds(t.stall_seconds),
+        );
         format!("{name} {seconds}, of which {stall} waiting for {}", bytes(t.bytes))
     };
     passes.iter().map(line).collect::<Vec<_>>().join("\n")

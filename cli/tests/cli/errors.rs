@@ -436,10 +436,30 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
     let (proof, model) = (dir.path().join("proof"), dir.path().join("model"));
     let prove = |memory: &str| {
         let ids = "5,6,7";
-        args!["prove", "--model", shared.model(), "--prompt-ids", ids, "--tokens", "4", "--out", proof, "--memory", memory]
+        args![
+            "prove",
+            "--model",
+            shared.model(),
+            "--prompt-ids",
+            ids,
+            "--tokens",
+            "4",
+            "--out",
+            proof,
+            "--memory",
+            memory
+        ]
     };
     let generate = args![
-        "generate", "--model", shared.model(), "--prompt", PROMPT, "--tokens", "4", "--memory", "1MB"
+        "generate",
+        "--model",
+        shared.model(),
+        "--prompt",
+        PROMPT,
+        "--tokens",
+        "4",
+        "--memory",
+        "1MB"
     ];
     let setup = args!["setup", CHECKPOINT, "--out", model, "--memory", "1MB"];
     for command in [prove("1MB"), generate, setup] {
@@ -460,7 +480,10 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
     assert!(bytes("predicted_bytes") < smallest, "{report}");
     assert!(bytes("peak_rss_bytes") <= smallest, "{report}");
     assert!(report["memory"]["streamed_window_bytes"].is_u64(), "{report}");
-    assert!(report["weight_passes"]["matmuls"]["stall_seconds"].is_number(), "{report}");
+    assert!(
+        report["weight_passes"]["matmuls"]["stall_seconds"].is_number(),
+        "{report}"
+    );
     assert_eq!(names(dir.path()), ["proof"]);
     fails(prove("4 pounds"), &["\"4 pounds\" is no amount of memory"]);
 }

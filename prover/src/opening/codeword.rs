@@ -207,24 +207,30 @@ impl Codeword {
                 values: vec![0; SUBTREE * row],
             })
             .collect();
-        encode(source, &self.params, twiddles, self.split, |batch, width, block, values| {
-            let in_block = values.len() / (SUBTREE * FIBRE);
-            for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
-                let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
-                for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
-                    let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
-                    for (r, column) in fibre.iter().enumerate() {
-                        let column = column.to_array();
-                        leaf[r..]
-                            .iter_mut()
-                            .step_by(FIBRE)
-                            .zip(column)
-                            .for_each(|(to, v)| *to = v.0);
+        encode(
+            source,
+            &self.params,
+            twiddles,
+            self.split,
+            |batch, width, block, values| {
+                let in_block = values.len() / (SUBTREE * FIBRE);
+                for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
+                    let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
+                    for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
+                        let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
+                        for (r, column) in fibre.iter().enumerate() {
+                            let column = column.to_array();
+                            leaf[r..]
+                                .iter_mut()
+                                .step_by(FIBRE)
+                                .zip(column)
+                                .for_each(|(to, v)| *to = v.0);
+                        }
                     }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         Ok(subtrees)
     }
 }

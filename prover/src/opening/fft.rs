@@ -111,7 +111,10 @@ impl Twiddles {
         });
         let factors: Vec<BaseField> = factors.collect();
         let length = values.len();
-        let pieces = values.par_chunks_mut(PIECE).enumerate().with_min_len(SEQUENTIAL / PIECE);
+        let pieces = values
+            .par_chunks_mut(PIECE)
+            .enumerate()
+            .with_min_len(SEQUENTIAL / PIECE);
         pieces.for_each(|(i, values)| {
             let part = |part: usize| &message[part * length + i * PIECE..];
             for (value, weights) in values.iter_mut().zip(part(0)) {

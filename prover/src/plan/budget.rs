@@ -45,7 +45,9 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, BudgetError> {
         let error = || BudgetError { text: text.to_owned() };
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let unit = unit.trim();
         let factor = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
@@ -83,7 +85,18 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Budget(bytes)), "{text}");
         }
-        for text in ["", "GiB", "0", "0GB", "-1", "1.5", "4 G", "4XB", "1e9", "99999999999TiB"] {
+        for text in [
+            "",
+            "GiB",
+            "0",
+            "0GB",
+            "-1",
+            "1.5",
+            "4 G",
+            "4XB",
+            "1e9",
+            "99999999999TiB",
+        ] {
             let error = text.parse::<Budget>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")) && error.contains("GiB"), "{error}");
         }

@@ -68,14 +68,23 @@ impl Model<'_> {
     fn activations(&self, rows: u64) -> u64 {
         let c = self.config;
         let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-        rows * (24 * c.hidden + 28 * q + 34 * kv + 40 * c.ff) as u64 + rows * rows * c.heads as u64 * 4 + 22 * c.vocab as u64
+        rows * (24 * c.hidden + 28 * q + 34 * kv + 40 * c.ff) as u64
+            + rows * rows * c.heads as u64 * 4
+            + 22 * c.vocab as u64
     }
 
     /// Generation from a prompt of `rows` rows at most, perhaps followed by a pass for the logits of all rows.
     pub fn generate(&self, rows: u64, logits: bool, residency: Residency) -> Phase {
-        let logits = if logits { 18 * rows * self.config.vocab as u64 } else { 0 };
+        let logits = if logits {
+            18 * rows * self.config.vocab as u64
+        } else {
+            0
+        };
         let bytes = self.open() + self.resident(residency).0 + self.state(rows) + self.activations(rows) + logits;
-        Phase { name: "generate", bytes }
+        Phase {
+            name: "generate",
+            bytes,
+        }
     }
 }
 
@@ -137,19 +146,25 @@ impl Trace {
         self.extended(self.columns, kept) + self.merkle() + twiddles + 2 * self.tables
     }
 
+    /// The most that committing to columns holds beside what they were made from: while they are extended, their
+    /// coefficients are there as well; then the tree.
+    fn committing(&self, columns: u64, kept: bool) -> u64 {
+        self.extended(columns, true)
+            .max(self.extended(columns, kept) + self.merkle())
+    }
+
     fn prove(&self, kept: bool) -> u64 {
         // A part's fractions are there beside its columns.
         let made = self.columns + self.interaction + self.largest;
-        // Evaluations take the place of columns, and extensions that of evaluations.
-        let extension = self.extended(self.interaction, kept) + if kept { 0 } else { self.largest };
-        let committed = extension + self.merkle();
+        let committing = self.committing(self.interaction, kept) + self.largest;
+        let committed = self.extended(self.interaction, kept) + self.merkle();
         let secure = SECURE * self.longest;
-        // Quotients of constraints, then the composition with its tree.
-        let composition = secure + 2 * secure + self.merkle();
-        // Numerators at two points, the quotient, folded layers and their trees.
+        // Quotients of constraints, then the composition, its extension and its tree.
+        let composition = 3 * secure + self.merkle();
+        // Numerators at two points, the quotient, folded layers and their trees; weights for sampling the columns.
         let weights = if kept { 0 } else { 2 * secure };
-        let fri = 2 * secure + self.merkle() * 2 / FRI_LEAF + weights;
-        self.held(kept) + made.saturating_sub(self.columns).max(committed + composition.max(2 * secure + self.merkle() + fri)).max(made)
+        let fri = 4 * secure + self.merkle() + self.merkle() * 2 / FRI_LEAF + weights;
+        self.held(kept) + made.max(committing).max(committed + composition.max(fri))
     }
 }
 
@@ -185,9 +200,10 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
     let logits = 18 * padded_rows * c.vocab as u64;
     let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
 
-    let counts = 2 * rayon::current_num_threads() as u64 * WORD * (tables::COLUMNS as u64) << tables::LOG_ROWS;
+    let threads = rayon::current_num_threads() as u64;
+    let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
     let made = base + idle + record + trace.columns;
-    let evaluated = trace.columns + trace.columns.max(trace.extended(trace.columns, kept) + trace.merkle());
+    let evaluated = trace.columns + trace.committing(trace.columns, kept);
     let commit = base + idle + evaluated + (2 * WORD * trace.longest) + counts.max(2 * trace.tables);
 
     let sums = TILE_SUMS * model.commitment.tiles as u64;
@@ -199,7 +215,7 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
     let pairs = PARTS
         .iter()
         .zip(groups)
-        .map(|(part, groups)| groups as u64 * (2 * SECURE) << shape.log_rows(*part));
+        .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
     let claims = committed + idle + copied(pairs.collect());
 
     let opening = opening(model, choices);
@@ -257,7 +273,12 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let phase = |name, bytes| Phase { name, bytes };
     let (q, kv, tokens) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens as u64);
     // A tensor of the checkpoint stays mapped while it is read.
-    let tensor = c.matmuls().iter().map(|m| 4 * (m.in_dim * m.out_dim) as u64).max().unwrap_or(0);
+    let tensor = c
+        .matmuls()
+        .iter()
+        .map(|m| 4 * (m.in_dim * m.out_dim) as u64)
+        .max()
+        .unwrap_or(0);
     let values = 4 * (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab) as u64;
     let calibrate = FIXED + tensor + tokens * values;
     let write = FIXED + tensor + (64 << 20);

@@ -23,7 +23,11 @@ const TASKS: [Task; 3] = [
 fn predictions_are_monotone() {
     for codeword_file in [false, true] {
         for choices in subject(&tinyllama(), codeword_file).ways() {
-            let bytes = |config: &ModelConfig, task| subject(config, codeword_file).with_choices(task, choices).predicted_bytes();
+            let bytes = |config: &ModelConfig, task| {
+                subject(config, codeword_file)
+                    .with_choices(task, choices)
+                    .predicted_bytes()
+            };
             let small = fixture_size_config();
             let mut before = 0;
             for rows in [1, 2, 4, 16, 64, 128, 256] {
@@ -36,7 +40,10 @@ fn predictions_are_monotone() {
                 for layers in [1, 2, 4, 8, 22] {
                     let config = ModelConfig { layers, ..tinyllama() };
                     let now = bytes(&config, task);
-                    assert!(now >= before, "{layers} layers, {task:?}, {choices:?}: {now} < {before}");
+                    assert!(
+                        now >= before,
+                        "{layers} layers, {task:?}, {choices:?}: {now} < {before}"
+                    );
                     before = now;
                 }
             }
@@ -49,7 +56,10 @@ fn predictions_are_monotone() {
 fn ways_get_smaller() {
     for task in TASKS {
         let subject = subject(&tinyllama(), false);
-        let bytes: Vec<u64> = subject.ways().map(|c| subject.with_choices(task, c).predicted_bytes()).collect();
+        let bytes: Vec<u64> = subject
+            .ways()
+            .map(|c| subject.with_choices(task, c).predicted_bytes())
+            .collect();
         let least = bytes.iter().min().unwrap();
         assert_eq!(bytes.last(), Some(least), "{task:?}: {bytes:?}");
         assert!(bytes[0] >= *least, "{task:?}: {bytes:?}");
@@ -86,7 +96,10 @@ fn choices_follow_the_budget() {
     let subject = subject(&tinyllama(), false);
     let task = Task::Prove { rows: 1 };
     assert_eq!(subject.plan(task, None).unwrap().choices, Choices::default());
-    assert_eq!(subject.plan(task, Some(Budget(1 << 40))).unwrap().choices, Choices::default());
+    assert_eq!(
+        subject.plan(task, Some(Budget(1 << 40))).unwrap().choices,
+        Choices::default()
+    );
     let smallest = subject.smallest(task);
     assert!(matches!(smallest.choices.residency, Residency::Stream { .. }));
     assert_eq!(smallest.choices.split.log(), Split::MAX);

@@ -68,7 +68,18 @@ fn model(
     let (checkpoint, dir, record) = (place("checkpoint"), place("model"), place("setup.json"));
     if !checkpoint.exists() && !dir.exists() {
         let layers = layers.to_string();
-        tessera(args, &["synth", "--shape", &shape.name(), "--layers", &layers, "--out", text(&checkpoint)?])?;
+        tessera(
+            args,
+            &[
+                "synth",
+                "--shape",
+                &shape.name(),
+                "--layers",
+                &layers,
+                "--out",
+                text(&checkpoint)?,
+            ],
+        )?;
     }
     progress.advance(1);
     if !dir.exists() {
@@ -111,7 +122,10 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
     let memory: Vec<&str> = memory.iter().flat_map(|memory| ["--memory", memory.as_str()]).collect();
     let common = ["--model", text(dir)?, "--prompt-ids", &ids, "--tokens", &generated];
     let inference = tessera(args, &[&["generate"], &common[..], &memory].concat())?;
-    let proved = tessera(args, &[&["prove"], &common[..], &["--out", text(proof)?], &memory].concat())?;
+    let proved = tessera(
+        args,
+        &[&["prove"], &common[..], &["--out", text(proof)?], &memory].concat(),
+    )?;
     let key = dir.join(tessera_prover::library::KEY_FILE);
     let verified = tessera(args, &["verify", "--key", text(&key)?, text(proof)?])?;
     let number = |value: &Value, name: &str| value[name].as_f64().unwrap_or(f64::NAN);
@@ -125,13 +139,22 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
     add("tokens", json!(tokens));
     add("prompt_tokens", json!(prompt));
     add("prefill_seconds", inference["prefill_seconds"].clone());
-    add("seconds_per_token", json!((tokens > prompt).then(|| decode / (tokens - prompt) as f64)));
+    add(
+        "seconds_per_token",
+        json!((tokens > prompt).then(|| decode / (tokens - prompt) as f64)),
+    );
     add("phases", proved["phases"].clone());
     add("weight_passes", proved["weight_passes"].clone());
     add("prove_seconds", json!(total));
     add("proof_to_inference", json!(proof_only / inferred));
     add("verify_seconds", verified["verify_seconds"].clone());
-    for name in ["proof_bytes", "peak_rss_bytes", "predicted_bytes", "security_bits", "memory"] {
+    for name in [
+        "proof_bytes",
+        "peak_rss_bytes",
+        "predicted_bytes",
+        "security_bits",
+        "memory",
+    ] {
         add(name, proved[name].clone());
     }
     Ok(Value::Object(json))
@@ -146,12 +169,19 @@ fn tessera(args: &BenchArgs, command: &[&str]) -> Result<Value, Failure> {
         .output()?;
     let name = command.first().copied().unwrap_or_default();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let value: Value = serde_json::from_str(stdout.trim())
-        .map_err(|e| Failure(format!("{name} ended with {} and printed no report: {e}", output.status)))?;
+    let value: Value = serde_json::from_str(stdout.trim()).map_err(|e| {
+        Failure(format!(
+            "{name} ended with {} and printed no report: {e}",
+            output.status
+        ))
+    })?;
     match output.status.success() {
         true => Ok(value),
         false => {
-            let message = value["error"].as_str().or(value["reason"].as_str()).unwrap_or("no reason given");
+            let message = value["error"]
+                .as_str()
+                .or(value["reason"].as_str())
+                .unwrap_or("no reason given");
             let memory = args.memory.map_or(String::new(), |b| format!(" within {} bytes", b.0));
             Err(Failure(format!("{name}{memory}: {message}")))
         }
@@ -159,7 +189,8 @@ fn tessera(args: &BenchArgs, command: &[&str]) -> Result<Value, Failure> {
 }
 
 fn text(path: &Path) -> Result<&str, Failure> {
-    path.to_str().ok_or_else(|| Failure(format!("{} is not UTF-8", path.display())))
+    path.to_str()
+        .ok_or_else(|| Failure(format!("{} is not UTF-8", path.display())))
 }
 
 /// One-minute load average; `None` where the system does not tell.

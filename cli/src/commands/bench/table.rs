@@ -31,7 +31,9 @@ const LINES: [Line; 30] = [
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),
     ("set-up", |m, _| time(&m["setup"]["setup_seconds"])),
-    ("  ns per weight and core", |m, _| number(&m["setup_ns_per_weight_and_core"], 1)),
+    ("  ns per weight and core", |m, _| {
+        number(&m["setup_ns_per_weight_and_core"], 1)
+    }),
     ("  peak memory", |m, _| size(&m["setup"]["peak_rss_bytes"])),
     ("  predicted", |m, _| size(&m["setup"]["predicted_bytes"])),
     ("inference: prompt", |_, s| time(&s["prefill_seconds"])),
@@ -41,7 +43,9 @@ const LINES: [Line; 30] = [
     ("  stall", |m, _| time(&m["passes"]["first_pass"]["stall_seconds"])),
     ("second pass", |m, _| pass(&m["passes"]["second_pass"])),
     ("  stall", |m, _| time(&m["passes"]["second_pass"]["stall_seconds"])),
-    ("both passes / plain read", |m, _| number(&m["passes"]["passes_to_plain_read"], 2)),
+    ("both passes / plain read", |m, _| {
+        number(&m["passes"]["passes_to_plain_read"], 2)
+    }),
     ("prove: generate", |_, s| time(&s["phases"]["generate"])),
     ("  forward pass", |_, s| time(&s["phases"]["forward pass"])),
     ("  trace", |_, s| time(&s["phases"]["trace"])),
@@ -80,7 +84,9 @@ pub fn text(json: &Value) -> String {
             if cells.iter().all(Option::is_none) {
                 continue;
             }
-            let cells = cells.into_iter().map(|cell| format!("{:>20}", cell.unwrap_or_default()));
+            let cells = cells
+                .into_iter()
+                .map(|cell| format!("{:>20}", cell.unwrap_or_default()));
             text += &format!("{name:<25}{}\n", cells.collect::<String>());
         }
         text.push('\n');

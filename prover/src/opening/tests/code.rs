@@ -232,7 +232,10 @@ fn blocks_are_those_of_the_codeword() {
                 twiddles.encode_block(&message, &mut block, i);
                 block.iter().map(|v| v.to_array()).collect::<Vec<_>>()
             });
-            assert!(blocks.collect::<Vec<_>>() == expected, "2^{log_message}, 2^{split} blocks");
+            assert!(
+                blocks.collect::<Vec<_>>() == expected,
+                "2^{log_message}, 2^{split} blocks"
+            );
         }
     }
 }
