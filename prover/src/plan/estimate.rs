@@ -218,7 +218,6 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
         .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
     let claims = committed + idle + copied(pairs.collect());
 
-    let opening = opening(model, choices);
     vec![
         model.generate(rows as u64, false, choices.residency),
         phase("forward pass", forward),
@@ -226,7 +225,7 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
         phase("commit trace", commit),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase("open weights", committed + idle.max(reading) + opening),
+        phase("open weights", committed + opening(model, choices)),
         phase("stark", base + idle + trace.prove(kept)),
     ]
 }
@@ -246,6 +245,7 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
 /// What the opening of the weights holds: the combined message, its oracles, and the opened rows.
 fn opening(model: &Model<'_>, choices: &Choices) -> u64 {
     let params = &model.commitment;
+    let (reading, idle) = model.resident(choices.residency);
     let message = SECURE << params.log_message;
     let (twiddles, making) = code_twiddles(params);
     // The table of `eq` is made from one of half its length.
@@ -264,7 +264,8 @@ fn opening(model: &Model<'_>, choices: &Choices) -> u64 {
     };
     let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
     let tables = 3 * SECURE * model.commitment.tiles as u64;
-    tables + (COMBINE + start).max(folded).max(oracles + twiddles + rows + subtrees)
+    let later = start.max(folded).max(oracles + twiddles + rows + subtrees);
+    tables + (reading + message + COMBINE).max(idle + later)
 }
 
 /// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
