@@ -291,6 +291,6 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
         phase("calibrate", calibrate),
         phase("write weights", write),
         phase("commit to weights", commit),
-        phase("commit to tables", FIXED + (160 << 20)),
+        phase("commit to tables", FIXED + (24 << 20)),
     ]
 }
