@@ -26,7 +26,7 @@ fn pass(value: &Value) -> Option<String> {
     Some(format!("{per_weight} ns, {speed} GB/s"))
 }
 
-const LINES: [Line; 30] = [
+const LINES: [Line; 31] = [
     ("layers", |m, _| number(&m["layers"], 0)),
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),
@@ -45,6 +45,9 @@ const LINES: [Line; 30] = [
     ("  stall", |m, _| time(&m["passes"]["second_pass"]["stall_seconds"])),
     ("both passes / plain read", |m, _| {
         number(&m["passes"]["passes_to_plain_read"], 2)
+    }),
+    ("  by processor time", |m, _| {
+        number(&m["passes"]["passes_to_plain_read_by_processor_time"], 2)
     }),
     ("prove: generate", |_, s| time(&s["phases"]["generate"])),
     ("  forward pass", |_, s| time(&s["phases"]["forward pass"])),
@@ -86,7 +89,7 @@ pub fn text(json: &Value) -> String {
             }
             let cells = cells
                 .into_iter()
-                .map(|cell| format!("{:>20}", cell.unwrap_or_default()));
+                .map(|cell| format!("{:>22}", cell.unwrap_or_default()));
             text += &format!("{name:<25}{}\n", cells.collect::<String>());
         }
         text.push('\n');
