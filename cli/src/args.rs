@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tessera_circuits::model::Strategy;
+use tessera_prover::plan::Budget;
 use tessera_prover::setup::CodewordCache;
 use tessera_prover::synth::PublicShape;
 
@@ -52,6 +53,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Write a random checkpoint of the dimensions of a public model, to measure what such models cost
     Synth(SynthArgs),
+    /// Measure what set-up, proofs and verification cost for models of public dimensions
+    Bench(BenchArgs),
 }
 
 /// Names of the quantisation strategies.
@@ -131,6 +134,10 @@ pub struct SetupArgs {
     /// [default: bundled English stories; random ids if there is no tokenizer]
     #[arg(long, value_name = "FILE", conflicts_with = "rebuild_cache")]
     pub calibration: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
 }
 
 /// A prompt as text or as token ids.
@@ -158,6 +165,10 @@ pub struct ProveArgs {
     /// Proof file to write
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
 }
 
 #[derive(Debug, Args)]
@@ -223,6 +234,10 @@ pub struct GenerateArgs {
     /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
 }
 
 /// Public models whose dimensions are known here.
@@ -249,6 +264,46 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
         }
+    }
+}
+
+impl ShapeArg {
+    /// As the command line has it.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |v| v.get_name().to_owned())
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Models whose dimensions to take
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    pub shape: Vec<ShapeArg>,
+    /// Token rows of the statements: half of them prompt, the others generated
+    #[arg(long, value_name = "N", value_delimiter = ',', required = true, value_parser = token_count)]
+    pub tokens: Vec<usize>,
+    /// Numbers of layers [default: the model's; one for llama-7b-layer]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub layers: Vec<u16>,
+    /// Write the JSON report to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Keep checkpoints and model directories here, and use those that are there
+    /// [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    /// The most memory that each set-up and proof may use [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
+}
+
+/// A positive number of tokens.
+fn token_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least one token row is needed".to_owned()),
+        Ok(n) => Ok(n),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::sink;
 use std::time::Instant;
 
 use tessera_circuits::model::Strategy;
-use tessera_prover::opening::{commit, TILE_AREA};
+use tessera_prover::opening::{commit, Split, TILE_AREA};
 use tessera_prover::progress::Silent;
 use tessera_prover::testing::TestRng;
 use tessera_prover::weights::PackedWeights;
@@ -34,7 +34,7 @@ fn main() {
         let clock = Instant::now();
         let mut sink = sink();
         let data: Option<&mut dyn std::io::Write> = if data { Some(&mut sink) } else { None };
-        let tree = commit(&source, &params, data, &Silent).expect("a commitment");
+        let tree = commit(&source, &params, Split::default(), data, &Silent).expect("a commitment");
         let seconds = clock.elapsed().as_secs_f64();
         let each = seconds * threads / weights * 1e9;
         println!(

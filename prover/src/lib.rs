@@ -15,6 +15,7 @@ pub mod matmul;
 pub mod model;
 pub mod model_dir;
 pub mod opening;
+pub mod plan;
 pub mod progress;
 pub mod prove;
 pub mod quantise;

@@ -10,6 +10,7 @@ use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::model_dir::{self, ModelDirError};
 use crate::opening::{Codeword, OpeningProverError, Tree};
+use crate::plan::Choices;
 use crate::prove::ProverModel;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
@@ -81,6 +82,7 @@ pub struct Model {
     pub quantised: QuantisedModel,
     pub codeword: Codeword,
     pub tokenizer: Option<Tokenizer>,
+    keep_coefficients: bool,
 }
 
 impl Model {
@@ -116,7 +118,17 @@ impl Model {
             quantised,
             codeword,
             tokenizer,
+            keep_coefficients: true,
         })
+    }
+
+    /// The same model, used as a plan says.
+    #[must_use]
+    pub fn with_choices(mut self, choices: Choices) -> Self {
+        self.quantised.weights = self.quantised.weights.with_residency(choices.residency);
+        self.codeword = self.codeword.with_split(choices.split);
+        self.keep_coefficients = choices.keep_coefficients;
+        self
     }
 
     /// The model as the prover takes it.
@@ -126,6 +138,7 @@ impl Model {
             id: self.id,
             quantised: &self.quantised,
             codeword: &self.codeword,
+            keep_coefficients: self.keep_coefficients,
         }
     }
 

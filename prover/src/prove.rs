@@ -38,6 +38,8 @@ pub struct ProverModel<'a> {
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
     pub codeword: &'a Codeword,
+    /// Whether the coefficients of the trace are kept: faster, for more memory.
+    pub keep_coefficients: bool,
 }
 
 /// A finished proof and how it was made.
@@ -196,7 +198,8 @@ fn prove_statement(
     let mut transcript = open_transcript(&model.id, &key.weights, policy, &statement);
     let twiddles = twiddles(&shape);
     let trace = phases.run("commit trace", || {
-        Trace::commit(&shape, &key.params, columns, &twiddles, &mut transcript)
+        let keep = model.keep_coefficients;
+        Trace::commit(&shape, &key.params, columns, keep, &twiddles, &mut transcript)
     });
     absorb_statistics(&statistics, &mut transcript);
 

@@ -21,6 +21,7 @@ use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
 use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
+use crate::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
 use crate::progress::Progress;
 use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
@@ -35,6 +36,8 @@ pub struct SetupOptions {
     /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
     pub codeword_cache: CodewordCache,
+    /// The most memory to use; `None` for any.
+    pub memory: Option<Budget>,
 }
 
 /// What a set-up made.
@@ -48,6 +51,8 @@ pub struct SetupReport {
     pub disk_bytes: u64,
     /// Whether the codeword is kept.
     pub codeword_kept: bool,
+    /// Predicted peak of resident memory.
+    pub predicted_bytes: u64,
     /// Tokens that the scales were calibrated on.
     pub calibration_tokens: usize,
     pub calibration: CalibrationReport,
@@ -74,6 +79,8 @@ pub enum SetupError {
     ModelDir(#[from] ModelDirError),
     #[error(transparent)]
     Commit(#[from] OpeningProverError),
+    #[error(transparent)]
+    Memory(#[from] BudgetTooSmall),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
@@ -108,6 +115,9 @@ pub fn setup(
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
     let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
+    let tokens = texts.calibration.iter().map(Vec::len).sum();
+    let subject = Subject::of_config(opened.config(), strategy, true);
+    let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
     let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
@@ -127,18 +137,21 @@ pub fn setup(
         partial: dir.clone(),
         source: Box::new(source),
     };
-    let mut report = finish(checkpoint, &opened, texts, options, partial, clock, progress).map_err(unfinished)?;
+    let mut report =
+        finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)
 }
 
 /// The steps after all scales are chosen.
+#[allow(clippy::too_many_arguments)]
 fn finish(
     checkpoint: &Path,
     opened: &Checkpoint,
     texts: Texts,
     options: &SetupOptions,
+    plan: &Plan,
     mut partial: Partial,
     mut clock: Clock,
     progress: &dyn Progress,
@@ -174,7 +187,10 @@ fn finish(
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
         Some(root) => root,
-        None => cache::commit_files(&dir, &weights, &commitment, options.codeword_cache, progress)?,
+        None => {
+            let split = plan.choices.split;
+            cache::commit_files(&dir, &weights, &commitment, split, options.codeword_cache, progress)?
+        }
     };
     partial.state.weights_root = Some(root);
     partial.save()?;
@@ -204,6 +220,7 @@ fn finish(
         key,
         disk_bytes: directory_bytes(&target)?,
         codeword_kept,
+        predicted_bytes: plan.predicted_bytes(),
         calibration_tokens: calibration.tokens,
         calibration,
         phases: clock.phases,

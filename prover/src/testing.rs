@@ -5,7 +5,7 @@ use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig
 use crate::checkpoint::Checkpoint;
 use crate::files::{self, AtomicFile};
 use crate::model::QuantisedModel;
-use crate::opening::{commit, Codeword};
+use crate::opening::{commit, Codeword, Split};
 use crate::progress::Silent;
 use crate::prove::ProverModel;
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
@@ -219,7 +219,8 @@ impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
         let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
-        let tree = commit(&quantised.weights, &weights, None, &Silent).expect("the weights are committed");
+        let tree =
+            commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
@@ -242,6 +243,7 @@ impl TestModel {
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
             codeword: &self.codeword,
+            keep_coefficients: true,
         }
     }
 }

@@ -27,6 +27,7 @@ fn options(strategy: Strategy, codeword_cache: CodewordCache) -> SetupOptions {
         strategy: Some(strategy),
         calibration: None,
         codeword_cache,
+        memory: None,
     }
 }
 
@@ -175,20 +176,28 @@ fn caches_are_made_again() {
         fs::write(out.join(file), "x").unwrap();
         let error = Model::open(&out).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(file), "{error}");
-        assert!(rebuild_cache(&out, CodewordCache::Full, &Silent).unwrap().codeword_kept);
+        assert!(
+            rebuild_cache(&out, CodewordCache::Full, None, &Silent)
+                .unwrap()
+                .codeword_kept
+        );
         assert_eq!(
             [TREE_FILE, CODEWORD_FILE].map(|file| fs::read(out.join(file)).unwrap()),
             good
         );
     }
-    assert!(!rebuild_cache(&out, CodewordCache::None, &Silent).unwrap().codeword_kept);
+    assert!(
+        !rebuild_cache(&out, CodewordCache::None, None, &Silent)
+            .unwrap()
+            .codeword_kept
+    );
     assert!(!out.join(CODEWORD_FILE).exists());
     Model::open(&out).unwrap();
     let weights = out.join("weights.bin");
     let mut bytes = fs::read(&weights).unwrap();
     bytes[0] ^= 1;
     fs::write(&weights, bytes).unwrap();
-    let error = rebuild_cache(&out, CodewordCache::Full, &Silent).unwrap_err();
+    let error = rebuild_cache(&out, CodewordCache::Full, None, &Silent).unwrap_err();
     assert!(
         matches!(&error, SetupError::OtherWeights { path, .. } if *path == weights),
         "{error}"

@@ -7,16 +7,22 @@ use tessera_prover::files;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::library::Model;
+use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 
-use super::{prompt_ids, saturated_text, shown, Texts};
+use super::{memory, open_planned, prompt_ids, saturated_text, shown, token_rows, Texts};
 use crate::args::GenerateArgs;
 use crate::printer::{ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     progress.phase("open model", None);
-    let model = Model::open(&args.model)?;
-    let prompt = prompt_ids(&args.prompt, model.tokenizer.as_ref())?;
+    let mut prompt = Vec::new();
+    let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
+        prompt = prompt_ids(&args.prompt, tokenizer)?;
+        let rows = token_rows(key, prompt.len(), args.tokens);
+        let logits = args.logits_out.is_some();
+        Ok(Task::Generate { rows, logits })
+    })?;
     let options = GenerateOptions {
         tokens: args.tokens,
         stop_at_eos: args.stop_at_eos,
@@ -38,6 +44,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
         "prefill_seconds": generation.prefill_seconds,
         "decode_seconds": generation.decode_seconds,
         "saturated": generation.saturated,
+        "predicted_bytes": plan.predicted_bytes(),
         "peak_rss_bytes": peak_rss_bytes(),
     });
     let text = Rows::default()
@@ -51,7 +58,8 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
                 seconds(generation.prefill_seconds)
             ),
         )
-        .row("saturated", saturated_text(&generation.saturated));
+        .row("saturated", saturated_text(&generation.saturated))
+        .row("peak memory", memory(plan.predicted_bytes()));
     Ok(Report::done(text.to_string(), json))
 }
 

@@ -9,13 +9,14 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::plan::Subject;
 use tessera_prover::quantise::default_strategy;
 use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::security::ledger;
 
-use super::predict::{dimensions, strategy_name, Prediction};
+use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
 
@@ -54,11 +55,8 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let provable = survey.is_supported();
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
     let prediction = checked.filter(|_| provable).map(|c| {
-        Prediction::new(
-            c,
-            args.strategy.map_or_else(|| default_strategy(c), Into::into),
-            args.tokens,
-        )
+        let strategy = args.strategy.map_or_else(|| default_strategy(c), Into::into);
+        Prediction::new(&Subject::of_config(c, strategy, keeps_codeword(c)), args.tokens)
     });
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
     let json = json!({
@@ -72,7 +70,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "unsupported": survey.unsupported,
         "missing": survey.missing,
         "misshapen": survey.misshapen,
-        "predicted": prediction.map(|p| p.json()),
+        "predicted": prediction.as_ref().map(Prediction::json),
     });
     let mut rows = Rows::default()
         .row("checkpoint", path.display())
@@ -112,7 +110,8 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let rows = Rows::default()
         .row("model directory", path.display())
         .row("disk", bytes(disk));
-    let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), args, rows)?;
+    let subject = Subject::of_dir(&model.key, path);
+    let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), &subject, args, rows)?;
     json["kind"] = json!("model directory");
     json["disk_bytes"] = json!(disk);
     Ok(Report::done(rows.to_string(), json))
@@ -120,19 +119,22 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
 
 fn key(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let key = read_key(path)?;
-    let (rows, json) = describe_key(&key, path, args, Rows::default().row("model key", path.display()))?;
+    let subject = Subject::of_key(&key, keeps_codeword(&key.config));
+    let rows = Rows::default().row("model key", path.display());
+    let (rows, json) = describe_key(&key, path, &subject, args, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
 
 fn describe_key(
     key: &ModelKey,
     path: &Path,
+    subject: &Subject,
     args: &InspectArgs,
     rows: Rows,
 ) -> Result<(Rows, serde_json::Value), Failure> {
     let id = key_id(key, path)?;
     let has_tokenizer = key_tokenizer(key, path)?.is_some();
-    let prediction = Prediction::new(&key.config, key.params.strategy, args.tokens);
+    let prediction = Prediction::new(subject, args.tokens);
     let rows_predicted = prediction.tokens - 1;
     let (bits, least) = (
         ledger(key, rows_predicted).bits(),

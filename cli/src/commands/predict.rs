@@ -4,16 +4,13 @@ use serde_json::{json, Value};
 use tessera_circuits::model::{ModelConfig, Strategy, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_prover::opening::{Codeword, Tree};
+use tessera_prover::plan::{Choices, Plan, Subject, Task};
 use tessera_prover::setup::LARGE_CODEWORD;
+use tessera_prover::tiles::tile_bytes;
 use tessera_verifier::opening::CommitmentParams;
 
 use crate::printer::{bytes, seconds, Rows};
 
-/// Resident bytes however small the statement: tables and their proof.
-const BYTES_FIXED: f64 = 100e6;
-/// Resident bytes per trace cell at the peak: the column, its low-degree extension and what is computed
-/// from them, with the interaction columns that come on top.
-const BYTES_PER_CELL: f64 = 80.0;
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
 /// Seconds per trace cell on two cores of 2.5 GHz.
@@ -26,24 +23,33 @@ pub const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
            (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
-  memory   100 MB + 2 bytes per padded weight + weights file + 80 bytes per trace cell
+  memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
   time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
 Trace cells are counted from the shape of the proof, whose sides are powers of two.";
 
+/// Whether set-up keeps the codeword of a model where nobody chooses.
+pub fn keeps_codeword(config: &ModelConfig) -> bool {
+    Codeword::file_len(&CommitmentParams::for_tiles(config.total_tiles())) <= LARGE_CODEWORD
+}
+
 /// Predicted cost of a model and one statement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Prediction {
     /// Prompt and generated tokens together.
     pub tokens: usize,
     pub disk_bytes: u64,
-    pub memory_bytes: u64,
+    /// With everything in memory.
+    pub memory: Plan,
+    /// The smallest budget that works.
+    pub smallest_bytes: u64,
     pub prove_seconds: f64,
     pub trace_cells: u64,
 }
 
 impl Prediction {
-    /// Predicts a statement of `tokens` tokens; `config` must have passed its check.
-    pub fn new(config: &ModelConfig, strategy: Strategy, tokens: usize) -> Self {
+    /// Predicts a statement of `tokens` tokens; the config of `subject` must have passed its check.
+    pub fn new(subject: &Subject, tokens: usize) -> Self {
+        let config = &subject.config;
         let tokens = tokens.clamp(2, config.context + 1);
         let shape = Shape::new(config, tokens - 1);
         let cells = PARTS
@@ -52,19 +58,19 @@ impl Prediction {
             .sum::<f64>();
         let tiles = config.total_tiles();
         let padded = (tiles * TILE * TILE) as u64;
-        let weight_bytes = match strategy {
-            Strategy::W8 => padded,
-            Strategy::W12 => 2 * padded,
-        };
         let tables = config.context * config.head_dim * 2 + (4 << 16);
-        let params = CommitmentParams::for_tiles(tiles);
-        let codeword = Some(Codeword::file_len(&params)).filter(|bytes| *bytes <= LARGE_CODEWORD);
-        let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&params) + codeword.unwrap_or(0);
-        let memory = BYTES_FIXED + (2 * padded + weight_bytes) as f64 + BYTES_PER_CELL * cells;
+        let codeword = match subject.codeword_file {
+            true => Codeword::file_len(&subject.commitment),
+            false => 0,
+        };
+        let weight_bytes = (tiles * tile_bytes(subject.strategy)) as u64;
+        let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
+        let task = Task::Prove { rows: tokens - 1 };
         Self {
             tokens,
             disk_bytes,
-            memory_bytes: memory as u64,
+            memory: subject.with_choices(task, Choices::default()),
+            smallest_bytes: subject.smallest(task).budget_bytes(),
             prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells,
             trace_cells: cells as u64,
         }
@@ -75,7 +81,9 @@ impl Prediction {
         json!({
             "tokens": self.tokens,
             "disk_bytes": self.disk_bytes,
-            "memory_bytes": self.memory_bytes,
+            "memory_bytes": self.memory.predicted_bytes(),
+            "memory_phases": super::predicted_phases(&self.memory),
+            "smallest_memory_bytes": self.smallest_bytes,
             "prove_seconds": self.prove_seconds,
             "trace_cells": self.trace_cells,
         })
@@ -84,7 +92,14 @@ impl Prediction {
     /// For people.
     pub fn rows(&self, rows: Rows) -> Rows {
         rows.row("predicted", format!("for {} tokens, prompt included", self.tokens))
-            .row("  memory", bytes(self.memory_bytes))
+            .row(
+                "  memory",
+                format!(
+                    "{}; {} at least with --memory",
+                    bytes(self.memory.predicted_bytes()),
+                    bytes(self.smallest_bytes)
+                ),
+            )
             .row("  disk", bytes(self.disk_bytes))
             .row("  time", seconds(self.prove_seconds))
     }

@@ -6,18 +6,26 @@ use std::time::Instant;
 use serde_json::json;
 use tessera_prover::files::{self, AtomicFile};
 use tessera_prover::library::Model;
+use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::{prove, ProveReport};
 
-use super::{phases_json, phases_text, prompt_ids, saturated_text, shown, Texts};
+use super::{
+    choices_json, memory, open_planned, phases_json, phases_text, prompt_ids, saturated_text, shown, token_rows,
+    traffic_json, traffic_text, Texts,
+};
 use crate::args::ProveArgs;
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 
 pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     check_writable(&args.out)?;
     progress.phase("open model", None);
-    let model = Model::open(&args.model)?;
-    let prompt = prompt_ids(&args.prompt, model.tokenizer.as_ref())?;
+    let mut prompt = Vec::new();
+    let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
+        prompt = prompt_ids(&args.prompt, tokenizer)?;
+        let rows = token_rows(key, prompt.len(), args.tokens);
+        Ok(Task::Prove { rows })
+    })?;
     let clock = Instant::now();
     let report = prove_checked(&model, &prompt, args.tokens, progress)?;
     let prove_seconds = clock.elapsed().as_secs_f64();
@@ -33,7 +41,10 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "output_text": texts.as_ref().map(|t| &t.output),
         "prove_seconds": prove_seconds,
         "phases": phases_json(&report.phases),
+        "predicted_bytes": plan.predicted_bytes(),
         "peak_rss_bytes": peak_rss_bytes(),
+        "memory": choices_json(&plan),
+        "weight_passes": traffic_json(&report.weights),
         "proof_bytes": report.bytes.len(),
         "security_bits": report.security_bits,
         "saturated": report.saturated,
@@ -52,7 +63,8 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure>
         .row("time", seconds(prove_seconds))
         .row("", phases_text(&report.phases))
         .row("saturated", saturated_text(&report.saturated))
-        .row("peak memory", bytes(peak_rss_bytes()));
+        .row("weight passes", traffic_text(&report.weights))
+        .row("peak memory", memory(plan.predicted_bytes()));
     Ok(Report::done(text.to_string(), json))
 }
 

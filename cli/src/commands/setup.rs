@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use serde_json::json;
+use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
 use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
 
-use super::{phases_json, phases_text};
+use super::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 
@@ -18,12 +19,14 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         strategy: args.strategy.map(Into::into),
         calibration: args.calibration.clone(),
         codeword_cache: args.codeword_cache.into(),
+        memory: args.memory.or_else(Budget::available),
     };
     let report = setup(checkpoint, &args.out, &options, progress)?;
     let json = json!({
         "model_id": report.model_id.to_string(),
         "setup_seconds": total(&report),
         "phases": phases_json(&report.phases),
+        "predicted_bytes": report.predicted_bytes,
         "peak_rss_bytes": peak_rss_bytes(),
         "weights": report.weights,
         "disk_bytes": report.disk_bytes,
@@ -41,7 +44,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         .row("calibrated on", format!("{} tokens", report.calibration_tokens))
         .row("time", seconds(total(&report)))
         .row("", phases_text(&report.phases))
-        .row("peak memory", bytes(peak_rss_bytes()));
+        .row("peak memory", memory(report.predicted_bytes));
     for note in &report.notes {
         rows = rows.row("note", note);
     }
@@ -50,7 +53,12 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
 
 fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let clock = Instant::now();
-    let report = rebuild_cache(&args.out, args.codeword_cache.into(), progress)?;
+    let report = rebuild_cache(
+        &args.out,
+        args.codeword_cache.into(),
+        args.memory.or_else(Budget::available),
+        progress,
+    )?;
     let time = clock.elapsed().as_secs_f64();
     let json = json!({
         "model_dir": args.out.display().to_string(),

@@ -9,7 +9,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::synth::{write_synthetic, Dtype};
 
 use crate::args;
-use crate::support::{configured_checkpoint, done, fails, json, tessera, Shared, CHECKPOINT, GOLDEN, PROMPT};
+use crate::support::{configured_checkpoint, done, fails, json, names, tessera, Shared, CHECKPOINT, GOLDEN, PROMPT};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key]
@@ -396,5 +396,54 @@ fn caches_are_rebuilt() {
     fails(
         args!["setup", CHECKPOINT, "--rebuild-cache", "--out", model],
         &["cannot be used with"],
+    );
+}
+
+#[test]
+fn bench_measures_every_phase() {
+    let dir = tempdir().unwrap();
+    let (work, out) = (dir.path().join("work"), dir.path().join("costs.json"));
+    let bench = || {
+        let shape = "smollm2-135m";
+        args!["bench", "--shape", shape, "--layers", "1", "--tokens", "2", "--work", work, "--out", out]
+    };
+    let report = done(bench());
+    let written: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    assert_eq!(written, report);
+    let model = &report["models"][0];
+    let statement = &model["statements"][0];
+    for pass in ["plain_read", "first_pass", "second_pass"] {
+        assert!(number(&model["passes"][pass], "ns_per_weight") > 0.0, "{model}");
+    }
+    assert!(number(&model["passes"], "passes_to_plain_read") > 0.0);
+    assert!(number(model, "setup_ns_per_weight_and_core") > 0.0);
+    for key in [
+        "proof_to_inference",
+        "verify_seconds",
+        "proof_bytes",
+        "security_bits",
+        "seconds_per_token",
+    ] {
+        assert!(number(statement, key) > 0.0, "{key}: {statement}");
+    }
+    let memory = number(statement, "predicted_bytes") / number(statement, "peak_rss_bytes");
+    assert!(
+        (0.85..1.15).contains(&memory),
+        "predicted memory is {memory} of the measured peak"
+    );
+    // What is there is used again.
+    assert_eq!(
+        names(&work),
+        [
+            "smollm2-135m-1.checkpoint",
+            "smollm2-135m-1.model",
+            "smollm2-135m-1.proof",
+            "smollm2-135m-1.setup.json"
+        ]
+    );
+    assert_eq!(done(bench())["models"][0]["setup"], model["setup"]);
+    fails(
+        args!["bench", "--shape", "smollm2-135m", "--tokens", "0"],
+        &["at least one token row"],
     );
 }

@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use crate::args;
 use crate::support::{
-    configured_checkpoint, copy_dir, edited_checkpoint, fails, names, tessera, Shared, CHECKPOINT, PROMPT,
+    configured_checkpoint, copy_dir, done, edited_checkpoint, fails, names, tessera, Shared, CHECKPOINT, PROMPT,
 };
 
 const TENSOR: &str = "model.layers.1.mlp.up_proj.weight";
@@ -427,4 +427,63 @@ fn wrong_usage() {
     );
     let help = tessera(["inspect", "--help"]);
     assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("trace cell"));
+}
+
+#[test]
+fn a_memory_budget_is_kept_or_refused_before_any_work() {
+    let shared = Shared::get();
+    let dir = tempdir().unwrap();
+    let (proof, model) = (dir.path().join("proof"), dir.path().join("model"));
+    let prove = |memory: &str| {
+        let ids = "5,6,7";
+        args![
+            "prove",
+            "--model",
+            shared.model(),
+            "--prompt-ids",
+            ids,
+            "--tokens",
+            "4",
+            "--out",
+            proof,
+            "--memory",
+            memory
+        ]
+    };
+    let generate = args![
+        "generate",
+        "--model",
+        shared.model(),
+        "--prompt",
+        PROMPT,
+        "--tokens",
+        "4",
+        "--memory",
+        "1MB"
+    ];
+    let setup = args!["setup", CHECKPOINT, "--out", model, "--memory", "1MB"];
+    for command in [prove("1MB"), generate, setup] {
+        fails(command, &["1000000 bytes is too small", "at least", "MiB"]);
+        assert!(names(dir.path()).is_empty());
+    }
+    // The smallest budget is named, works, and is kept.
+    let (_, value) = crate::support::json(prove("1MB"));
+    let message = value["error"].as_str().unwrap();
+    let smallest: u64 = message
+        .split(" needs ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse().ok())
+        .unwrap();
+    fails(prove(&(smallest - 1).to_string()), &[&smallest.to_string()]);
+    let report = done(prove(&smallest.to_string()));
+    let bytes = |key: &str| report[key].as_u64().unwrap();
+    assert!(bytes("predicted_bytes") < smallest, "{report}");
+    assert!(bytes("peak_rss_bytes") <= smallest, "{report}");
+    assert!(report["memory"]["streamed_window_bytes"].is_u64(), "{report}");
+    assert!(
+        report["weight_passes"]["matmuls"]["stall_seconds"].is_number(),
+        "{report}"
+    );
+    assert_eq!(names(dir.path()), ["proof"]);
+    fails(prove("4 pounds"), &["\"4 pounds\" is no amount of memory"]);
 }

@@ -4,15 +4,17 @@
 //! leaf, in leaf order: column by column, the values of the fibre, as 32-bit little-endian words.
 
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use memmap2::Mmap;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, RowOpening, FIBRE};
 
-use super::commit::{encode, LANES, WORD};
+use super::commit::{encode, Split, LANES, WORD};
+use super::fft::Twiddles;
 use super::lanes::{self, Domain};
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
 use super::{merkle, OpeningProverError, TileSource};
@@ -23,11 +25,24 @@ pub struct Codeword {
     tree: Tree,
     root: Digest,
     values: Option<CodewordFile>,
+    split: Split,
 }
 
 struct CodewordFile {
     path: PathBuf,
-    bytes: Mmap,
+    /// Read, not mapped: of a file that is mapped, much more enters memory than the few leaves that are opened.
+    file: Mutex<File>,
+}
+
+impl CodewordFile {
+    fn read(&self, start: u64, bytes: &mut [u8]) -> Result<(), OpeningProverError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(bytes));
+        read.map_err(|source| OpeningProverError::Open {
+            path: self.path.clone(),
+            source,
+        })
+    }
 }
 
 /// The leaves of a subtree, and the tree over them.
@@ -46,6 +61,7 @@ impl Codeword {
             tree,
             root,
             values: None,
+            split: Split::default(),
         }
     }
 
@@ -70,14 +86,25 @@ impl Codeword {
                 expected,
             });
         }
-        // SAFETY: the file is a cache that only set-up writes, before it is opened; if another process changes it
-        // meanwhile, the opened values change, and the check against the tree finds that.
-        let bytes = unsafe { Mmap::map(&file) }.map_err(io)?;
         let path = path.to_owned();
         Ok(Self {
-            values: Some(CodewordFile { path, bytes }),
+            values: Some(CodewordFile {
+                path,
+                file: Mutex::new(file),
+            }),
             ..Self::new(params, tree)
         })
+    }
+
+    /// The same codeword, encoded in blocks of another length where there is no file.
+    #[must_use]
+    pub fn with_split(self, split: Split) -> Self {
+        Self { split, ..self }
+    }
+
+    /// Whether the values are taken from a file.
+    pub fn has_file(&self) -> bool {
+        self.values.is_some()
     }
 
     /// The parameters of the commitment.
@@ -93,6 +120,17 @@ impl Codeword {
     /// Opens `leaves` (increasing); `source` are the weights that were committed to. Nothing is returned that does
     /// not hash to the root.
     pub fn open(&self, source: &dyn TileSource, leaves: &[usize]) -> Result<RowOpening, OpeningProverError> {
+        let twiddles = Twiddles::new(self.params.log_message, self.params.log_blowup);
+        self.open_with(source, &twiddles, leaves)
+    }
+
+    /// As [`Self::open`], with the twiddles of the code.
+    pub(super) fn open_with(
+        &self,
+        source: &dyn TileSource,
+        twiddles: &Twiddles,
+        leaves: &[usize],
+    ) -> Result<RowOpening, OpeningProverError> {
         let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
         indices.dedup();
         let row = self.params.columns() * FIBRE;
@@ -100,8 +138,8 @@ impl Codeword {
             Some(file) => indices
                 .par_iter()
                 .map(|&index| self.read_subtree(file, index))
-                .collect(),
-            None => self.encode_subtrees(source, &indices)?,
+                .collect::<Result<_, _>>()?,
+            None => self.encode_subtrees(source, twiddles, &indices)?,
         };
         let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
         for (subtree, tree) in subtrees.iter().zip(&trees) {
@@ -135,13 +173,16 @@ impl Codeword {
         }
     }
 
-    fn read_subtree(&self, file: &CodewordFile, index: usize) -> Subtree {
+    fn read_subtree(&self, file: &CodewordFile, index: usize) -> Result<Subtree, OpeningProverError> {
         let columns = self.params.columns();
         let mut values = vec![0; SUBTREE * columns * FIBRE];
+        let mut bytes = vec![0; SUBTREE * LANES * FIBRE * WORD];
         for first in (0..columns).step_by(LANES) {
             let share = LANES.min(columns - first) * FIBRE;
             let start = (first << self.params.log_codeword()) + (index << SUBTREE_LOG) * share;
-            let words = file.bytes[start * WORD..][..SUBTREE * share * WORD].as_chunks().0;
+            let bytes = &mut bytes[..SUBTREE * share * WORD];
+            file.read((start * WORD) as u64, bytes)?;
+            let words = bytes.as_chunks().0;
             for (leaf, words) in values.chunks_exact_mut(columns * FIBRE).zip(words.chunks_exact(share)) {
                 for (value, word) in leaf[first * FIBRE..].iter_mut().zip(words) {
                     // Not more than P, whatever the file holds: P is no value that hashes to the tree.
@@ -149,10 +190,15 @@ impl Codeword {
                 }
             }
         }
-        Subtree { index, values }
+        Ok(Subtree { index, values })
     }
 
-    fn encode_subtrees(&self, source: &dyn TileSource, indices: &[usize]) -> Result<Vec<Subtree>, OpeningProverError> {
+    fn encode_subtrees(
+        &self,
+        source: &dyn TileSource,
+        twiddles: &Twiddles,
+        indices: &[usize],
+    ) -> Result<Vec<Subtree>, OpeningProverError> {
         let row = self.params.columns() * FIBRE;
         let mut subtrees: Vec<Subtree> = indices
             .iter()
@@ -161,24 +207,30 @@ impl Codeword {
                 values: vec![0; SUBTREE * row],
             })
             .collect();
-        encode(source, &self.params, |batch, width, block, values| {
-            let in_block = values.len() / (SUBTREE * FIBRE);
-            for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
-                let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
-                for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
-                    let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
-                    for (r, column) in fibre.iter().enumerate() {
-                        let column = column.to_array();
-                        leaf[r..]
-                            .iter_mut()
-                            .step_by(FIBRE)
-                            .zip(column)
-                            .for_each(|(to, v)| *to = v.0);
+        encode(
+            source,
+            &self.params,
+            twiddles,
+            self.split,
+            |batch, width, block, values| {
+                let in_block = values.len() / (SUBTREE * FIBRE);
+                for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
+                    let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
+                    for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
+                        let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
+                        for (r, column) in fibre.iter().enumerate() {
+                            let column = column.to_array();
+                            leaf[r..]
+                                .iter_mut()
+                                .step_by(FIBRE)
+                                .zip(column)
+                                .for_each(|(to, v)| *to = v.0);
+                        }
                     }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         Ok(subtrees)
     }
 }

@@ -5,7 +5,7 @@ use std::simd::{i16x16, u32x16};
 
 use rayon::prelude::*;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, FIBRE};
+use tessera_verifier::opening::{CommitmentParams, FIBRE, TILE_AREA_LOG};
 
 use super::fft::Twiddles;
 use super::lanes::{self, Domain, Hashes};
@@ -25,18 +25,48 @@ const BATCH_BLOCKS: u64 = (LANES * FIBRE / lanes::BLOCK) as u64;
 /// Leaves whose share of a batch is written at once.
 const WRITE_LEAVES: usize = 1 << 14;
 
+/// Tiles of a column that are unpacked before their pages are let go of.
+const LOAD_TILES: usize = 64;
+
+/// Into how many blocks a codeword is cut while it is made: `2^log_split` times as many as the code has cosets. Fewer
+/// are faster, more need less memory: a block has 64 bytes per value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    log: u32,
+}
+
+impl Split {
+    /// The most that is worth its work.
+    pub const MAX: u32 = 3;
+
+    /// Blocks that are shorter than the message by `2^log`, as far as messages of `params` are long enough.
+    pub fn new(log: u32, params: &CommitmentParams) -> Self {
+        let least = TILE_AREA_LOG;
+        let log = log.min(Self::MAX).min(params.log_message.saturating_sub(least));
+        Self { log }
+    }
+
+    /// log2 of the blocks per coset.
+    pub const fn log(self) -> u32 {
+        self.log
+    }
+}
+
 /// Commits to the weights of `source`; writes the codeword to `data` if it is wanted. Holds one batch of columns (32
 /// bytes per weight of a column, 64 per value of its block of the codeword) and 40 bytes per leaf.
 pub fn commit(
     source: &dyn TileSource,
     params: &CommitmentParams,
+    split: Split,
     mut data: Option<&mut dyn Write>,
     progress: &dyn Progress,
 ) -> Result<Tree, OpeningProverError> {
+    params.check()?;
     let mut hashes = vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / lanes::LANES];
     let mut roots = Vec::new();
     let last_batch = (params.columns() - 1) / LANES;
-    encode(source, params, |batch, width, block, values| {
+    let twiddles = Twiddles::new(params.log_message, params.log_blowup);
+    encode(source, params, &twiddles, split, |batch, width, block, values| {
         let groups = values.len() / GROUP;
         let hashes = &mut hashes[block * groups..][..groups];
         if let Some(data) = &mut data {
@@ -64,20 +94,19 @@ pub fn commit(
 pub(super) fn encode(
     source: &dyn TileSource,
     params: &CommitmentParams,
+    twiddles: &Twiddles,
+    split: Split,
     mut each: impl FnMut(usize, usize, usize, &[Packed]) -> Result<(), OpeningProverError>,
 ) -> Result<(), OpeningProverError> {
     params.check()?;
     length("tiles of the source", source.tiles(), params.tiles)?;
-    let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     let mut message = vec![i16x16::splat(0); 1 << params.log_message];
-    let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len()];
+    let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len() >> split.log];
     for (batch, first) in (0..params.columns()).step_by(LANES).enumerate() {
         let width = LANES.min(params.columns() - first);
         load(source, params, first, &mut message);
-        for block in 0..1 << params.log_blowup {
-            let pairs = values.par_iter_mut().zip(&message).with_min_len(TILE_AREA);
-            pairs.for_each(|(value, weights)| *value = Packed::from_weights(*weights));
-            twiddles.transform_block(&mut values, block);
+        for block in 0..1 << (params.log_blowup + split.log) {
+            twiddles.encode_block(&message, &mut values, block);
             each(batch, width, block, &values)?;
         }
     }
@@ -87,22 +116,30 @@ pub(super) fn encode(
 /// The messages of up to [`LANES`] columns from column `first` on, one per lane.
 fn load(source: &dyn TileSource, params: &CommitmentParams, first: usize, messages: &mut [i16x16]) {
     let column = |lane: usize| (first + lane) << params.log_column_tiles();
-    messages.par_chunks_mut(TILE_AREA).enumerate().for_each_init(
-        || vec![[0; TILE_AREA]; LANES],
-        |tiles, (k, chunk)| {
-            for (lane, tile) in tiles.iter_mut().enumerate() {
-                match column(lane) + k {
-                    t if t < params.tiles => source.tile(t, tile),
-                    _ => tile.fill(0),
+    for (run, messages) in messages.chunks_mut(LOAD_TILES * TILE_AREA).enumerate() {
+        let start = run * LOAD_TILES;
+        let tiles = messages.par_chunks_mut(TILE_AREA).enumerate();
+        tiles.for_each_init(
+            || vec![[0; TILE_AREA]; LANES],
+            |tiles, (k, chunk)| {
+                for (lane, tile) in tiles.iter_mut().enumerate() {
+                    match column(lane) + start + k {
+                        t if t < params.tiles => source.tile(t, tile),
+                        _ => tile.fill(0),
+                    }
                 }
-            }
-            for (i, chunk) in chunk.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                let row = |lane: usize| i16x16::from_slice(&tiles[lane][i * LANES..]);
-                *chunk = transpose(std::array::from_fn(row));
-            }
-        },
-    );
-    source.release(column(0)..column(LANES).min(params.tiles));
+                for (i, chunk) in chunk.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                    let row = |lane: usize| i16x16::from_slice(&tiles[lane][i * LANES..]);
+                    *chunk = transpose(std::array::from_fn(row));
+                }
+            },
+        );
+        let end = start + messages.len() / TILE_AREA;
+        for lane in 0..LANES {
+            let at = |k: usize| (column(lane) + k).min(params.tiles);
+            source.release(at(start)..at(end));
+        }
+    }
 }
 
 /// Sixteen vectors as the rows of a matrix, transposed.

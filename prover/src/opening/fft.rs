@@ -5,7 +5,9 @@
 //! cache is finished there.
 
 use std::ops::{Add, Mul, Sub};
+use std::simd::i16x16;
 
+use num_traits::One;
 use rayon::prelude::*;
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
@@ -17,6 +19,8 @@ use super::packed::Packed;
 const SEQUENTIAL: usize = 1 << 13;
 /// Blocks of this length are transformed layer by layer.
 const CACHED: usize = 1 << 9;
+/// Values of a block that are put together in the cache.
+const PIECE: usize = 1 << 8;
 /// Elements of the extension field in a vector.
 const QUAD: usize = 4;
 
@@ -65,9 +69,13 @@ impl Twiddles {
             return self.encode(message, folds);
         }
         let (last, first) = layers.split_at(QUAD.ilog2() as usize);
-        let packed: Vec<Packed> = message.par_chunks_exact(QUAD).map(pack).collect();
-        let mut codeword = packed.repeat(1 << self.log_blowup);
-        let blocks = codeword.par_chunks_mut(packed.len()).enumerate();
+        let length = message.len() / QUAD;
+        let mut codeword: Vec<Packed> = Vec::with_capacity(length << self.log_blowup);
+        message.par_chunks_exact(QUAD).map(pack).collect_into_vec(&mut codeword);
+        for _ in 1..1 << self.log_blowup {
+            codeword.extend_from_within(..length);
+        }
+        let blocks = codeword.par_chunks_mut(length).enumerate();
         blocks.for_each(|(block, values)| transform(values, block, first));
         let mut values = vec![SecureField::default(); message.len() << self.log_blowup];
         let quads = values.par_chunks_exact_mut(QUAD).zip(codeword).enumerate();
@@ -80,11 +88,45 @@ impl Twiddles {
         values
     }
 
-    /// Transforms coefficients of a message, in place, to block `block` of its codeword: the codeword is
-    /// `2^log_blowup` blocks of the length of the message.
-    pub fn transform_block<T: Value>(&self, values: &mut [T], block: usize) {
-        assert_eq!(values.len(), 1 << self.layers.len(), "message length");
-        transform(values, block, &self.layers);
+    /// Writes block `block` of the codeword of a message of small integers to `values`: the codeword is
+    /// `2^log_blowup` blocks of the length of the message, or more blocks that are shorter by a power of two. The
+    /// shorter the blocks, the less memory and the more work: of the layers that cut the message in as many parts as
+    /// it has blocks, only what belongs to this block is computed.
+    pub fn encode_block(&self, message: &[i16x16], values: &mut [Packed], block: usize) {
+        assert_eq!(message.len(), 1 << self.layers.len(), "message length");
+        let split = (message.len() / values.len()).ilog2() as usize;
+        assert_eq!(values.len() << split, message.len(), "length of a block");
+        let (rest, first) = self.layers.split_at(self.layers.len() - split);
+        // A part of the message is multiplied with one twiddle, or its negative, for every bit of its index.
+        let factors = (0..1usize << split).map(|part| {
+            let layers = first.iter().rev().enumerate();
+            layers.fold(BaseField::one(), |factor, (depth, layer)| {
+                let parent = block >> (split - depth);
+                match (part >> (split - depth - 1) & 1, block >> (split - depth - 1) & 1) {
+                    (0, _) => factor,
+                    (_, 0) => factor * layer[parent],
+                    _ => -factor * layer[parent],
+                }
+            })
+        });
+        let factors: Vec<BaseField> = factors.collect();
+        let length = values.len();
+        let pieces = values
+            .par_chunks_mut(PIECE)
+            .enumerate()
+            .with_min_len(SEQUENTIAL / PIECE);
+        pieces.for_each(|(i, values)| {
+            let part = |part: usize| &message[part * length + i * PIECE..];
+            for (value, weights) in values.iter_mut().zip(part(0)) {
+                *value = Packed::from_weights(*weights);
+            }
+            for (k, &factor) in factors.iter().enumerate().skip(1) {
+                for (value, weights) in values.iter_mut().zip(part(k)) {
+                    *value = *value + Packed::from_weights(*weights) * factor;
+                }
+            }
+        });
+        transform(values, block, rest);
     }
 }
 

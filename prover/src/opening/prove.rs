@@ -253,7 +253,7 @@ impl Folding {
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 
-        let rows = codeword.open(source, &leaves)?;
+        let rows = codeword.open_with(source, &self.twiddles, &leaves)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {

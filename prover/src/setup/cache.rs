@@ -10,7 +10,8 @@ use super::SetupError;
 use crate::files::{self, AtomicFile};
 use crate::library::{read_key, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
-use crate::opening::{commit, Codeword, OpeningProverError, Tree};
+use crate::opening::{commit, Codeword, OpeningProverError, Split, Tree};
+use crate::plan::{Budget, Subject, Task};
 use crate::progress::Progress;
 use crate::weights::{PackedWeights, Residency};
 
@@ -56,10 +57,11 @@ pub(super) fn commit_files(
     dir: &Path,
     weights: &PackedWeights,
     params: &CommitmentParams,
+    split: Split,
     cache: CodewordCache,
     progress: &dyn Progress,
 ) -> Result<Digest, SetupError> {
-    let (tree, codeword) = write_files(dir, weights, params, cache, progress)?;
+    let (tree, codeword) = write_files(dir, weights, params, split, cache, progress)?;
     install(dir, &tree, codeword)?;
     Ok(tree.root())
 }
@@ -68,6 +70,7 @@ fn write_files(
     dir: &Path,
     weights: &PackedWeights,
     params: &CommitmentParams,
+    split: Split,
     cache: CodewordCache,
     progress: &dyn Progress,
 ) -> Result<(Tree, Option<AtomicFile>), SetupError> {
@@ -76,10 +79,10 @@ fn write_files(
         Some((params.columns() as u64) << params.log_codeword()),
     );
     if !cache.keeps(dir, params) {
-        return Ok((commit(weights, params, None, progress)?, None));
+        return Ok((commit(weights, params, split, None, progress)?, None));
     }
     let mut file = AtomicFile::create(&dir.join(CODEWORD_FILE))?;
-    let tree = commit(weights, params, Some(&mut file), progress)?;
+    let tree = commit(weights, params, split, Some(&mut file), progress)?;
     Ok((tree, Some(file)))
 }
 
@@ -114,12 +117,18 @@ pub struct RebuildReport {
 }
 
 /// Makes the tree and the codeword of a model directory again from its weights. Errors, and changes nothing, if the
-/// weights are not those of the key.
-pub fn rebuild_cache(dir: &Path, cache: CodewordCache, progress: &dyn Progress) -> Result<RebuildReport, SetupError> {
+/// weights are not those of the key, or nothing fits the memory budget.
+pub fn rebuild_cache(
+    dir: &Path,
+    cache: CodewordCache,
+    memory: Option<Budget>,
+    progress: &dyn Progress,
+) -> Result<RebuildReport, SetupError> {
     let key = read_key(&dir.join(KEY_FILE))?;
+    let plan = Subject::of_dir(&key, dir).plan(Task::Setup { tokens: 0 }, memory)?;
     let path = dir.join(WEIGHTS_FILE);
     let weights = open_weights(&path, &key.config, key.params.strategy)?;
-    let (tree, codeword) = write_files(dir, &weights, &key.weights, cache, progress)?;
+    let (tree, codeword) = write_files(dir, &weights, &key.weights, plan.choices.split, cache, progress)?;
     if tree.root() != key.weights_root {
         return Err(SetupError::OtherWeights {
             path,

@@ -42,10 +42,6 @@ type Evaluation = CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>;
 /// The commitment scheme of the trees.
 pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
 
-/// Up to this many cells the coefficients of all columns are kept beside their extensions: a third more memory, a
-/// tenth less work.
-const KEPT_COEFFICIENTS: u128 = 1 << 28;
-
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ProveStarkError {
@@ -132,11 +128,13 @@ pub struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Counts the lookups and commits tables and trace, before any challenge.
+    /// Counts the lookups and commits tables and trace, before any challenge. If `keep_coefficients`, the coefficients
+    /// of all columns are kept beside their extensions: a third more memory, a tenth less work.
     pub fn commit(
         shape: &'a Shape,
         params: &ModelParams,
         mut columns: Vec<Columns>,
+        keep_coefficients: bool,
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
@@ -147,7 +145,7 @@ impl<'a> Trace<'a> {
         }
         let tables = tables::preprocessed(params);
         let mut scheme = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
-        if shape.cells() <= KEPT_COEFFICIENTS {
+        if keep_coefficients {
             scheme.set_store_polynomials_coefficients();
         }
         commit(&mut scheme, std::iter::once(&tables), transcript.channel());

@@ -7,7 +7,7 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, hash_secure_l
 use tessera_verifier::opening::{CommitmentParams, RowOpening};
 
 use super::super::lanes::{self, Domain};
-use super::super::{commit, merkle, Codeword, OpeningProverError, TileSource, Tree};
+use super::super::{commit, merkle, Codeword, OpeningProverError, Split, TileSource, Tree};
 use super::{Random, Weights};
 use crate::progress::Silent;
 use crate::tiles::tile_bytes;
@@ -37,7 +37,7 @@ impl Files {
         let (tree, values) = (dir.path().join("tree"), dir.path().join("values"));
         let weights = Weights::random(PARAMS.tiles, 5);
         let mut file = fs::File::create(&values).unwrap();
-        let made = commit(&weights.0, &PARAMS, Some(&mut file), &Silent).unwrap();
+        let made = commit(&weights.0, &PARAMS, Split::default(), Some(&mut file), &Silent).unwrap();
         made.write(&mut fs::File::create(&tree).unwrap()).unwrap();
         let root = made.root();
         Self {

@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{soundness_terms, verify, CommitmentParams, OpeningError, OpeningPolicy};
 
-use super::super::{commit, open, open_again, OpeningProverError};
+use super::super::{commit, open, open_again, OpeningProverError, Split};
 use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
 use crate::progress::Silent;
 
@@ -230,7 +230,7 @@ fn prover_rejects_what_does_not_fit() {
         ..case.params
     };
     assert!(matches!(
-        commit(&case.weights.0, &wrong, None, &Silent),
+        commit(&case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
     let (source, values, point) = (&case.weights.0, &case.tile_values, &case.point);

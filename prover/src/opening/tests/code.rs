@@ -1,5 +1,7 @@
 //! The code, its folds, the Merkle trees and the codeword file.
 
+use std::simd::i16x16;
+
 use num_traits::Zero;
 use proptest::prelude::*;
 use stwo::core::circle::CirclePoint;
@@ -15,7 +17,7 @@ use super::super::combine::combine_columns;
 use super::super::fft::Twiddles;
 use super::super::merkle;
 use super::super::packed::Packed;
-use super::super::{commit, Codeword};
+use super::super::{commit, Codeword, Split};
 use super::{Case, Random, Weights};
 use crate::progress::Silent;
 
@@ -204,12 +206,38 @@ fn codeword_file_holds_the_columns() {
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
     assert_eq!(verify_batch(Tree::Weights, root, depth, digests, &rows.path), Ok(()));
-    // The same rows without the file.
-    let tree = commit(&case.weights.0, &params, None, &Silent).unwrap();
-    assert_eq!(
-        Codeword::new(params, tree).open(&case.weights.0, &leaves).unwrap(),
-        rows
-    );
+    // The same rows without the file, in blocks of any length.
+    for log in 0..=Split::MAX {
+        let split = Split::new(log, &params);
+        let tree = commit(&case.weights.0, &params, split, None, &Silent).unwrap();
+        let codeword = Codeword::new(params, tree).with_split(split);
+        assert_eq!(codeword.open(&case.weights.0, &leaves).unwrap(), rows, "{split:?}");
+    }
+}
+
+/// Blocks of every length put together are the codeword.
+#[test]
+fn blocks_are_those_of_the_codeword() {
+    let mut rng = Random(23);
+    for (log_message, log_blowup) in [(6, 1), (11, 1), (10, 2), (15, 1)] {
+        let twiddles = Twiddles::new(log_message, log_blowup);
+        let message: Vec<i16x16> = (0..1 << log_message)
+            .map(|_| i16x16::from_array(std::array::from_fn(|_| rng.next() as i16 % 2048)))
+            .collect();
+        let field: Vec<Packed> = message.iter().map(|w| Packed::from_weights(*w)).collect();
+        let expected: Vec<_> = twiddles.encode(&field, 0).into_iter().map(Packed::to_array).collect();
+        for split in 0..=Split::MAX {
+            let mut block = vec![field[0]; message.len() >> split];
+            let blocks = (0..1 << (log_blowup + split)).flat_map(|i| {
+                twiddles.encode_block(&message, &mut block, i);
+                block.iter().map(|v| v.to_array()).collect::<Vec<_>>()
+            });
+            assert!(
+                blocks.collect::<Vec<_>>() == expected,
+                "2^{log_message}, 2^{split} blocks"
+            );
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tessera_verifier::opening::multilinear::evaluate;
 use tessera_verifier::opening::{verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof};
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, Codeword, TileSource, TILE_AREA};
+use super::{commit, open, Codeword, Split, TileSource, TILE_AREA};
 use crate::progress::Silent;
 use crate::tiles::{pack_tile, tile_bytes};
 use crate::weights::PackedWeights;
@@ -95,7 +95,7 @@ struct Case {
 /// Commits, and opens the codeword from a file.
 fn committed(source: &dyn TileSource, params: &CommitmentParams) -> Codeword {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    let tree = commit(source, params, Some(&mut file), &Silent).unwrap();
+    let tree = commit(source, params, Split::default(), Some(&mut file), &Silent).unwrap();
     Codeword::with_file(*params, tree, file.path()).unwrap()
 }
 

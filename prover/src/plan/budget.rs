@@ -1,0 +1,104 @@
+//! Amounts of memory: what a user may say, and what the machine has.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Part of the available memory that is used where no budget is given, in percent.
+const DEFAULT_PERCENT: u64 = 80;
+
+/// A budget of resident memory in bytes. Written as a number with a unit of powers of 1000 (`500MB`) or 1024 (`4GiB`),
+/// or without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Budget(pub u64);
+
+/// A text that is no amount of memory.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{text:?} is no amount of memory: a positive number of bytes, or with one of the units {}", UNITS.map(|(name, _)| name).join(", "))]
+pub struct BudgetError {
+    text: String,
+}
+
+const UNITS: [(&str, u64); 8] = [
+    ("kB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+impl Budget {
+    /// Four fifths of the memory that is available now; none where the system does not tell.
+    pub fn available() -> Option<Self> {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(Self(kib.saturating_mul(1024) / 100 * DEFAULT_PERCENT))
+    }
+}
+
+impl FromStr for Budget {
+    type Err = BudgetError;
+
+    fn from_str(text: &str) -> Result<Self, BudgetError> {
+        let error = || BudgetError { text: text.to_owned() };
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let unit = unit.trim();
+        let factor = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+            Some((_, factor)) => *factor,
+            None if unit.is_empty() || unit.eq_ignore_ascii_case("b") => 1,
+            None => return Err(error()),
+        };
+        let bytes = match number.parse::<u64>() {
+            Ok(whole) => whole.checked_mul(factor),
+            // Fractions of a unit; of a byte there are none.
+            Err(_) if factor > 1 => number.parse::<f64>().ok().map(|n| (n * factor as f64) as u64),
+            Err(_) => None,
+        };
+        match bytes {
+            Some(bytes @ 1..) if bytes < u64::MAX => Ok(Self(bytes)),
+            _ => Err(error()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read() {
+        for (text, bytes) in [
+            ("4GiB", 4 << 30),
+            ("500MB", 500_000_000),
+            ("500 mb", 500_000_000),
+            ("123", 123),
+            ("123B", 123),
+            ("1.5GiB", 3 << 29),
+            ("1kB", 1000),
+        ] {
+            assert_eq!(text.parse(), Ok(Budget(bytes)), "{text}");
+        }
+        for text in [
+            "",
+            "GiB",
+            "0",
+            "0GB",
+            "-1",
+            "1.5",
+            "4 G",
+            "4XB",
+            "1e9",
+            "99999999999TiB",
+        ] {
+            let error = text.parse::<Budget>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("GiB"), "{error}");
+        }
+    }
+}

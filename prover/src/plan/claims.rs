@@ -1,0 +1,79 @@
+//! How many tables the sumcheck over the linear claims has: counted on the claims of a statement of the same shape.
+
+use num_traits::Zero;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::claims::batch;
+use tessera_circuits::model::{ChannelShift, LayerParams, ModelConfig, ModelParams, NormParams, Strategy};
+use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::wiring::{product_variables, Points, Public};
+
+/// Parameters of the dimensions of `config`; their values do not matter.
+fn params(config: &ModelConfig, strategy: Strategy) -> ModelParams {
+    let shift = || ChannelShift(vec![1]);
+    let norm = NormParams {
+        scale: 1,
+        eps: 1,
+        shift: 1,
+    };
+    let layer = LayerParams {
+        norm_attn: norm,
+        q: shift(),
+        k: shift(),
+        v: shift(),
+        score: 1,
+        att: 1,
+        o: shift(),
+        skip_attn: 1,
+        norm_mlp: norm,
+        gate: shift(),
+        up: shift(),
+        act: 1,
+        down: shift(),
+        skip_mlp: 1,
+    };
+    ModelParams {
+        strategy,
+        embed_exponent: 1,
+        embed: shift(),
+        layers: vec![layer; config.layers],
+        norm_final: norm,
+        head: shift(),
+        score_bits: 10,
+        gate_bits: 10,
+        silu_bits: 10,
+        logit_bits: 10,
+    }
+}
+
+/// Groups of columns with a weight of their own, by part in the order of [`PARTS`]: each has two tables.
+pub(super) fn groups(shape: &Shape, strategy: Strategy) -> [usize; PARTS.len()] {
+    let config = &shape.config;
+    let tokens = 1usize << shape.token;
+    let params = params(config, strategy);
+    let statement = Statement {
+        prompt: vec![0],
+        output: vec![0; tokens],
+    };
+    let statistics = Statistics {
+        norms: vec![[1; 3]; shape.states() * tokens],
+        sums: vec![1 << 15; config.layers * config.heads * tokens],
+    };
+    // Distinct elements: weights are equal only where they always are.
+    let element = |i: usize| SecureField::from_u32_unchecked(2 + i as u32, 3, 5, 7);
+    let points = Points::new(shape, (0..Points::count(shape)).map(element).collect());
+    let public = Public {
+        shape,
+        params: &params,
+        statement: &statement,
+        statistics: &statistics,
+        points: &points,
+    };
+    let point: Vec<SecureField> = (0..product_variables(shape) as usize)
+        .map(|i| element((1 << 20) + i))
+        .collect();
+    let mut claims = public.trace_claims(SecureField::zero());
+    claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; 6]));
+    let batch = batch(claims, element(1 << 21));
+    PARTS.map(|part| batch.of(part).count())
+}

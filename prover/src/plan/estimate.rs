@@ -1,0 +1,296 @@
+//! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
+//! follows `prove.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
+
+use tessera_circuits::air::{tables, BINDING_COLUMNS};
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::wiring::PRODUCTS;
+use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
+use tessera_verifier::security::{opening_policy, TracePolicy};
+
+use super::{claims, Choices, Phase};
+use crate::opening::Tree;
+use crate::tiles::tile_bytes;
+use crate::weights::Residency;
+
+/// The program, its threads, the key and the tokenizer.
+const FIXED: u64 = 40 << 20;
+/// Bytes of a field element, and of an element of its extension.
+const WORD: u64 = 4;
+const SECURE: u64 = 16;
+const DIGEST: u64 = 32;
+/// Bytes of the sums of a tile in the first pass over the weights.
+const TILE_SUMS: u64 = 1024;
+/// Buffers of the second pass over the weights.
+const COMBINE: u64 = 16 << 20;
+/// Values of a Merkle leaf in FRI.
+const FRI_LEAF: u64 = 4;
+/// Tables of a product sumcheck that are copied at once, as instances become packed.
+const COPIES: usize = 2;
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Model<'a> {
+    pub config: &'a ModelConfig,
+    pub strategy: Strategy,
+    pub commitment: CommitmentParams,
+    pub codeword_file: bool,
+}
+
+impl Model<'_> {
+    /// Bytes of the weights file.
+    pub fn weights(&self) -> u64 {
+        (self.commitment.tiles * tile_bytes(self.strategy)) as u64
+    }
+
+    /// Resident weights in a phase that reads them, and in one that does not.
+    fn resident(&self, residency: Residency) -> (u64, u64) {
+        match residency {
+            Residency::Keep => (self.weights(), self.weights()),
+            Residency::Stream { bytes } => ((bytes as u64).min(self.weights()), 0),
+        }
+    }
+
+    /// What is in memory as soon as the model is open.
+    fn open(&self) -> u64 {
+        FIXED + 2 * Tree::file_len(&self.commitment)
+    }
+
+    /// The state of the forward pass: rotations, tables, and the key/value cache of `rows` rows.
+    fn state(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let rope = c.context.next_power_of_two() * c.head_dim / 2 * 8;
+        let cache = 2 * 2 * c.layers * c.kv_heads * c.head_dim;
+        rope as u64 + (6 << 16) + rows * cache as u64 * 3 / 2
+    }
+
+    /// Values of a layer or two, as a pass without a record has them.
+    fn activations(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        rows * (24 * c.hidden + 28 * q + 34 * kv + 40 * c.ff) as u64
+            + rows * rows * c.heads as u64 * 4
+            + 22 * c.vocab as u64
+    }
+
+    /// Generation from a prompt of `rows` rows at most, perhaps followed by a pass for the logits of all rows.
+    pub fn generate(&self, rows: u64, logits: bool, residency: Residency) -> Phase {
+        let logits = if logits {
+            18 * rows * self.config.vocab as u64
+        } else {
+            0
+        };
+        let bytes = self.open() + self.resident(residency).0 + self.state(rows) + self.activations(rows) + logits;
+        Phase {
+            name: "generate",
+            bytes,
+        }
+    }
+}
+
+/// Trees of the trace and what else a statement has, all in bytes.
+struct Trace {
+    shape: Shape,
+    /// Columns in row order, and the interaction columns.
+    columns: u64,
+    interaction: u64,
+    /// The largest part of the interaction columns.
+    largest: u64,
+    /// log2 of the inverse rate.
+    blowup: u32,
+    /// Length of the longest codeword.
+    longest: u64,
+    /// Tables of the lookups, with their extension.
+    tables: u64,
+}
+
+impl Trace {
+    fn new(shape: Shape) -> Self {
+        let rows = |part: Part| 1u64 << shape.log_rows(part);
+        let columns = PARTS.iter().map(|p| WORD * rows(*p) * shape.columns(*p) as u64).sum();
+        let lookups = |part: &Part| {
+            let air = shape.air(*part);
+            let columns = air.lanes * (air.air.width() - shape.lane_columns(*part)) + BINDING_COLUMNS;
+            WORD * rows(*part) * columns as u64
+        };
+        let blowup = TracePolicy::of(&shape).log_blowup;
+        Self {
+            columns,
+            interaction: PARTS.iter().map(lookups).sum(),
+            largest: PARTS.iter().map(lookups).max().unwrap_or(0),
+            blowup,
+            longest: 1 << (shape.max_log_rows() + blowup),
+            tables: (WORD * tables::COLUMNS as u64 * (1 << tables::LOG_ROWS)) << (blowup + 1),
+            shape,
+        }
+    }
+
+    /// A tree over columns up to the greatest height.
+    fn merkle(&self) -> u64 {
+        2 * DIGEST * self.longest
+    }
+
+    /// Columns extended, with their coefficients if these are kept.
+    fn extended(&self, columns: u64, kept: bool) -> u64 {
+        (columns << self.blowup) + if kept { columns } else { 0 }
+    }
+
+    /// What is held from the commitment to the trace on: columns in row order, tree and twiddles.
+    fn committed(&self, kept: bool) -> u64 {
+        self.columns + self.held(kept)
+    }
+
+    /// As [`Self::committed`], without the columns in row order.
+    fn held(&self, kept: bool) -> u64 {
+        let twiddles = 2 * WORD * self.longest;
+        self.extended(self.columns, kept) + self.merkle() + twiddles + 2 * self.tables
+    }
+
+    /// The most that committing to columns holds beside what they were made from: while they are extended, their
+    /// coefficients are there as well; then the tree.
+    fn committing(&self, columns: u64, kept: bool) -> u64 {
+        self.extended(columns, true)
+            .max(self.extended(columns, kept) + self.merkle())
+    }
+
+    fn prove(&self, kept: bool) -> u64 {
+        // A part's fractions are there beside its columns.
+        let made = self.columns + self.interaction + self.largest;
+        let committing = self.committing(self.interaction, kept) + self.largest;
+        let committed = self.extended(self.interaction, kept) + self.merkle();
+        let secure = SECURE * self.longest;
+        // Quotients of constraints, then the composition, its extension and its tree.
+        let composition = 3 * secure + self.merkle();
+        // Numerators at two points, the quotient, folded layers and their trees; weights for sampling the columns.
+        let weights = if kept { 0 } else { 2 * secure };
+        let fri = 4 * secure + self.merkle() + self.merkle() * 2 / FRI_LEAF + weights;
+        self.held(kept) + made.max(committing).max(committed + composition.max(fri))
+    }
+}
+
+/// The record of a forward pass of `rows` rows, without and with its logits.
+fn witness(c: &ModelConfig, rows: u64) -> (u64, u64) {
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let stream = rows * (12 * c.hidden + 28) as u64;
+    let pairs = rows * rows * c.heads as u64;
+    let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
+    let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
+    (all, all + 12 * rows * c.vocab as u64)
+}
+
+/// The largest tables of a phase, taken twice while they are copied.
+fn copied(mut tables: Vec<u64>) -> u64 {
+    tables.sort_unstable();
+    tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
+}
+
+/// All phases of a proof of `rows` rows.
+pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Phase> {
+    let c = model.config;
+    let trace = Trace::new(Shape::new(c, rows));
+    let shape = &trace.shape;
+    let padded_rows = 1u64 << shape.token;
+    let base = model.open();
+    let (reading, idle) = model.resident(choices.residency);
+    let kept = choices.keep_coefficients;
+    let phase = |name, bytes| Phase { name, bytes };
+
+    let (body, record) = witness(c, padded_rows);
+    let scores = 16 * padded_rows * padded_rows * c.heads as u64;
+    let logits = 18 * padded_rows * c.vocab as u64;
+    let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
+
+    let threads = rayon::current_num_threads() as u64;
+    let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
+    let made = base + idle + record + trace.columns;
+    let evaluated = trace.columns + trace.committing(trace.columns, kept);
+    let commit = base + idle + evaluated + (2 * WORD * trace.longest) + counts.max(2 * trace.tables);
+
+    let sums = TILE_SUMS * model.commitment.tiles as u64;
+    let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
+    let committed = base + trace.committed(kept);
+    let matmuls = committed + reading + sums + copied(products);
+
+    let groups = claims::groups(shape, model.strategy);
+    let pairs = PARTS
+        .iter()
+        .zip(groups)
+        .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
+    let claims = committed + idle + copied(pairs.collect());
+
+    vec![
+        model.generate(rows as u64, false, choices.residency),
+        phase("forward pass", forward),
+        phase("trace", made),
+        phase("commit trace", commit),
+        phase("matmuls", matmuls),
+        phase("claims", claims),
+        phase("open weights", committed + opening(model, choices)),
+        phase("stark", base + idle + trace.prove(kept)),
+    ]
+}
+
+/// Bytes of the twiddles of the weight code, and of making them.
+fn code_twiddles(params: &CommitmentParams) -> (u64, u64) {
+    let points = 1u64 << (params.log_codeword() - 1);
+    (2 * WORD * points, 5 * WORD * points)
+}
+
+/// What encoding a batch of columns holds.
+fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
+    let length = 1u64 << params.log_message;
+    32 * length + ((64 * length) >> choices.split.log())
+}
+
+/// What the opening of the weights holds: the combined message, its oracles, and the opened rows.
+fn opening(model: &Model<'_>, choices: &Choices) -> u64 {
+    let params = &model.commitment;
+    let (reading, idle) = model.resident(choices.residency);
+    let message = SECURE << params.log_message;
+    let (twiddles, making) = code_twiddles(params);
+    // The table of `eq` is made from one of half its length.
+    let start = message + making.max(twiddles + message + message / 2);
+    let oracle = |variables: u32| {
+        let values = SECURE << (variables + params.log_blowup);
+        values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
+    };
+    let first = params.oracles().next().unwrap_or(0);
+    let folded = message + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
+    let oracles: u64 = params.oracles().map(oracle).sum();
+    let queries = opening_policy(params).queries as u64;
+    let rows = match model.codeword_file {
+        true => 0,
+        false => encoding(params, choices),
+    };
+    let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
+    let tables = 3 * SECURE * model.commitment.tiles as u64;
+    let later = start.max(folded).max(oracles + twiddles + rows + subtrees);
+    tables + (reading + message + COMBINE).max(idle + later)
+}
+
+/// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
+pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<Phase> {
+    let (c, params) = (model.config, &model.commitment);
+    let phase = |name, bytes| Phase { name, bytes };
+    let (q, kv, tokens) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens as u64);
+    // A tensor of the checkpoint stays mapped while it is read.
+    let tensor = c
+        .matmuls()
+        .iter()
+        .map(|m| 4 * (m.in_dim * m.out_dim) as u64)
+        .max()
+        .unwrap_or(0);
+    let values = 4 * (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab) as u64;
+    let calibrate = FIXED + tensor + tokens * values;
+    let write = FIXED + tensor + (64 << 20);
+    let leaves = 1u64 << params.log_leaves();
+    let (twiddles, making) = code_twiddles(params);
+    let hashes = 36 * leaves + 2 * Tree::file_len(params);
+    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (16 << 20);
+    vec![
+        phase("calibrate", calibrate),
+        phase("write weights", write),
+        phase("commit to weights", commit),
+        phase("commit to tables", FIXED + (24 << 20)),
+    ]
+}

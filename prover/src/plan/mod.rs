@@ -1,0 +1,208 @@
+//! How much memory a proof, a text or a set-up needs, phase by phase, and how to stay within a budget: decided before
+//! any work. A plan chooses what it can do without (weights in memory, coefficients of the trace, long blocks of the
+//! codeword) and refuses a budget that nothing fits.
+
+mod budget;
+mod claims;
+mod estimate;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
+use thiserror::Error;
+
+pub use self::budget::{Budget, BudgetError};
+use crate::library::CODEWORD_FILE;
+use crate::opening::Split;
+use crate::weights::Residency;
+
+/// Part of a prediction that a budget must have beyond it, in percent.
+const MARGIN_PERCENT: u64 = 10;
+/// Bytes of a window in which streamed weights are read, from the fastest on.
+const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub config: ModelConfig,
+    pub strategy: Strategy,
+    pub commitment: CommitmentParams,
+    /// Whether the codeword of the weights is in a file; if not, every proof encodes them again.
+    pub codeword_file: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// A proof of this many token rows: prompt and output, but the last token.
+    Prove { rows: usize },
+    /// A text of this many token rows, perhaps with the logits of all of them.
+    Generate { rows: usize, logits: bool },
+    /// A set-up with this many tokens of calibration text.
+    Setup { tokens: usize },
+}
+
+/// What a plan decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// How much of the weights stays in memory.
+    pub residency: Residency,
+    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, a tenth less work.
+    pub keep_coefficients: bool,
+    /// How the codeword of the weights is cut while it is made.
+    pub split: Split,
+}
+
+impl Default for Choices {
+    /// Everything in memory.
+    fn default() -> Self {
+        Self {
+            residency: Residency::Keep,
+            keep_coefficients: true,
+            split: Split::default(),
+        }
+    }
+}
+
+/// A phase and its predicted peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// As reports call it.
+    pub name: &'static str,
+    /// Resident bytes, all that is held from earlier phases included.
+    pub bytes: u64,
+}
+
+/// How a task is done, and what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub choices: Choices,
+    /// In order.
+    pub phases: Vec<Phase>,
+}
+
+/// No way to do a task within its budget.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "a memory budget of {budget} bytes is too small: {what} needs {smallest} bytes ({} MiB) at least, {margin} % more \
+     than the {predicted} bytes predicted for its phase {phase:?}",
+    smallest.div_ceil(1 << 20),
+    margin = MARGIN_PERCENT
+)]
+pub struct BudgetTooSmall {
+    /// What was to be done.
+    pub what: &'static str,
+    pub budget: u64,
+    /// The smallest budget that works.
+    pub smallest: u64,
+    pub predicted: u64,
+    /// The phase that needs most.
+    pub phase: &'static str,
+}
+
+impl Plan {
+    /// Predicted peak of resident memory in bytes.
+    pub fn predicted_bytes(&self) -> u64 {
+        self.phases.iter().map(|p| p.bytes).max().unwrap_or(0)
+    }
+
+    /// The smallest budget that this plan fits.
+    pub fn budget_bytes(&self) -> u64 {
+        let predicted = self.predicted_bytes();
+        predicted + (predicted * MARGIN_PERCENT).div_ceil(100)
+    }
+}
+
+impl Subject {
+    /// A model directory with this key.
+    pub fn of_key(key: &ModelKey, codeword_file: bool) -> Self {
+        Self {
+            config: key.config.clone(),
+            strategy: key.params.strategy,
+            commitment: key.weights,
+            codeword_file,
+        }
+    }
+
+    /// The model directory `dir`, whose key is `key`.
+    pub fn of_dir(key: &ModelKey, dir: &Path) -> Self {
+        Self::of_key(key, dir.join(CODEWORD_FILE).exists())
+    }
+
+    /// A model that is not set up yet.
+    pub fn of_config(config: &ModelConfig, strategy: Strategy, codeword_file: bool) -> Self {
+        Self {
+            config: config.clone(),
+            strategy,
+            commitment: CommitmentParams::for_tiles(config.total_tiles()),
+            codeword_file,
+        }
+    }
+
+    /// What `task` needs with these choices.
+    pub fn with_choices(&self, task: Task, choices: Choices) -> Plan {
+        let model = estimate::Model {
+            config: &self.config,
+            strategy: self.strategy,
+            commitment: self.commitment,
+            codeword_file: self.codeword_file,
+        };
+        let phases = match task {
+            Task::Prove { rows } => estimate::prove(&model, rows, &choices),
+            Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
+            Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
+        };
+        Plan { choices, phases }
+    }
+
+    /// The ways to do a task, from the fastest to the smallest.
+    fn ways(&self) -> impl Iterator<Item = Choices> + '_ {
+        let splits = move || (0..=Split::MAX).map(|log| Split::new(log, &self.commitment));
+        let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
+        let residencies = [Residency::Keep].into_iter().chain(streams);
+        let kept = Choices::default();
+        let rest = residencies.flat_map(move |residency| {
+            splits().map(move |split| Choices {
+                residency,
+                keep_coefficients: false,
+                split,
+            })
+        });
+        std::iter::once(kept).chain(rest)
+    }
+
+    /// The plan that needs least.
+    pub fn smallest(&self, task: Task) -> Plan {
+        let plans = self.ways().map(|choices| self.with_choices(task, choices));
+        let least = plans.min_by_key(Plan::budget_bytes);
+        least.unwrap_or_else(|| self.with_choices(task, Choices::default()))
+    }
+
+    /// The fastest plan that fits `budget`; any fits none.
+    pub fn plan(&self, task: Task, budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
+        let Some(Budget(budget)) = budget else {
+            return Ok(self.with_choices(task, Choices::default()));
+        };
+        let plans = self.ways().map(|choices| self.with_choices(task, choices));
+        if let Some(plan) = plans.into_iter().find(|plan| plan.budget_bytes() <= budget) {
+            return Ok(plan);
+        }
+        let least = self.smallest(task);
+        let phase = least.phases.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name);
+        Err(BudgetTooSmall {
+            what: match task {
+                Task::Prove { .. } => "this proof",
+                Task::Generate { .. } => "this text",
+                Task::Setup { .. } => "this set-up",
+            },
+            budget,
+            smallest: least.budget_bytes(),
+            predicted: least.predicted_bytes(),
+            phase,
+        })
+    }
+}

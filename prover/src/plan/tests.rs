@@ -1,0 +1,104 @@
+use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::Shape;
+use tessera_verifier::security::TracePolicy;
+
+use super::*;
+use crate::synth::PublicShape;
+use crate::testing::fixture_size_config;
+
+fn subject(config: &ModelConfig, codeword_file: bool) -> Subject {
+    Subject::of_config(config, Strategy::W8, codeword_file)
+}
+
+fn tinyllama() -> ModelConfig {
+    PublicShape::TinyLlama1_1b.config().0
+}
+
+const TASKS: [Task; 3] = [
+    Task::Prove { rows: 4 },
+    Task::Generate { rows: 4, logits: true },
+    Task::Setup { tokens: 384 },
+];
+
+/// More rows or layers never need less, whatever is chosen. Statements beyond a certain size use a code that needs half
+/// the memory: those before it are not compared with those after it.
+#[test]
+fn predictions_are_monotone() {
+    let rises = |list: Vec<(u32, u64)>, what: &str| {
+        for pair in list.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            assert!(pair[0].1 <= pair[1].1, "{what}: {list:?}");
+        }
+    };
+    let code = |config: &ModelConfig, task| match task {
+        Task::Prove { rows } => TracePolicy::of(&Shape::new(config, rows)).log_blowup,
+        _ => 0,
+    };
+    for codeword_file in [false, true] {
+        for choices in subject(&tinyllama(), codeword_file).ways() {
+            let entry = |config: &ModelConfig, task| {
+                let plan = subject(config, codeword_file).with_choices(task, choices);
+                (code(config, task), plan.predicted_bytes())
+            };
+            let rows = [1, 2, 4, 16, 64, 128, 256].map(|rows| entry(&fixture_size_config(), Task::Prove { rows }));
+            rises(rows.to_vec(), &format!("rows, {choices:?}"));
+            for task in TASKS {
+                let layers = [1, 2, 4, 8, 22].map(|layers| entry(&ModelConfig { layers, ..tinyllama() }, task));
+                rises(layers.to_vec(), &format!("layers, {task:?}, {choices:?}"));
+            }
+        }
+    }
+}
+
+/// The next way to do a task is for a smaller budget, as far as it differs in what the task holds.
+#[test]
+fn ways_get_smaller() {
+    for task in TASKS {
+        let subject = subject(&tinyllama(), false);
+        let bytes: Vec<u64> = subject
+            .ways()
+            .map(|c| subject.with_choices(task, c).predicted_bytes())
+            .collect();
+        let least = bytes.iter().min().unwrap();
+        assert_eq!(bytes.last(), Some(least), "{task:?}: {bytes:?}");
+        assert!(bytes[0] >= *least, "{task:?}: {bytes:?}");
+    }
+}
+
+#[test]
+fn budgets_are_kept_or_refused() {
+    for (config, codeword_file) in [(fixture_size_config(), true), (tinyllama(), false), (tinyllama(), true)] {
+        for task in TASKS {
+            let subject = subject(&config, codeword_file);
+            let refused = subject.plan(task, Some(Budget(1 << 20))).unwrap_err();
+            let text = refused.to_string();
+            for number in [refused.budget, refused.smallest, refused.predicted] {
+                assert!(text.contains(&number.to_string()), "{text}");
+            }
+            assert_eq!(refused.budget, 1 << 20);
+            let exact = subject.plan(task, Some(Budget(refused.smallest))).unwrap();
+            assert_eq!(exact.budget_bytes(), refused.smallest, "{task:?}");
+            assert_eq!(exact, subject.smallest(task));
+            let error = subject.plan(task, Some(Budget(refused.smallest - 1))).unwrap_err();
+            assert_eq!(error.smallest, refused.smallest, "{task:?}");
+            for budget in [refused.smallest, 2 * refused.smallest, 1 << 40] {
+                let plan = subject.plan(task, Some(Budget(budget))).unwrap();
+                assert!(plan.predicted_bytes() < budget, "{task:?}");
+            }
+        }
+    }
+}
+
+/// With enough memory nothing is done without; with less, weights are streamed.
+#[test]
+fn choices_follow_the_budget() {
+    let subject = subject(&tinyllama(), false);
+    let task = Task::Prove { rows: 1 };
+    assert_eq!(subject.plan(task, None).unwrap().choices, Choices::default());
+    assert_eq!(
+        subject.plan(task, Some(Budget(1 << 40))).unwrap().choices,
+        Choices::default()
+    );
+    let smallest = subject.smallest(task);
+    assert!(matches!(smallest.choices.residency, Residency::Stream { .. }));
+    assert!(smallest.choices.split.log() > 0 && !smallest.choices.keep_coefficients);
+}
