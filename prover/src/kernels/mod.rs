@@ -12,6 +12,8 @@
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
 //! time ([`Isa::best`]).
 
+use stwo::core::fields::qm31::SecureField;
+
 pub mod pages;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
@@ -145,18 +147,18 @@ pub fn combine_columns(
     }
 }
 
-/// Coordinates of 64 places, four and four.
-pub type Places = [[[u32; 4]; TERMS]; LANES / TERMS];
+/// Elements of 64 places, four and four.
+pub type Places = [[SecureField; TERMS]; LANES / TERMS];
 
-/// The sums of [`combine_columns`] in the order of their places.
+/// Puts the sums of [`combine_columns`] in the order of their places. They must be reduced.
 ///
 /// # Panics
 /// If `isa` is not available.
-pub fn natural(isa: Isa, sums: &Elements) -> Places {
+pub fn natural(isa: Isa, sums: &Elements, places: &mut Places) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => x86::natural(isa, sums),
-        _ => scalar::natural(sums),
+        Isa::Avx512 => x86::natural(isa, sums, places),
+        _ => scalar::natural(sums, places),
     }
 }
 

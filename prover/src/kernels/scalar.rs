@@ -1,8 +1,10 @@
 //! What the kernels compute, one weight at a time.
 
+use stwo::core::fields::qm31::SecureField;
+
 use super::{
-    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Places, Plane, Run, BLOCK, LANES, P, ROWS,
-    TERMS,
+    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Places, Plane, Run, BLOCK, LANES, P,
+    ROWS, TERMS,
 };
 
 pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
@@ -39,13 +41,12 @@ pub(super) fn combine_columns(
     }
 }
 
-pub(super) fn natural(sums: &Elements) -> Places {
-    std::array::from_fn(|quad| {
-        std::array::from_fn(|rest| {
-            let lane = interleaved_lane(TERMS * quad + rest);
-            std::array::from_fn(|c| sums[lane / 16][c][lane % 16])
-        })
-    })
+pub(super) fn natural(sums: &Elements, places: &mut Places) {
+    for (z, place) in places.as_flattened_mut().iter_mut().enumerate() {
+        let lane = interleaved_lane(z);
+        let [a, b, c, d] = sums[lane / 16].map(|coordinate| coordinate[lane % 16]);
+        *place = SecureField::from_u32_unchecked(a, b, c, d);
+    }
 }
 
 pub(super) fn multiply(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {

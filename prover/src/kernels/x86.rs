@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use stwo::core::fields::qm31::SecureField;
+
 use super::{
     Activations, Coefficients, Columns, Elements, Isa, LimbSums, Places, Plane, Run, BLOCK, COLUMNS, LANES, P,
     PLANE_BLOCKS, ROWS, TERMS,
@@ -383,6 +385,9 @@ fn combine_columns_avx2(
     unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, next) }
 }
 
+/// Blocks between two lines that are interleaved.
+const SPACE: usize = 4;
+
 /// The sums of four planes stay in registers for all columns. The next columns are interleaved a few lines in
 /// every step, so that loads and unpacking overlap with products; the lines are fetched four columns ahead.
 ///
@@ -397,39 +402,53 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
 ) {
     let next = next.as_chunks::<TERMS>().0;
     let mut lines = (0..next.len()).flat_map(|k| (0..ROWS).map(move |line| (k, line)));
+    let mut line = || {
+        let Some((k, line)) = lines.next() else { return };
+        // After the last column, the runs that follow are likely to be next.
+        let (ahead, run) = next.get(k + 1).map_or((&next[0], size_of::<Run>()), |next| (next, 0));
+        for column in ahead {
+            // A hint may have any address.
+            _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().wrapping_add(run + line * LANES).cast());
+        }
+        interleave::<V>(&next[k], line * LANES, &mut interleaved[line][k]);
+    };
     let share = (next.len() * N * V::BYTES).div_ceil(4 * BLOCK);
     for (blocks, sums) in columns.iter().zip(sums) {
+        let blocks = &blocks[..coefficients.len()];
         for first in (0..BLOCK).step_by(N * V::BYTES) {
             for coordinate in 0..4 {
-                for (k, line) in lines.by_ref().take(share) {
-                    // After the last column, the runs that follow are likely to be next.
-                    let (ahead, run) = next.get(k + 1).map_or((&next[0], size_of::<Run>()), |next| (next, 0));
-                    for column in ahead {
-                        // A hint may have any address.
-                        _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().wrapping_add(run + line * LANES).cast());
-                    }
-                    interleave::<V>(&next[k], line * LANES, &mut interleaved[line][k]);
+                let mut acc = [[V::splat(0); N]; 4];
+                for (blocks, coefficients) in blocks.chunks(SPACE).zip(coefficients.chunks(SPACE)) {
+                    acc = add_products(blocks, coefficients, first, coordinate, acc);
+                    line();
                 }
-                let acc = [[V::splat(0); N]; 4];
-                let acc = add_products(&blocks[..coefficients.len()], coefficients, first, coordinate, acc);
                 reduce_to::<V, N, true>(acc, first, coordinate, sums);
+                (blocks.len().div_ceil(SPACE)..share).for_each(|_| line());
             }
         }
     }
 }
 
-pub(super) fn natural(isa: Isa, sums: &Elements) -> Places {
+pub(super) fn natural(isa: Isa, sums: &Elements, places: &mut Places) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
-    unsafe { natural_avx512(sums) }
+    unsafe { natural_avx512(sums, places) }
 }
 
+/// An element in memory is its four coordinates, in order.
+const _: () = {
+    // SAFETY: an element has the size of the words and is made of integers, so that it has no other bytes.
+    let words: [u32; 4] = unsafe { std::mem::transmute(SecureField::from_u32_unchecked(1, 2, 3, 4)) };
+    assert!(words[0] == 1 && words[1] == 2 && words[2] == 3 && words[3] == 4);
+};
+
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn natural_avx512(sums: &Elements) -> Places {
-    let mut places = [[[0; 4]; TERMS]; LANES / TERMS];
+fn natural_avx512(sums: &Elements, places: &mut Places) {
     for (column, group) in sums.iter().enumerate() {
         // SAFETY: the vectors are those of the group.
-        let v = group.each_ref().map(|c| unsafe { _mm512_loadu_si512(c.as_ptr().cast()) });
+        let v = group
+            .each_ref()
+            .map(|c| unsafe { _mm512_loadu_si512(c.as_ptr().cast()) });
         // 128-bit lane `row` of `v` has four places of a coordinate; of `w[rest]`, four coordinates of a place.
         let ab = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
         let cd = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
@@ -449,11 +468,10 @@ fn natural_avx512(sums: &Elements) -> Places {
             _mm512_shuffle_i32x4::<0b11_01_11_01>(odd[0], odd[1]),
         ];
         for (row, places_of_row) in rows.into_iter().enumerate() {
-            // SAFETY: sixteen words are the size of the four places.
+            // SAFETY: the words are those of the four places.
             unsafe { _mm512_storeu_si512(places[4 * row + column].as_mut_ptr().cast(), places_of_row) };
         }
     }
-    places
 }
 
 /// Unpacking works within 128-bit lanes: vector `i` gets places `4 i..4 i + 4` of every 16 places.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::TILE;
 use tessera_verifier::opening::CommitmentParams;
@@ -191,23 +191,27 @@ impl<'a> Columns<'a> {
                     prepare(&mut runs);
                     kernels::combine_columns(self.isa, columns, weights, sums, (&runs, next));
                 }
-                for (i, sums) in sums.iter().enumerate() {
-                    self.put(run * ROWS + i, sums, message, groups.start > 0);
-                }
+                self.put(run, sums, message, groups.start > 0);
             }
         }
     }
 
-    /// Writes the sums of 64 places of a tile, or adds them.
-    fn put(&self, row: usize, sums: &Elements, message: &mut [SecureField], add: bool) {
-        // A place is `[y / 4][x][y % 4]`, and weight `(x, y)` is number `64 x + y`.
-        let (x, y) = (row * LANES / GROUP % TILE, row * LANES / GROUP / TILE * GROUP);
-        for (i, places) in kernels::natural(self.isa, sums).iter().enumerate() {
-            let values = places.map(|c| SecureField::from_m31_array(c.map(BaseField::from_u32_unchecked)));
-            let message = &mut message[(x + i) * TILE + y..][..GROUP];
-            match add {
-                true => message.iter_mut().zip(values).for_each(|(m, v)| *m += v),
-                false => message.copy_from_slice(&values),
+    /// Writes the sums of a run of a tile to the message of the tile, or adds them.
+    fn put(&self, run: usize, sums: &[Elements; ROWS], message: &mut [SecureField], add: bool) {
+        let mut places = [[SecureField::zero(); GROUP]; LANES / GROUP];
+        // A place is `[y / 4][x][y % 4]`, and weight `(x, y)` is number `64 x + y`. Rows of the same inputs follow
+        // each other, so that lines of the message are written as a whole.
+        let rows = TILE * GROUP / LANES;
+        for (first, row) in (0..rows).flat_map(|first| (first..ROWS).step_by(rows).map(move |row| (first, row))) {
+            kernels::natural(self.isa, &sums[row], &mut places);
+            let y = (run * ROWS + row) / rows * GROUP;
+            let inputs = message[first * LANES / GROUP * TILE..].chunks_mut(TILE);
+            for (message, values) in inputs.zip(&places) {
+                let message = &mut message[y..][..GROUP];
+                match add {
+                    true => message.iter_mut().zip(values).for_each(|(m, v)| *m += *v),
+                    false => message.copy_from_slice(values),
+                }
             }
         }
     }
@@ -216,8 +220,6 @@ impl<'a> Columns<'a> {
 #[cfg(test)]
 mod tests {
     use tessera_circuits::model::Strategy;
-
-    use num_traits::Zero;
 
     use super::*;
     use crate::files;
