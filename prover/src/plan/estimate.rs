@@ -286,7 +286,7 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);
-    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (16 << 20);
+    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (48 << 20);
     vec![
         phase("calibrate", calibrate),
         phase("write weights", write),
