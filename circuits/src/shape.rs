@@ -161,7 +161,9 @@ impl Shape {
         };
         // The tables are preprocessed columns, always whole.
         let lowest = if part == Part::Tables { full } else { 0 };
-        (lowest..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
+        (lowest..=full)
+            .map(|log_lane| (cut(log_lane), full - log_lane))
+            .collect()
     }
 
     /// The axes along which a part may be cut, ascending, with their real lengths.
