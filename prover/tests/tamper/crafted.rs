@@ -8,6 +8,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_circuits::air::tables;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, PRODUCTS};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -144,4 +145,23 @@ fn queries_that_meet_in_the_tables_are_checked() {
         }
     }
     panic!("no nonce tells: order {order}, conflict {conflict}");
+}
+
+/// More token rows than the context that the key allows. What it would gain: positions that the model was not made
+/// for, and sums of softmax rows beyond their bounds.
+#[test]
+fn statements_beyond_the_context_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let context = key.config.context;
+    let mut tampered = proof.clone();
+    tampered.statement.prompt = vec![1; context + 2 - proof.statement.output.len()];
+    let expected = StatementError::TooLong {
+        rows: context + 1,
+        context,
+    };
+    let result = answer(key, &tampered);
+    assert!(
+        matches!(&result, Err(VerifyError::Statement(error)) if *error == expected),
+        "{result:?}"
+    );
 }
