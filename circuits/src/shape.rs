@@ -304,6 +304,15 @@ impl Shape {
         PARTS.iter().filter(|p| **p != Part::Tables).map(of).sum()
     }
 
+    /// Number of LogUp fractions of all parts, one per row for the binding included (also in the tables, which have none).
+    pub fn fractions(&self) -> u128 {
+        let of = |part: &Part| {
+            let per_row = self.lanes(*part) * self.lane_air(*part, 0).lookups() + 1;
+            (per_row as u128) << self.log_rows(*part)
+        };
+        PARTS.iter().map(of).sum()
+    }
+
     /// log2 of the rows of the tallest component.
     pub fn max_log_rows(&self) -> u32 {
         PARTS.iter().map(|p| self.log_rows(*p)).max().unwrap_or(0)

@@ -268,6 +268,18 @@ pub fn quantised(
     Ok((model, made.report))
 }
 
+/// Sorted names of the files of a directory.
+///
+/// # Panics
+/// If it cannot be read.
+pub fn names(dir: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("a directory");
+    let name = |e: std::io::Result<std::fs::DirEntry>| e.expect("an entry").file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> = entries.map(name).collect();
+    names.sort();
+    names
+}
+
 /// The directory of the TinyStories fixture.
 pub const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/tinystories-656k");
 

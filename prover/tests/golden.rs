@@ -118,6 +118,7 @@ fn the_greedy_text_is_the_float_models_on_most_prompts() {
     assert!(2 * equal > texts.len(), "{equal} of {} prompts", texts.len());
 }
 
+/// Not a check: the only way to change the golden file, so it must never run with the others.
 #[test]
 #[ignore = "writes the golden file"]
 fn remake() {

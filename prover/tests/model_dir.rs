@@ -12,6 +12,7 @@ use tessera_prover::forward::ForwardState;
 use tessera_prover::model_dir::{load_model, write_model};
 use tessera_prover::testing::{golden, quantised, FIXTURE};
 
+// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
 #[ignore = "needs python3 with numpy"]
 fn the_reference_reads_a_written_model() {

@@ -114,6 +114,7 @@ fn many_tiles_config() -> ModelConfig {
     }
 }
 
+// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
 #[ignore = "needs python3 with numpy"]
 fn python_reproduces_the_logits_bit_for_bit() {
@@ -125,6 +126,7 @@ fn python_reproduces_the_logits_bit_for_bit() {
     }
 }
 
+// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
 #[ignore = "needs python3 with numpy"]
 fn python_names_unusable_input() {

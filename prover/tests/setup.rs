@@ -11,7 +11,7 @@ use tessera_prover::progress::{Progress, Silent};
 use tessera_prover::prove::prove;
 use tessera_prover::setup::{rebuild_cache, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
 use tessera_prover::synth::write_shape;
-use tessera_prover::testing::odd_config;
+use tessera_prover::testing::{names, odd_config};
 use tessera_verifier::verify::verify_bytes;
 
 /// A checkpoint without tokenizer in the hub layout, with an index.
@@ -52,15 +52,6 @@ fn kill(checkpoint: &Path, out: &Path, strategy: Strategy, phase: &'static str) 
 
 fn run(checkpoint: &Path, out: &Path, strategy: Strategy) -> SetupReport {
     setup(checkpoint, out, &options(strategy, CodewordCache::Full), &Silent).unwrap()
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]

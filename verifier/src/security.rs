@@ -127,7 +127,6 @@ impl Ledger {
 struct Counts {
     constraints: f64,
     samples: f64,
-    fractions: f64,
     columns: f64,
 }
 
@@ -135,7 +134,6 @@ fn counts(shape: &Shape) -> Counts {
     let mut counts = Counts {
         constraints: 0.0,
         samples: 16.0,
-        fractions: 0.0,
         columns: 0.0,
     };
     for part in PARTS {
@@ -153,8 +151,6 @@ fn counts(shape: &Shape) -> Counts {
         counts.columns += width as f64;
         // Columns with two samples get a third, periodicity one: eq (4) and the last sum (4).
         counts.samples += width as f64 + if tables { 8.0 } else { 16.0 };
-        let logup: usize = component.logup_counts().values().sum();
-        counts.fractions += logup as f64 + (1u64 << shape.log_rows(part)) as f64;
     }
     counts
 }
@@ -171,15 +167,26 @@ fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64)
 /// The ledger of a statement of `rows` token rows of a model.
 pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
     let shape = Shape::new(&key.config, rows);
-    if shape.max_log_rows() > MAX_LOG_ROWS {
-        // Nothing of this size can be proved; stwo's components cannot even be counted.
-        let (name, formula) = ("height".to_owned(), format!("2^{} rows", shape.max_log_rows()));
-        let terms = vec![Term {
-            name,
+    // Before anything is counted: the components of such statements have millions of columns.
+    let (height, lookups) = (shape.max_log_rows(), shape.fractions());
+    let none = |name: &str, formula: String| Ledger {
+        terms: vec![Term {
+            name: name.to_owned(),
             formula,
             bits: 0.0,
-        }];
-        return Ledger { terms };
+        }],
+    };
+    if height > MAX_LOG_ROWS {
+        return none(
+            "height",
+            format!("2^{height} rows, and the field has no domain for them"),
+        );
+    }
+    if lookups >= u128::from(stwo::core::fields::m31::P) {
+        return none(
+            "LogUp multiplicities",
+            format!("{lookups} lookups >= p, multiplicities could wrap"),
+        );
     }
     let counts = counts(&shape);
     let mut terms = Vec::new();
@@ -207,22 +214,13 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         format!("{columns} columns / |K|"),
         columns,
     );
-    let fractions = counts.fractions;
+    let fractions = lookups as f64;
     algebraic(
         &mut terms,
         "LogUp",
         format!("2 x {fractions} fractions / |K|"),
         2.0 * fractions,
     );
-    if fractions >= f64::from(stwo::core::fields::m31::P) {
-        // Multiplicities could wrap: no security at all.
-        let (name, formula) = ("LogUp multiplicities".to_owned(), format!("{fractions} lookups >= p"));
-        terms.push(Term {
-            name,
-            formula,
-            bits: 0.0,
-        });
-    }
     let constraints = counts.constraints;
     algebraic(
         &mut terms,
@@ -273,6 +271,7 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stwo::core::fields::m31::P;
     use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, Strategy, MAX_CONTEXT};
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
@@ -330,7 +329,7 @@ mod tests {
                 let shape = Shape::new(&key.config, rows);
                 let total = ledger(&key, rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
-                if shape.max_log_rows() > MAX_LOG_ROWS {
+                if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {
                     assert!(total < MIN_BITS);
                 }
             }
@@ -352,5 +351,36 @@ mod tests {
             let [.., queries, work] = parameter_words(&weights, TracePolicy::ALL[0]);
             assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
         }
+    }
+
+    /// The count of lookups from the shape is that of the components.
+    #[test]
+    fn fractions_are_counted_as_the_components_do() {
+        use stwo::core::fields::qm31::SecureField;
+        let config = ModelConfig {
+            hidden: 576,
+            layers: 12,
+            heads: 9,
+            kv_heads: 3,
+            head_dim: 64,
+            ff: 1536,
+            vocab: 50_257,
+            context: 64,
+            rms_eps: 1e-5,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        };
+        let shape = Shape::new(&config, 64);
+        assert!(PARTS.iter().any(|p| shape.lanes(*p) > 1));
+        let bindings = PARTS.iter().map(|p| crate::stark::dummy_binding(&shape, *p)).collect();
+        let sums = vec![SecureField::default(); PARTS.len()];
+        let components = crate::stark::components(&shape, &Relations::dummy(), bindings, &sums);
+        let lookups: u64 = components
+            .iter()
+            .map(|c| c.logup_counts().values().sum::<usize>() as u64)
+            .sum();
+        let bindings: u64 = PARTS.iter().map(|p| 1u64 << shape.log_rows(*p)).sum();
+        assert_eq!(shape.fractions(), u128::from(lookups + bindings));
     }
 }

@@ -197,7 +197,8 @@ fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result
     Ok(())
 }
 
-/// Verifies the aggregator. The transcript must have absorbed everything up to the weight opening.
+/// Verifies the aggregator. The transcript must have absorbed everything up to the weight opening; `scheme` is that of
+/// [`open_scheme`] for the same proof, which has checked its configuration, its tables and its number of commitments.
 pub fn verify(
     claim: &StarkClaim<'_>,
     mut scheme: CommitmentSchemeVerifier<Blake2sMerkleChannel>,

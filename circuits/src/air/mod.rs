@@ -161,12 +161,17 @@ impl Air for AnyAir {
 }
 
 impl AnyAir {
-    /// Columns of one lane, trace and interaction: a lookup takes half of four columns.
-    pub fn width(&self) -> usize {
+    /// Lookups of one row of one lane.
+    pub fn lookups(&self) -> usize {
         let mut counter = LookupCounter(0);
         let zeros = vec![BaseField::zero(); self.columns()];
         self.constrain(&mut counter, &zeros, &Relations::dummy());
-        self.columns() + 2 * counter.0
+        counter.0
+    }
+
+    /// Columns of one lane, trace and interaction: a lookup takes half of four columns.
+    pub fn width(&self) -> usize {
+        self.columns() + 2 * self.lookups()
     }
 }
 

@@ -1,3 +1,6 @@
+//! Tests of the encoding. They unwrap what must not fail: a panic is a failed test. The lints that forbid it are for
+//! code that hostile bytes reach (`lib.rs`), which this file is not part of.
+
 use std::collections::BTreeMap;
 
 use num_traits::{One, Zero};
