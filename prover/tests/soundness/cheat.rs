@@ -9,6 +9,7 @@ use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
+use stwo::core::pcs::PcsConfig;
 use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
@@ -27,6 +28,8 @@ use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
+use tessera_verifier::key::ModelId;
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::{MatmulProof, Proof};
 use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
@@ -83,9 +86,16 @@ pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
 /// Alters interaction columns and claimed sums.
 pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]) + 'a;
 
+/// Makes the transcript that a proof starts with.
+pub type OpenTranscript<'a> = dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement) -> Transcript + 'a;
+
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a> {
+    /// What the prover absorbs before anything else.
+    pub transcript: &'a OpenTranscript<'a>,
+    /// The configuration of the STARK, if not the verifier's.
+    pub pcs: Option<PcsConfig>,
     /// The model that the trace is built for, if not the proved one.
     pub source: Option<&'a QuantisedModel>,
     /// Alters the trace, before the lookups are counted.
@@ -103,6 +113,8 @@ pub struct Hooks<'a> {
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
+    /// Alters the list of claims that are batched.
+    pub claims: &'a dyn Fn(&mut Vec<LinearClaim>),
     /// Alters the evaluations of the tiles in the opening, given their coefficients.
     pub tile_values: &'a dyn Fn(&[K], &mut [K]),
     /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
@@ -111,12 +123,18 @@ pub struct Hooks<'a> {
     pub interaction: &'a AlterInteraction<'a>,
     /// Adds what the claimed sums lack to the first of them.
     pub balance: bool,
+    /// The parts whose constraints are in the composition polynomial.
+    pub constrained: &'a dyn Fn(Part) -> bool,
+    /// Added to the composition polynomial.
+    pub composition: K,
     /// Alters the finished proof.
     pub finish: &'a dyn Fn(&mut Proof),
 }
 
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
+    transcript: &open_transcript,
+    pcs: None,
     source: None,
     columns: &|_, _| (),
     tables: &|_| (),
@@ -127,10 +145,13 @@ pub const HONEST: Hooks<'static> = Hooks {
     matmuls: Rounds::Honest,
     linear: Rounds::Honest,
     broken_claims: &|_| (),
+    claims: &|_| (),
     tile_values: &|_, _| (),
     point: &|point| point.to_vec(),
     interaction: &|_, _, _| (),
     balance: false,
+    constrained: &|_| true,
+    composition: K::from_u32_unchecked(0, 0, 0, 0),
     finish: &|_| (),
 };
 
@@ -246,12 +267,13 @@ fn commit_trace<'a>(
     let honest = tables::preprocessed(&model.key.params);
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
-    let mut scheme = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
+    let config = hooks.pcs.unwrap_or(TracePolicy::of(shape).pcs_config());
+    let mut scheme = Scheme::new(config, twiddles);
     scheme.set_store_polynomials_coefficients();
     let shown = if hooks.hide_tables { &honest } else { &tables };
     commit(&mut scheme, std::iter::once(shown), transcript.channel());
     if hooks.hide_tables {
-        let mut other = Scheme::new(TracePolicy::of(shape).pcs_config(), twiddles);
+        let mut other = Scheme::new(config, twiddles);
         other.set_store_polynomials_coefficients();
         commit(&mut other, std::iter::once(&tables), &mut Blake2sChannel::default());
         scheme.trees[0] = other.trees.remove(0);
@@ -272,6 +294,7 @@ fn aggregate(
     bindings: Vec<Option<Binding>>,
     interaction: Vec<Columns>,
     sums: &[K],
+    hooks: &Hooks<'_>,
     transcript: &mut Transcript,
 ) -> Stark {
     transcript.message("claimed sums", sums);
@@ -279,23 +302,32 @@ fn aggregate(
     let channel = transcript.channel();
     commit(&mut scheme, interaction.into_iter(), channel);
     let components = components(shape, relations, bindings, sums);
-    let provers = ComponentProvers {
-        components: components
+    let provers = |included: &dyn Fn(Part) -> bool| ComponentProvers {
+        components: PARTS
             .iter()
-            .map(|c| c as &dyn ComponentProver<SimdBackend>)
+            .zip(&components)
+            .filter(|(part, _)| included(**part))
+            .map(|(_, c)| c as &dyn ComponentProver<SimdBackend>)
             .collect(),
         n_preprocessed_columns: tables::PREPROCESSED.len(),
     };
     let coefficient = channel.draw_secure_felt();
     let blowup = scheme.config.fri_config.log_blowup_factor;
-    let composition = provers.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
-    let (left, right) = composition.split_at_mid();
+    let own = provers(hooks.constrained);
+    let composition = own.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
+    let (mut left, right) = composition.split_at_mid();
+    for (polynomial, constant) in left.0.iter_mut().zip(hooks.composition.to_m31_array()) {
+        let coefficients = polynomial.coeffs.as_mut_slice();
+        coefficients[0] += constant;
+    }
     let mut tree = scheme.tree_builder();
     tree.extend_polys(left.into_coordinate_polys());
     tree.extend_polys(right.into_coordinate_polys());
     tree.commit(channel);
     let oods = CirclePoint::get_random_point(channel);
-    let mut points = provers.components().mask_points(oods, shape.max_log_rows(), false);
+    let mut points = provers(&|_| true)
+        .components()
+        .mask_points(oods, shape.max_log_rows(), false);
     points.push(vec![vec![oods]; 8]);
     StarkProof(scheme.prove_values(points, channel).proof)
 }
@@ -317,7 +349,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     (hooks.columns)(&shape, &mut columns);
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
-    let mut transcript = open_transcript(&model.id, &model.key.weights, TracePolicy::of(&shape), statement);
+    let mut transcript = (hooks.transcript)(&model.id, &model.key.weights, TracePolicy::of(&shape), statement);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
@@ -348,6 +380,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         broken.dedup();
         broken
     });
+    (hooks.claims)(&mut claims);
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {
@@ -395,7 +428,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         let missing = state.missing(&sums);
         sums[0] += missing;
     }
-    let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, &mut transcript);
+    let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, hooks, &mut transcript);
     if hooks.hide_tables {
         stark.0.commitments[0].0 = *key.tables_root(TracePolicy::of(&shape));
     }

@@ -30,6 +30,16 @@ pub trait Deviation {
     fn softmax(&self, _row: &mut Softmax) {}
     /// The norm statistics of a token in a state, before they are used.
     fn norm(&self, _token: usize, _sums: &mut [i64; 3]) {}
+    /// The reciprocal square root of a token in a state, before it is used.
+    fn rsqrt(&self, _token: usize, _rsqrt: &mut u32) {}
+    /// The position that a row is rotated for.
+    fn position(&self, row: usize) -> usize {
+        row
+    }
+    /// The row whose key stands for that of a position.
+    fn key_row(&self, _query: usize, position: usize) -> usize {
+        position
+    }
     /// The key head of a query head.
     fn key_head(&self, _head: usize, honest: usize) -> usize {
         honest
@@ -88,7 +98,11 @@ impl Pass<'_> {
         let hidden = self.model.config.hidden;
         let mut sums: Vec<[i64; 3]> = x.chunks_exact(hidden).map(norm_sums).collect();
         sums.iter_mut().enumerate().for_each(|(i, s)| self.deviation.norm(i, s));
-        let rsqrt: Vec<u32> = sums.iter().map(|s| norm_rsqrt(*s, hidden, norm)).collect();
+        let mut rsqrt: Vec<u32> = sums.iter().map(|s| norm_rsqrt(*s, hidden, norm)).collect();
+        rsqrt
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, r)| self.deviation.rsqrt(i, r));
         let y = x.iter().enumerate();
         let y = y
             .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift))
@@ -119,7 +133,7 @@ impl Pass<'_> {
         let mut out = rows.to_vec();
         for (at, head) in out.chunks_exact_mut(dim).enumerate() {
             for x in 0..half {
-                let (cos, sin) = rope_angle(&self.model.config, at / heads, x);
+                let (cos, sin) = rope_angle(&self.model.config, self.deviation.position(at / heads), x);
                 (head[x], head[x + half]) = rope_pair(head[x], head[x + half], cos, sin);
             }
         }
@@ -138,7 +152,7 @@ impl Pass<'_> {
                 let mut scores = Vec::new();
                 for j in 0..self.rows {
                     let own = self.deviation.key_head(h, config.kv_head(h));
-                    let key = (j * config.kv_heads + own) * dim;
+                    let key = (self.deviation.key_row(i, j) * config.kv_heads + own) * dim;
                     let [hi, lo] = dot(w.k_rot[key..][..dim].iter().copied(), query.iter().copied());
                     w.score_acc_hi.push(hi);
                     w.score_acc_lo.push(lo);

@@ -1,11 +1,16 @@
 //! Soundness: attempts to have a false statement accepted.
 
 mod cheat;
+mod configuration;
+mod fiat_shamir;
 mod forward;
+mod lookups;
 mod padding;
 mod protocol;
 mod semantics;
+mod sumchecks;
 mod values;
+mod wires;
 
 use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy};
 use tessera_circuits::shape::{Shape, PARTS};
@@ -87,7 +92,11 @@ impl Scene {
             layers: 3,
             ..odd_config()
         };
-        let mut model = random_model(config, Strategy::W12, 7);
+        Self::quiet_of(random_model(config, Strategy::W12, 7))
+    }
+
+    /// The same of another model of three layers.
+    pub fn quiet_of(mut model: QuantisedModel) -> Self {
         edit(&mut model, MatmulKind::O, 2, |o| o.fill(0));
         model.params.layers[2].att = 1;
         Self::of(model)

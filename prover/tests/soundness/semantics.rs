@@ -18,7 +18,7 @@ use crate::{witness_of, Caught, Scene};
 
 /// A scene whose witness deviates. The last token is not an input, so that the output need not be true for the rows
 /// to be consistent; what it is does not matter here.
-fn deviating(mut scene: Scene, deviation: &dyn Deviation) -> Scene {
+pub fn deviating(mut scene: Scene, deviation: &dyn Deviation) -> Scene {
     let ids = scene.statement.row_ids(scene.shape().token);
     let witness = forward(&scene.model.quantised, &ids, deviation);
     assert_ne!(witness, scene.witness, "the deviation changes something");
@@ -38,7 +38,7 @@ fn follow(scene: &mut Scene) {
 }
 
 /// The attacked row of softmax: the last row of the prompt, in every head of the last layer.
-const QUERY: usize = 8;
+pub const QUERY: usize = 8;
 const LAYER: usize = 1;
 
 /// A change of the attacked rows.
@@ -56,11 +56,17 @@ impl<F: Fn(&mut Softmax, &[u32])> Deviation for Attention<F> {
 }
 
 /// One output token, so that a deviation in the last row changes no row of the statement.
-fn one_token() -> Scene {
-    let mut scene = Scene::honest();
+pub fn one_token() -> Scene {
+    one_token_of(random_model(odd_config(), Strategy::W12, 7))
+}
+
+/// The same of another model; the output is what it generates.
+pub fn one_token_of(model: QuantisedModel) -> Scene {
+    let mut scene = Scene::of(model);
     scene.statement.prompt = tessera_prover::testing::random_ids(&scene.model.key.config, QUERY + 1, 3);
     scene.statement.output.truncate(1);
     scene.witness = witness_of(&scene.model.quantised, &scene.statement);
+    follow(&mut scene);
     scene
 }
 
@@ -276,7 +282,7 @@ fn the_residual_is_kept() {
 }
 
 /// A whole proof of another model than the key's: of the model itself everything holds.
-fn impostor(claim: &'static str, change: impl Fn(&mut QuantisedModel)) {
+pub fn impostor(claim: &'static str, change: impl Fn(&mut QuantisedModel)) {
     let mut scene = one_token();
     let mut other = scene.model.quantised.clone();
     change(&mut other);

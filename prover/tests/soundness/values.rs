@@ -33,6 +33,16 @@ fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> u
 
 /// Alters one row of the last attention output of the quiet model, which reaches nothing.
 fn alter_output(by: Caught, holds: impl Fn(&[BaseField]) -> bool, alter: impl Fn(&mut [BaseField])) {
+    alter_output_of(&Scene::quiet(), by, holds, alter);
+}
+
+/// The same in a scene of another quiet model.
+pub fn alter_output_of(
+    scene: &Scene,
+    by: Caught,
+    holds: impl Fn(&[BaseField]) -> bool,
+    alter: impl Fn(&mut [BaseField]),
+) {
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Att.index()];
         let at = find(shape, own, &holds);
@@ -44,7 +54,7 @@ fn alter_output(by: Caught, holds: impl Fn(&[BaseField]) -> bool, alter: impl Fn
         columns: &columns,
         ..HONEST
     };
-    Scene::quiet().assert_caught(by, &hooks);
+    scene.assert_caught(by, &hooks);
 }
 
 fn plain(v: &[BaseField]) -> bool {
@@ -66,7 +76,7 @@ fn set_output(v: &mut [BaseField], hi: i64, lo: i64) {
 }
 
 /// Remainder `w0` that makes the constraints of rounding hold, whatever its range.
-fn set_remainder(v: &mut [BaseField]) {
+pub fn set_remainder(v: &mut [BaseField]) {
     let out = v[requant::OUT_HI] * base(256) + v[requant::OUT_LO];
     v[requant::ROUND] = rounded(v) - v[requant::POW] * out - v[requant::ROUND + 1] * base(1 << 15);
 }

@@ -1,0 +1,94 @@
+//! Attacks on the STARK's configuration: a weaker code or fewer queries, and constraints that are not proved.
+
+use stwo::core::fri::FriConfig;
+use stwo::core::pcs::PcsConfig;
+use tessera_circuits::shape::{Part, PARTS};
+use tessera_verifier::proof::Proof;
+use tessera_verifier::security::TracePolicy;
+use tessera_verifier::stark::StarkError;
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, HONEST};
+use crate::{assert_constraints_violated, assert_rejected, Scene};
+
+/// Gains proofs that take a few guesses: a complete STARK of a weaker configuration, which it names; and the same
+/// with the verifier's configuration written over it.
+#[test]
+fn weak_configurations_are_rejected() {
+    let scene = Scene::honest();
+    let strong = TracePolicy::of(&scene.shape()).pcs_config();
+    let fri = strong.fri_config;
+    let weak = |pow_bits: u32, last: u32, blowup: u32, queries: usize| PcsConfig {
+        pow_bits,
+        fri_config: FriConfig::new(last, blowup, queries, fri.fold_step),
+        lifting_log_size: None,
+    };
+    let (work, last, blowup, queries) = (
+        strong.pow_bits,
+        fri.log_last_layer_degree_bound,
+        fri.log_blowup_factor,
+        fri.n_queries,
+    );
+    type Expected = fn(&VerifyError) -> bool;
+    let attempts: [(PcsConfig, Expected); 4] = [
+        // One query.
+        (weak(work, last, blowup, 1), |e| {
+            matches!(
+                e,
+                VerifyError::Stark(StarkError::Length {
+                    what: "answers of a column",
+                    ..
+                })
+            )
+        }),
+        // No work.
+        (
+            weak(0, last, blowup, queries),
+            |e| matches!(e, VerifyError::Stark(StarkError::Invalid(m)) if m == "Proof of work verification failed."),
+        ),
+        // A code of rate 1/2 where 118 queries are enough for one of rate 1/4 only: the tables' root is another.
+        (weak(work, last, 1, queries), |e| {
+            matches!(e, VerifyError::Stark(StarkError::Tables))
+        }),
+        // A last layer of a degree that the code does not have room for.
+        (weak(work, last + 3, blowup, queries), |e| {
+            matches!(
+                e,
+                VerifyError::Stark(StarkError::Length {
+                    what: "last FRI layer",
+                    ..
+                })
+            )
+        }),
+    ];
+    for (pcs, hidden) in attempts {
+        let mut hooks = Hooks {
+            pcs: Some(pcs),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Config));
+        let pretend = |proof: &mut Proof| proof.stark.0.config = strong;
+        hooks.finish = &pretend;
+        let result = scene.attempt(&hooks);
+        assert!(result.as_ref().is_err_and(hidden), "{pcs:?}: {result:?}");
+    }
+}
+
+/// Gains a part without rules: the composition polynomial has the constraints of all parts but one.
+#[test]
+fn no_part_is_left_out_of_the_composition() {
+    let scene = Scene::honest();
+    let shape = scene.shape();
+    // Without the tallest part, the tables, the polynomial would have another size.
+    let lower = |part: &Part| shape.log_rows(*part) < shape.max_log_rows();
+    let parts: Vec<Part> = PARTS.into_iter().filter(lower).collect();
+    assert_eq!(parts.len(), PARTS.len() - 1);
+    for left_out in parts {
+        let constrained = |part| part != left_out;
+        let hooks = Hooks {
+            constrained: &constrained,
+            ..HONEST
+        };
+        assert_constraints_violated(scene.attempt(&hooks));
+    }
+}

@@ -1,0 +1,502 @@
+//! Attacks by a prover that knows challenges in advance. Each is carried out against challenges that are frozen: then
+//! it works, which shows what it would gain. Against the verifier, which draws them from what was sent, it fails.
+
+use num_traits::{One, Zero};
+use stwo::core::air::{Component, Components};
+use stwo::core::channel::{Channel, MerkleChannel};
+use stwo::core::circle::CirclePoint;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo_constraint_framework::INTERACTION_TRACE_IDX;
+use tessera_circuits::air::{requant, tables, Relations};
+use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS};
+use tessera_prover::stark::trace::Columns;
+use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::opening::{self, CommitmentParams, OpeningError};
+use tessera_verifier::proof::Proof;
+use tessera_verifier::security::{opening_policy, parameter_words, TracePolicy};
+use tessera_verifier::stark::{bindings, column_sizes, components, draw_relations, open_scheme};
+use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, verify, weight_claim, weight_families,
+    VerifyError, PROTOCOL,
+};
+
+use crate::cheat::{forge, Hooks, HONEST};
+use crate::{assert_constraints_violated, assert_rejected, Scene};
+
+type K = SecureField;
+
+/// The part of a proof that has messages.
+fn messages(proof: &Proof) -> &Proof {
+    proof
+}
+
+fn messages_mut(proof: &mut Proof) -> &mut Proof {
+    proof
+}
+
+/// Challenges up to the binding of the evaluations, and what they make of key and statement.
+struct Challenges {
+    shape: Shape,
+    points: Points,
+    /// All challenges in the order in which they are drawn, up to the one after the evaluations.
+    drawn: Vec<K>,
+    products: Vec<K>,
+    families: [K; 4],
+    claims: K,
+    linear: Vec<K>,
+    relations: Relations,
+    /// If the opening of the weights was accepted.
+    binding: Option<K>,
+    /// The transcript after the binding challenge.
+    transcript: Transcript,
+}
+
+impl Challenges {
+    /// Those that the verifier draws for a proof, whatever its checks say.
+    fn of(key: &ModelKey, proof: &Proof) -> Self {
+        let own = messages(proof);
+        let shape = Shape::new(&key.config, proof.statement.rows());
+        let policy = TracePolicy::of(&shape);
+        let mut t = open_transcript(&proof.model, &key.weights, policy, &proof.statement);
+        let sizes = column_sizes(&shape);
+        open_scheme(policy, key.tables_root(policy), &sizes, &own.stark, &mut t).expect("the tables of the key");
+        absorb_statistics(&own.statistics, &mut t);
+        let mut drawn = t.challenges("points", Points::count(&shape));
+        let mut challenges = Self {
+            points: Points::new(&shape, drawn.clone()),
+            shape,
+            drawn: Vec::new(),
+            products: Vec::new(),
+            families: [K::zero(); 4],
+            claims: K::zero(),
+            linear: Vec::new(),
+            relations: Relations::dummy(),
+            binding: None,
+            transcript: Transcript::new(PROTOCOL),
+        };
+        let variables = product_variables(&challenges.shape) as usize;
+        let matmuls = &own.matmuls;
+        let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, &mut t);
+        challenges.products = end.expect("as many rounds as variables").point;
+        drawn.extend(&challenges.products);
+        absorb_operands(&matmuls.operands, &mut t);
+        challenges.families = weight_families(&mut t);
+        challenges.claims = t.challenge("claims");
+        drawn.extend([challenges.families[0], challenges.claims]);
+        let value = challenges.batch(key, proof).value;
+        let end = sumcheck::verify(
+            "claims",
+            value,
+            linear_variables(&challenges.shape),
+            &own.linear,
+            &mut t,
+        );
+        challenges.linear = end.expect("as many rounds as variables").point;
+        drawn.extend(&challenges.linear);
+        t.message("evaluations", &own.evaluations.concat());
+        drawn.push(t.clone().challenge("whatever comes next"));
+
+        let public = challenges.public(key, proof);
+        let opened = opening::verify(
+            &key.weights,
+            &opening_policy(&key.weights),
+            &key.weights_root,
+            &public.tile_coefficients(&challenges.products, &challenges.families),
+            &public.local_point(&challenges.products),
+            weight_claim(&matmuls.operands, &challenges.families),
+            &own.opening,
+            &mut t,
+        );
+        let (relations, binding) = draw_relations(&mut t);
+        challenges.relations = relations;
+        challenges.binding = opened.ok().map(|()| binding);
+        challenges.transcript = t;
+        challenges.drawn = drawn;
+        challenges
+    }
+
+    fn public<'a>(&'a self, key: &'a ModelKey, proof: &'a Proof) -> Public<'a> {
+        Public {
+            shape: &self.shape,
+            params: &key.params,
+            statement: &proof.statement,
+            statistics: &messages(proof).statistics,
+            points: &self.points,
+        }
+    }
+
+    fn batch(&self, key: &ModelKey, proof: &Proof) -> Batch {
+        let public = self.public(key, proof);
+        let matmuls = &messages(proof).matmuls;
+        let mut claims = public.trace_claims(matmuls.claim);
+        claims.extend(public.operand_claims(&self.products, &matmuls.operands));
+        batch(claims, self.claims)
+    }
+
+    /// Where the linear sumcheck must end.
+    fn linear_end(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
+        let variables = linear_variables(&self.shape);
+        let parts = PARTS.into_iter().filter(|p| *p != Part::Tables).zip(evaluations);
+        parts.fold(K::zero(), |sum, (part, values)| {
+            let log_rows = self.shape.log_rows(part);
+            let own = suffix(&self.linear, log_rows);
+            sum + instance_scale(variables, log_rows as usize) * batch.eval(part, own, values)
+        })
+    }
+
+    /// What the claimed sums must add up to.
+    fn balance(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
+        let binding = self.binding.expect("challenges of an honest proof");
+        let bindings = bindings(&self.shape, batch, &self.linear, binding);
+        let parts = PARTS.into_iter().zip(bindings).zip(evaluations);
+        parts.fold(K::zero(), |sum, ((part, binding), values)| {
+            let weights = binding.expect("a part with claims").weights;
+            let columns = batch.columns(part).into_iter().zip(values);
+            columns.fold(sum, |sum, (column, value)| sum + weights[column] * *value)
+        })
+    }
+
+    /// The verifier with these challenges, up to the STARK: all its equations between messages. `honest` is the proof
+    /// that the challenges are from; what the other equations depend on must be as there.
+    fn accept(&self, key: &ModelKey, honest: &Proof, proof: &Proof) -> Result<(), &'static str> {
+        let (own, original) = (messages(proof), messages(honest));
+        let public = self.public(key, proof);
+        let variables = product_variables(&self.shape) as usize;
+        let end = walk(own.matmuls.claim, &own.matmuls.sumcheck, &self.products);
+        let products = PRODUCTS.into_iter().zip(own.matmuls.operands);
+        let sum = products.fold(K::zero(), |sum, (product, [a, b])| {
+            sum + instance_scale(variables, product.variables(&self.shape) as usize) * a * b
+        });
+        ensure(end == sum, "matmuls")?;
+        ensure(
+            own.matmuls.operands[3][0] == public.embed_operand(&self.products),
+            "embedding",
+        )?;
+        let batch = self.batch(key, proof);
+        let end = walk(batch.value, &own.linear, &self.linear);
+        ensure(end == self.linear_end(&batch, &own.evaluations), "linear")?;
+        // The opening proves the value of the honest proof, and is the same as there.
+        let opened = weight_claim(&original.matmuls.operands, &self.families);
+        ensure(weight_claim(&own.matmuls.operands, &self.families) == opened, "weights")?;
+        let sums = own.claimed_sums.iter().copied().sum::<K>();
+        ensure(sums == self.balance(&batch, &own.evaluations), "balance")
+    }
+
+    /// Makes the linear sumcheck end where it must, by its last round alone.
+    fn mend(&self, key: &ModelKey, proof: &mut Proof) {
+        let batch = self.batch(key, proof);
+        let own = messages_mut(proof);
+        let wanted = self.linear_end(&batch, &own.evaluations);
+        let (r, before) = self.linear.split_last().expect("a round");
+        let [last, rest] = own
+            .linear
+            .rounds
+            .split_last()
+            .map(|(l, r)| [vec![*l], r.to_vec()])
+            .expect("a round");
+        let claim = walk(batch.value, &SumcheckProof { rounds: rest }, before);
+        let at = |s2: K| round_value(claim, [last[0][0], s2], *r);
+        let slope = at(K::one()) - at(K::zero());
+        own.linear.rounds.last_mut().expect("a round")[1] = (wanted - at(K::zero())) * slope.inverse();
+    }
+}
+
+fn ensure(holds: bool, what: &'static str) -> Result<(), &'static str> {
+    holds.then_some(()).ok_or(what)
+}
+
+/// Where a sumcheck ends at given challenges.
+fn walk(claim: K, proof: &SumcheckProof, point: &[K]) -> K {
+    proof
+        .rounds
+        .iter()
+        .zip(point)
+        .fold(claim, |value, (message, r)| round_value(value, *message, *r))
+}
+
+/// An honest proof with its key.
+fn honest() -> (Scene, Proof) {
+    let scene = Scene::honest();
+    let proof = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
+    (scene, proof)
+}
+
+/// Gains any output: the last round of a sumcheck is made to end in the honest evaluations, and all that follows is
+/// the honest proof.
+#[test]
+fn challenges_known_in_advance_would_prove_any_output() {
+    let (scene, proof) = honest();
+    let key = &scene.model.key;
+    let frozen = Challenges::of(key, &proof);
+    assert_eq!(frozen.accept(key, &proof, &proof), Ok(()));
+    let mut forged = proof.clone();
+    *forged.statement.output.last_mut().expect("an output") ^= 1;
+    assert_eq!(frozen.accept(key, &proof, &forged), Err("linear"));
+    frozen.mend(key, &mut forged);
+    assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
+    assert_rejected!(verify(key, &forged), VerifyError::Matmuls);
+}
+
+/// Gains free operands of the matmuls: with their weights among the claims on trace and weights known, four of them
+/// are changed so that every equation still holds.
+#[test]
+fn operands_are_not_chosen_after_their_weights() {
+    let (scene, proof) = honest();
+    let key = &scene.model.key;
+    let frozen = Challenges::of(key, &proof);
+    let mut forged = proof.clone();
+    let variables = product_variables(&frozen.shape) as usize;
+    let [norm, att] = [0, 1].map(|i| instance_scale(variables, PRODUCTS[i].variables(&frozen.shape) as usize));
+    let [phi, psi, ..] = frozen.families;
+    let operands = &mut messages_mut(&mut forged).matmuls.operands;
+    let [[a, b], [c, d], ..] = *operands;
+    // The claims on the two trace operands follow each other: their sum in the batch stays.
+    let (da, dc) = (K::one(), -frozen.claims.inverse());
+    // The claim on the weights stays, and so does the sum of the products.
+    let ratio = phi * psi.inverse();
+    let db = -(norm * da * b + att * dc * d) * (norm * (a + da) - att * (c + dc) * ratio).inverse();
+    operands[0] = [a + da, b + db];
+    operands[1] = [c + dc, d - db * ratio];
+    assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
+    assert_rejected!(verify(key, &forged), VerifyError::Linear);
+}
+
+/// Gains free evaluations of the trace, and with them any linear claim: with the binding challenge known, three of
+/// them are changed so that both equations on them hold.
+#[test]
+fn evaluations_are_not_chosen_after_their_weights() {
+    let (scene, proof) = honest();
+    let key = &scene.model.key;
+    let frozen = Challenges::of(key, &proof);
+    let batch = frozen.batch(key, &proof);
+    let mut forged = proof.clone();
+    let evaluations = &mut messages_mut(&mut forged).evaluations;
+    let zero: Vec<Vec<K>> = evaluations.iter().map(|own| vec![K::zero(); own.len()]).collect();
+    let effect = |i: usize| {
+        let mut unit = zero.clone();
+        unit[0][i] = K::one();
+        [frozen.linear_end(&batch, &unit), frozen.balance(&batch, &unit)]
+    };
+    let [u, v, w] = [0, 1, 2].map(effect);
+    let cross = |[a, b]: [K; 2], [c, d]: [K; 2]| a * d - b * c;
+    for (i, change) in [cross(v, w), cross(w, u), cross(u, v)].into_iter().enumerate() {
+        assert!(!change.is_zero(), "evaluation {i} is changed");
+        evaluations[0][i] += change;
+    }
+    assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
+    assert_rejected!(verify(key, &forged), VerifyError::Weights(OpeningError::TileClaim));
+}
+
+/// A message, a change of it, and the place of the first challenge that must change with it.
+type Message<'a> = (&'static str, &'a dyn Fn(&mut Proof), usize);
+
+/// What every attack above needs: a challenge that a message does not move. There is none.
+#[test]
+fn every_challenge_depends_on_every_message_before_it() {
+    let (scene, proof) = honest();
+    let key = &scene.model.key;
+    let original = Challenges::of(key, &proof);
+    let points = Points::count(&original.shape);
+    let operands = points + original.products.len();
+    let linear = operands + 2;
+    let evaluations = linear + original.linear.len();
+    let one = K::one();
+    let rounds: Vec<usize> = (0..original.products.len()).collect();
+    let linear_rounds: Vec<usize> = (0..original.linear.len()).collect();
+    let messages: [Message<'_>; 9] = [
+        ("model", &|p| p.model.0[31] ^= 1, 0),
+        ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
+        ("output", &|p| p.statement.output[3] ^= 1, 0),
+        ("trace", &|p| messages_mut(p).stark.0.commitments[1].0[0] ^= 1, 0),
+        ("norm statistics", &|p| messages_mut(p).statistics.norms[1][2] ^= 1, 0),
+        ("softmax sums", &|p| messages_mut(p).statistics.sums[1] ^= 1, 0),
+        (
+            "claimed accumulators",
+            &|p| messages_mut(p).matmuls.claim += one,
+            points,
+        ),
+        ("operands", &|p| messages_mut(p).matmuls.operands[5][1] += one, operands),
+        (
+            "evaluations",
+            &|p| messages_mut(p).evaluations[7][3] += one,
+            evaluations,
+        ),
+    ];
+    let check = |name: &str, alter: &dyn Fn(&mut Proof), first: usize| {
+        let mut altered = proof.clone();
+        alter(&mut altered);
+        let drawn = Challenges::of(key, &altered).drawn;
+        assert_eq!(
+            drawn[..first],
+            original.drawn[..first],
+            "{name}: challenges before the message"
+        );
+        let mut after = drawn[first..].iter().zip(&original.drawn[first..]);
+        assert_eq!(drawn.len(), original.drawn.len());
+        assert!(
+            after.len() > 0 && after.all(|(a, b)| a != b),
+            "{name}: challenges after the message"
+        );
+    };
+    for (name, alter, first) in messages {
+        check(name, alter, first);
+    }
+    for i in rounds {
+        check(
+            "matmul round",
+            &|p| messages_mut(p).matmuls.sumcheck.rounds[i][i % 2] += one,
+            points + i,
+        );
+    }
+    for i in linear_rounds {
+        check(
+            "linear round",
+            &|p| messages_mut(p).linear.rounds[i][i % 2] += one,
+            linear + i,
+        );
+    }
+}
+
+/// A proof of the same model and statement, made for another protocol version, other parameters, or with something
+/// of the statement not absorbed. Gains: proofs of weaker versions pass as ones of this, statements chosen last.
+#[test]
+fn proofs_of_another_domain_are_rejected() {
+    let scene = Scene::honest();
+    let other = ModelId([7; 32]);
+    let nothing: &[u32] = &[];
+    type Absorb<'a> = dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement) -> Transcript + 'a;
+    let absorb = |protocol: &str, words: &[u32], model: &ModelId, prompt: &[u32], output: &[u32]| {
+        let mut transcript = Transcript::new(protocol);
+        transcript.words("parameters", words);
+        transcript.bytes("model", &model.0);
+        transcript.words("prompt", prompt);
+        transcript.words("output", output);
+        transcript
+    };
+    let same: &Absorb<'_> = &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, &s.output);
+    scene
+        .attempt(&Hooks {
+            transcript: same,
+            ..HONEST
+        })
+        .expect("the verifier's own transcript");
+    let domains: [&Absorb<'_>; 7] = [
+        &|m, w, p, s| absorb("tessera/0", &parameter_words(w, p), m, &s.prompt, &s.output),
+        // One query to the trace, one to the weights.
+        &|m, w, p, s| {
+            let [blowup, _, work, step, last, _, weights_work] = parameter_words(w, p);
+            let words = [blowup, 1, work, step, last, 1, weights_work];
+            absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
+        },
+        &|_, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), &other, &s.prompt, &s.output),
+        &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, nothing, &s.output),
+        &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, nothing),
+        // The same tokens, another border between prompt and output.
+        &|m, w, p, s| {
+            let (prompt, last) = s.prompt.split_at(s.prompt.len() - 1);
+            absorb(PROTOCOL, &parameter_words(w, p), m, prompt, &[last, &s.output].concat())
+        },
+        // The same words under no labels.
+        &|m, w, p, s| {
+            let mut transcript = Transcript::new(PROTOCOL);
+            let channel = transcript.channel();
+            channel.mix_u32s(&parameter_words(w, p));
+            channel.mix_u32s(
+                &m.0.as_chunks::<4>()
+                    .0
+                    .iter()
+                    .map(|c| u32::from_le_bytes(*c))
+                    .collect::<Vec<_>>(),
+            );
+            channel.mix_u32s(&s.prompt);
+            channel.mix_u32s(&s.output);
+            transcript
+        },
+    ];
+    for transcript in domains {
+        let hooks = Hooks { transcript, ..HONEST };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    }
+}
+
+/// The out-of-domain point of a forged proof: the composition coefficient, the point, and what the composition
+/// polynomial lacks there.
+fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, K) {
+    let (key, own) = (&scene.model.key, messages(proof));
+    let challenges = Challenges::of(key, proof);
+    let shape = &challenges.shape;
+    let binding = challenges.binding.expect("an accepted opening");
+    let batch = challenges.batch(key, proof);
+    let bindings = bindings(shape, &batch, &challenges.linear, binding);
+    let policy = TracePolicy::of(shape);
+    let sizes = column_sizes(shape);
+    let (mut transcript, relations) = (challenges.transcript.clone(), challenges.relations.clone());
+    transcript.message("claimed sums", &own.claimed_sums);
+    let mut scheme = open_scheme(
+        policy,
+        key.tables_root(policy),
+        &sizes,
+        &own.stark,
+        &mut Transcript::new(PROTOCOL),
+    )
+    .expect("the tables of the key");
+    let channel = transcript.channel();
+    let interaction = own.stark.commitments[INTERACTION_TRACE_IDX];
+    scheme.commit(interaction, &sizes[INTERACTION_TRACE_IDX], channel);
+    let coefficient = channel.draw_secure_felt();
+    Blake2sMerkleChannel::mix_root(channel, own.stark.commitments[3]);
+    let point = CirclePoint::get_random_point(channel);
+    let components = components(shape, &relations, bindings, &own.claimed_sums);
+    let all = Components {
+        components: components.iter().map(|c| c as &dyn Component).collect(),
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    };
+    let log_degree = shape.max_log_rows();
+    let wanted = all.eval_composition_polynomial_at_point(point, &own.stark.sampled_values, coefficient, log_degree);
+    let sent = composition(own, point, log_degree);
+    (coefficient, point, wanted - sent)
+}
+
+/// The value of the composition polynomial that a proof shows at the out-of-domain point.
+fn composition(own: &Proof, point: CirclePoint<SecureField>, log_degree: u32) -> K {
+    let samples: Vec<K> = own.stark.sampled_values[3].iter().map(|column| column[0]).collect();
+    let [left, right] = [0, 4].map(|i| K::from_partial_evals(std::array::from_fn(|j| samples[i + j])));
+    left + point.repeated_double(log_degree - 1).x * right
+}
+
+/// Gains any trace: a composition polynomial that is made to fit at the out-of-domain point, which was known before
+/// the polynomial was committed, or is used a second time.
+#[test]
+fn a_composition_polynomial_for_a_known_point_is_rejected() {
+    let scene = Scene::honest();
+    let columns = |_: &Shape, all: &mut [Columns]| {
+        all[Part::Att.index()][requant::ROUND + 2][0] += BaseField::one();
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    let attempt = |hooks: &Hooks<'_>| forge(&scene.model.prover(), &scene.statement, &scene.witness, hooks);
+    let first = attempt(&hooks);
+    let (coefficient, point, lacks) = out_of_domain(&scene, &first);
+    assert!(!lacks.is_zero(), "a constraint is violated");
+    let hooks = Hooks {
+        composition: lacks,
+        ..hooks
+    };
+    let second = attempt(&hooks);
+    // All challenges before the commitment are the same, so the new polynomial fits at the old point.
+    let (same, redrawn, still) = out_of_domain(&scene, &second);
+    assert_eq!(same, coefficient);
+    assert_ne!(redrawn, point);
+    assert!(!still.is_zero());
+    assert_constraints_violated(verify(&scene.model.key, &second));
+}

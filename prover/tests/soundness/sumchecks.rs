@@ -1,0 +1,147 @@
+//! Attacks on the sumchecks: polynomials of a degree that the verifier does not read, sums claimed by a prover that
+//! knows the challenges, and claims that are left out of the batch or counted twice.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use tessera_circuits::claims::LinearClaim;
+use tessera_prover::sumcheck::{prove, Instance};
+use tessera_verifier::sumcheck::{open_batch, round_challenge, round_value, verify, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, HONEST};
+use crate::{assert_rejected, Scene};
+
+type K = SecureField;
+
+const LABEL: &str = "attack";
+
+fn elements(seed: u32, n: u32) -> Vec<K> {
+    (0..n)
+        .map(|i| K::from_u32_unchecked(seed * 7919 + i * i, 3 * i + seed, i + 1, seed))
+        .collect()
+}
+
+fn bind(table: &mut Vec<K>, r: K) {
+    let half = table.len() / 2;
+    *table = (0..half).map(|i| table[i] + r * (table[half + i] - table[i])).collect();
+}
+
+/// Gains false products: the sum of a product of three tables, whose round polynomials have degree 3, passed off as
+/// one of degree 2. The verifier reads the polynomial of degree 2 through what is sent, and ends elsewhere.
+#[test]
+fn polynomials_of_a_higher_degree_are_read_as_of_degree_two() {
+    let mut tables = [elements(1, 16), elements(2, 16), elements(3, 16)];
+    let product = |tables: &[Vec<K>; 3], i: usize| tables[0][i] * tables[1][i] * tables[2][i];
+    let claim = (0..16).fold(K::zero(), |sum, i| sum + product(&tables, i));
+    let mut transcript = Transcript::new(LABEL);
+    open_batch(LABEL, claim, 4, &mut transcript);
+    let (mut rounds, mut value) = (Vec::new(), claim);
+    let mut read_as = Vec::new();
+    for _ in 0..4 {
+        let at = |x: u32| {
+            let mut bound = tables.clone();
+            bound.iter_mut().for_each(|t| bind(t, K::from(x)));
+            (0..bound[0].len()).fold(K::zero(), |sum, i| sum + product(&bound, i))
+        };
+        let message = [at(0), at(2)];
+        let third = round_value(value, message, K::from(3));
+        read_as.push(third == at(3));
+        let r = round_challenge(LABEL, message, &mut transcript);
+        value = round_value(value, message, r);
+        tables.iter_mut().for_each(|t| bind(t, r));
+        rounds.push(message);
+    }
+    assert!(read_as.iter().all(|same| !same), "the polynomials have degree 3");
+    let end = verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
+    assert_eq!(end.value, value);
+    assert_ne!(
+        end.value,
+        product(&tables, 0),
+        "the sumcheck must not end in the product"
+    );
+}
+
+/// Gains any sum: with the challenge of any one round known in advance, that round carries a false claim to the true
+/// end. Drawn from the round, the challenge is another one and so is the end.
+#[test]
+fn a_round_is_not_chosen_after_its_challenge() {
+    let instance = || Instance {
+        pairs: vec![(elements(4, 16), elements(5, 16))],
+        variables: 4,
+    };
+    let sum: K = elements(4, 16).iter().zip(elements(5, 16)).map(|(a, b)| *a * b).sum();
+    let claim = sum + K::one();
+    for at in 0..4 {
+        let honest = prove(LABEL, sum, vec![instance()], &mut Transcript::new(LABEL));
+        let (a, b) = honest.finals[0][0];
+        let mut rounds = honest.proof.rounds.clone();
+        let walk = |claim: K, rounds: &[[K; 2]], point: &[K]| {
+            rounds
+                .iter()
+                .zip(point)
+                .fold(claim, |value, (m, r)| round_value(value, *m, *r))
+        };
+        // The value that the round must give for the rest to be honest.
+        let wanted = walk(sum, &rounds[..=at], &honest.point);
+        let before = walk(claim, &rounds[..at], &honest.point);
+        let with = |s2: K| round_value(before, [rounds[at][0], s2], honest.point[at]);
+        let slope = with(K::one()) - with(K::zero());
+        rounds[at][1] = (wanted - with(K::zero())) * slope.inverse();
+        assert_eq!(walk(claim, &rounds, &honest.point), a * b, "frozen challenges accept");
+        let end = verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
+        assert_ne!(end.point, honest.point);
+        assert_ne!(end.value, a * b, "round {at}");
+    }
+}
+
+/// Gains the freedom of every column that the claim covers: one claim is left out of what is proved.
+#[test]
+fn no_claim_is_left_out() {
+    let scene = Scene::honest();
+    let count = claims(&scene);
+    for left_out in 0..count {
+        let omit = |claims: &mut Vec<LinearClaim>| {
+            // The others keep their coefficients.
+            claims[left_out].groups.clear();
+            claims[left_out].value = K::zero();
+        };
+        let hooks = Hooks {
+            claims: &omit,
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+    }
+}
+
+/// Gains the same: a claim takes the place of the one before it, so that it is proved twice and the other never.
+#[test]
+fn no_claim_is_used_twice() {
+    let scene = Scene::honest();
+    for twice in (1..claims(&scene)).step_by(6) {
+        let repeat = |claims: &mut Vec<LinearClaim>| {
+            let (groups, value) = (claims[twice].groups.clone(), claims[twice].value);
+            (claims[twice - 1].groups, claims[twice - 1].value) = (groups, value);
+        };
+        let hooks = Hooks {
+            claims: &repeat,
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+    }
+}
+
+/// The number of claims of an honest proof.
+fn claims(scene: &Scene) -> usize {
+    let count = std::cell::Cell::new(0);
+    let look = |claims: &mut Vec<LinearClaim>| count.set(claims.len());
+    scene
+        .attempt(&Hooks {
+            claims: &look,
+            ..HONEST
+        })
+        .expect("an honest proof");
+    assert!(count.get() >= 40, "{} claims", count.get());
+    count.get()
+}

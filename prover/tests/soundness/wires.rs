@@ -1,0 +1,182 @@
+//! Attacks on what is connected to what: keys of another position, rotations of another position, a reciprocal that
+//! also satisfies its inequality, entries of the vocabulary that do not exist, a tie rounded the other way.
+
+use num_traits::{One, Zero};
+use tessera_circuits::air::{base, logits, requant, rope};
+use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::semantics::{norm_rsqrt, rope_angle};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::StatementError;
+use tessera_prover::stark::trace::Columns;
+use tessera_prover::testing::{edit, odd_config, random_model};
+use tessera_verifier::verify::{verify, VerifyError};
+
+use crate::cheat::{forge, Hooks, HONEST};
+use crate::forward::Deviation;
+use crate::semantics::{deviating, impostor, one_token, QUERY};
+use crate::values::{alter_output_of, row, set_remainder};
+use crate::{assert_rejected, Caught, Scene};
+
+/// Gains attention to a token of the prover's choice: the last row compares its query with the key of row 3 where
+/// that of row 0 belongs, and everything downstream follows.
+#[test]
+fn keys_are_those_of_the_position() {
+    struct Keys;
+    impl Deviation for Keys {
+        fn key_row(&self, query: usize, position: usize) -> usize {
+            if (query, position) == (QUERY, 0) {
+                3
+            } else {
+                position
+            }
+        }
+    }
+    deviating(one_token(), &Keys).assert_caught(Caught::Claim("accumulators"), &HONEST);
+}
+
+/// Gains the same through the rotation: the last row is rotated for the position after it, with the sines and cosines
+/// of that position in the trace.
+#[test]
+fn rotations_are_those_of_the_position() {
+    struct Later;
+    impl Deviation for Later {
+        fn position(&self, row: usize) -> usize {
+            row + usize::from(row == QUERY)
+        }
+    }
+    let scene = deviating(one_token(), &Later);
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let config = &shape.config;
+        for (part, heads) in [(Part::Q, config.heads), (Part::K, config.kv_heads)] {
+            let padded = 1 << shape.axes(part)[2];
+            assert!(heads <= padded);
+            for layer in 0..config.layers {
+                for head in 0..padded {
+                    for x in 0..config.head_dim / 2 {
+                        let at = row(shape, part, &[layer, QUERY, head, x]);
+                        let (cos, sin) = rope_angle(config, QUERY + 1, x);
+                        all[part.index()][rope::COS][at] = base(i64::from(cos));
+                        all[part.index()][rope::SIN][at] = base(i64::from(sin));
+                    }
+                }
+            }
+        }
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("rotation angles"), &hooks);
+}
+
+/// Gains a scale of the activations: a smaller reciprocal square root, whose square times the sum is below the bound,
+/// too, with everything downstream.
+#[test]
+fn the_reciprocal_root_is_the_largest_one() {
+    struct Smaller;
+    impl Deviation for Smaller {
+        fn rsqrt(&self, token: usize, rsqrt: &mut u32) {
+            if token == QUERY {
+                *rsqrt -= *rsqrt / 5;
+            }
+        }
+    }
+    deviating(one_token(), &Smaller).assert_caught(Caught::Claim("reciprocal square root"), &HONEST);
+}
+
+/// Gains the same by an epsilon that is not the key's.
+#[test]
+fn epsilon_is_that_of_the_key() {
+    let scene = one_token();
+    let norm = &scene.model.key.params.norm_final;
+    let sums = scene.witness.streams.last().expect("a state").sums[QUERY];
+    let mut other = *norm;
+    other.eps <<= 34;
+    let hidden = scene.model.key.config.hidden;
+    assert_ne!(norm_rsqrt(sums, hidden, &other), norm_rsqrt(sums, hidden, norm));
+    impostor("reciprocal square root", |m| m.params.norm_final.eps <<= 34);
+}
+
+/// A scene in which every logit of the last row is negative, and those of padded entries, which are zero, are not.
+fn negative_logits() -> Scene {
+    let scene = one_token();
+    let config = &scene.model.key.config;
+    let row = scene.statement.rows() - 1;
+    let own = scene.witness.logits[row * config.vocab..][..config.vocab].to_vec();
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatmulKind::Head, 0, |head| {
+        for (id, logit) in own.iter().enumerate() {
+            if *logit >= 0 {
+                head[id * config.hidden..][..config.hidden]
+                    .iter_mut()
+                    .for_each(|w| *w = -*w);
+            }
+        }
+    });
+    let scene = crate::semantics::one_token_of(model);
+    let own = &scene.witness.logits[row * config.vocab..][..config.vocab];
+    assert!(own.iter().all(|logit| *logit <= 0));
+    scene
+}
+
+/// Gains any output where all logits are negative: an entry of the padded vocabulary, whose logit is zero, wins.
+#[test]
+fn padded_entries_of_the_vocabulary_do_not_win() {
+    let mut scene = negative_logits();
+    let vocab = scene.model.key.config.vocab;
+    let honest = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
+    verify(&scene.model.key, &honest).expect("a real entry wins");
+
+    let at = scene.statement.rows() - 1;
+    let real = scene.statement.output[0] as usize;
+    let claimed = (real + 1) % vocab;
+    scene.statement.output = vec![claimed as u32];
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::Logits.index()];
+        for id in 0..1 << shape.padded.vocab {
+            let entry = row(shape, Part::Logits, &[at, id]);
+            own[logits::TOP][entry] = base(0);
+            own[logits::CHOSEN][entry] = base(i64::from(id == vocab));
+            if id < vocab {
+                own[logits::BELOW][entry] = base(0);
+            }
+        }
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("arg max"), &hooks);
+    // As a statement, too, it is none.
+    scene.statement.output = vec![vocab as u32];
+    let mut forged = honest;
+    forged.statement = scene.statement.clone();
+    let result = verify(&scene.model.key, &forged);
+    assert_rejected!(result, VerifyError::Statement(StatementError::UnknownToken { id, .. }) if id as usize == vocab);
+}
+
+/// Gains a step of one in every activation that lies halfway: halves are rounded up, not down.
+#[test]
+fn halves_are_rounded_up() {
+    let model = random_model(
+        tessera_circuits::model::ModelConfig {
+            layers: 3,
+            ..odd_config()
+        },
+        Strategy::W12,
+        HALVES,
+    );
+    let scene = Scene::quiet_of(model);
+    // Nothing remains below the half that was added.
+    let half = |v: &[stwo::core::fields::m31::BaseField]| {
+        let plain = v[requant::ROUND + 4] == v[requant::POW] && v[requant::OUT_LO].0 > 0;
+        plain && v[requant::V].is_zero() && v[requant::ROUND].is_zero() && v[requant::ROUND + 1].is_zero()
+    };
+    alter_output_of(&scene, Caught::Lookup, half, |v| {
+        v[requant::OUT_LO] -= One::one();
+        set_remainder(v);
+    });
+}
+
+/// The seed of a model that has such a value.
+const HALVES: u64 = 7;
