@@ -4,7 +4,7 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::claims::LinearClaim;
+use tessera_circuits::claims::{Group, LinearClaim};
 use tessera_prover::sumcheck::{prove, Instance};
 use tessera_verifier::sumcheck::{open_batch, round_challenge, round_value, verify, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -103,8 +103,8 @@ fn no_claim_is_left_out() {
     let count = claims(&scene);
     for left_out in 0..count {
         let omit = |claims: &mut Vec<LinearClaim>| {
-            // The others keep their coefficients.
-            claims[left_out].groups.clear();
+            // The others keep their coefficients, and the columns their places.
+            silence(&mut claims[left_out].groups);
             claims[left_out].value = K::zero();
         };
         let hooks = Hooks {
@@ -119,10 +119,14 @@ fn no_claim_is_left_out() {
 #[test]
 fn no_claim_is_used_twice() {
     let scene = Scene::honest();
-    for twice in (1..claims(&scene)).step_by(6) {
+    // Neighbours that say the same, like the shifts of gate and up in this model, are not among them.
+    for twice in (2..claims(&scene)).step_by(6) {
         let repeat = |claims: &mut Vec<LinearClaim>| {
             let (groups, value) = (claims[twice].groups.clone(), claims[twice].value);
-            (claims[twice - 1].groups, claims[twice - 1].value) = (groups, value);
+            let other = &mut claims[twice - 1];
+            silence(&mut other.groups);
+            other.groups.extend(groups);
+            other.value = value;
         };
         let hooks = Hooks {
             claims: &repeat,
@@ -130,6 +134,12 @@ fn no_claim_is_used_twice() {
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
     }
+}
+
+/// Makes groups say nothing about their columns.
+fn silence(groups: &mut [Group]) {
+    let columns = groups.iter_mut().flat_map(|group| &mut group.columns);
+    columns.for_each(|(_, coefficient)| *coefficient = K::zero());
 }
 
 /// The number of claims of an honest proof.

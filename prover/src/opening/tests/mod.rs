@@ -1,5 +1,6 @@
 //! Tests of commitment and opening: shared cases.
 
+mod attacks;
 mod cache;
 mod claims;
 mod code;
