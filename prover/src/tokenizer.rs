@@ -29,6 +29,8 @@ impl Tokenizer {
     /// Reads `tokenizer.json`, and `tokenizer_config.json` where there is one: if that has
     /// `add_bos_token` set and the post-processor adds no such token, [`Tokenizer::encode`] does.
     pub fn from_bytes(tokenizer: &[u8], config: Option<&[u8]>) -> Result<Self, TokenizerError> {
+        // The library panics on some files that are not JSON.
+        serde_json::from_slice::<Value>(tokenizer).map_err(|e| TokenizerError::Format(e.to_string()))?;
         let mut inner = Inner::from_bytes(tokenizer).map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_padding(None);
         inner

@@ -1,0 +1,390 @@
+//! What is fuzzed: one function for each target, shared by the fuzzer's binaries (`fuzz_targets/`) and by the
+//! ordinary test that goes over the seeds and a few thousand mutations (`prover/tests/hostile`).
+//!
+//! A target returns if all is well and panics if an invariant is broken: no panic below it, nothing accepted that is
+//! not honest, and an encoding for every value that was decoded.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::line::LinePoly;
+use tessera_circuits::model::{ChannelShift, ModelConfig, Strategy};
+use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::progress::Silent;
+use tessera_prover::prove::prove;
+use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_prover::tokenizer::Tokenizer;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::stark::StarkError;
+use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All targets by name, which is that of their directory of seeds.
+pub const TARGETS: [(&str, Target); 5] = [
+    ("decode_proof", decode_proof),
+    ("decode_key", decode_key),
+    ("verify", verify_edited),
+    ("checkpoint", checkpoint),
+    ("tokenizer", tokenizer),
+];
+
+/// Two honest proofs of one model and of equal shapes.
+pub struct Honest {
+    pub key: ModelKey,
+    pub proofs: [Proof; 2],
+    pub encoded: [Vec<u8>; 2],
+}
+
+/// Made once.
+pub fn honest() -> &'static Honest {
+    static HONEST: OnceLock<Honest> = OnceLock::new();
+    HONEST.get_or_init(|| {
+        let config = ModelConfig {
+            layers: 1,
+            ..odd_config()
+        };
+        let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+        let proofs = [3, 4].map(|seed| {
+            let report = prove(&model.prover(), &random_ids(&config, 4, seed), 3, &Silent);
+            report.expect("an honest proof").proof
+        });
+        let encoded = [0, 1].map(|i: usize| proofs[i].to_bytes().expect("an honest proof encodes"));
+        Honest {
+            key: model.key,
+            proofs,
+            encoded,
+        }
+    })
+}
+
+/// Whatever is decoded is encoded as it was.
+pub fn decode_proof(data: &[u8]) {
+    if let Ok(proof) = Proof::from_bytes(data) {
+        assert_eq!(proof.to_bytes().as_deref(), Ok(data));
+    }
+    judge(&honest().key, data);
+}
+
+/// Whatever is decoded is encoded as it was, and a usable key answers an honest proof of another model.
+pub fn decode_key(data: &[u8]) {
+    let Ok(key) = ModelKey::from_bytes(data) else { return };
+    assert_eq!(key.to_bytes().as_deref(), Ok(data));
+    let own = honest();
+    match verify(&key, &own.proofs[0]) {
+        Ok(_) => assert_eq!(key, own.key, "accepted under another key"),
+        Err(VerifyError::OtherModel { .. }) => {}
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Nothing but the honest proofs is accepted, and all of these are; no panic in the library.
+fn judge(key: &ModelKey, bytes: &[u8]) {
+    let own = honest();
+    let honest = *key == own.key && own.encoded.iter().any(|proof| proof == bytes);
+    match verify_bytes(key, bytes) {
+        Ok(_) => assert!(honest, "accepted"),
+        Err(VerifyError::Stark(StarkError::Panicked)) => panic!("the library panics"),
+        Err(error) => assert!(!honest, "an honest proof is rejected: {error}"),
+    }
+}
+
+/// The bytes that decide what is edited; zeros at the end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().map_or((0, self.0), |(f, r)| (*f, r));
+        self.0 = rest;
+        first
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes(std::array::from_fn(|_| self.byte()))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.word() as usize % n.max(1)
+    }
+
+    /// A number, often a remarkable one.
+    fn number(&mut self) -> u64 {
+        let (low, high) = (u64::from(self.word()), u64::from(self.byte()));
+        match high % 8 {
+            0 => 0,
+            1 => 1,
+            2 => low % 64,
+            3 => 1 << (low % 64),
+            4 => u64::MAX,
+            5 => u64::from(P) + low % 3 - 1,
+            6 => u64::from(u32::MAX) + low % 3,
+            _ => low << 16 | high,
+        }
+    }
+
+    fn base(&mut self) -> BaseField {
+        BaseField::from_u32_unchecked((self.number() % u64::from(P)) as u32)
+    }
+
+    fn secure(&mut self) -> SecureField {
+        SecureField::from_m31_array(std::array::from_fn(|_| self.base()))
+    }
+}
+
+/// Changes a sequence: its length, its order, or one entry.
+fn edit<T: Clone>(list: &mut Vec<T>, input: &mut Input<'_>, mut change: impl FnMut(&mut T, &mut Input<'_>)) {
+    let (op, at) = (input.byte() % 10, input.below(list.len()));
+    match op {
+        0 => list.truncate(at),
+        1 => list.clear(),
+        2 => list.extend(list.last().cloned()),
+        3 => list.extend(list.clone()),
+        4 => list.rotate_left(at),
+        5 => list.reverse(),
+        6 if !list.is_empty() => drop(list.remove(at)),
+        7 if !list.is_empty() => {
+            let times = input.below(1 << 12);
+            let copy = list[at].clone();
+            list.extend(std::iter::repeat_n(copy, times));
+        }
+        _ => {
+            if let Some(entry) = list.get_mut(at) {
+                change(entry, input);
+            }
+        }
+    }
+}
+
+fn set_word(word: &mut u32, input: &mut Input<'_>) {
+    *word = input.number() as u32;
+}
+
+fn set_secure(value: &mut SecureField, input: &mut Input<'_>) {
+    *value = input.secure();
+}
+
+fn set_base(value: &mut BaseField, input: &mut Input<'_>) {
+    *value = input.base();
+}
+
+fn set_round(round: &mut [SecureField; 2], input: &mut Input<'_>) {
+    round[input.below(2)] = input.secure();
+}
+
+fn set_digest(digest: &mut [u8; 32], input: &mut Input<'_>) {
+    digest[input.below(32)] ^= input.byte();
+}
+
+/// The messages of a proof.
+pub fn messages(proof: &mut Proof) -> &mut Proof {
+    proof
+}
+
+/// Edits one field of a proof, or takes it from another.
+fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
+    let field = input.byte();
+    match field % 32 {
+        0 => return edit(&mut proof.statement.prompt, input, set_word),
+        1 => return edit(&mut proof.statement.output, input, set_word),
+        2 => return set_digest(&mut proof.model.0, input),
+        _ => {}
+    }
+    let mut other = other.clone();
+    let (own, other) = (messages(proof), messages(&mut other));
+    match field % 32 {
+        3 => edit(&mut own.statistics.norms, input, |n, i| {
+            n[i.below(3)] = i.number() as i32
+        }),
+        4 => edit(&mut own.statistics.sums, input, set_word),
+        5 => own.matmuls.claim = input.secure(),
+        6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
+        7 => own.matmuls.operands[input.below(6)][input.below(2)] = input.secure(),
+        8 => edit(&mut own.linear.rounds, input, set_round),
+        9 => edit(&mut own.evaluations, input, |e, i| edit(e, i, set_secure)),
+        10 => edit(&mut own.opening.tile_rounds, input, set_round),
+        11 => own.opening.tile_value = input.secure(),
+        12 => edit(&mut own.opening.fold_rounds, input, set_round),
+        13 => edit(&mut own.opening.roots, input, set_digest),
+        14 => edit(&mut own.opening.final_message, input, set_secure),
+        15 => own.opening.nonce = input.number(),
+        16 => edit(&mut own.opening.rows.values, input, set_base),
+        17 => edit(&mut own.opening.rows.path, input, set_digest),
+        18 => edit(&mut own.opening.oracles, input, |o, i| match i.byte() % 2 {
+            0 => edit(&mut o.values, i, set_secure),
+            _ => edit(&mut o.path, i, set_digest),
+        }),
+        19 => edit(&mut own.claimed_sums, input, set_secure),
+        20 => edit(&mut own.stark.0.commitments.0, input, |c, i| set_digest(&mut c.0, i)),
+        21 => edit(&mut own.stark.0.sampled_values.0, input, |tree, i| {
+            edit(tree, i, |column, i| edit(column, i, set_secure));
+        }),
+        22 => edit(&mut own.stark.0.decommitments.0, input, |d, i| {
+            edit(&mut d.hash_witness, i, |h, i| set_digest(&mut h.0, i));
+        }),
+        23 => edit(&mut own.stark.0.queried_values.0, input, |tree, i| {
+            edit(tree, i, |column, i| edit(column, i, set_base));
+        }),
+        24 => own.stark.0.proof_of_work = input.number(),
+        25 => {
+            let config = &mut own.stark.0.config;
+            match input.byte() % 6 {
+                0 => config.pow_bits = input.number() as u32,
+                1 => config.fri_config.log_blowup_factor = input.number() as u32,
+                2 => config.fri_config.n_queries = input.number() as usize,
+                3 => config.fri_config.log_last_layer_degree_bound = input.number() as u32,
+                4 => config.fri_config.fold_step = input.number() as u32,
+                _ => config.lifting_log_size = Some(input.number() as u32),
+            }
+        }
+        26 => {
+            let fri = &mut own.stark.0.fri_proof;
+            let layer = match input.byte() % 2 {
+                0 => &mut fri.first_layer,
+                _ => {
+                    let at = input.below(fri.inner_layers.len());
+                    match fri.inner_layers.get_mut(at) {
+                        Some(layer) => layer,
+                        None => return,
+                    }
+                }
+            };
+            match input.byte() % 3 {
+                0 => edit(&mut layer.fri_witness, input, set_secure),
+                1 => edit(&mut layer.decommitment.hash_witness, input, |h, i| {
+                    set_digest(&mut h.0, i)
+                }),
+                _ => set_digest(&mut layer.commitment.0, input),
+            }
+        }
+        27 => edit(&mut own.stark.0.fri_proof.inner_layers, input, |_, _| ()),
+        28 => {
+            let last = &mut own.stark.0.fri_proof.last_layer_poly;
+            let mut coefficients = last.to_vec();
+            edit(&mut coefficients, input, set_secure);
+            coefficients.resize(coefficients.len().next_power_of_two(), SecureField::default());
+            *last = LinePoly::new(coefficients);
+        }
+        29 => own.opening = other.opening.clone(),
+        30 => own.stark = other.stark.clone(),
+        _ => {
+            (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());
+            (own.statistics, own.evaluations) = (other.statistics.clone(), other.evaluations.clone());
+        }
+    }
+}
+
+/// Edits a dimension, a parameter, the commitment or a root of a key.
+fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
+    let number = input.number() as usize;
+    let config = &mut key.config;
+    match input.byte() % 24 {
+        0 => config.hidden = number,
+        1 => {
+            config.layers = number;
+            // One set of parameters each, while that fits.
+            let first = honest().key.params.layers[0].clone();
+            key.params.layers = vec![first; number.min(2000)];
+        }
+        2 => config.heads = number,
+        3 => config.kv_heads = number,
+        4 => config.head_dim = number,
+        5 => config.ff = number,
+        6 => config.vocab = number,
+        7 => config.context = number,
+        8 => config.rms_eps = f64::from_bits(input.number() << 32 | input.number()),
+        9 => config.rope_theta = f64::from_bits(input.number() << 32 | input.number()),
+        10 => config.bos = (number % 2 == 0).then_some(number as u32),
+        11 => edit(&mut config.eos, input, set_word),
+        12 => key.params.embed_exponent = number as u8,
+        13 => key.params.embed = ChannelShift(vec![number as u8; input.below(70)]),
+        14 => key.params.head = ChannelShift(vec![number as u8; input.below(400)]),
+        15 => key.params.norm_final.scale = number as _,
+        16 => key.params.norm_final.eps = number as _,
+        17 => edit(&mut key.params.layers, input, |layer, i| layer.score = i.byte()),
+        18 => key.params.score_bits = number as i32,
+        19 => key.params.gate_bits = number as i32,
+        20 => key.weights.log_message = number as u32,
+        21 => key.weights.log_blowup = number as u32,
+        22 => key.weights.tiles = number,
+        _ => set_digest(&mut key.weights_root, input),
+    }
+    // Otherwise hardly any change of a dimension would pass the first check.
+    if input.byte() % 2 == 0 && key.params.check(&key.config).is_ok() {
+        key.weights.tiles = key.config.total_tiles();
+    }
+}
+
+/// The bytes choose edits of an honest proof and of its key, in fields; both are encoded again, so that what is
+/// verified is well formed, however wrong.
+pub fn verify_edited(data: &[u8]) {
+    let own = honest();
+    let mut input = Input(data);
+    let (mut key, mut proof) = (own.key.clone(), own.proofs[0].clone());
+    let choice = input.byte();
+    for _ in 0..choice % 4 {
+        edit_proof(&mut proof, &own.proofs[1], &mut input);
+    }
+    if choice & 0x80 != 0 {
+        for _ in 0..1 + choice / 4 % 4 {
+            edit_key(&mut key, &mut input);
+        }
+        let Ok(bytes) = key.to_bytes() else { return };
+        let Ok(read) = ModelKey::from_bytes(&bytes) else { return };
+        key = read;
+        // The proof says that it is one of this model.
+        proof.model = key.id().expect("a key that was read has an id");
+    }
+    let Ok(bytes) = proof.to_bytes() else { return };
+    judge(&key, &bytes);
+}
+
+/// The first two bytes say where `config.json` ends and `model.safetensors` begins.
+pub fn checkpoint(data: &[u8]) {
+    let Some((length, rest)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let (config, tensors) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).expect("a file");
+    write("config.json", config);
+    write("model.safetensors", tensors);
+    inspect(dir.path());
+}
+
+/// What `inspect` and `setup` do with a checkpoint before they look at its values, and the values.
+fn inspect(dir: &Path) {
+    let supported = Checkpoint::survey(dir).is_ok_and(|survey| survey.is_supported());
+    if let Ok(checkpoint) = Checkpoint::open(dir) {
+        assert!(supported, "what can be opened is supported");
+        checkpoint
+            .config()
+            .check()
+            .expect("what can be opened has been checked");
+        for matmul in checkpoint.config().matmuls() {
+            let tensor = checkpoint
+                .matrix(matmul.kind, matmul.layer)
+                .expect("a tensor that is there");
+            assert_eq!(tensor.len(), matmul.in_dim * matmul.out_dim);
+            let _ = tensor.values();
+        }
+    }
+}
+
+/// The tokenizer of a key or checkpoint, and what `verify` and `prove` do with it. The first two bytes say where
+/// `tokenizer_config.json` ends and `tokenizer.json` begins.
+pub fn tokenizer(data: &[u8]) {
+    let Some((length, rest)) = data.split_first_chunk::<2>() else {
+        return;
+    };
+    let (config, tokenizer) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
+    let config = (!config.is_empty()).then_some(config);
+    if let Ok(tokenizer) = Tokenizer::from_bytes(tokenizer, config) {
+        let ids = tokenizer.encode("Once upon a time").unwrap_or_default();
+        let _ = tokenizer.decode(&ids, true);
+        let _ = tokenizer.decode(&[0, 1, 80, u32::MAX], false);
+    }
+}

@@ -1,0 +1,285 @@
+//! Ten megabytes of hostile bytes: the verifier ends in less than two seconds and a gigabyte. Memory is what the
+//! allocator of this test has handed out at the most, not what the system reports.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{PoisonError, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use peak_alloc::PeakAlloc;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::line::LinePoly;
+use stwo::core::vcs::blake2_hash::Blake2sHash;
+use tessera_circuits::model::{ChannelShift, Strategy};
+use tessera_prover::testing::TestRng;
+use tessera_verifier::codec::{CodecError, FileKind, FORMAT_VERSION};
+use tessera_verifier::key::{KeyError, ModelKey};
+use tessera_verifier::proof::Proof;
+use tessera_verifier::stark::StarkError;
+use tessera_verifier::verify::{verify_bytes, VerifyError};
+
+use crate::targets::{honest, messages};
+use crate::ALONE;
+
+#[global_allocator]
+static PEAK: PeakAlloc = PeakAlloc;
+
+/// Bytes of every hostile file.
+const SIZE: usize = 10 << 20;
+const TIME: Duration = Duration::from_secs(2);
+const MEMORY: usize = 1 << 30;
+/// What decoding may take for every byte that it is given.
+const PER_BYTE: usize = 8;
+/// What it may set aside for lengths that are only claimed: a megabyte for each sequence that another one is in.
+const CLAIMED: usize = 4 << 20;
+
+/// Keeps the other tests of this process from running, and from being counted.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    // The proofs are made before anything is measured.
+    honest();
+    ALONE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs something within the limits; `memory` is what it may hold on top of what there is.
+fn measured<T>(name: &str, memory: usize, work: impl FnOnce() -> T) -> T {
+    let before = PEAK.current_usage();
+    PEAK.reset_peak_usage();
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(work));
+    let time = start.elapsed();
+    let peak = PEAK.peak_usage().saturating_sub(before);
+    println!("{name}: {time:?}, {} kB", peak >> 10);
+    let result = result.unwrap_or_else(|_| panic!("{name}: a panic"));
+    assert!(time < TIME, "{name}: {time:?}");
+    assert!(peak < memory, "{name}: {peak} bytes");
+    result
+}
+
+/// What the verifier answers, within its limits. The library never has to be stopped.
+fn answer(name: &str, key: &ModelKey, bytes: &[u8]) -> VerifyError {
+    match measured(name, MEMORY, || verify_bytes(key, bytes)) {
+        Err(VerifyError::Stark(StarkError::Panicked)) => panic!("{name}: the library panics"),
+        Err(error) => error,
+        Ok(_) => panic!("{name}: accepted"),
+    }
+}
+
+fn header(kind: FileKind) -> Vec<u8> {
+    [kind.magic().as_slice(), &FORMAT_VERSION.to_le_bytes()].concat()
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut rng = TestRng(seed);
+    (0..len.div_ceil(8))
+        .flat_map(|_| rng.next_u64().to_le_bytes())
+        .take(len)
+        .collect()
+}
+
+/// Random bytes, alone, after a header, and after beginnings of an honest proof.
+#[test]
+fn random_bytes_are_refused_at_once() {
+    let _alone = alone();
+    let own = honest();
+    let random = noise(SIZE, 1);
+    assert!(matches!(
+        answer("random", &own.key, &random),
+        VerifyError::Malformed(CodecError::Magic { .. })
+    ));
+    let proof = &own.encoded[0];
+    for keep in [
+        header(FileKind::Proof).len(),
+        60,
+        5000,
+        proof.len() / 2,
+        proof.len() - 1,
+        proof.len(),
+    ] {
+        let mut bytes = proof[..keep].to_vec();
+        bytes.extend_from_slice(&random[..SIZE - keep]);
+        let error = answer(&format!("{keep} honest bytes"), &own.key, &bytes);
+        assert!(matches!(error, VerifyError::Malformed(_)), "{keep}: {error}");
+        let bytes = [&proof[..keep], &vec![0; SIZE - keep]].concat();
+        let error = answer(&format!("{keep} honest bytes and zeros"), &own.key, &bytes);
+        assert!(matches!(error, VerifyError::Malformed(_)), "{keep}: {error}");
+    }
+}
+
+/// A length of 2^60, 2^32 + 1 or 2^31 wherever an honest proof or key has one of eight bytes: no memory is set aside
+/// for what a length claims, beyond the limit of the file.
+#[test]
+fn claimed_lengths_take_no_memory() {
+    let _alone = alone();
+    let own = honest();
+    let key = own.key.to_bytes().expect("a key");
+    let mut tried = 0;
+    for length in [1u64 << 60, (1 << 32) + 1, 1 << 31] {
+        let tampered = |bytes: &[u8], at: usize| {
+            let mut out = bytes.to_vec();
+            out[at..at + 8].copy_from_slice(&length.to_le_bytes());
+            out
+        };
+        // Lengths are where eight bytes are a small number; the two lengths of the statement are among them.
+        let small = |bytes: &[u8], at: usize| bytes[at + 3..at + 8] == [0; 5] && bytes[at] != 0;
+        let proof = &own.encoded[0];
+        for at in (44..proof.len() - 8)
+            .filter(|at| small(proof, *at))
+            .step_by(3)
+            .take(150)
+        {
+            tried += 1;
+            let bytes = tampered(proof, at);
+            let result = measured("length", CLAIMED + PER_BYTE * bytes.len(), || Proof::from_bytes(&bytes));
+            assert!(result.is_err() || result.is_ok_and(|p| p.to_bytes().as_ref() == Ok(&bytes)));
+        }
+        for at in (12..key.len() - 8).filter(|at| small(&key, *at)).step_by(2) {
+            tried += 1;
+            let bytes = tampered(&key, at);
+            // A string may set aside what it claims, up to the limit of a key.
+            let result = measured("length", FileKind::Key.limit() + PER_BYTE * bytes.len(), || {
+                ModelKey::from_bytes(&bytes)
+            });
+            assert!(result.is_err() || result.is_ok_and(|k| k.to_bytes().as_ref() == Ok(&bytes)));
+        }
+    }
+    assert!(tried > 300, "{tried}");
+}
+
+/// A change that makes one part of a proof huge.
+type Pad<'a> = (&'static str, &'a dyn Fn(&mut Proof));
+
+/// An honest proof in which one sequence after the other is padded to ten megabytes: decoding takes a small multiple
+/// of the input, and the length is refused before anything is computed with the contents.
+#[test]
+fn padded_proofs_are_refused() {
+    let _alone = alone();
+    fn fill<T: Clone>(list: &mut Vec<T>, bytes: usize) {
+        let entry = list.last().expect("an entry").clone();
+        list.resize(SIZE / bytes, entry);
+    }
+    let empty = || vec![SecureField::default(); 0];
+    let pads: [Pad<'_>; 20] = [
+        ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
+        ("output", &|p| fill(&mut p.statement.output, 4)),
+        ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
+        ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
+        ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
+        ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
+        ("evaluations", &|p| fill(&mut messages(p).evaluations[1], 16)),
+        ("parts without evaluations", &|p| {
+            messages(p).evaluations = vec![empty(); SIZE / 8]
+        }),
+        ("tile rounds", &|p| fill(&mut messages(p).opening.tile_rounds, 32)),
+        ("folded oracles", &|p| {
+            messages(p).opening.oracles = vec![Default::default(); SIZE / 16]
+        }),
+        ("final message", &|p| fill(&mut messages(p).opening.final_message, 16)),
+        ("rows", &|p| fill(&mut messages(p).opening.rows.values, 4)),
+        ("path", &|p| fill(&mut messages(p).opening.rows.path, 32)),
+        ("claimed sums", &|p| fill(&mut messages(p).claimed_sums, 16)),
+        ("commitments", &|p| fill(&mut messages(p).stark.0.commitments.0, 32)),
+        ("columns without samples", &|p| {
+            messages(p).stark.0.sampled_values.0[1] = vec![empty(); SIZE / 8]
+        }),
+        ("answers", &|p| {
+            messages(p).stark.0.queried_values.0[1][0] = vec![BaseField::from(1); SIZE / 4];
+        }),
+        ("hashes", &|p| {
+            messages(p).stark.0.decommitments.0[1].hash_witness = vec![Blake2sHash([1; 32]); SIZE / 32];
+        }),
+        ("FRI layers", &|p| {
+            let layers = &mut messages(p).stark.0.fri_proof.inner_layers;
+            let mut layer = layers[0].clone();
+            (layer.fri_witness, layer.decommitment.hash_witness) = (Vec::new(), Vec::new());
+            layers.resize(SIZE / 48, layer);
+        }),
+        ("last FRI layer", &|p| {
+            let last = vec![SecureField::from(1); SIZE.next_power_of_two() / 32];
+            messages(p).stark.0.fri_proof.last_layer_poly = LinePoly::new(last);
+        }),
+    ];
+    let own = honest();
+    for (name, pad) in pads {
+        let mut proof = own.proofs[0].clone();
+        pad(&mut proof);
+        let bytes = proof.to_bytes().expect("below the limit of a proof");
+        assert!(bytes.len() > SIZE / 2, "{name}: {} bytes", bytes.len());
+        let decoded = measured(name, PER_BYTE * bytes.len(), || Proof::from_bytes(&bytes));
+        assert!(decoded.is_ok(), "{name}: {:?}", decoded.err());
+        drop(decoded);
+        let error = answer(name, &own.key, &bytes);
+        assert!(!matches!(error, VerifyError::Malformed(_)), "{name}: {error}");
+    }
+}
+
+/// Keys of ten megabytes: random, and honest with huge files.
+#[test]
+fn huge_keys_are_read_or_refused() {
+    let _alone = alone();
+    let own = honest();
+    let random = [header(FileKind::Key), noise(SIZE, 2)].concat();
+    assert!(measured("random key", MEMORY, || ModelKey::from_bytes(&random)).is_err());
+    let mut key = own.key.clone();
+    key.tokenizer = noise(SIZE, 3);
+    let bytes = key.to_bytes().expect("a key");
+    let read = measured("key with a huge tokenizer", PER_BYTE * SIZE, || {
+        ModelKey::from_bytes(&bytes)
+    });
+    let error = answer("its proof", &read.expect("a key"), &own.encoded[0]);
+    assert!(matches!(error, VerifyError::OtherModel { .. }), "{error}");
+    let mut key = own.key.clone();
+    key.params.head = ChannelShift(vec![1; SIZE]);
+    let bytes = key.to_bytes().expect("a key");
+    let read = measured("key with too many shifts", PER_BYTE * SIZE, || {
+        ModelKey::from_bytes(&bytes)
+    });
+    assert!(matches!(read, Err(KeyError::Model(_))), "{read:?}");
+}
+
+/// The largest models that a key can describe, with an honest proof that claims to be about them.
+#[test]
+fn keys_of_the_largest_models_are_answered() {
+    let _alone = alone();
+    let own = honest();
+    let largest: [&dyn Fn(&mut ModelKey); 6] = [
+        &|k| k.config.vocab = 1 << 18,
+        &|k| k.config.ff = 1 << 15,
+        &|k| k.config.hidden = 1 << 14,
+        &|k| (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, 128),
+        &|k| {
+            k.config.layers = 1 << 10;
+            k.params.layers = vec![k.params.layers[0].clone(); 1 << 10];
+        },
+        &|k| {
+            (k.config.context, k.config.vocab, k.config.layers) = (1 << 13, 1 << 17, 1 << 8);
+            k.params.layers = vec![k.params.layers[0].clone(); 1 << 8];
+        },
+    ];
+    for (i, enlarge) in largest.into_iter().enumerate() {
+        let mut key = own.key.clone();
+        key.params.strategy = Strategy::W8;
+        enlarge(&mut key);
+        key.weights.tiles = key.config.total_tiles();
+        let read = key
+            .to_bytes()
+            .map_err(KeyError::from)
+            .and_then(|bytes| ModelKey::from_bytes(&bytes));
+        let key = read.unwrap_or_else(|error| panic!("key {i}: {error}"));
+        // Everything of the honest proof but the model, with as many rows as the context has and with few.
+        let mut proof = own.proofs[0].clone();
+        proof.model = key.id().expect("an id");
+        for rows in [proof.statement.rows(), key.config.context] {
+            proof.statement.prompt = vec![1; rows + 1 - proof.statement.output.len()];
+            let tokens = rows.next_power_of_two();
+            let (layers, heads) = (key.config.layers, key.config.heads);
+            // The lengths are the right ones while the file is not too large.
+            let statistics = &mut messages(&mut proof).statistics;
+            statistics.norms = vec![[1; 3]; ((2 * layers + 1) * tokens).min(1 << 20)];
+            statistics.sums = vec![1 << 15; (layers * heads * tokens).min(1 << 20)];
+            let bytes = proof.to_bytes().expect("below the limit of a proof");
+            let error = answer(&format!("key {i}, {rows} rows"), &key, &bytes);
+            println!("    {error}");
+            assert!(!matches!(error, VerifyError::Malformed(_)), "key {i}: {error}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Robustness: whatever bytes a verifier is given, it answers soon, within little memory and without a panic.
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod targets;
+
+mod corpus;
+mod limits;
+
+use std::sync::RwLock;
+
+/// What is measured runs alone, everything else side by side: memory is counted for the whole process.
+static ALONE: RwLock<()> = RwLock::new(());
