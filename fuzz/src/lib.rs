@@ -297,7 +297,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         7 => config.context = number,
         8 => config.rms_eps = f64::from_bits(input.number() << 32 | input.number()),
         9 => config.rope_theta = f64::from_bits(input.number() << 32 | input.number()),
-        10 => config.bos = (number % 2 == 0).then_some(number as u32),
+        10 => config.bos = number.is_multiple_of(2).then_some(number as u32),
         11 => edit(&mut config.eos, input, set_word),
         12 => key.params.embed_exponent = number as u8,
         13 => key.params.embed = ChannelShift(vec![number as u8; input.below(70)]),
@@ -313,7 +313,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         _ => set_digest(&mut key.weights_root, input),
     }
     // Otherwise hardly any change of a dimension would pass the first check.
-    if input.byte() % 2 == 0 && key.params.check(&key.config).is_ok() {
+    if input.byte().is_multiple_of(2) && key.params.check(&key.config).is_ok() {
         key.weights.tiles = key.config.total_tiles();
     }
 }

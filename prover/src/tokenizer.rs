@@ -1,5 +1,7 @@
 //! Text to token ids and back, by the checkpoint's own `tokenizer.json`.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
 use serde_json::Value;
 use thiserror::Error;
 use tokenizers::Tokenizer as Inner;
@@ -15,6 +17,8 @@ pub enum TokenizerError {
     Encode(String),
     #[error("token ids cannot be decoded: {0}")]
     Decode(String),
+    #[error("the tokenizer library gave up on this tokenizer: {0}")]
+    Panicked(String),
 }
 
 /// A tokenizer of the hub.
@@ -29,9 +33,10 @@ impl Tokenizer {
     /// Reads `tokenizer.json`, and `tokenizer_config.json` where there is one: if that has
     /// `add_bos_token` set and the post-processor adds no such token, [`Tokenizer::encode`] does.
     pub fn from_bytes(tokenizer: &[u8], config: Option<&[u8]>) -> Result<Self, TokenizerError> {
-        // The library panics on some files that are not JSON.
+        // The library panics on files that are not JSON inside of their decoder.
         serde_json::from_slice::<Value>(tokenizer).map_err(|e| TokenizerError::Format(e.to_string()))?;
-        let mut inner = Inner::from_bytes(tokenizer).map_err(|e| TokenizerError::Format(e.to_string()))?;
+        let inner = guarded(|| Inner::from_bytes(tokenizer))?;
+        let mut inner = inner.map_err(|e| TokenizerError::Format(e.to_string()))?;
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -49,24 +54,28 @@ impl Tokenizer {
 
     /// Token ids of a text, with the special tokens that the model expects around it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let encoding = self
-            .inner
-            .encode(text, true)
-            .map_err(|e| TokenizerError::Encode(e.to_string()))?;
+        let encoding = guarded(|| self.inner.encode(text, true))?.map_err(|e| TokenizerError::Encode(e.to_string()))?;
         Ok(self.bos.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
     /// Text of token ids; special tokens are left out on request.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokenizerError> {
-        self.inner
-            .decode(ids, skip_special)
-            .map_err(|e| TokenizerError::Decode(e.to_string()))
+        guarded(|| self.inner.decode(ids, skip_special))?.map_err(|e| TokenizerError::Decode(e.to_string()))
     }
 
     /// Number of tokens, added ones included.
     pub fn vocab_size(&self) -> usize {
         self.inner.get_vocab_size(true)
     }
+}
+
+/// Runs the library, whose panics on unusual tokenizers are errors: keys hold tokenizers, and `verify` shows text.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, TokenizerError> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        TokenizerError::Panicked(text.unwrap_or("no reason given").to_string())
+    })
 }
 
 /// The text of the BOS token, if the config asks for it to be added.
@@ -125,6 +134,22 @@ mod tests {
             .unwrap();
         assert_eq!((with[0], &with[1..]), (1, without.as_slice()));
         assert_ne!(without[0], 1);
+    }
+
+    /// Both were found by the fuzzer.
+    #[test]
+    fn tokenizers_that_the_library_gives_up_on_are_errors() {
+        let empty = r#""version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+            "pre_tokenizer":null,"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}"#;
+        let bad_escape = format!(r#"{{{empty},"post_processor":null,"decoder":{{"type":"\ud800\u0041"}}}}"#);
+        let error = Tokenizer::from_bytes(bad_escape.as_bytes(), None).unwrap_err();
+        assert!(matches!(error, TokenizerError::Format(_)), "{error}");
+        let template = r#"{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"k","type_id":0}}],"pair":[],
+            "special_tokens":{}}"#;
+        let unknown = format!(r#"{{{empty},"post_processor":{template},"decoder":null}}"#);
+        let tokenizer = Tokenizer::from_bytes(unknown.as_bytes(), None);
+        let error = tokenizer.and_then(|t| t.encode("a")).unwrap_err();
+        assert!(matches!(error, TokenizerError::Panicked(_)), "{error}");
     }
 
     #[test]

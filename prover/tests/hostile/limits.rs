@@ -157,7 +157,7 @@ fn padded_proofs_are_refused() {
         let entry = list.last().expect("an entry").clone();
         list.resize(SIZE / bytes, entry);
     }
-    let empty = || vec![SecureField::default(); 0];
+    let empty = Vec::<SecureField>::new;
     let pads: [Pad<'_>; 20] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
