@@ -73,26 +73,29 @@ fn a_round_is_not_chosen_after_its_challenge() {
     };
     let sum: K = elements(4, 16).iter().zip(elements(5, 16)).map(|(a, b)| *a * b).sum();
     let claim = sum + K::one();
+    // The rounds of an honest prover that is told a false sum.
+    let told = prove(LABEL, claim, vec![instance()], &mut Transcript::new(LABEL));
+    let (a, b) = told.finals[0][0];
+    let end = |rounds: &[[K; 2]]| {
+        let rounds = rounds.iter().zip(&told.point);
+        rounds.fold(claim, |value, (message, r)| round_value(value, *message, *r))
+    };
+    assert_ne!(end(&told.proof.rounds), a * b);
     for at in 0..4 {
-        let honest = prove(LABEL, sum, vec![instance()], &mut Transcript::new(LABEL));
-        let (a, b) = honest.finals[0][0];
-        let mut rounds = honest.proof.rounds.clone();
-        let walk = |claim: K, rounds: &[[K; 2]], point: &[K]| {
+        let with = |s2: K| {
+            let mut rounds = told.proof.rounds.clone();
+            rounds[at][1] = s2;
             rounds
-                .iter()
-                .zip(point)
-                .fold(claim, |value, (m, r)| round_value(value, *m, *r))
         };
-        // The value that the round must give for the rest to be honest.
-        let wanted = walk(sum, &rounds[..=at], &honest.point);
-        let before = walk(claim, &rounds[..at], &honest.point);
-        let with = |s2: K| round_value(before, [rounds[at][0], s2], honest.point[at]);
-        let slope = with(K::one()) - with(K::zero());
-        rounds[at][1] = (wanted - with(K::zero())) * slope.inverse();
-        assert_eq!(walk(claim, &rounds, &honest.point), a * b, "frozen challenges accept");
-        let end = verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
-        assert_ne!(end.point, honest.point);
-        assert_ne!(end.value, a * b, "round {at}");
+        // Where it ends depends on every number of a round by a line.
+        let [zero, one] = [K::zero(), K::one()].map(|s2| end(&with(s2)));
+        let rounds = with((a * b - zero) * (one - zero).inverse());
+        assert_eq!(end(&rounds), a * b, "frozen challenges accept");
+        let drawn =
+            verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
+        assert_eq!(drawn.point[..at], told.point[..at]);
+        assert_ne!(drawn.point[at], told.point[at]);
+        assert_ne!(drawn.value, a * b, "round {at}");
     }
 }
 
