@@ -10,6 +10,7 @@ mod tests;
 
 use std::path::Path;
 
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -38,8 +39,9 @@ pub struct Subject {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A proof of this many token rows: prompt and output, but the last token.
-    Prove { rows: usize },
+    /// A proof of a chunk over this many token rows: prompt and output, but the last token. The whole text is generated
+    /// before.
+    Prove { rows: usize, chunk: Chunk },
     /// A text of this many token rows, perhaps with the logits of all of them.
     Generate { rows: usize, logits: bool },
     /// A set-up with this many tokens of calibration text.
@@ -152,7 +154,7 @@ impl Subject {
             codeword_file: self.codeword_file,
         };
         let phases = match task {
-            Task::Prove { rows } => estimate::prove(&model, rows, &choices),
+            Task::Prove { rows, chunk } => estimate::prove(&model, &chunk, rows, &choices),
             Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
         };
