@@ -4,6 +4,7 @@ mod args;
 mod bars;
 mod commands;
 mod printer;
+mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -49,7 +50,7 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
     }));
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         let progress = bars::progress(cli.global.quiet);
-        let outcome = commands::run(&cli.command, progress.as_ref());
+        let outcome = commands::run(&cli.command, progress.as_ref(), cli.global.quiet);
         progress.done();
         outcome
     }));

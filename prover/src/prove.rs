@@ -133,25 +133,16 @@ pub fn prove(
 ) -> Result<ProveReport, ProveError> {
     let mut phases = Phases::new(progress);
     let statement = phases.generate(model, prompt, tokens)?;
-    let chunk = Chunk::whole(model.key.config.layers);
-    let security_bits = check_security(model.key, &[chunk], &statement)?;
-    let (chunk, saturated) = phases.chunk(model, &statement, &chunk, Ends::default())?;
-    let proof = Proof {
-        model: model.id,
-        statement,
-        boundaries: Vec::new(),
-        chunks: vec![chunk],
-    };
-    let bytes = proof.to_bytes()?;
-    progress.done();
-    Ok(ProveReport {
-        proof,
-        bytes,
-        phases: phases.list,
-        weights: phases.weights,
-        saturated,
-        security_bits,
-    })
+    phases.whole(model, statement)
+}
+
+/// Proves in one piece a statement whose output the model is known to generate.
+pub fn prove_statement(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    Phases::new(progress).whole(model, statement)
 }
 
 /// The statement that the model continues `prompt` with these `tokens` tokens.
@@ -238,6 +229,29 @@ impl Phases<'_> {
         Ok(Statement {
             prompt: prompt.to_vec(),
             output: generation.ids,
+        })
+    }
+
+    /// Proves a statement in one piece.
+    fn whole(mut self, model: &ProverModel<'_>, statement: Statement) -> Result<ProveReport, ProveError> {
+        let chunk = Chunk::whole(model.key.config.layers);
+        let security_bits = check_security(model.key, &[chunk], &statement)?;
+        let (chunk, saturated) = self.chunk(model, &statement, &chunk, Ends::default())?;
+        let proof = Proof {
+            model: model.id,
+            statement,
+            boundaries: Vec::new(),
+            chunks: vec![chunk],
+        };
+        let bytes = proof.to_bytes()?;
+        self.progress.done();
+        Ok(ProveReport {
+            proof,
+            bytes,
+            phases: self.list,
+            weights: self.weights,
+            saturated,
+            security_bits,
         })
     }
 

@@ -28,7 +28,7 @@ pub use canonical::check_canonical_fields;
 /// Version of the format, written after the magic.
 pub const FORMAT_VERSION: u32 = 1;
 /// Largest payload of a proof, in bytes.
-pub const PROOF_LIMIT: usize = 64 << 20;
+pub const PROOF_LIMIT: usize = 192 << 20;
 /// Largest payload of a model key, in bytes.
 pub const KEY_LIMIT: usize = 256 << 20;
 
@@ -39,6 +39,8 @@ const VERSION_LEN: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Proof,
+    /// The proof of one chunk, before it is composed.
+    Chunk,
     Key,
 }
 
@@ -47,6 +49,7 @@ impl FileKind {
     pub const fn magic(self) -> [u8; MAGIC_LEN] {
         match self {
             Self::Proof => *b"TESSPRF\0",
+            Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
         }
     }
@@ -54,7 +57,7 @@ impl FileKind {
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof => PROOF_LIMIT,
+            Self::Proof | Self::Chunk => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
     }
@@ -64,6 +67,7 @@ impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Proof => "proof",
+            Self::Chunk => "chunk proof",
             Self::Key => "model key",
         })
     }
@@ -122,7 +126,7 @@ pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecE
 pub fn decode<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
     let payload = payload(kind, bytes)?;
     let value = match kind {
-        FileKind::Proof => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
+        FileKind::Proof | FileKind::Chunk => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
         FileKind::Key => decode_payload(kind, payload, config::<KEY_LIMIT>()),
     }?;
     check_canonical_fields(&value)?;

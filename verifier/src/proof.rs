@@ -57,6 +57,20 @@ pub struct MatmulProof {
     pub operands: [[SecureField; 2]; 6],
 }
 
+impl ChunkProof {
+    /// Decodes the proof of a chunk: bounded, canonical, no trailing bytes. Total on hostile bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
+        let proof: Self = decode(FileKind::Chunk, bytes)?;
+        check_canonical_stark(&proof.stark)?;
+        Ok(proof)
+    }
+
+    /// The canonical encoding.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
+        encode(FileKind::Chunk, self)
+    }
+}
+
 impl Proof {
     /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {

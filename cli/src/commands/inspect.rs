@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::json;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
@@ -14,7 +15,7 @@ use tessera_prover::quantise::default_strategy;
 use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::ledger;
+use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
 use crate::args::InspectArgs;
@@ -136,9 +137,10 @@ fn describe_key(
     let has_tokenizer = key_tokenizer(key, path)?.is_some();
     let prediction = Prediction::new(subject, args.tokens);
     let rows_predicted = prediction.tokens - 1;
+    let whole = [Chunk::whole(key.config.layers)];
     let (bits, least) = (
-        ledger(key, rows_predicted).bits(),
-        ledger(key, key.config.context).bits(),
+        security_bits(key, &whole, rows_predicted),
+        security_bits(key, &whole, key.config.context),
     );
     let w = &key.weights;
     let json = json!({
@@ -202,6 +204,7 @@ fn proof(path: &Path) -> Result<Report, Failure> {
         "model_id": proof.model.to_string(),
         "prompt_ids": statement.prompt,
         "output_ids": statement.output,
+        "chunks": proof.chunks.len(),
         "proof_bytes": content.len(),
         "verified": false,
     });
@@ -212,6 +215,7 @@ fn proof(path: &Path) -> Result<Report, Failure> {
         )
         .row("model", proof.model)
         .row("prompt", ids(&statement.prompt))
-        .row("output", ids(&statement.output));
+        .row("output", ids(&statement.output))
+        .row("chunks", proof.chunks.len());
     Ok(Report::done(rows.to_string(), json))
 }
