@@ -90,6 +90,7 @@ impl Watch {
         let memory = bytes(rss_bytes());
         match done.saturating_sub(self.before) {
             0 => memory,
+            _ if done == self.chunks => memory,
             own => {
                 let one = elapsed / own as f64;
                 let left = one * self.chunks.saturating_sub(done) as f64;

@@ -196,7 +196,7 @@ pub enum ChunkState {
     Open,
     /// Another process is at it.
     Busy,
-    Done(Checkpoint),
+    Done(Box<Checkpoint>),
 }
 
 /// What a new job is about.
@@ -374,7 +374,7 @@ impl WorkDir {
     pub fn state(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         self.check_number(chunk)?;
         if self.checkpoint_path(chunk).exists() {
-            return Ok(ChunkState::Done(self.checkpoint(chunk)?));
+            return Ok(ChunkState::Done(Box::new(self.checkpoint(chunk)?)));
         }
         match self.lock(chunk) {
             Ok(_) => Ok(ChunkState::Open),
