@@ -5,7 +5,8 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::hash_base_leaf;
 use tessera_verifier::opening::{
-    absorb_statement, verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof, FIBRE,
+    absorb_statement, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy, OpeningProof,
+    FIBRE,
 };
 
 use super::super::prove::Folding;
@@ -133,7 +134,7 @@ fn hostile_lengths_and_values_are_errors() {
 fn bad_parameters_are_errors() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
-    let (root, gamma, point) = (case.codeword.root(), &case.gamma, &case.point);
+    let root = case.codeword.root();
     for (tiles, log_message, log_blowup) in [
         (0, 13, 2),
         (usize::MAX, 13, 2),
@@ -148,33 +149,22 @@ fn bad_parameters_are_errors() {
             log_message,
             log_blowup,
         };
-        let verdict = verify(
-            &params,
-            &POLICY,
-            root,
-            gamma,
-            point,
-            case.value,
-            &proof,
-            &mut transcript(),
-        );
-        assert!(
-            matches!(verdict, Err(OpeningError::OutOfRange { .. })),
-            "{params:?}: {verdict:?}"
-        );
+        let columns = OpenedColumns { first: 0, params };
+        let claim = OpeningClaim {
+            columns,
+            ..case.claim()
+        };
+        for (commitment, claim) in [(&params, &case.claim()), (&case.params, &claim)] {
+            let verdict = verify(commitment, &POLICY, root, claim, &proof, &mut transcript());
+            assert!(
+                matches!(verdict, Err(OpeningError::OutOfRange { .. })),
+                "{params:?}: {verdict:?}"
+            );
+        }
     }
     for (queries, work_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
         let policy = OpeningPolicy { queries, work_bits };
-        let verdict = verify(
-            &case.params,
-            &policy,
-            root,
-            gamma,
-            point,
-            case.value,
-            &proof,
-            &mut transcript(),
-        );
+        let verdict = verify(&case.params, &policy, root, &case.claim(), &proof, &mut transcript());
         assert_eq!(verdict, Err(OpeningError::Policy { queries, work_bits }));
     }
 }
@@ -249,15 +239,7 @@ fn skipped_folding_is_rejected() {
         let mut transcript = transcript();
         let (params, root) = (&case.params, case.codeword.root());
         let tile_value = case.tile_values[0];
-        absorb_statement(
-            &mut transcript,
-            params,
-            &POLICY,
-            root,
-            &case.gamma,
-            &case.point,
-            case.value,
-        );
+        absorb_statement(&mut transcript, params, &POLICY, root, &case.claim());
         transcript.message("opening evaluation", &[tile_value]);
         let mut folding = Folding::new(params, case.weights.field(), &case.point);
         while folding.variables() > params.log_final() {
