@@ -68,6 +68,7 @@ fn refused(config: ModelConfig, rows: usize) {
     key.check().expect("a valid key");
     proof.model = key.id().expect("the key encodes");
     proof.statement.prompt = random_ids(&key.config, rows, 3);
+    proof.chunks[0].layers = key.config.layers as u32;
     match verify(&key, &proof) {
         Err(VerifyError::Security { got, min }) => assert!(got < MIN_BITS && min == MIN_BITS, "{got} bits"),
         other => panic!("{rows} rows: {other:?}"),
