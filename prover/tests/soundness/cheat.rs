@@ -23,11 +23,12 @@ use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
 use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::opening::{self, TileSource};
+use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
+use tessera_prover::tiles::{TileRange, TileSource};
 use tessera_verifier::opening::{OpenedColumns, OpeningClaim};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::security::{opening_policy, TracePolicy};
@@ -177,7 +178,7 @@ fn constant_rounds(label: &str, claim: K, variables: usize, transcript: &mut Tra
 fn free_matmuls(
     public: &Public<'_>,
     columns: &[Columns],
-    tiles: &dyn TileSource,
+    tiles: &TileRange<'_>,
     free: Rounds,
     t: &mut Transcript,
 ) -> PrecomputedMatmuls {
@@ -190,7 +191,7 @@ fn free_matmuls(
     let mut operands = [[K::zero(); 2]; 6];
     for (at, product) in PRODUCTS.iter().enumerate() {
         let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
-        let gamma = public.tile_coefficients(&point, &families, 0..tiles.tiles());
+        let gamma = public.tile_coefficients(&point, &families, tiles.offset()..tiles.offset() + tiles.tiles());
         operands[at][1] = gamma
             .iter()
             .zip(&tile_values)
@@ -390,7 +391,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let opened = key.weights.columns_of(&chunk.tiles(&key.config));
     let mut matmuls = altered_matmuls(hooks, &mut transcript, |t| match hooks.matmuls {
         Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, opened.tiles(), t),
-        free => free_matmuls(&public, &trace.columns, tiles, free, t),
+        free => free_matmuls(&public, &trace.columns, &TileRange::new(tiles, opened.tiles()), free, t),
     });
     let families = weight_families(&mut transcript);
 

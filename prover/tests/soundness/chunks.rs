@@ -58,7 +58,7 @@ fn the_first_state_is_what_enters() {
 #[test]
 fn the_first_state_is_not_computed_from_what_enters() {
     let (scene, _) = false_input();
-    scene.assert_caught(Caught::Constraint, &HONEST);
+    scene.assert_caught(Caught::Lookup, &HONEST);
 }
 
 /// Accumulators of the first state that turn what enters into something else. There is no matmul there: rows, lookups

@@ -13,9 +13,6 @@ mod tree;
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_circuits::shape::Shape;
-use tessera_prover::progress::Silent;
-use tessera_prover::prove::prove;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel, TestRng};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -31,24 +28,25 @@ pub struct Honest {
     pub bytes: Vec<u8>,
 }
 
-/// Two honest proofs of one model and of equal shapes: 4 token ids and 3
-/// more, so that one more or one less of either leaves all sizes as they are.
+/// Two honest proofs of one model in three chunks (a first, a middle and a last one) and of equal shapes: 4 token ids and
+/// 3 more, so that one more or one less of either leaves all sizes as they are.
 pub fn honest() -> &'static [Honest; 2] {
     static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
     PROOFS.get_or_init(|| {
         let config = ModelConfig {
-            layers: 1,
+            layers: 3,
             ..odd_config()
         };
         let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
         [3, 4].map(|seed| {
             let prompt = random_ids(&config, 4, seed);
-            let report = prove(&model.prover(), &prompt, 3, &Silent).expect("an honest proof");
-            verify_bytes(&model.key, &report.bytes).expect("an honest proof verifies");
+            let proof = model.prove_chunks(&prompt, 3, &[1, 1, 1]);
+            let bytes = proof.to_bytes().expect("it encodes");
+            verify_bytes(&model.key, &bytes).expect("an honest proof verifies");
             Honest {
                 key: model.key.clone(),
-                proof: report.proof,
-                bytes: report.bytes,
+                proof,
+                bytes,
             }
         })
     })
@@ -63,8 +61,7 @@ pub fn answer(key: &ModelKey, proof: &Proof) -> Result<(), VerifyError> {
 fn every_change_has_its_error() {
     let [Honest { key, proof, bytes }, _] = honest();
     assert_eq!(encode(proof), *bytes, "the encoding without checks is the encoding");
-    let shape = Shape::new(&key.config, proof.statement.rows());
-    let rows = manifest::rows(proof, &shape);
+    let rows = manifest::rows(key, proof);
     let mut tree = Tree::new(proof);
 
     let (places, missing) = assign(&tree, &rows);
@@ -116,25 +113,30 @@ fn assign(tree: &Tree, rows: &[Row]) -> (Vec<Vec<Node>>, Vec<String>) {
 #[test]
 fn a_field_without_a_row_is_found() {
     let [Honest { key, proof, .. }, _] = honest();
-    let shape = Shape::new(&key.config, proof.statement.rows());
     let tree = Tree::new(proof);
     for (field, expected) in [
         ("model", &["Change of model"][..]),
         (
-            "opening.nonce",
-            &["Change of opening.nonce", "Modulus of opening.nonce"],
-        ),
-        (
-            "claimed_sums",
+            "chunks[1].opening.nonce",
             &[
-                "Truncate of claimed_sums",
-                "Extend of claimed_sums",
-                "Empty of claimed_sums",
+                "Change of chunks[1].opening.nonce",
+                "Modulus of chunks[1].opening.nonce",
             ],
         ),
-        ("stark.commitments[1]", &["Change of stark.commitments[1]"]),
+        (
+            "chunks[2].claimed_sums",
+            &[
+                "Truncate of chunks[2].claimed_sums",
+                "Extend of chunks[2].claimed_sums",
+                "Empty of chunks[2].claimed_sums",
+            ],
+        ),
+        (
+            "chunks[0].stark.commitments[1]",
+            &["Change of chunks[0].stark.commitments[1]"],
+        ),
     ] {
-        let mut rows = manifest::rows(proof, &shape);
+        let mut rows = manifest::rows(key, proof);
         rows.retain(|row| row.places.0 != field);
         let (_, missing) = assign(&tree, &rows);
         assert_eq!(missing, expected);

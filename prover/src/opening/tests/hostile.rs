@@ -11,7 +11,7 @@ use tessera_verifier::opening::{
 
 use super::super::prove::Folding;
 use super::super::tree::SUBTREE_LOG;
-use super::super::{merkle, Codeword, Tree, TILE_AREA};
+use super::super::{merkle, value, Codeword, Tree, TILE_AREA};
 use super::{transcript, Case, Random, Weights, POLICY};
 use crate::tiles::tile_bytes;
 use crate::weights::PackedWeights;
@@ -176,14 +176,12 @@ fn other_weights_do_not_open_the_commitment() {
     let mut bytes = case.weights.0.all().to_vec();
     bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
     let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
-    let value = case
-        .gamma
-        .iter()
-        .zip(other.tile_values(&case.point))
-        .map(|(&g, w)| g * w)
-        .sum();
-    assert_ne!(value, case.value);
-    let verdict = case.verify_value(value, &case.prove(&other, &POLICY));
+    let claim = OpeningClaim {
+        value: value(&case.gamma, &other.tile_values(&case.point)),
+        ..case.claim()
+    };
+    assert_ne!(claim.value, case.value);
+    let verdict = case.verify_claim(&claim, &case.prove(&other, &POLICY));
     assert!(
         matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
         "{verdict:?}"
@@ -205,13 +203,11 @@ fn far_words_are_rejected() {
     std::fs::write(file.path(), bytes).unwrap();
     case.codeword = Codeword::with_file(case.params, tree, file.path()).unwrap();
     for source in [case.weights.clone(), Weights::new(&[0; 5 * TILE_AREA])] {
-        let value = case
-            .gamma
-            .iter()
-            .zip(source.tile_values(&case.point))
-            .map(|(&g, w)| g * w)
-            .sum();
-        let verdict = case.verify_value(value, &case.prove(&source, &POLICY));
+        let claim = OpeningClaim {
+            value: value(&case.gamma, &source.tile_values(&case.point)),
+            ..case.claim()
+        };
+        let verdict = case.verify_claim(&claim, &case.prove(&source, &POLICY));
         assert!(
             matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
             "{verdict:?}"
