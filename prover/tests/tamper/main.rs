@@ -10,6 +10,7 @@ mod keys;
 mod manifest;
 mod tree;
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{ModelConfig, Strategy};
@@ -19,7 +20,7 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
 
 use manifest::Row;
-use tree::{encode, Node, Tree};
+use tree::{collapse, encode, Node, Op, Tree};
 
 /// An honest proof.
 pub struct Honest {
@@ -95,12 +96,16 @@ fn every_change_has_its_error() {
 fn assign(tree: &Tree, rows: &[Row]) -> (Vec<Vec<Node>>, Vec<String>) {
     let mut places = vec![Vec::new(); rows.len()];
     let mut missing = Vec::new();
+    // There are many rows and more nodes: compared are those that differ in indices at most.
+    let mut similar: HashMap<(String, Op), Vec<usize>> = HashMap::new();
+    for (i, row) in rows.iter().enumerate() {
+        similar.entry((collapse(&row.places.0), row.op)).or_default().push(i);
+    }
     for node in &tree.nodes {
+        let path = collapse(&node.path);
         for &op in &node.ops {
-            match rows
-                .iter()
-                .position(|row| row.op == op && row.places.matches(&node.path))
-            {
+            let mut own = similar.get(&(path.clone(), op)).into_iter().flatten().copied();
+            match own.find(|row| rows[*row].places.matches(&node.path)) {
                 Some(row) => places[row].push(node.clone()),
                 None => missing.push(format!("{op:?} of {}", node.path)),
             }

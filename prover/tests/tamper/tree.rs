@@ -12,7 +12,7 @@ use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
 use tessera_verifier::proof::Proof;
 
 /// What is done to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// One number of a value becomes another one of the same type: a small random change, then zero.
     Change,
@@ -61,7 +61,7 @@ pub fn encode(proof: &Proof) -> Vec<u8> {
 }
 
 /// A path without its indices: `stark.queried_values[][][]`.
-fn collapse(path: &str) -> String {
+pub fn collapse(path: &str) -> String {
     let parts = path
         .split('[')
         .map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
