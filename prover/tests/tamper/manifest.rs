@@ -204,21 +204,19 @@ fn statistics() -> Vec<Row> {
 }
 
 fn sumchecks(shape: &Shape) -> Vec<Row> {
-    let mut rows = Vec::new();
-    if !shape.chunk.is_first() {
-        // The product of the embedding is zero, as is its first operand; the second is zero by the weights claim, whose
-        // challenge comes first in the claims.
-        rows.push(
-            row!(Change "matmuls.operands" => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Linear),
-        );
-    }
-    rows.extend([
+    let operands = "matmuls.operands";
+    let mut rows = vec![
         row!(Change "matmuls.claim" => VerifyError::Matmuls),
-        row!(Change "matmuls.operands" => VerifyError::Matmuls),
+        match shape.chunk.is_first() {
+            true => row!(Change operands => VerifyError::Matmuls),
+            // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim,
+            // but the challenges that it changes tell first.
+            false => row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Linear),
+        },
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
         row!(Change "linear.rounds[*]" => VerifyError::Linear),
         row!(Change "evaluations[*][*]" => VerifyError::Linear),
-    ]);
+    ];
     rows.extend(lengths("matmuls.sumcheck.rounds", "sumcheck: matmuls"));
     rows.extend(lengths("linear.rounds", "sumcheck: claims"));
     rows.extend(lengths("evaluations", "evaluations: parts"));

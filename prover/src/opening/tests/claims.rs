@@ -105,7 +105,7 @@ fn other_columns_are_rejected() {
             },
             &proof,
         );
-        assert_eq!(verdict, Err(OpeningError::FoldClaim), "first column {first}");
+        assert_eq!(verdict, Err(OpeningError::TileClaim), "first column {first}");
     }
 }
 
