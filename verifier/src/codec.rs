@@ -25,8 +25,6 @@ use thiserror::Error;
 
 pub use canonical::check_canonical_fields;
 
-/// Version of the format, written after the magic.
-pub const FORMAT_VERSION: u32 = 1;
 /// Largest payload of a proof, in bytes.
 pub const PROOF_LIMIT: usize = 192 << 20;
 /// Largest payload of a model key, in bytes.
@@ -51,6 +49,14 @@ impl FileKind {
             Self::Proof => *b"TESSPRF\0",
             Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
+        }
+    }
+
+    /// Version of the format, written after the magic.
+    pub const fn version(self) -> u32 {
+        match self {
+            Self::Proof => 2,
+            Self::Chunk | Self::Key => 1,
         }
     }
 
@@ -111,7 +117,7 @@ fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Fixint, Limit<LIM
 pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecError> {
     check_canonical_fields(value)?;
     let mut bytes = Vec::from(kind.magic());
-    bytes.extend(FORMAT_VERSION.to_le_bytes());
+    bytes.extend(kind.version().to_le_bytes());
     let payload = bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
         .map_err(|e| CodecError::Unencodable { reason: e.to_string() })?;
     check_limit(kind, payload.len())?;
@@ -159,11 +165,11 @@ fn payload(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
     }
     let (&version, payload) = rest.split_first_chunk::<VERSION_LEN>().ok_or(truncated)?;
     let got = u32::from_le_bytes(version);
-    if got != FORMAT_VERSION {
+    if got != kind.version() {
         return Err(CodecError::Version {
             kind,
             got,
-            supported: FORMAT_VERSION,
+            supported: kind.version(),
         });
     }
     check_limit(kind, payload.len())?;

@@ -12,7 +12,7 @@ use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::Subject;
 use tessera_prover::quantise::default_strategy;
-use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
+use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::security::security_bits;
@@ -146,7 +146,7 @@ fn describe_key(
     let json = json!({
         "kind": "model key",
         "model_id": id.to_string(),
-        "format_version": FORMAT_VERSION,
+        "format_version": FileKind::Key.version(),
         "config": key.config,
         "strategy": strategy_name(key.params.strategy),
         "tiles": w.tiles,
@@ -200,7 +200,7 @@ fn proof(path: &Path) -> Result<Report, Failure> {
     let statement = &proof.statement;
     let json = json!({
         "kind": "proof",
-        "format_version": FORMAT_VERSION,
+        "format_version": FileKind::Proof.version(),
         "model_id": proof.model.to_string(),
         "prompt_ids": statement.prompt,
         "output_ids": statement.output,

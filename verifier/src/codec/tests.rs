@@ -143,13 +143,17 @@ fn header_errors_are_named() {
     let version = CodecError::Version {
         kind,
         got: 9,
-        supported: FORMAT_VERSION,
+        supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 9, this program reads version 1"
+        "proof file of version 9, this program reads version 2"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
+    // A proof of the first version, which had no chunks.
+    bytes[MAGIC_LEN] = 1;
+    let old = decode::<Message>(kind, &bytes);
+    assert!(matches!(old, Err(CodecError::Version { got: 1, .. })), "{old:?}");
 }
 
 #[test]
@@ -433,7 +437,7 @@ fn bit_flips_never_panic() {
 fn other_encodings_of_a_value_are_refused() {
     let file = |payload: &[u8]| {
         let mut bytes = Vec::from(FileKind::Key.magic());
-        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(FileKind::Key.version().to_le_bytes());
         bytes.extend(payload);
         bytes
     };
