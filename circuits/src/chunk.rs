@@ -1,4 +1,4 @@
-//! Chunks (docs/protocol.md, section 12): contiguous ranges of layers that are proved on their own, from the residual
+//! Chunks (docs/protocol.md, section 15): contiguous ranges of layers that are proved on their own, from the residual
 //! stream that enters them to the one that leaves. The first chunk has the embedding, too, the last one norm, head and
 //! arg max; a whole model is a single chunk that is both.
 

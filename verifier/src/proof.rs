@@ -19,7 +19,7 @@ use crate::sumcheck::SumcheckProof;
 pub struct Proof {
     pub model: ModelId,
     pub statement: Statement,
-    /// The residual stream between any two neighbouring chunks, in clear (section 12).
+    /// The residual stream between any two neighbouring chunks, in clear (section 15).
     pub boundaries: Vec<Boundary>,
     /// From the first layer on.
     pub chunks: Vec<ChunkProof>,
