@@ -177,3 +177,144 @@ pub fn ends(
     };
     Ok((0..chunks).map(of).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{LayerParams, NormParams, Strategy};
+
+    const LAYERS: usize = 7;
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden: 100,
+            layers: LAYERS,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 10_000.0,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    /// Parameters that tell layers apart.
+    fn params() -> ModelParams {
+        let shift = |s: usize| ChannelShift(vec![s as u8]);
+        let norm = |s: usize| NormParams {
+            scale: 1,
+            eps: 1,
+            shift: s as u8,
+        };
+        let layer = |l: usize| LayerParams {
+            norm_attn: norm(1 + l),
+            q: shift(1 + l),
+            k: shift(1 + l),
+            v: shift(1 + l),
+            score: 1,
+            att: 1,
+            o: shift(1 + l),
+            skip_attn: l as u8,
+            norm_mlp: norm(2 + l),
+            gate: shift(1 + l),
+            up: shift(1 + l),
+            act: 1,
+            down: shift(1 + l),
+            skip_mlp: l as u8,
+        };
+        ModelParams {
+            strategy: Strategy::W8,
+            embed_exponent: 5,
+            embed: shift(9),
+            layers: (0..LAYERS).map(layer).collect(),
+            norm_final: norm(13),
+            head: shift(4),
+            score_bits: 8,
+            gate_bits: 8,
+            silu_bits: 8,
+            logit_bits: 8,
+        }
+    }
+
+    /// All partitions of the model.
+    fn partitions() -> Vec<Vec<Chunk>> {
+        let cuts = 0..1u32 << (LAYERS - 1);
+        let sizes = cuts.map(|cuts| {
+            (0..LAYERS).fold(vec![0], |mut sizes, l| {
+                *sizes.last_mut().unwrap() += 1;
+                if l + 1 < LAYERS && cuts >> l & 1 == 1 {
+                    sizes.push(0);
+                }
+                sizes
+            })
+        });
+        sizes.map(|sizes| Chunk::partition(sizes, LAYERS).unwrap()).collect()
+    }
+
+    /// Every matrix is in one chunk, with its own tiles; so is every parameter of a layer.
+    #[test]
+    fn chunks_leave_nothing_out_and_share_nothing() {
+        let (config, params) = (config(), params());
+        assert_eq!(partitions().len(), 64);
+        for chunks in partitions() {
+            let mut matmuls = Vec::new();
+            let mut tile = 0;
+            for chunk in &chunks {
+                let own = chunk.matmuls(&config);
+                let tiles = chunk.tiles(&config);
+                assert_eq!((tiles.start, tiles.len()), (tile, own.iter().map(Matmul::tiles).sum()));
+                tile = tiles.end;
+                assert!(own.iter().all(|m| m.layer < chunk.layers().len()));
+                matmuls.extend(own.into_iter().map(|m| match m.kind {
+                    MatmulKind::Embed | MatmulKind::Head => m,
+                    _ => Matmul {
+                        layer: m.layer + chunk.start,
+                        ..m
+                    },
+                }));
+            }
+            assert_eq!(matmuls, config.matmuls());
+            assert_eq!(tile, config.total_tiles());
+            let layers: Vec<_> = chunks.iter().flat_map(|chunk| chunk.params(&params).layers).collect();
+            assert_eq!(layers, params.layers);
+            let ends = |is: fn(&Chunk) -> bool| chunks.iter().filter(|c| is(c)).count();
+            assert_eq!((ends(Chunk::is_first), ends(Chunk::is_last)), (1, 1));
+        }
+    }
+
+    /// A chunk is a model whose parameters pass the same checks; what is not its own is that of its ends.
+    #[test]
+    fn a_chunk_is_a_model() {
+        let (config, params) = (config(), params());
+        for chunk in partitions().concat() {
+            let own = chunk.params(&params);
+            assert_eq!(chunk.config(&config).layers, chunk.layers().len());
+            assert_eq!(own.layers.len(), chunk.layers().len());
+            let norm = match chunk.is_last() {
+                true => params.norm_final,
+                false => params.layers[chunk.end].norm_attn,
+            };
+            assert_eq!(own.norm_final, norm);
+            let embedding = match chunk.is_first() {
+                true => (5, ChannelShift(vec![9])),
+                false => (0, ChannelShift(vec![INPUT_SHIFT])),
+            };
+            assert_eq!((own.embed_exponent, own.embed), embedding);
+        }
+    }
+
+    #[test]
+    fn other_numbers_of_layers_are_no_partition() {
+        let partition = |layers: &[usize]| Chunk::partition(layers.iter().copied(), LAYERS);
+        let layers = |got| Err(ChunkError::Layers { got, expected: LAYERS });
+        assert_eq!(partition(&[]), layers(0));
+        assert_eq!(partition(&[3, 3]), layers(6));
+        assert_eq!(partition(&[3, 5]), layers(8));
+        assert_eq!(partition(&[usize::MAX, 8]), layers(usize::MAX));
+        assert_eq!(partition(&[3, 0, 4]), Err(ChunkError::Empty { index: 1 }));
+    }
+}

@@ -50,7 +50,7 @@ pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
 }
 
 /// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes; and a first, a
-/// middle and a last chunk.
+/// middle (in lanes) and a last chunk.
 pub fn cases() -> [Case; 7] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
@@ -58,7 +58,12 @@ pub fn cases() -> [Case; 7] {
             ..odd_config()
         };
         let chunk = Chunk { start, end, of: 7 };
-        Case::of_chunk(random_model(config, Strategy::W8, 15), &chunk, 6, 5, |_, whole| whole)
+        let model = random_model(config, Strategy::W8, 15);
+        // The middle one has as many layers as the models.
+        match chunk.layers().len() {
+            3 => Case::of_chunk(model, &chunk, 6, 5, in_lanes),
+            _ => Case::of_chunk(model, &chunk, 6, 5, |_, whole| whole),
+        }
     });
     [
         Case::with_cuts(random_model(three_layers(), Strategy::W8, 14), 6, 5, in_lanes),

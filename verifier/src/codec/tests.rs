@@ -111,7 +111,7 @@ fn decode_all(bytes: &[u8]) {
 
 #[test]
 fn encoding_round_trips() {
-    for kind in [FileKind::Proof, FileKind::Key] {
+    for kind in [FileKind::Proof, FileKind::Chunk, FileKind::Key] {
         let bytes = encode(kind, &message()).unwrap();
         assert_eq!(decode::<Message>(kind, &bytes), Ok(message()));
         let bytes = encode(kind, &stark()).unwrap();
@@ -124,9 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x01\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x02\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x01\0\0\0\0");
+    let bytes = encode(FileKind::Chunk, &0u8).unwrap();
+    assert_eq!(bytes, b"TESSCHK\0\x01\0\0\0\0");
 }
 
 #[test]
