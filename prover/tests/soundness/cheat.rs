@@ -13,7 +13,7 @@ use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
-use tessera_circuits::chunk::Boundary;
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Shape};
@@ -94,6 +94,8 @@ pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K
 pub struct Hooks<'a> {
     /// The model that the trace is built for, if not the proved one.
     pub source: Option<&'a QuantisedModel>,
+    /// The chunk that is proved and what leaves it, if not the claimed one.
+    pub proved: Option<(Chunk, &'a Boundary)>,
     /// What enters the chunk in the trace, if not what the statement says.
     pub input: Option<&'a Boundary>,
     /// Alters the trace, before the lookups are counted.
@@ -128,6 +130,7 @@ pub struct Hooks<'a> {
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
     source: None,
+    proved: None,
     input: None,
     columns: &|_, _| (),
     tables: &|_| (),
@@ -352,10 +355,19 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let ChunkStatement {
         key,
         statement,
-        chunk,
-        ends,
+        chunk: claimed,
         ..
     } = *claim;
+    let (chunk, ends) = match &hooks.proved {
+        Some((other, output)) => (
+            other,
+            Ends {
+                output: Some(output),
+                ..claim.ends
+            },
+        ),
+        None => (claimed, claim.ends),
+    };
     let shape = Shape::of(&key.config, chunk, statement.rows());
     let own_params = chunk.params(&key.params);
     let (config, params) = hooks
@@ -373,7 +385,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
     let policy = TracePolicy::of(&shape);
-    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
+    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, claimed, &claim.ends);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);

@@ -181,6 +181,33 @@ fn nothing_enters_the_first_chunk() {
     assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
 }
 
+/// The last chunk of a model with a layer more: everything is proved of the layers, and nothing of the output.
+#[test]
+fn the_last_chunk_has_a_head() {
+    let mut scene = Scene::honest_chunk(5, 7);
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.chunk.of = 8;
+    let headless = scene.chunk;
+    scene.run();
+    let output = scene.output.take().expect("what leaves it");
+    scene.chunk.of = 7;
+    let hooks = Hooks {
+        proved: Some((headless, &output)),
+        ..HONEST
+    };
+    let parts = |e: &VerifyError| {
+        matches!(
+            e,
+            VerifyError::Evaluations {
+                what: "parts",
+                got: 7,
+                expected: 8
+            }
+        )
+    };
+    assert_rejected!(scene.attempt(&hooks), ref e if parts(e));
+}
+
 /// The layers of another chunk: everything is consistent with their weights, but they are not in the columns of this
 /// one.
 #[test]
