@@ -77,7 +77,8 @@ fn first_state(
 #[test]
 fn the_first_state_is_computed_from_what_enters() {
     let (scene, lie) = false_input();
-    let attempts: [(Caught, &dyn Fn(&mut Columns, usize, i64)); 2] = [
+    type Alter<'a> = &'a dyn Fn(&mut Columns, usize, i64);
+    let attempts: [(Caught, Alter<'_>); 2] = [
         (Caught::Constraint, &|_, _, _| ()),
         (Caught::Lookup, &|own, place, more| {
             own[stream::ROUND1][place] -= base(2 * more)
