@@ -44,6 +44,16 @@ impl Row {
         (self.expected)(error)
     }
 
+    /// May other query positions be drawn before the expected error?
+    pub fn is_redrawn(&self) -> bool {
+        self.redrawn
+    }
+
+    /// Its places without the number of their chunk.
+    pub fn within_chunk(&self) -> &str {
+        self.places.0.split_once("].").map_or(&self.places.0, |(_, rest)| rest)
+    }
+
     /// Does the row allow this error? Where other query positions are drawn, some may coincide that did not, or
     /// no longer; then the number of answers is wrong before anything else is.
     pub fn allows(&self, error: &VerifyError) -> bool {
