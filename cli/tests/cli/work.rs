@@ -209,6 +209,29 @@ fn an_interruption_keeps_what_is_proved_and_says_how_to_go_on() {
     assert!(same == fs::read(job.path("work.proof")).expect("a proof"));
 }
 
+/// A write that fails halfway, as on a full disk: files may not grow beyond a limit.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_loses_nothing_that_is_proved() {
+    let (job, dir) = (Job::get(), tempfile::tempdir().expect("a temporary directory"));
+    let work = dir.path().join("work");
+    let mut command = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tessera")]);
+    let output = command.args(job.prove(&work, PROMPT, 4)).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for word in ["cannot write", ".proof", "go on with tessera resume"] {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+    let left = names(&work).into_iter().filter(|n| !n.ends_with("lock"));
+    let expected = ["activation_0.bin", "activation_1.bin", "job.json"];
+    assert_eq!(left.collect::<Vec<_>>(), expected);
+    done(args!["resume", work]);
+    let same = fs::read(work.with_extension("proof")).expect("a proof");
+    assert!(same == fs::read(job.path("work.proof")).expect("a proof"));
+}
+
 /// Each damage is refused by `resume` and `compose`, which name chunk and cause, and nothing is thrown away.
 fn refused(name: &str, damage: impl Fn(&Path), words: &[&str]) {
     let (job, dir) = (Job::get(), tempfile::tempdir().expect("a temporary directory"));
