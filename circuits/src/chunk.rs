@@ -146,6 +146,8 @@ pub struct Ends<'a> {
 pub enum BoundaryError {
     #[error("{got} boundaries between {chunks} chunks")]
     Number { got: usize, chunks: usize },
+    #[error("a chunk has {got} boundaries: one is missing, or there is one at an end of the model")]
+    Ends { got: usize },
     #[error("boundary {index}: {got} values, expected {expected}")]
     Length { index: usize, got: usize, expected: usize },
 }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError};
+use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::{Statement, StatisticsError};
@@ -96,6 +96,51 @@ fn any_partition_is_proved() {
         println!("{layers:?}: {} bytes, {:.1} bits", bytes.len(), verified.security_bits);
     }
     assert!(refusals(honest()).is_empty());
+}
+
+/// Whoever verifies a chunk alone must show both boundaries, where there are any.
+#[test]
+fn a_chunk_alone_is_refused_without_its_boundaries() {
+    let (key, proof) = (&model().key, honest());
+    let id = key.id().expect("the key encodes");
+    let chunks = Chunk::partition(LAYERS, 7).expect("a partition");
+    let tokens = 1 << ModelConfig::token_log(proof.statement.rows());
+    let all = ends(&proof.boundaries, chunks.len(), tokens, key.config.hidden).expect("boundaries");
+    let short = Boundary(proof.boundaries[0].0[1..].to_vec());
+    for (i, (chunk, own)) in chunks.iter().zip(all).enumerate() {
+        let refusal = |ends: Ends<'_>| {
+            let claim = ChunkStatement {
+                key,
+                model: &id,
+                statement: &proof.statement,
+                chunk,
+                ends,
+            };
+            verify_chunk(&claim, &proof.chunks[i]).err()
+        };
+        assert!(refusal(own).is_none());
+        // What is there is taken away, what is not there is given, and what is there is cut.
+        let other = |end: Option<&Boundary>| end.is_none().then_some(&proof.boundaries[0]);
+        let input = Ends {
+            input: other(own.input),
+            ..own
+        };
+        let output = Ends {
+            output: other(own.output),
+            ..own
+        };
+        for ends in [input, output] {
+            let refused = matches!(refusal(ends), Some(VerifyError::Boundaries(BoundaryError::Ends { .. })));
+            assert!(refused, "chunk {i}");
+        }
+        let input = own.input.map(|_| &short);
+        let output = own.output.map(|_| &short);
+        let refused = matches!(
+            refusal(Ends { input, output }),
+            Some(VerifyError::Boundaries(BoundaryError::Length { .. }))
+        );
+        assert!(refused, "chunk {i}");
+    }
 }
 
 /// One token row, and a context that is full: no padded token rows, and nothing but them.

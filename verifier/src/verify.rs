@@ -158,13 +158,36 @@ pub struct ChunkStatement<'a> {
     /// Must have passed its check.
     pub statement: &'a Statement,
     pub chunk: &'a Chunk,
-    /// Of the right lengths ([`ends`]).
+    /// As [`ends`] gives them.
     pub ends: Ends<'a>,
+}
+
+impl ChunkStatement<'_> {
+    /// A boundary wherever the chunk does not begin or end the model, of the right length.
+    fn check_ends(&self) -> Result<(), BoundaryError> {
+        let tokens = 1 << ModelConfig::token_log(self.statement.rows());
+        let ends = [
+            (self.ends.input, self.chunk.is_first()),
+            (self.ends.output, self.chunk.is_last()),
+        ];
+        for (index, (boundary, none)) in ends.into_iter().enumerate() {
+            if boundary.is_none() != none {
+                let got = ends.iter().filter(|(boundary, _)| boundary.is_some()).count();
+                return Err(BoundaryError::Ends { got });
+            }
+            let (got, expected) = (boundary.map(|b| b.0.len()), tokens * self.key.config.hidden);
+            if let Some(got) = got.filter(|got| *got != expected) {
+                return Err(BoundaryError::Length { index, got, expected });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
+    claim.check_ends()?;
     let shape = Shape::of(&key.config, claim.chunk, statement.rows());
     let params = claim.chunk.params(&key.params);
     proof.statistics.check(&shape.config, 1 << shape.token)?;

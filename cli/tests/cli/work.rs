@@ -88,7 +88,7 @@ fn repeat_layers(header: &mut Value, data: &mut Vec<u8>) {
     }
 }
 
-fn spawn(args: &[std::ffi::OsString]) -> Child {
+fn spawn(args: Vec<std::ffi::OsString>) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
     command.args(args).args(["--quiet"]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -154,7 +154,7 @@ fn killed_at_random_moments_and_resumed_a_proof_is_the_same() {
         let name = format!("run{run}");
         let work = dir.path().join(&name);
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let mut child = spawn(&prove(&name));
+        let mut child = spawn(prove(&name));
         sleep(whole.mul_f64((random >> 40) as f64 / (1 << 24) as f64));
         child.kill().expect("it is killed");
         child.wait().expect("it ends");
@@ -491,7 +491,7 @@ fn a_prepared_job_is_proved_by_other_processes() {
     args.push("--prepare".into());
     let status = done(args);
     assert_eq!((&status["done"], &status["left"]), (&json!(0), &json!(3)));
-    let workers = [2, 0, 1].map(|i: u32| spawn(&args!["prove-chunk", "--work", work, "--chunk", i.to_string()]));
+    let workers = [2, 0, 1].map(|i: u32| spawn(args!["prove-chunk", "--work", work, "--chunk", i.to_string()]));
     for mut worker in workers {
         assert!(worker.wait().expect("it ends").success());
     }
