@@ -17,6 +17,7 @@
 
 pub mod air;
 pub mod bounds;
+pub mod chunk;
 pub mod claims;
 pub mod eq_kernel;
 pub mod mle;

@@ -9,7 +9,8 @@ use crate::air::scores::Scores;
 use crate::air::stream::Stream;
 use crate::air::tables::Tables;
 use crate::air::{ff::Ff, tables, Air, AnyAir, Lanes, BINDING_COLUMNS};
-use crate::model::{log_ceil, ModelConfig, Padded, MIN_ROWS_LOG};
+use crate::chunk::Chunk;
+use crate::model::{log_ceil, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
 
 /// The components, in commitment order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +48,18 @@ pub const PARTS: [Part; 9] = [
     Part::Tables,
 ];
 
+/// The parts of a chunk without head.
+const HEADLESS: [Part; 8] = [
+    Part::Stream,
+    Part::Q,
+    Part::K,
+    Part::V,
+    Part::Scores,
+    Part::Att,
+    Part::Ff,
+    Part::Tables,
+];
+
 impl Part {
     /// Position in [`PARTS`].
     pub const fn index(self) -> usize {
@@ -78,10 +91,12 @@ const COLUMN_COST: u128 = 1 << 15;
 /// Columns that only exist once, at the full height: composition and FRI, with their extensions.
 const SHARED_COLUMNS: u128 = 48;
 
-/// Row spaces of one proof.
+/// Row spaces of a chunk.
 #[derive(Clone, Debug)]
 pub struct Shape {
+    /// The architecture of the chunk alone: its layers, not the model's.
     pub config: ModelConfig,
+    pub chunk: Chunk,
     pub padded: Padded,
     /// log2 of the number of token rows.
     pub token: u32,
@@ -99,26 +114,69 @@ const WHOLE: Cuts = [Cut {
 }; 2];
 
 impl Shape {
-    /// Row spaces for `rows` token rows: of all heights of the tallest part, the one with the lowest total cost.
-    pub fn new(config: &ModelConfig, rows: usize) -> Self {
+    /// Row spaces of a whole model for `rows` token rows.
+    pub fn new(model: &ModelConfig, rows: usize) -> Self {
+        Self::of(model, &Chunk::whole(model.layers), rows)
+    }
+
+    /// Row spaces of a chunk of a model for `rows` token rows: of all heights of the tallest part, the one with the
+    /// lowest total cost.
+    pub fn of(model: &ModelConfig, chunk: &Chunk, rows: usize) -> Self {
+        let config = chunk.config(model);
         let mut shape = Self {
-            config: config.clone(),
             padded: config.padded(),
+            config,
+            chunk: *chunk,
             token: ModelConfig::token_log(rows),
             cuts: [WHOLE; PARTS.len()],
         };
-        let candidates = PARTS.map(|part| shape.candidates(part));
+        let candidates: Vec<_> = shape
+            .parts()
+            .iter()
+            .map(|part| (part, shape.candidates(*part)))
+            .collect();
         let mut best = u128::MAX;
         for height in tables::LOG_ROWS..=MAX_HEIGHT {
-            let choice = candidates.each_ref().map(|list| cheapest(list, height));
-            let sum = |cost: u128, (_, c): &(Cuts, Candidate)| cost.saturating_add(c.cost);
-            let cost = choice.iter().fold(SHARED_COLUMNS << height, sum);
+            let (mut cost, mut cuts) = (SHARED_COLUMNS << height, [WHOLE; PARTS.len()]);
+            for (part, list) in &candidates {
+                let (own, candidate) = cheapest(list, height);
+                cost = cost.saturating_add(candidate.cost);
+                if let Some(cut) = cuts.get_mut(part.index()) {
+                    *cut = own;
+                }
+            }
             if cost < best {
                 best = cost;
-                shape.cuts = choice.map(|(cuts, _)| cuts);
+                shape.cuts = cuts;
             }
         }
         shape
+    }
+
+    /// The parts that there are, in commitment order: only the last chunk has logits.
+    pub const fn parts(&self) -> &'static [Part] {
+        match self.chunk.is_last() {
+            true => &PARTS,
+            false => &HEADLESS,
+        }
+    }
+
+    /// The parts that claims are about, in commitment order: all but the tables.
+    pub fn claimed(&self) -> impl DoubleEndedIterator<Item = Part> + Clone {
+        self.parts().iter().copied().filter(|part| *part != Part::Tables)
+    }
+
+    /// The architecture of the whole model.
+    pub fn model(&self) -> ModelConfig {
+        ModelConfig {
+            layers: self.chunk.of,
+            ..self.config.clone()
+        }
+    }
+
+    /// The weight matrices of the chunk ([`Chunk::matmuls`]).
+    pub fn matmuls(&self) -> Vec<Matmul> {
+        self.chunk.matmuls(&self.model())
     }
 
     /// The same row spaces with other cuts, for tests of layouts that only large statements have.
@@ -301,7 +359,7 @@ impl Shape {
             let columns = self.lanes(*part) * self.lane_air(*part, 0).width() + BINDING_COLUMNS;
             (columns as u128) << self.log_rows(*part)
         };
-        PARTS.iter().filter(|p| **p != Part::Tables).map(of).sum()
+        self.claimed().map(|part| of(&part)).sum()
     }
 
     /// Number of LogUp fractions of all parts, one per row for the binding included (also in the tables, which have none).
@@ -310,12 +368,12 @@ impl Shape {
             let per_row = self.lanes(*part) * self.lane_air(*part, 0).lookups() + 1;
             (per_row as u128) << self.log_rows(*part)
         };
-        PARTS.iter().map(of).sum()
+        self.parts().iter().map(of).sum()
     }
 
     /// log2 of the rows of the tallest component.
     pub fn max_log_rows(&self) -> u32 {
-        PARTS.iter().map(|p| self.log_rows(*p)).max().unwrap_or(0)
+        self.parts().iter().map(|p| self.log_rows(*p)).max().unwrap_or(0)
     }
 }
 

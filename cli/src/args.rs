@@ -43,6 +43,14 @@ pub enum Command {
     Setup(SetupArgs),
     /// Generate a text and prove that the model generates it
     Prove(ProveArgs),
+    /// Go on with the chunks of a work directory, and compose the proof
+    Resume(ResumeArgs),
+    /// Say how far the chunks of a work directory are
+    Status(StatusArgs),
+    /// Prove one chunk of a work directory, for schedulers that run many processes
+    ProveChunk(ProveChunkArgs),
+    /// Compose the chunk proofs of a work directory into one proof
+    Compose(ComposeArgs),
     /// Check a proof: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
     /// Say what a checkpoint, model directory, model key or proof is, and what it would cost
@@ -55,6 +63,27 @@ pub enum Command {
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
     Bench(BenchArgs),
+}
+
+impl Command {
+    /// Whether the command may use gigabytes of memory.
+    pub const fn is_large(&self) -> bool {
+        match self {
+            Self::Demo(_)
+            | Self::Setup(_)
+            | Self::Prove(_)
+            | Self::Resume(_)
+            | Self::ProveChunk(_)
+            | Self::Compose(_)
+            | Self::Bench(_) => true,
+            Self::Status(_)
+            | Self::Verify(_)
+            | Self::Inspect(_)
+            | Self::Fidelity(_)
+            | Self::Generate(_)
+            | Self::Synth(_) => false,
+        }
+    }
 }
 
 /// Names of the quantisation strategies.
@@ -165,6 +194,119 @@ pub struct ProveArgs {
     /// Proof file to write
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
+    /// shared among devices and processes
+    #[arg(long, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    /// Number of chunks; auto makes as few as fit in memory [default: auto]
+    #[arg(long, value_name = "N|auto", requires = "work", conflicts_with = "chunk_layers")]
+    pub chunks: Option<ChunksArg>,
+    /// Layers of a chunk
+    #[arg(long, value_name = "N", requires = "work", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub chunk_layers: Option<u16>,
+    /// Only write the job, so that other processes can prove its chunks
+    #[arg(long, requires = "work")]
+    pub prepare: bool,
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
+}
+
+/// A number of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunksArg {
+    /// As few as fit in memory.
+    Auto,
+    Number(usize),
+}
+
+impl std::str::FromStr for ChunksArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(n @ 1..) => Ok(Self::Number(n)),
+            _ if text == "auto" => Ok(Self::Auto),
+            _ => Err("expected a positive number, or auto".to_owned()),
+        }
+    }
+}
+
+/// How the chunks of a work directory are proved.
+#[derive(Clone, Debug, Args)]
+pub struct DrivingArgs {
+    /// Chunks proved at the same time, each on its share of the cores and of the memory [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub devices: Option<u16>,
+    /// Append what happens to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Work directory
+    pub dir: PathBuf,
+    /// Model directory [default: the one that the job was made with]
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Work directory
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ProveChunkArgs {
+    /// Work directory
+    #[arg(long, value_name = "DIR")]
+    pub work: PathBuf,
+    /// Number of the chunk, from 0 on
+    #[arg(long, value_name = "I")]
+    pub chunk: usize,
+    /// Model directory [default: the one that the job was made with]
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
+}
+
+/// How chunks are composed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// the chunk proofs one after the other: no work, but as large as all of them together
+    Chain,
+    /// one STARK for all layers, made anew: as small as a proof without chunks, for as much work and memory
+    Unified,
+    /// unified if it fits in memory, else chain
+    Auto,
+}
+
+#[derive(Debug, Args)]
+pub struct ComposeArgs {
+    /// Work directory
+    pub dir: PathBuf,
+    /// Proof file to write [default: the one that the job was made for]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = ModeArg::Chain)]
+    pub mode: ModeArg,
+    /// Model directory [default: the one that the job was made with]
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
     /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]

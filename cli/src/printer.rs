@@ -185,8 +185,17 @@ pub fn quoted(text: &str) -> String {
 
 /// Peak resident memory of this process in bytes, 0 where the system does not tell.
 pub fn peak_rss_bytes() -> u64 {
+    status_bytes("VmHWM:")
+}
+
+/// Resident memory of this process in bytes, 0 where the system does not tell.
+pub fn rss_bytes() -> u64 {
+    status_bytes("VmRSS:")
+}
+
+fn status_bytes(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|l| l.strip_prefix(field));
     let kib = line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kib.map_or(0, |k| k.saturating_mul(1024))
 }

@@ -17,7 +17,7 @@ use tessera_prover::prove::prove;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 use tessera_prover::tokenizer::Tokenizer;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::proof::Proof;
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
 
@@ -180,8 +180,8 @@ fn set_digest(digest: &mut [u8; 32], input: &mut Input<'_>) {
 }
 
 /// The messages of a proof.
-pub fn messages(proof: &mut Proof) -> &mut Proof {
-    proof
+pub fn messages(proof: &mut Proof) -> &mut ChunkProof {
+    &mut proof.chunks[0]
 }
 
 /// Edits one field of a proof, or takes it from another.

@@ -1,6 +1,7 @@
 //! Prints the soundness ledger of docs/security.md: every error term of three statements about a model of
 //! the fixture's dimensions. `cargo run --release -p tessera-prover --example ledger`
 
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::Strategy;
 use tessera_prover::testing::{fixture_size_config, random_model, unrooted_key};
 use tessera_verifier::security::ledger;
@@ -8,7 +9,7 @@ use tessera_verifier::security::ledger;
 fn main() {
     let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
     let rows = [8, 64, 512];
-    let ledgers = rows.map(|r| ledger(&key, r));
+    let ledgers = rows.map(|r| ledger(&key, &Chunk::whole(key.config.layers), r));
     println!(
         "| term | {} | formula (at {} token rows) |",
         rows.map(|r| r.to_string()).join(" | "),

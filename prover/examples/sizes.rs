@@ -12,7 +12,7 @@ fn main() {
     let prompt = random_ids(&config, 16, 3);
     for _ in 0..3 {
         let report = prove(&model.prover(), &prompt, tokens, &Silent).expect("an honest proof");
-        let p = &report.proof;
+        let p = &report.proof.chunks[0];
         let size = |name: &str, bytes: usize| println!("{name:>24} {bytes:>8}");
         macro_rules! part {
             ($name:expr, $value:expr) => {

@@ -130,6 +130,14 @@ fn sync_dir(dir: &Path) {
     }
 }
 
+/// How the names of files and directories begin and end that are being written.
+const UNFINISHED: (&str, &str) = (".tessera-", ".tmp");
+
+/// Whether a file or directory of this name is being written, or was when its process was killed.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1)
+}
+
 /// A file that appears under its name only when it is complete: written to a temporary file in the same
 /// directory, synced and renamed by [`AtomicFile::commit`], removed if it is dropped before.
 #[derive(Debug)]
@@ -142,7 +150,7 @@ impl AtomicFile {
     /// Starts to write `path`.
     pub fn create(path: &Path) -> Result<Self, FileError> {
         let mut builder = Builder::new();
-        builder.prefix(".tessera-").suffix(".tmp");
+        builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
         public(&mut builder, 0o666);
         let file = builder.tempfile_in(parent(path)).map_err(write_error(path))?;
         Ok(Self {
@@ -199,7 +207,7 @@ impl AtomicDir {
         let parent = parent(target);
         fs::create_dir_all(parent).map_err(write_error(parent))?;
         let mut builder = Builder::new();
-        builder.prefix(".tessera-").suffix(".tmp");
+        builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
         public(&mut builder, 0o777);
         let dir = builder.tempdir_in(parent).map_err(write_error(target))?;
         Ok(Self {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams};
 use tessera_circuits::semantics::{
     exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
@@ -38,6 +39,24 @@ pub enum ForwardError {
     TooManyRows { rows: usize, max: usize, context: usize },
     #[error("a witness is recorded from position 0, but {cached} rows were processed already")]
     NotFirst { cached: usize },
+}
+
+/// What enters a chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    Tokens(&'a [u32]),
+    Stream(&'a Boundary),
+}
+
+/// A chunk that was run.
+#[derive(Clone, Debug)]
+pub struct ChunkRun {
+    /// The residual stream that leaves it.
+    pub output: Boundary,
+    /// Saturated values by tensor, as [`ForwardState::saturated`].
+    pub saturated: BTreeMap<String, u64>,
+    /// What was read of the weights.
+    pub traffic: Traffic,
 }
 
 /// State of a forward pass: lookup tables, key/value cache and saturation counts.
@@ -76,7 +95,7 @@ impl<'m> ForwardState<'m> {
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             saturated: BTreeMap::new(),
-            windows: windows(model).into(),
+            windows: windows(model, &Chunk::whole(config.layers)).into(),
             traffic: Traffic::default(),
         }
     }
@@ -127,27 +146,62 @@ impl<'m> ForwardState<'m> {
     ) -> Result<Vec<i16>, ForwardError> {
         self.check(ids, witness.is_some())?;
         let (model, windows) = (self.model, self.windows.clone());
-        let run = |pass: &mut Pass<'_>| self.pass(ids, first_logits, witness, pass);
-        let (logits, traffic) = Pass::run(&model.weights, &windows, run);
+        let whole = Chunk::whole(model.config.layers);
+        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), first_logits, witness, pass);
+        let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
         self.traffic += traffic;
         Ok(logits)
     }
 
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`.
+    ///
+    /// # Panics
+    /// If the chunk is the first one and `input` no tokens, or the other way round.
+    pub fn run_chunk(
+        model: &'m QuantisedModel,
+        chunk: &Chunk,
+        input: Input<'_>,
+        witness: Option<&mut Witness>,
+    ) -> Result<ChunkRun, ForwardError> {
+        assert_eq!(
+            chunk.is_first(),
+            matches!(input, Input::Tokens(_)),
+            "tokens enter the first chunk"
+        );
+        let mut state = Self::new(model);
+        if let Input::Tokens(ids) = input {
+            state.check(ids, false)?;
+        }
+        let windows = windows(model, chunk);
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, 0, witness, pass);
+        let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
+        Ok(ChunkRun {
+            output: Boundary(output),
+            saturated: state.saturated,
+            traffic,
+        })
+    }
+
+    /// Returns the residual stream that leaves the chunk, and the logits if it is the last one.
     fn pass(
         &mut self,
-        ids: &[u32],
+        chunk: &Chunk,
+        input: Input<'_>,
         first_logits: usize,
         witness: Option<&mut Witness>,
         pass: &mut Pass<'_>,
-    ) -> Vec<i16> {
+    ) -> (Vec<i16>, Vec<i16>) {
         let (model, keep) = (self.model, witness.is_some());
         let hidden = model.config.hidden;
-        let mut record = Witness {
-            ids: ids.to_vec(),
-            ..Witness::default()
+        let mut record = Witness::default();
+        let mut stream = match input {
+            Input::Tokens(ids) => {
+                record.ids = ids.to_vec();
+                self.embed(ids)
+            }
+            Input::Stream(boundary) => self.enter(chunk.start, boundary.0.clone()),
         };
-        let mut stream = self.embed(ids);
-        for l in 0..model.config.layers {
+        for l in chunk.layers() {
             let mut layer = LayerWitness::default();
             let middle = self.attention(l, &stream, keep, &mut layer, pass);
             let end = self.mlp(l, &middle, &mut layer, pass);
@@ -157,9 +211,13 @@ impl<'m> ForwardState<'m> {
                 record.layers.push(layer);
             }
         }
-        let y = &stream.y[first_logits * hidden..];
-        let (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
-        self.rows += ids.len();
+        self.rows += stream.sums.len();
+        let (mut acc, mut logits) = (Acc::default(), Vec::new());
+        if chunk.is_last() {
+            let y = &stream.y[first_logits * hidden..];
+            (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
+        }
+        let output = stream.x.clone();
         if let Some(witness) = witness {
             record.streams.push(stream);
             *witness = Witness {
@@ -169,7 +227,20 @@ impl<'m> ForwardState<'m> {
                 ..record
             };
         }
-        logits
+        (output, logits)
+    }
+
+    /// The first stage of a chunk without embedding.
+    fn enter(&mut self, l: usize, x: Vec<i16>) -> Stream {
+        let acc = Acc {
+            hi: vec![0; x.len()],
+            lo: vec![0; x.len()],
+        };
+        // Saturation of this norm was counted where the chunk before this one ends.
+        let counted = self.saturated.clone();
+        let stream = self.stream(String::new(), acc, x, &self.model.params.layers[l].norm_attn);
+        self.saturated = counted;
+        stream
     }
 
     fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {

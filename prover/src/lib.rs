@@ -29,3 +29,4 @@ pub mod texts;
 pub mod tiles;
 pub mod tokenizer;
 pub mod weights;
+pub mod work;

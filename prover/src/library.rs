@@ -82,7 +82,7 @@ pub struct Model {
     pub quantised: QuantisedModel,
     pub codeword: Codeword,
     pub tokenizer: Option<Tokenizer>,
-    keep_coefficients: bool,
+    choices: Choices,
 }
 
 impl Model {
@@ -118,7 +118,7 @@ impl Model {
             quantised,
             codeword,
             tokenizer,
-            keep_coefficients: true,
+            choices: Choices::default(),
         })
     }
 
@@ -127,8 +127,13 @@ impl Model {
     pub fn with_choices(mut self, choices: Choices) -> Self {
         self.quantised.weights = self.quantised.weights.with_residency(choices.residency);
         self.codeword = self.codeword.with_split(choices.split);
-        self.keep_coefficients = choices.keep_coefficients;
+        self.choices = choices;
         self
+    }
+
+    /// How it is used.
+    pub const fn choices(&self) -> Choices {
+        self.choices
     }
 
     /// The model as the prover takes it.
@@ -138,7 +143,7 @@ impl Model {
             id: self.id,
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_coefficients: self.keep_coefficients,
+            keep_coefficients: self.choices.keep_coefficients,
         }
     }
 

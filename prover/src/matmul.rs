@@ -2,6 +2,7 @@
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
 use std::iter;
+use std::ops::Range;
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -23,7 +24,7 @@ use crate::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::stark::trace::Columns;
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::sumcheck::{self, Instance};
-use crate::tiles::{planes_of, tile_bytes, TileSource};
+use crate::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 
 type K = SecureField;
 
@@ -32,7 +33,7 @@ pub struct PrecomputedMatmuls {
     pub proof: MatmulProof,
     /// End point of the sumcheck.
     pub point: Vec<K>,
-    /// `T~(local point)` of every tile, for the opening.
+    /// `T~(local point)` of every opened tile, for the opening.
     pub tile_values: Vec<K>,
     /// What the pass over the weights read.
     pub traffic: Traffic,
@@ -41,15 +42,21 @@ pub struct PrecomputedMatmuls {
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
 
-/// Proves all matmuls. `columns` are the trace columns by part.
+/// Proves all matmuls of a chunk, whose tiles are among `opened`. `columns` are the trace columns by part.
 pub fn prove(
     public: &Public<'_>,
     columns: &[Columns],
     tiles: &dyn TileSource,
+    opened: Range<usize>,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
-    let witness = Operands { public, columns };
+    let witness = Operands {
+        public,
+        columns,
+        first_tile: opened.start,
+    };
+    let tiles = TileRange::new(tiles, opened);
+    let (tables, traffic) = bind_tiles(&tiles, suffix(&public.points.out, TILE_LOG));
     let instances: Vec<Instance> = PRODUCTS
         .iter()
         .map(|&product| {
@@ -147,6 +154,8 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
 struct Operands<'a> {
     public: &'a Public<'a>,
     columns: &'a [Columns],
+    /// The first tile whose weights are bound.
+    first_tile: usize,
 }
 
 impl Operands<'_> {
@@ -206,7 +215,7 @@ impl Operands<'_> {
     fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
         let config = &self.public.shape.config;
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
-        for m in config.matmuls() {
+        for m in self.public.shape.matmuls() {
             let (own, lead) = Product::of(m.kind, m.layer, config.layers);
             if own != product {
                 continue;
@@ -217,7 +226,7 @@ impl Operands<'_> {
             let start = lead << m.in_log;
             let factors = blocks.iter().take(m.out_blocks);
             let factors: Vec<_> = factors.map(|e| PackedSecureField::broadcast(weight * *e)).collect();
-            let rows = tables[m.first_tile..][..m.tiles()].par_chunks(m.out_blocks);
+            let rows = tables[m.first_tile - self.first_tile..][..m.tiles()].par_chunks(m.out_blocks);
             let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
             targets.zip(rows).for_each(|(target, row)| {
                 let mut sums = [PackedSecureField::zero(); TILE / N_LANES];
@@ -233,10 +242,13 @@ impl Operands<'_> {
         out
     }
 
-    /// The one-hot matrix of the row tokens, bound at the token point.
+    /// The one-hot matrix of the row tokens, bound at the token point; zero in chunks without embedding.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
         let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
+        if !shape.chunk.is_first() {
+            return out;
+        }
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
         for (weight, id) in tokens.into_iter().zip(self.public.statement.row_ids(shape.token)) {

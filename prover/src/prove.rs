@@ -4,22 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rayon::prelude::*;
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::mle::eq_table;
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::proof::Proof;
-use tessera_verifier::security::{ledger, opening_policy, TracePolicy, MIN_BITS};
+use tessera_verifier::opening::OpeningClaim;
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::security::{opening_policy, security_bits, TracePolicy, MIN_BITS};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{absorb_statistics, open_transcript, verify, weight_families, VerifyError};
+use tessera_verifier::verify::{
+    absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
+};
 use thiserror::Error;
 
 use crate::bind::eval_base;
-use crate::forward::{ForwardError, ForwardState, Witness};
+use crate::forward::{ForwardError, ForwardState, Input, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
 use crate::matmul;
 use crate::model::QuantisedModel;
@@ -96,7 +101,15 @@ fn add<T: std::ops::AddAssign>(list: &mut Vec<(String, T)>, name: &str, value: T
     }
 }
 
-impl Phases<'_> {
+impl<'a> Phases<'a> {
+    fn new(progress: &'a dyn Progress) -> Self {
+        Self {
+            progress,
+            list: Vec::new(),
+            weights: Vec::new(),
+        }
+    }
+
     fn run<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
         self.progress.phase(name, None);
         let start = Instant::now();
@@ -111,154 +124,271 @@ impl Phases<'_> {
     }
 }
 
-/// Generates `tokens` tokens from `prompt` and proves that the model generates them.
+/// Generates `tokens` tokens from `prompt` and proves in one piece that the model generates them.
 pub fn prove(
     model: &ProverModel<'_>,
     prompt: &[u32],
     tokens: usize,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    let mut phases = Phases {
-        progress,
-        list: Vec::new(),
-        weights: Vec::new(),
-    };
-    let options = GenerateOptions {
-        tokens,
-        stop_at_eos: false,
-    };
-    let generation = phases.run("generate", || generate(model.quantised, prompt, &options, |_| ()))?;
-    phases.read("generate", generation.traffic);
-    let statement = Statement {
-        prompt: prompt.to_vec(),
-        output: generation.ids,
-    };
-    let mut attempt = 0;
-    let (proof, saturated, security_bits) = loop {
-        let (proof, saturated, security_bits) = prove_statement(model, statement.clone(), attempt, &mut phases)?;
-        match phases.run("check", || verify(model.key, &proof)) {
-            Ok(_) => break (proof, saturated, security_bits),
-            Err(VerifyError::Stark(StarkError::QueryOrder)) if attempt + 1 < ATTEMPTS => attempt += 1,
-            Err(error) => return Err(ProveError::Check(error)),
-        }
-    };
-    let bytes = proof.to_bytes()?;
+    let mut phases = Phases::new(progress);
+    let statement = phases.generate(model, prompt, tokens)?;
+    phases.whole(model, statement)
+}
+
+/// Proves in one piece a statement whose output the model is known to generate.
+pub fn prove_statement(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    Phases::new(progress).whole(model, statement)
+}
+
+/// The statement that the model continues `prompt` with these `tokens` tokens.
+pub fn generate_statement(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    tokens: usize,
+    progress: &dyn Progress,
+) -> Result<Statement, ProveError> {
+    Phases::new(progress).generate(model, prompt, tokens)
+}
+
+/// The residual stream between any two neighbouring chunks.
+pub fn boundaries(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunks: &[Chunk],
+    progress: &dyn Progress,
+) -> Result<Vec<Boundary>, ProveError> {
+    progress.phase("activations", Some(chunks.len() as u64));
+    let ids = statement.row_ids(ModelConfig::token_log(statement.rows()));
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
+        let input = boundaries.last().map_or(Input::Tokens(&ids), Input::Stream);
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, None)?;
+        boundaries.push(run.output);
+        progress.advance(1);
+    }
+    Ok(boundaries)
+}
+
+/// Refuses statements that no verifier accepts; returns the bits of security of a proof in these chunks.
+pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
+    statement.check(&key.config)?;
+    let rows = statement.rows();
+    let got = security_bits(key, chunks, rows);
+    match got < MIN_BITS {
+        true => Err(ProveError::Security {
+            rows,
+            got,
+            min: MIN_BITS,
+        }),
+        false => Ok(got),
+    }
+}
+
+/// A chunk, proved.
+#[derive(Clone, Debug)]
+pub struct ProvedChunk {
+    pub proof: ChunkProof,
+    /// Seconds of each phase, in order.
+    pub phases: Vec<(String, f64)>,
+    /// Saturated values by tensor, over all rows.
+    pub saturated: BTreeMap<String, u64>,
+}
+
+/// Proves one chunk of a statement whose output the model is known to generate; of any other output no proof verifies.
+/// The proof is the same whenever and wherever it is made.
+pub fn prove_chunk(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunk: &Chunk,
+    ends: Ends<'_>,
+    progress: &dyn Progress,
+) -> Result<ProvedChunk, ProveError> {
+    let mut phases = Phases::new(progress);
+    let (proof, saturated) = phases.chunk(model, statement, chunk, ends)?;
     progress.done();
-    Ok(ProveReport {
+    Ok(ProvedChunk {
         proof,
-        bytes,
         phases: phases.list,
-        weights: phases.weights,
         saturated,
-        security_bits,
     })
 }
 
-/// Proves a statement whose output the model is known to generate; of any other output no proof verifies.
-/// Returns the proof, the saturated values and the bits of security.
-fn prove_statement(
-    model: &ProverModel<'_>,
-    statement: Statement,
-    attempt: u32,
-    phases: &mut Phases<'_>,
-) -> Result<(Proof, BTreeMap<String, u64>, f64), ProveError> {
-    let key = model.key;
-    statement.check(&key.config)?;
-    let rows = statement.rows();
-    let security_bits = ledger(key, rows).bits();
-    if security_bits < MIN_BITS {
-        return Err(ProveError::Security {
-            rows,
-            got: security_bits,
-            min: MIN_BITS,
-        });
-    }
-    let shape = Shape::new(&key.config, rows);
-    let mut witness = Witness::default();
-    let (saturated, traffic) = phases.run("forward pass", || {
-        let mut state = ForwardState::new(model.quantised);
-        state.run(&statement.row_ids(shape.token), Some(&mut witness))?;
-        Ok::<_, ForwardError>((state.saturated().clone(), state.traffic()))
-    })?;
-    phases.read("forward pass", traffic);
-
-    // Commitments before any challenge.
-    let columns: Vec<Columns> = phases.run("trace", || {
-        let source = Source {
-            shape: &shape,
-            params: &key.params,
-            statement: &statement,
-            witness: &witness,
+impl Phases<'_> {
+    fn generate(&mut self, model: &ProverModel<'_>, prompt: &[u32], tokens: usize) -> Result<Statement, ProveError> {
+        let options = GenerateOptions {
+            tokens,
+            stop_at_eos: false,
         };
-        PARTS.iter().map(|p| source.columns(*p)).collect()
-    });
-    let statistics = statistics(&witness);
-    drop(witness);
-    let policy = TracePolicy::of(&shape);
-    let mut transcript = open_transcript(&model.id, &key.weights, policy, &statement);
-    let twiddles = twiddles(&shape);
-    let trace = phases.run("commit trace", || {
-        let keep = model.keep_coefficients;
-        Trace::commit(&shape, &key.params, columns, keep, &twiddles, &mut transcript)
-    });
-    absorb_statistics(&statistics, &mut transcript);
+        let generation = self.run("generate", || generate(model.quantised, prompt, &options, |_| ()))?;
+        self.read("generate", generation.traffic);
+        Ok(Statement {
+            prompt: prompt.to_vec(),
+            output: generation.ids,
+        })
+    }
 
-    // Matmuls.
-    let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
-    let public = Public {
-        shape: &shape,
-        params: &key.params,
-        statement: &statement,
-        statistics: &statistics,
-        points: &points,
-    };
-    let matmuls = phases.run("matmuls", || {
-        matmul::prove(&public, &trace.columns, &model.quantised.weights, &mut transcript)
-    });
-    phases.read("matmuls", matmuls.traffic);
-    let families = weight_families(&mut transcript);
+    /// Proves a statement in one piece.
+    fn whole(mut self, model: &ProverModel<'_>, statement: Statement) -> Result<ProveReport, ProveError> {
+        let chunk = Chunk::whole(model.key.config.layers);
+        let security_bits = check_security(model.key, &[chunk], &statement)?;
+        let (chunk, saturated) = self.chunk(model, &statement, &chunk, Ends::default())?;
+        let proof = Proof {
+            model: model.id,
+            statement,
+            boundaries: Vec::new(),
+            chunks: vec![chunk],
+        };
+        let bytes = proof.to_bytes()?;
+        self.progress.done();
+        Ok(ProveReport {
+            proof,
+            bytes,
+            phases: self.list,
+            weights: self.weights,
+            saturated,
+            security_bits,
+        })
+    }
 
-    // Linear claims.
-    let (batch, linear, evaluations) = phases.run("claims", || {
-        let mut claims = public.trace_claims(matmuls.proof.claim);
-        claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
-        let batch = batch(claims, transcript.challenge("claims"));
-        let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
-        (batch, linear, evaluations)
-    });
+    /// Proves a chunk, checks the proof, and tries again where queries meet in the wrong order. Also returns the
+    /// saturated values.
+    fn chunk(
+        &mut self,
+        model: &ProverModel<'_>,
+        statement: &Statement,
+        chunk: &Chunk,
+        ends: Ends<'_>,
+    ) -> Result<(ChunkProof, BTreeMap<String, u64>), ProveError> {
+        let claim = ChunkStatement {
+            key: model.key,
+            model: &model.id,
+            statement,
+            chunk,
+            ends,
+        };
+        let mut attempt = 0;
+        loop {
+            let (proof, saturated) = self.attempt(model, &claim, attempt)?;
+            match self.run("check", || verify_chunk(&claim, &proof)) {
+                Ok(()) => return Ok((proof, saturated)),
+                Err(VerifyError::Stark(StarkError::QueryOrder)) if attempt + 1 < ATTEMPTS => attempt += 1,
+                Err(error) => return Err(ProveError::Check(error)),
+            }
+        }
+    }
 
-    // Weights.
-    let (opening, traffic) = phases.run("open weights", || {
-        let gamma = public.tile_coefficients(&matmuls.point, &families);
-        let local = public.local_point(&matmuls.point);
-        opening::open_again(
-            &model.quantised.weights,
-            model.codeword,
-            &key.weights,
-            &opening_policy(&key.weights),
-            &gamma,
-            &matmuls.tile_values,
-            &local,
-            attempt,
-            &mut transcript,
-        )
-    })?;
-    phases.read("open weights", traffic);
+    fn attempt(
+        &mut self,
+        model: &ProverModel<'_>,
+        claim: &ChunkStatement<'_>,
+        attempt: u32,
+    ) -> Result<(ChunkProof, BTreeMap<String, u64>), ProveError> {
+        let ChunkStatement {
+            key,
+            statement,
+            chunk,
+            ends,
+            ..
+        } = *claim;
+        let shape = Shape::of(&key.config, chunk, statement.rows());
+        let params = chunk.params(&key.params);
+        let mut witness = Witness::default();
+        let run = self.run("forward pass", || {
+            let ids = statement.row_ids(shape.token);
+            let input = ends.input.map_or(Input::Tokens(&ids), Input::Stream);
+            ForwardState::run_chunk(model.quantised, chunk, input, Some(&mut witness))
+        })?;
+        self.read("forward pass", run.traffic);
 
-    // Aggregator.
-    let (claimed_sums, stark) = phases.run("stark", || trace.prove(&batch, &linear.point, &mut transcript))?;
-    let proof = Proof {
-        model: model.id,
-        statement: statement.clone(),
-        statistics: statistics.clone(),
-        matmuls: matmuls.proof,
-        linear: linear.proof,
-        evaluations,
-        opening,
-        claimed_sums,
-        stark,
-    };
-    Ok((proof, saturated, security_bits))
+        // Commitments before any challenge.
+        let columns: Vec<Columns> = self.run("trace", || {
+            let source = Source {
+                shape: &shape,
+                params: &params,
+                statement,
+                input: ends.input,
+                witness: &witness,
+            };
+            shape.parts().iter().map(|p| source.columns(*p)).collect()
+        });
+        let statistics = statistics(&witness);
+        drop(witness);
+        let policy = TracePolicy::of(&shape);
+        let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
+        let twiddles = twiddles(&shape);
+        let trace = self.run("commit trace", || {
+            let keep = model.keep_coefficients;
+            Trace::commit(&shape, &params, columns, keep, &twiddles, &mut transcript)
+        });
+        absorb_statistics(&statistics, &mut transcript);
+
+        // Matmuls.
+        let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
+        let public = Public {
+            shape: &shape,
+            params: &params,
+            statement,
+            ends,
+            statistics: &statistics,
+            points: &points,
+        };
+        let weights = &model.quantised.weights;
+        let opened = key.weights.columns_of(&chunk.tiles(&key.config));
+        let matmuls = self.run("matmuls", || {
+            matmul::prove(&public, &trace.columns, weights, opened.tiles(), &mut transcript)
+        });
+        self.read("matmuls", matmuls.traffic);
+        let families = weight_families(&mut transcript);
+
+        // Linear claims.
+        let (batch, linear, evaluations) = self.run("claims", || {
+            let mut claims = public.trace_claims(matmuls.proof.claim);
+            claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+            let batch = batch(claims, transcript.challenge("claims"));
+            let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+            (batch, linear, evaluations)
+        });
+
+        // Weights.
+        let (opening, traffic) = self.run("open weights", || {
+            let gamma = public.tile_coefficients(&matmuls.point, &families, opened.tiles());
+            let opening = OpeningClaim {
+                columns: opened,
+                gamma: &gamma,
+                local_point: &public.local_point(&matmuls.point),
+                value: opening::value(&gamma, &matmuls.tile_values),
+            };
+            opening::open(
+                weights,
+                model.codeword,
+                &opening_policy(&key.weights),
+                &opening,
+                &matmuls.tile_values,
+                attempt,
+                &mut transcript,
+            )
+        })?;
+        self.read("open weights", traffic);
+
+        // Aggregator.
+        let (claimed_sums, stark) = self.run("stark", || trace.prove(&batch, &linear.point, &mut transcript))?;
+        let proof = ChunkProof {
+            layers: chunk.layers().len() as u32,
+            statistics,
+            matmuls: matmuls.proof,
+            linear: linear.proof,
+            evaluations,
+            opening,
+            claimed_sums,
+            stark,
+        };
+        Ok((proof, run.saturated))
+    }
 }
 
 /// The batch of linear claims; also returns the evaluations of the claimed columns at its end point.
@@ -267,7 +397,7 @@ pub fn prove_linear(
     trace: &Trace<'_>,
     transcript: &mut Transcript,
 ) -> (sumcheck::Proved, Vec<Vec<SecureField>>) {
-    let claimed: Vec<Part> = PARTS.into_iter().filter(|p| *p != Part::Tables).collect();
+    let claimed: Vec<Part> = trace.shape.claimed().collect();
     let instances = claimed
         .iter()
         .map(|part| {

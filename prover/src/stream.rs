@@ -76,15 +76,15 @@ impl<'a> StreamingWeightPipeline<'a> {
             let result = work(&mut pass);
             return (result, pass.traffic);
         };
-        let size = tile_bytes(source.strategy());
+        let bytes_of = |tiles: &Range<usize>| bytes_of(source, tiles);
         std::thread::scope(|scope| {
             // A window is handed over when it is asked for: the thread is one window ahead, not more.
             let (ready, asked) = sync_channel(0);
             scope.spawn(move || {
                 for window in windows {
-                    window.iter().for_each(|tiles| map.populate(bytes_of(tiles, size)));
+                    window.iter().for_each(|tiles| map.populate(bytes_of(tiles)));
                     if ready.send(()).is_err() {
-                        window.iter().for_each(|tiles| map.release(bytes_of(tiles, size)));
+                        window.iter().for_each(|tiles| map.release(bytes_of(tiles)));
                         return;
                     }
                 }
@@ -112,7 +112,7 @@ impl<'a> StreamingWeightPipeline<'a> {
         for tiles in window {
             self.traffic.bytes += (tiles.len() * size) as u64;
             if let Some((map, _)) = &self.reader {
-                map.release(bytes_of(tiles, size));
+                map.release(bytes_of(self.source, tiles));
             }
         }
         self.traffic.seconds += start.elapsed().as_secs_f64();
@@ -120,6 +120,8 @@ impl<'a> StreamingWeightPipeline<'a> {
     }
 }
 
-fn bytes_of(tiles: &Range<usize>, size: usize) -> Range<usize> {
-    tiles.start * size..tiles.end * size
+/// Where tiles are in the file.
+fn bytes_of(source: &dyn TileSource, tiles: &Range<usize>) -> Range<usize> {
+    let (size, offset) = (tile_bytes(source.strategy()), source.offset());
+    (offset + tiles.start) * size..(offset + tiles.end) * size
 }

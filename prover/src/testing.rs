@@ -1,5 +1,6 @@
 //! Small deterministic models for tests.
 
+use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
 
 use crate::checkpoint::Checkpoint;
@@ -7,13 +8,14 @@ use crate::files::{self, AtomicFile};
 use crate::model::QuantisedModel;
 use crate::opening::{commit, Codeword, Split};
 use crate::progress::Silent;
-use crate::prove::ProverModel;
+use crate::prove::{boundaries, generate_statement, prove_chunk, ProverModel};
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::proof::Proof;
 
 /// The SplitMix64 generator: enough for test data.
 #[derive(Clone, Debug)]
@@ -244,6 +246,27 @@ impl TestModel {
             quantised: &self.quantised,
             codeword: &self.codeword,
             keep_coefficients: true,
+        }
+    }
+
+    /// An honest proof in chunks of these numbers of layers.
+    pub fn prove_chunks(&self, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
+        let prover = self.prover();
+        let statement = generate_statement(&prover, prompt, tokens, &Silent).expect("a text");
+        let partition = layers.iter().copied();
+        let chunks = Chunk::partition(partition, self.key.config.layers).expect("chunks of all layers");
+        let boundaries = boundaries(&prover, &statement, &chunks, &Silent).expect("a forward pass");
+        let tokens = 1 << ModelConfig::token_log(statement.rows());
+        let ends = ends(&boundaries, chunks.len(), tokens, self.key.config.hidden).expect("boundaries");
+        let proofs = chunks.iter().zip(ends).map(|(chunk, ends)| {
+            let proved = prove_chunk(&prover, &statement, chunk, ends, &Silent);
+            proved.expect("an honest proof").proof
+        });
+        Proof {
+            model: prover.id,
+            chunks: proofs.collect(),
+            statement,
+            boundaries,
         }
     }
 }

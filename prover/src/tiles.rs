@@ -107,6 +107,11 @@ pub trait TileSource: Sync {
     /// If there are no such tiles.
     fn bytes(&self, tiles: Range<usize>) -> &[u8];
 
+    /// The tile of the file that is the first one here.
+    fn offset(&self) -> usize {
+        0
+    }
+
     /// The file that the bytes are mapped from and how many of them may be in memory at a time, if they are to
     /// be streamed; `None` if they stay where they are.
     fn streamed(&self) -> Option<(&Mapped, usize)> {
@@ -119,6 +124,55 @@ pub trait TileSource: Sync {
     /// Unpacks tile `t`: weight `(x, y)` at `64 x + y`.
     fn tile(&self, t: usize, out: &mut [i16; TILE_WEIGHTS]) {
         unpack_tile(self.strategy(), self.bytes(t..t + 1), out);
+    }
+}
+
+/// Some of the tiles of a source, numbered from 0 on.
+pub struct TileRange<'a> {
+    source: &'a dyn TileSource,
+    tiles: Range<usize>,
+}
+
+impl<'a> TileRange<'a> {
+    /// # Panics
+    /// If the source does not have these tiles.
+    pub fn new(source: &'a dyn TileSource, tiles: Range<usize>) -> Self {
+        assert!(
+            tiles.start <= tiles.end && tiles.end <= source.tiles(),
+            "tiles of the source"
+        );
+        Self { source, tiles }
+    }
+
+    fn outer(&self, tiles: &Range<usize>) -> Range<usize> {
+        assert!(tiles.end <= self.tiles(), "tiles of the range");
+        self.tiles.start + tiles.start..self.tiles.start + tiles.end
+    }
+}
+
+impl TileSource for TileRange<'_> {
+    fn strategy(&self) -> Strategy {
+        self.source.strategy()
+    }
+
+    fn tiles(&self) -> usize {
+        self.tiles.len()
+    }
+
+    fn bytes(&self, tiles: Range<usize>) -> &[u8] {
+        self.source.bytes(self.outer(&tiles))
+    }
+
+    fn offset(&self) -> usize {
+        self.source.offset() + self.tiles.start
+    }
+
+    fn streamed(&self) -> Option<(&Mapped, usize)> {
+        self.source.streamed()
+    }
+
+    fn release(&self, tiles: Range<usize>) {
+        self.source.release(self.outer(&tiles));
     }
 }
 

@@ -1,21 +1,28 @@
 //! Security is a failing test: the soundness ledger of docs/security.md.
 
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
-use tessera_verifier::security::{ledger, MIN_BITS, TARGET_BITS};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::security::{ledger, security_bits, Ledger, MIN_BITS, TARGET_BITS};
 use tessera_verifier::verify::{verify, VerifyError};
+
+/// The ledger of a proof in one piece.
+fn whole(key: &ModelKey, rows: usize) -> Ledger {
+    ledger(key, &Chunk::whole(key.config.layers), rows)
+}
 
 #[test]
 fn the_fixture_reaches_the_target() {
     for strategy in [Strategy::W8, Strategy::W12] {
         let key = unrooted_key(&random_model(fixture_size_config(), strategy, 7));
         for rows in [1, 8, 63, 64] {
-            let bits = ledger(&key, rows).bits();
+            let bits = whole(&key, rows).bits();
             assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
         }
-        let bits = ledger(&key, 512).bits();
+        let bits = whole(&key, 512).bits();
         assert!((MIN_BITS..TARGET_BITS).contains(&bits), "512 rows: {bits:.2} bits");
     }
 }
@@ -23,8 +30,31 @@ fn the_fixture_reaches_the_target() {
 #[test]
 fn the_total_is_below_every_term() {
     let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
-    let ledger = ledger(&key, 64);
+    let ledger = whole(&key, 64);
     assert!(ledger.terms.iter().all(|t| t.bits > ledger.bits()));
+}
+
+/// A chain fails where one of its chunks does: no partition has more bits than its weakest chunk, and none fewer than
+/// the errors of all chunks together.
+#[test]
+fn the_errors_of_chunks_add_up() {
+    let config = ModelConfig {
+        layers: 7,
+        ..fixture_size_config()
+    };
+    let key = unrooted_key(&random_model(config, Strategy::W12, 7));
+    for layers in [&[7][..], &[3, 4], &[1, 5, 1], &[1; 7]] {
+        let chunks = Chunk::partition(layers.iter().copied(), 7).expect("all layers");
+        let errors: Vec<f64> = chunks.iter().map(|c| (-ledger(&key, c, 64).bits()).exp2()).collect();
+        let bits = security_bits(&key, &chunks, 64);
+        assert!(
+            (bits + errors.iter().sum::<f64>().log2()).abs() < 1e-9,
+            "{layers:?}: {bits}"
+        );
+        let weakest = errors.iter().fold(0f64, |most, e| most.max(*e));
+        assert!(bits <= -weakest.log2(), "{layers:?}: {bits}");
+        println!("{layers:?}: {bits:.2} bits");
+    }
 }
 
 /// An honest proof whose statement is replaced by one with more rows than 90 bits allow. The refusal comes
@@ -38,6 +68,7 @@ fn refused(config: ModelConfig, rows: usize) {
     key.check().expect("a valid key");
     proof.model = key.id().expect("the key encodes");
     proof.statement.prompt = random_ids(&key.config, rows, 3);
+    proof.chunks[0].layers = key.config.layers as u32;
     match verify(&key, &proof) {
         Err(VerifyError::Security { got, min }) => assert!(got < MIN_BITS && min == MIN_BITS, "{got} bits"),
         other => panic!("{rows} rows: {other:?}"),

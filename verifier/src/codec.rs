@@ -25,10 +25,8 @@ use thiserror::Error;
 
 pub use canonical::check_canonical_fields;
 
-/// Version of the format, written after the magic.
-pub const FORMAT_VERSION: u32 = 1;
 /// Largest payload of a proof, in bytes.
-pub const PROOF_LIMIT: usize = 64 << 20;
+pub const PROOF_LIMIT: usize = 192 << 20;
 /// Largest payload of a model key, in bytes.
 pub const KEY_LIMIT: usize = 256 << 20;
 
@@ -39,6 +37,8 @@ const VERSION_LEN: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Proof,
+    /// The proof of one chunk, before it is composed.
+    Chunk,
     Key,
 }
 
@@ -47,14 +47,23 @@ impl FileKind {
     pub const fn magic(self) -> [u8; MAGIC_LEN] {
         match self {
             Self::Proof => *b"TESSPRF\0",
+            Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
+        }
+    }
+
+    /// Version of the format, written after the magic.
+    pub const fn version(self) -> u32 {
+        match self {
+            Self::Proof => 2,
+            Self::Chunk | Self::Key => 1,
         }
     }
 
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof => PROOF_LIMIT,
+            Self::Proof | Self::Chunk => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
     }
@@ -64,6 +73,7 @@ impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Proof => "proof",
+            Self::Chunk => "chunk proof",
             Self::Key => "model key",
         })
     }
@@ -107,7 +117,7 @@ fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Fixint, Limit<LIM
 pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecError> {
     check_canonical_fields(value)?;
     let mut bytes = Vec::from(kind.magic());
-    bytes.extend(FORMAT_VERSION.to_le_bytes());
+    bytes.extend(kind.version().to_le_bytes());
     let payload = bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
         .map_err(|e| CodecError::Unencodable { reason: e.to_string() })?;
     check_limit(kind, payload.len())?;
@@ -122,7 +132,7 @@ pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecE
 pub fn decode<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
     let payload = payload(kind, bytes)?;
     let value = match kind {
-        FileKind::Proof => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
+        FileKind::Proof | FileKind::Chunk => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
         FileKind::Key => decode_payload(kind, payload, config::<KEY_LIMIT>()),
     }?;
     check_canonical_fields(&value)?;
@@ -155,11 +165,11 @@ fn payload(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
     }
     let (&version, payload) = rest.split_first_chunk::<VERSION_LEN>().ok_or(truncated)?;
     let got = u32::from_le_bytes(version);
-    if got != FORMAT_VERSION {
+    if got != kind.version() {
         return Err(CodecError::Version {
             kind,
             got,
-            supported: FORMAT_VERSION,
+            supported: kind.version(),
         });
     }
     check_limit(kind, payload.len())?;

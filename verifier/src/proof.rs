@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use tessera_circuits::chunk::Boundary;
 use tessera_circuits::statement::{Statement, Statistics};
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
@@ -12,11 +13,23 @@ use crate::key::ModelId;
 use crate::opening::OpeningProof;
 use crate::sumcheck::SumcheckProof;
 
-/// A proof that a model generates an output from a prompt.
+/// A proof that a model generates an output from a prompt: a chain of proofs of its chunks. A model that is proved in
+/// one piece has one chunk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proof {
     pub model: ModelId,
     pub statement: Statement,
+    /// The residual stream between any two neighbouring chunks, in clear (section 15).
+    pub boundaries: Vec<Boundary>,
+    /// From the first layer on.
+    pub chunks: Vec<ChunkProof>,
+}
+
+/// A proof that a chunk of a model takes what enters it to what leaves it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChunkProof {
+    /// Number of layers.
+    pub layers: u32,
     /// Row statistics in clear (protocol section 8.3).
     pub statistics: Statistics,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
@@ -44,6 +57,20 @@ pub struct MatmulProof {
     pub operands: [[SecureField; 2]; 6],
 }
 
+impl ChunkProof {
+    /// Decodes the proof of a chunk: bounded, canonical, no trailing bytes. Total on hostile bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
+        let proof: Self = decode(FileKind::Chunk, bytes)?;
+        check_canonical_stark(&proof.stark)?;
+        Ok(proof)
+    }
+
+    /// The canonical encoding.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
+        encode(FileKind::Chunk, self)
+    }
+}
+
 impl Proof {
     /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
@@ -58,6 +85,8 @@ impl Proof {
     }
 
     fn check_canonical(&self) -> Result<(), CodecError> {
-        check_canonical_stark(&self.stark)
+        self.chunks
+            .iter()
+            .try_for_each(|chunk| check_canonical_stark(&chunk.stark))
     }
 }

@@ -5,7 +5,8 @@ use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{Bound, Relations};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -136,7 +137,7 @@ fn counts(shape: &Shape) -> Counts {
         samples: 16.0,
         columns: 0.0,
     };
-    for part in PARTS {
+    for &part in shape.parts() {
         let bound = Bound {
             air: shape.air(part),
             relations: Relations::dummy(),
@@ -164,9 +165,15 @@ fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64)
     });
 }
 
-/// The ledger of a statement of `rows` token rows of a model.
-pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
-    let shape = Shape::new(&key.config, rows);
+/// Bits of a proof in chunks of a statement of `rows` token rows: `-log2` of the sum of all terms of all chunks.
+pub fn security_bits(key: &ModelKey, chunks: &[Chunk], rows: usize) -> f64 {
+    let errors = chunks.iter().map(|chunk| (-ledger(key, chunk, rows).bits()).exp2());
+    -errors.sum::<f64>().log2()
+}
+
+/// The ledger of a chunk of a statement of `rows` token rows of a model.
+pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
+    let shape = Shape::of(&key.config, chunk, rows);
     // Before anything is counted: the components of such statements have millions of columns.
     let (height, lookups) = (shape.max_log_rows(), shape.fractions());
     let none = |name: &str, formula: String| Ledger {
@@ -258,7 +265,8 @@ pub fn ledger(key: &ModelKey, rows: usize) -> Ledger {
         formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
         bits: query_bits,
     });
-    for (name, bits) in soundness_terms(&key.weights, &opening_policy(&key.weights)) {
+    let opened = key.weights.columns_of(&chunk.tiles(&key.config));
+    for (name, bits) in soundness_terms(&opened.params, &opening_policy(&key.weights)) {
         terms.push(Term {
             name: format!("weights: {name}"),
             formula: String::new(),
@@ -327,7 +335,7 @@ mod tests {
             let key = key(config);
             for rows in [1, 2, 256, MAX_CONTEXT] {
                 let shape = Shape::new(&key.config, rows);
-                let total = ledger(&key, rows).bits();
+                let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
                 if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {
                     assert!(total < MIN_BITS);
@@ -372,15 +380,19 @@ mod tests {
             eos: Vec::new(),
         };
         let shape = Shape::new(&config, 64);
-        assert!(PARTS.iter().any(|p| shape.lanes(*p) > 1));
-        let bindings = PARTS.iter().map(|p| crate::stark::dummy_binding(&shape, *p)).collect();
-        let sums = vec![SecureField::default(); PARTS.len()];
+        assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
+        let bindings = shape
+            .parts()
+            .iter()
+            .map(|p| crate::stark::dummy_binding(&shape, *p))
+            .collect();
+        let sums = vec![SecureField::default(); shape.parts().len()];
         let components = crate::stark::components(&shape, &Relations::dummy(), bindings, &sums);
         let lookups: u64 = components
             .iter()
             .map(|c| c.logup_counts().values().sum::<usize>() as u64)
             .sum();
-        let bindings: u64 = PARTS.iter().map(|p| 1u64 << shape.log_rows(*p)).sum();
+        let bindings: u64 = shape.parts().iter().map(|p| 1u64 << shape.log_rows(*p)).sum();
         assert_eq!(shape.fractions(), u128::from(lookups + bindings));
     }
 }

@@ -21,7 +21,7 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTE
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::{carries, eval_carry, eval_last, first};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::suffix;
 use thiserror::Error;
 
@@ -88,7 +88,8 @@ pub fn bindings(shape: &Shape, batch: &Batch, point: &[SecureField], challenge: 
         power *= challenge;
         power
     };
-    PARTS
+    shape
+        .parts()
         .iter()
         .map(|&part| {
             if part == Part::Tables {
@@ -115,7 +116,8 @@ pub fn components(
 ) -> Vec<FrameworkComponent<Bound>> {
     let ids = tables::PREPROCESSED.map(|id| PreProcessedColumnId { id: id.to_owned() });
     let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
-    PARTS
+    shape
+        .parts()
         .iter()
         .zip(bindings)
         .zip(claimed_sums)
@@ -132,8 +134,8 @@ pub fn components(
 
 /// log2 sizes of the columns of the three committed trees (tables, trace, interaction).
 pub fn column_sizes(shape: &Shape) -> TreeVec<Vec<u32>> {
-    let bindings = PARTS.iter().map(|p| dummy_binding(shape, *p)).collect();
-    let sums = vec![SecureField::zero(); PARTS.len()];
+    let bindings = shape.parts().iter().map(|p| dummy_binding(shape, *p)).collect();
+    let sums = vec![SecureField::zero(); shape.parts().len()];
     let components = components(shape, &Relations::dummy(), bindings, &sums);
     let list: Vec<&dyn Component> = components.iter().map(|c| c as &dyn Component).collect();
     Components {
@@ -184,7 +186,7 @@ pub fn open_scheme(
 /// Checks the sum of claimed sums: lookups cancel, and what remains are the evaluation claims.
 fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result<(), StarkError> {
     let mut expected = SecureField::zero();
-    for ((part, binding), values) in PARTS.iter().zip(bindings).zip(claim.evaluations) {
+    for ((part, binding), values) in claim.shape.parts().iter().zip(bindings).zip(claim.evaluations) {
         let Some(binding) = binding else { continue };
         for (column, value) in claim.batch.columns(*part).into_iter().zip(values) {
             expected += binding.weights.get(column).copied().unwrap_or_default() * *value;
@@ -207,7 +209,7 @@ pub fn verify(
     transcript: &mut Transcript,
 ) -> Result<(), StarkError> {
     let shape = claim.shape;
-    length("claimed sums", claim.claimed_sums.len(), PARTS.len())?;
+    length("claimed sums", claim.claimed_sums.len(), shape.parts().len())?;
     let (relations, challenge) = draw_relations(transcript);
     let bindings = bindings(shape, claim.batch, claim.point, challenge);
     check_balance(claim, &bindings)?;
@@ -342,7 +344,7 @@ fn check_carries(
     oods: CirclePoint<SecureField>,
 ) -> Result<(), StarkError> {
     let log_degree = claim.shape.max_log_rows();
-    for (&part, component) in PARTS.iter().zip(components).filter(|(p, _)| **p != Part::Tables) {
+    for (part, component) in claim.shape.claimed().zip(components) {
         let log_rows = claim.shape.log_rows(part);
         let at = oods.repeated_double(log_degree - log_rows);
         let carry = carries(suffix(claim.point, log_rows))

@@ -1,23 +1,25 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove.rs`.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Batch};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, StatementError, StatisticsError};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
 use crate::codec::CodecError;
 use crate::key::{KeyError, ModelId, ModelKey};
-use crate::opening::{self, CommitmentParams, OpeningError};
-use crate::proof::Proof;
-use crate::security::{ledger, opening_policy, parameter_words, TracePolicy, MIN_BITS};
+use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use crate::proof::{ChunkProof, MatmulProof, Proof};
+use crate::security::{opening_policy, parameter_words, security_bits, TracePolicy, MIN_BITS};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/1";
+pub const PROTOCOL: &str = "tessera/2";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
@@ -30,6 +32,10 @@ pub enum VerifyError {
     OtherModel { got: ModelId, expected: ModelId },
     #[error("impossible statement: {0}")]
     Statement(#[from] StatementError),
+    #[error("{0}")]
+    Chunks(#[from] ChunkError),
+    #[error("{0}")]
+    Boundaries(#[from] BoundaryError),
     #[error("statistics: {0}")]
     Statistics(#[from] StatisticsError),
     #[error("{what}: {got} evaluations, expected {expected}")]
@@ -59,22 +65,33 @@ pub enum VerifyError {
 pub struct Verified {
     pub model: ModelId,
     pub statement: Statement,
+    /// Number of chunks that the model was proved in.
+    pub chunks: usize,
     /// Bits of the soundness ledger that were enforced.
     pub security_bits: f64,
 }
 
-/// Absorbs everything that is public before the first message: parameters (of weights and trace), model, statement.
+/// Absorbs everything that is public before the first message: parameters (of weights and trace), model, statement, and
+/// which part of it the chunk is.
 pub fn open_transcript(
     model: &ModelId,
     weights: &CommitmentParams,
     trace: TracePolicy,
     statement: &Statement,
+    chunk: &Chunk,
+    ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
     transcript.words("parameters", &parameter_words(weights, trace));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
+    let layers = [chunk.start, chunk.end, chunk.of];
+    transcript.words("chunk", &layers.map(|n| n as u32));
+    for (label, end) in [("chunk input", ends.input), ("chunk output", ends.output)] {
+        let values = end.map_or([].as_slice(), |boundary| &boundary.0);
+        transcript.words(label, &values.iter().map(|v| i32::from(*v) as u32).collect::<Vec<_>>());
+    }
     transcript
 }
 
@@ -92,7 +109,6 @@ pub fn verify_bytes(key: &ModelKey, bytes: &[u8]) -> Result<Verified, VerifyErro
 
 /// Verifies a proof against a key. Total on hostile proofs: no panic, bounded work.
 pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
-    // Statement and shape.
     key.check()?;
     let model = key.id()?;
     if proof.model != model {
@@ -101,20 +117,84 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
             expected: model,
         });
     }
-    proof.statement.check(&key.config)?;
-    let shape = Shape::new(&key.config, proof.statement.rows());
-    let security_bits = ledger(key, proof.statement.rows()).bits();
+    let (config, statement) = (&key.config, &proof.statement);
+    statement.check(config)?;
+    let chunks = Chunk::partition(proof.chunks.iter().map(|c| c.layers as usize), config.layers)?;
+    let tokens = 1 << ModelConfig::token_log(statement.rows());
+    let ends = ends(&proof.boundaries, chunks.len(), tokens, config.hidden)?;
+    let security_bits = security_bits(key, &chunks, statement.rows());
     if security_bits < MIN_BITS {
         return Err(VerifyError::Security {
             got: security_bits,
             min: MIN_BITS,
         });
     }
-    proof.statistics.check(&key.config, 1 << shape.token)?;
+    for ((chunk, ends), proof) in chunks.iter().zip(ends).zip(&proof.chunks) {
+        let part = ChunkStatement {
+            key,
+            model: &model,
+            statement,
+            chunk,
+            ends,
+        };
+        verify_chunk(&part, proof)?;
+    }
+    Ok(Verified {
+        model,
+        statement: statement.clone(),
+        chunks: chunks.len(),
+        security_bits,
+    })
+}
+
+/// What is proved of a chunk: on the tokens of the statement, it takes what enters it to what leaves it, and, if it is
+/// the last one, to the output.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkStatement<'a> {
+    /// Must have passed its check.
+    pub key: &'a ModelKey,
+    /// The key's id.
+    pub model: &'a ModelId,
+    /// Must have passed its check.
+    pub statement: &'a Statement,
+    pub chunk: &'a Chunk,
+    /// As [`ends`] gives them.
+    pub ends: Ends<'a>,
+}
+
+impl ChunkStatement<'_> {
+    /// A boundary wherever the chunk does not begin or end the model, of the right length.
+    fn check_ends(&self) -> Result<(), BoundaryError> {
+        let tokens = 1 << ModelConfig::token_log(self.statement.rows());
+        let ends = [
+            (self.ends.input, self.chunk.is_first()),
+            (self.ends.output, self.chunk.is_last()),
+        ];
+        for (index, (boundary, none)) in ends.into_iter().enumerate() {
+            if boundary.is_none() != none {
+                let got = ends.iter().filter(|(boundary, _)| boundary.is_some()).count();
+                return Err(BoundaryError::Ends { got });
+            }
+            let (got, expected) = (boundary.map(|b| b.0.len()), tokens * self.key.config.hidden);
+            if let Some(got) = got.filter(|got| *got != expected) {
+                return Err(BoundaryError::Length { index, got, expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
+pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
+    let ChunkStatement { key, statement, .. } = *claim;
+    claim.check_ends()?;
+    let shape = Shape::of(&key.config, claim.chunk, statement.rows());
+    let params = claim.chunk.params(&key.params);
+    proof.statistics.check(&shape.config, 1 << shape.token)?;
 
     // Commitments before any challenge.
     let policy = TracePolicy::of(&shape);
-    let mut transcript = open_transcript(&model, &key.weights, policy, &proof.statement);
+    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, claim.chunk, &claim.ends);
     let sizes = stark::column_sizes(&shape);
     let scheme = stark::open_scheme(policy, key.tables_root(policy), &sizes, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
@@ -123,12 +203,13 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
         shape: &shape,
-        params: &key.params,
-        statement: &proof.statement,
+        params: &params,
+        statement,
+        ends: claim.ends,
         statistics: &proof.statistics,
         points: &points,
     };
-    let product_point = verify_matmuls(&public, proof, &mut transcript)?;
+    let product_point = verify_matmuls(&public, &proof.matmuls, &mut transcript)?;
     let families = weight_families(&mut transcript);
 
     // Linear claims.
@@ -138,17 +219,19 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let point = verify_linear(&shape, &batch, proof, &mut transcript)?;
 
     // Weights.
-    let gamma = public.tile_coefficients(&product_point, &families);
-    let value = weight_claim(&proof.matmuls.operands, &families);
-    let local = public.local_point(&product_point);
+    let columns = key.weights.columns_of(&claim.chunk.tiles(&key.config));
+    let opening = OpeningClaim {
+        columns,
+        gamma: &public.tile_coefficients(&product_point, &families, columns.tiles()),
+        local_point: &public.local_point(&product_point),
+        value: weight_claim(&proof.matmuls.operands, &families),
+    };
     let policy = opening_policy(&key.weights);
     opening::verify(
         &key.weights,
         &policy,
         &key.weights_root,
-        &gamma,
-        &local,
-        value,
+        &opening,
         &proof.opening,
         &mut transcript,
     )?;
@@ -162,20 +245,15 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
         claimed_sums: &proof.claimed_sums,
     };
     stark::verify(&claim, scheme, &sizes, &proof.stark, &mut transcript)?;
-    Ok(Verified {
-        model,
-        statement: proof.statement.clone(),
-        security_bits,
-    })
+    Ok(())
 }
 
 /// Section 5 and 6: all matmuls; returns the end point of their sumcheck.
 fn verify_matmuls(
     public: &Public<'_>,
-    proof: &Proof,
+    matmuls: &MatmulProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, VerifyError> {
-    let matmuls = &proof.matmuls;
     let variables = product_variables(public.shape) as usize;
     let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, transcript)?;
     let mut value = SecureField::default();
@@ -225,10 +303,10 @@ pub fn weight_claim(operands: &[[SecureField; 2]; 6], families: &[SecureField; 4
 fn verify_linear(
     shape: &Shape,
     batch: &Batch,
-    proof: &Proof,
+    proof: &ChunkProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, VerifyError> {
-    let claimed: Vec<Part> = PARTS.into_iter().filter(|p| *p != Part::Tables).collect();
+    let claimed: Vec<Part> = shape.claimed().collect();
     if proof.evaluations.len() != claimed.len() {
         let (got, expected) = (proof.evaluations.len(), claimed.len());
         return Err(VerifyError::Evaluations {
@@ -264,10 +342,5 @@ fn verify_linear(
 
 /// Number of variables of the linear sumcheck: the tallest part with claims.
 pub fn linear_variables(shape: &Shape) -> usize {
-    PARTS
-        .iter()
-        .filter(|p| **p != Part::Tables)
-        .map(|p| shape.log_rows(*p))
-        .max()
-        .unwrap_or(0) as usize
+    shape.claimed().map(|part| shape.log_rows(part)).max().unwrap_or(0) as usize
 }

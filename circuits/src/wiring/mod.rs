@@ -12,6 +12,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 
 use crate::air::base;
+use crate::chunk::Ends;
 use crate::claims::Weight;
 use crate::mle::less_than_eval;
 use crate::model::ModelParams;
@@ -48,8 +49,11 @@ fn eq(point: &[K]) -> Weight {
 /// Everything public that claims depend on.
 pub struct Public<'a> {
     pub shape: &'a Shape,
+    /// The parameters of the chunk alone.
     pub params: &'a ModelParams,
     pub statement: &'a Statement,
+    /// What enters and leaves the chunk.
+    pub ends: Ends<'a>,
     pub statistics: &'a Statistics,
     pub points: &'a Points,
 }

@@ -1,6 +1,8 @@
 //! What the matmul sumcheck ends in: claims on the trace operands, the public one-hot operand, and the claim on
 //! the weights.
 
+use std::ops::Range;
+
 use num_traits::{One, Zero};
 
 use super::{eq, felt, padded, suffix, Product, Public, K, WEIGHTED};
@@ -172,6 +174,9 @@ impl Public<'_> {
     /// The public operand of the embedding: the one-hot matrix of the row tokens, times
     /// `2^embed_exponent`, at (token point, `point`).
     pub fn embed_operand(&self, point: &[K]) -> K {
+        if !self.shape.chunk.is_first() {
+            return K::zero();
+        }
         let tokens = eq_table(&self.points.token);
         let vocab = suffix(point, Product::Embed.variables(self.shape));
         let ids = self.statement.row_ids(self.shape.token);
@@ -182,16 +187,16 @@ impl Public<'_> {
         sum * felt(1 << self.params.embed_exponent)
     }
 
-    /// Coefficient of every tile in the claim on the weights, `sum_T gamma_T T~(local point) = sum_f
-    /// families[f] V_f` where `V_f` is the second final evaluation of weighted product `f`.
-    pub fn tile_coefficients(&self, point: &[K], families: &[K; 4]) -> Vec<K> {
+    /// Coefficients of `tiles`, among which are those of the chunk, in the claim on the weights, `sum_T gamma_T T~(local
+    /// point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product `f`.
+    pub fn tile_coefficients(&self, point: &[K], families: &[K; 4], tiles: Range<usize>) -> Vec<K> {
         let config = &self.shape.config;
-        let mut gamma = vec![K::zero(); config.total_tiles()];
+        let mut gamma = vec![K::zero(); tiles.len()];
         let tables = WEIGHTED.map(|product| {
             let at = suffix(point, product.variables(self.shape));
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
         });
-        for m in config.matmuls() {
+        for m in self.shape.matmuls() {
             let (product, lead) = Product::of(m.kind, m.layer, config.layers);
             let own = WEIGHTED
                 .iter()
@@ -205,11 +210,12 @@ impl Public<'_> {
             let out = eq_table(out.get(..out.len().saturating_sub(TILE_LOG as usize)).unwrap_or(out));
             let blocks_log = m.in_log - TILE_LOG;
             let first = lead << blocks_log;
+            let start = m.first_tile.saturating_sub(tiles.start);
             let factor = *family * self.points.matmul_weight(m.kind, m.layer);
             for b in 0..m.in_blocks {
                 let row = factor * table.get(first + b).copied().unwrap_or_default();
                 for (c, w) in out.iter().take(m.out_blocks).enumerate() {
-                    if let Some(g) = gamma.get_mut(m.first_tile + b * m.out_blocks + c) {
+                    if let Some(g) = gamma.get_mut(start + b * m.out_blocks + c) {
                         *g = row * *w;
                     }
                 }

@@ -1,5 +1,6 @@
 //! The requantisation parameters of a model, by matmul and residual state.
 
+use crate::chunk::INPUT_SHIFT;
 use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelParams};
 
 /// `2^shift` of every padded output channel.
@@ -41,11 +42,12 @@ pub fn update_of(state: usize) -> (MatmulKind, usize) {
     }
 }
 
-/// Exponent of the factor of the previous residual in the update of a state.
+/// Exponent of the factor of the previous residual in the update of a state. Before the first state there is what enters
+/// the chunk.
 pub fn skip_of(params: &ModelParams, state: usize) -> u8 {
     match update_of(state) {
         (MatmulKind::O, l) => params.layers.get(l).map_or(0, |p| p.skip_attn),
         (MatmulKind::Down, l) => params.layers.get(l).map_or(0, |p| p.skip_mlp),
-        _ => 0,
+        _ => INPUT_SHIFT,
     }
 }

@@ -42,7 +42,9 @@ impl Product {
             Self::Norm => lead(Part::Stream) + p.hidden,
             Self::Att => lead(Part::Att) + p.q(),
             Self::Ff => lead(Part::Ff) + p.ff,
-            Self::Embed => p.vocab,
+            Self::Embed if shape.chunk.is_first() => p.vocab,
+            // No embedding: the constant product 0 0.
+            Self::Embed => 0,
             Self::Score => p.layers + p.heads + p.head_dim(),
             Self::Value => p.layers + p.heads + shape.token,
         }

@@ -4,6 +4,7 @@ use num_traits::{One, Zero};
 
 use super::{eq, felt, padded, pow_column, shift_of, skip_of, suffix, update_of, Public, K};
 use crate::air::{base, ff, logits, requant, rope, scores, stream};
+use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{causal_eval, eq_table, eval_dense, index_eq, less_than_eval};
 use crate::model::MatmulKind;
@@ -86,9 +87,11 @@ impl Public<'_> {
         ] {
             groups.push(self.accumulator(Part::Ff, weights.clone(), columns, points.kind_weight(kind)));
         }
-        let factor = points.kind_weight(MatmulKind::Head);
-        let weights = vec![eq(&points.token), eq(points.out(p.vocab))];
-        groups.push(self.accumulator(Part::Logits, weights, [logits::ACC_HI, logits::ACC_LO], factor));
+        if self.shape.chunk.is_last() {
+            let factor = points.kind_weight(MatmulKind::Head);
+            let weights = vec![eq(&points.token), eq(points.out(p.vocab))];
+            groups.push(self.accumulator(Part::Logits, weights, [logits::ACC_HI, logits::ACC_LO], factor));
+        }
 
         let weights = self.score_weights(eq(&points.key));
         groups.push(self.accumulator(
@@ -125,6 +128,21 @@ impl Public<'_> {
         ]
     }
 
+    /// MLE of a boundary at the point of tokens and features; nothing is zero.
+    fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
+        let features = eq_table(self.points.out(self.shape.padded.hidden));
+        let rows = boundary
+            .map_or([].as_slice(), |b| &b.0)
+            .chunks(self.shape.config.hidden.max(1));
+        let row = |row: &[i16]| {
+            let values = row.iter().zip(&features);
+            values.fold(K::zero(), |sum, (v, w)| sum + *w * base(i64::from(*v)))
+        };
+        let tokens = eq_table(&self.points.token);
+        rows.zip(tokens)
+            .fold(K::zero(), |sum, (values, w)| sum + w * row(values))
+    }
+
     /// Section 7: the residual wire, norm statistics, and the public columns of the stream.
     fn stream(&self, claims: &mut Vec<LinearClaim>) {
         let (points, n_states) = (self.points, self.shape.states());
@@ -137,7 +155,7 @@ impl Public<'_> {
         };
         let states = points.state_weights(n_states);
         let plain = || padded(states.clone(), lead);
-        // previous(n) = x(n - 1), previous(0) = 0: the state weights moved by one.
+        // previous(n) = x(n - 1), previous(0) = what enters: the state weights moved by one.
         let shifted = padded(states.iter().skip(1).map(|w| -*w).collect(), lead);
         claims.push(LinearClaim {
             name: "residual wire",
@@ -149,8 +167,18 @@ impl Public<'_> {
                     vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())],
                 ),
             ],
-            value: K::zero(),
+            value: self.boundary_eval(self.ends.input) * states.first().copied().unwrap_or_default(),
         });
+        if !self.shape.chunk.is_last() {
+            let mut last = vec![K::zero(); n_states];
+            last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
+            let columns = vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())];
+            claims.push(LinearClaim {
+                name: "what leaves the chunk",
+                groups: vec![group(padded(last, lead), eq(at), columns)],
+                value: self.boundary_eval(self.ends.output),
+            });
+        }
         let tokens = eq_table(&points.token);
         let over_tokens = |value: &dyn Fn(usize) -> K| {
             let rows = states.iter().enumerate();
@@ -472,7 +500,9 @@ impl Public<'_> {
         self.stream(&mut claims);
         self.layer_parameters(&mut claims);
         self.softmax(&mut claims);
-        self.arg_max(&mut claims);
+        if self.shape.chunk.is_last() {
+            self.arg_max(&mut claims);
+        }
         claims.into_iter().map(|c| c.in_lanes(self.shape)).collect()
     }
 }

@@ -5,16 +5,17 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::json;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::Subject;
 use tessera_prover::quantise::default_strategy;
-use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
+use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::ledger;
+use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
 use crate::args::InspectArgs;
@@ -136,15 +137,16 @@ fn describe_key(
     let has_tokenizer = key_tokenizer(key, path)?.is_some();
     let prediction = Prediction::new(subject, args.tokens);
     let rows_predicted = prediction.tokens - 1;
+    let whole = [Chunk::whole(key.config.layers)];
     let (bits, least) = (
-        ledger(key, rows_predicted).bits(),
-        ledger(key, key.config.context).bits(),
+        security_bits(key, &whole, rows_predicted),
+        security_bits(key, &whole, key.config.context),
     );
     let w = &key.weights;
     let json = json!({
         "kind": "model key",
         "model_id": id.to_string(),
-        "format_version": FORMAT_VERSION,
+        "format_version": FileKind::Key.version(),
         "config": key.config,
         "strategy": strategy_name(key.params.strategy),
         "tiles": w.tiles,
@@ -198,10 +200,11 @@ fn proof(path: &Path) -> Result<Report, Failure> {
     let statement = &proof.statement;
     let json = json!({
         "kind": "proof",
-        "format_version": FORMAT_VERSION,
+        "format_version": FileKind::Proof.version(),
         "model_id": proof.model.to_string(),
         "prompt_ids": statement.prompt,
         "output_ids": statement.output,
+        "chunks": proof.chunks.len(),
         "proof_bytes": content.len(),
         "verified": false,
     });
@@ -212,6 +215,7 @@ fn proof(path: &Path) -> Result<Report, Failure> {
         )
         .row("model", proof.model)
         .row("prompt", ids(&statement.prompt))
-        .row("output", ids(&statement.output));
+        .row("output", ids(&statement.output))
+        .row("chunks", proof.chunks.len());
     Ok(Report::done(rows.to_string(), json))
 }

@@ -10,6 +10,7 @@ mod prove;
 mod setup;
 mod synth;
 mod verify;
+mod work;
 
 use std::path::Path;
 
@@ -26,11 +27,15 @@ use crate::args::{Command, PromptArgs};
 use crate::printer::{bytes, peak_rss_bytes, quoted, Failure, Report};
 
 /// Runs a command.
-pub fn run(command: &Command, progress: &dyn Progress) -> Result<Report, Failure> {
+pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
     match command {
+        Command::Resume(args) => work::resume(args, progress, quiet),
+        Command::Status(args) => work::status(args),
+        Command::ProveChunk(args) => work::prove_chunk(args, progress),
+        Command::Compose(args) => work::compose(args, progress),
         Command::Demo(args) => demo::run(args, progress),
         Command::Setup(args) => setup::run(args, progress),
-        Command::Prove(args) => prove::run(args, progress),
+        Command::Prove(args) => prove::run(args, progress, quiet),
         Command::Verify(args) => verify::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Fidelity(args) => fidelity::run(args, progress),

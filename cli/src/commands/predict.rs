@@ -1,6 +1,7 @@
 //! What a proof will cost, from the dimensions alone.
 
 use serde_json::{json, Value};
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_prover::opening::{Codeword, Tree};
@@ -65,7 +66,10 @@ impl Prediction {
         };
         let weight_bytes = (tiles * tile_bytes(subject.strategy)) as u64;
         let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
-        let task = Task::Prove { rows: tokens - 1 };
+        let task = Task::Prove {
+            rows: tokens - 1,
+            chunk: Chunk::whole(config.layers),
+        };
         Self {
             tokens,
             disk_bytes,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
+use tessera_circuits::chunk::Chunk;
 use tessera_prover::files::{self, AtomicFile};
 use tessera_prover::library::Model;
 use tessera_prover::plan::Task;
@@ -12,19 +13,23 @@ use tessera_prover::prove::{prove, ProveReport};
 
 use super::{
     choices_json, memory, open_planned, phases_json, phases_text, prompt_ids, saturated_text, shown, token_rows,
-    traffic_json, traffic_text, Texts,
+    traffic_json, traffic_text, work, Texts,
 };
 use crate::args::ProveArgs;
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 
-pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
+    if let Some(dir) = &args.work {
+        return work::prove(args, dir, progress, quiet);
+    }
     check_writable(&args.out)?;
     progress.phase("open model", None);
     let mut prompt = Vec::new();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, tokenizer)?;
         let rows = token_rows(key, prompt.len(), args.tokens);
-        Ok(Task::Prove { rows })
+        let chunk = Chunk::whole(key.config.layers);
+        Ok(Task::Prove { rows, chunk })
     })?;
     let clock = Instant::now();
     let report = prove_checked(&model, &prompt, args.tokens, progress)?;
@@ -69,7 +74,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress) -> Result<Report, Failure>
 }
 
 /// Fails early where the proof could not be written in the end.
-fn check_writable(out: &Path) -> Result<(), Failure> {
+pub fn check_writable(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
         return Err(Failure(format!("cannot write {}: it is a directory", out.display())));
     }

@@ -49,6 +49,8 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     json.insert("prompt_text".to_owned(), json!(texts.as_ref().map(|t| &t.prompt)));
     json.insert("output_ids".to_owned(), json!(verified.statement.output));
     json.insert("output_text".to_owned(), json!(texts.as_ref().map(|t| &t.output)));
+    json.insert("mode".to_owned(), json!(mode(verified.chunks)));
+    json.insert("chunks".to_owned(), json!(verified.chunks));
     json.insert("security_bits".to_owned(), json!(verified.security_bits));
     if let Some(reason) = expected.mismatch(&verified, texts.as_ref()) {
         return Ok(rejected(reason, format!("the proof proves\n{rows}"), json));
@@ -75,11 +77,28 @@ pub fn rows(verified: &Verified, texts: Option<&super::Texts>, verify_seconds: f
         .row("", ids(&verified.statement.prompt))
         .row("output", shown(texts.map(|t| t.output.as_str())))
         .row("", ids(&verified.statement.output))
+        .row("mode", mode_text(verified.chunks))
         .row(
             "security",
             format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
         )
         .row("time", seconds(verify_seconds))
+}
+
+/// How a proof is composed: one STARK for all layers, or one for every chunk of them.
+pub const fn mode(chunks: usize) -> &'static str {
+    match chunks {
+        1 => "unified",
+        _ => "chain",
+    }
+}
+
+/// The same for people.
+fn mode_text(chunks: usize) -> String {
+    match chunks {
+        1 => "unified: all layers in one piece".to_owned(),
+        n => format!("chain of {n} chunks"),
+    }
 }
 
 /// Reads a proof file, but not much more of it than a proof can have.

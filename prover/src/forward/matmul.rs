@@ -4,6 +4,7 @@ use std::iter;
 use std::ops::Range;
 
 use rayon::prelude::*;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
 
 use super::kernels::Acc;
@@ -38,11 +39,11 @@ pub(super) fn parts(model: &QuantisedModel, m: &Matmul) -> Vec<Part> {
         .collect()
 }
 
-/// The windows of a forward pass: every matrix but the embedding, of which a pass reads few rows.
-pub(super) fn windows(model: &QuantisedModel) -> Vec<Window> {
-    let layers = (0..model.config.layers).flat_map(|l| LAYER_KINDS.map(|kind| (kind, l)));
+/// The windows of a forward pass of a chunk: every matrix but the embedding, of which a pass reads few rows.
+pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
+    let layers = chunk.layers().flat_map(|l| LAYER_KINDS.map(|kind| (kind, l)));
     layers
-        .chain([(MatmulKind::Head, 0)])
+        .chain(chunk.is_last().then_some((MatmulKind::Head, 0)))
         .flat_map(|(kind, l)| {
             let m = model.matmul(kind, l);
             parts(model, m).into_iter().map(move |part| {

@@ -229,6 +229,10 @@ fn check(isa: Isa) {
     assert!(isa.available(), "{isa:?} is not available on this processor");
 }
 
+/// Bytes that are fetched at a time; a block has one for every coordinate.
+const CACHE_LINE: usize = 64;
+const _: () = assert!(4 * CACHE_LINE == BLOCK);
+
 /// Terms with which `b + 256 b'` of two sums stays in `-P..P`.
 const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
 const _: () = assert!(COLUMNS <= FEW_TERMS);
@@ -269,7 +273,10 @@ unsafe fn combine_with<V: Vector, const N: usize>(
     for first in (0..BLOCK).step_by(N * V::BYTES) {
         for coordinate in 0..4 {
             let acc = [[V::splat(0); N]; 4];
-            let acc = add_products(blocks, coefficients, first, coordinate, acc);
+            // What follows the blocks in memory is likely to be next: a quarter of it for every coordinate.
+            let next = size_of_val(blocks) + coordinate * CACHE_LINE;
+            let fetch = |block: &[u8; BLOCK]| _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(next).cast());
+            let acc = add_products(blocks, coefficients, first, coordinate, acc, fetch);
             match TERMS * blocks.len() <= FEW_TERMS {
                 true => reduce_to::<V, N, true>(acc, first, coordinate, sums),
                 false => reduce_to::<V, N, false>(acc, first, coordinate, sums),
@@ -278,7 +285,8 @@ unsafe fn combine_with<V: Vector, const N: usize>(
     }
 }
 
-/// Adds the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on.
+/// Adds the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls `fetch` with
+/// every block, so that what is needed later is fetched meanwhile.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
@@ -289,8 +297,10 @@ unsafe fn add_products<V: Vector, const N: usize>(
     first: usize,
     coordinate: usize,
     mut acc: [[V; N]; 4],
+    fetch: impl Fn(&[u8; BLOCK]),
 ) -> [[V; N]; 4] {
     for (block, coefficients) in blocks.iter().zip(coefficients) {
+        fetch(block);
         let mut terms = [V::splat(0); N];
         for (i, terms) in terms.iter_mut().enumerate() {
             *terms = V::load(block.as_ptr().add(first + i * V::BYTES));
@@ -419,7 +429,7 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
             for coordinate in 0..4 {
                 let mut acc = [[V::splat(0); N]; 4];
                 for (blocks, coefficients) in blocks.chunks(SPACE).zip(coefficients.chunks(SPACE)) {
-                    acc = add_products(blocks, coefficients, first, coordinate, acc);
+                    acc = add_products(blocks, coefficients, first, coordinate, acc, |_| ());
                     line();
                 }
                 reduce_to::<V, N, true>(acc, first, coordinate, sums);

@@ -21,7 +21,7 @@ use thiserror::Error;
 pub use self::codeword::Codeword;
 pub use self::combine::combine_columns;
 pub use self::commit::{commit, Split};
-pub use self::prove::{open, open_again};
+pub use self::prove::{open, value};
 pub use self::tree::Tree;
 pub use crate::tiles::TileSource;
 

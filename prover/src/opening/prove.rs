@@ -8,8 +8,8 @@ use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_least_significant, bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, OpeningPolicy, OpeningProof, OracleOpening, FOLD_LOG,
-    TILE_AREA_LOG,
+    absorb_statement, draw_leaves, CommitmentParams, OpeningClaim, OpeningPolicy, OpeningProof, OracleOpening,
+    FOLD_LOG, TILE_AREA_LOG,
 };
 use tessera_verifier::transcript::Transcript;
 
@@ -17,74 +17,43 @@ use super::combine::combine_columns;
 use super::fft::Twiddles;
 use super::{length, merkle, Codeword, OpeningProverError};
 use crate::stream::Traffic;
-use crate::tiles::TileSource;
+use crate::tiles::{TileRange, TileSource};
 
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
 
-/// Proves `sum_T gamma[T] T~(local_point) = sum_T gamma[T] tile_values[T]` for the weights of `source`, whose
-/// commitment is `codeword`. `tile_values[T]` is `T~(local_point)`, `local_point` twelve coordinates, MSB-first.
-#[allow(clippy::too_many_arguments)]
+/// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `tile_values[T]` is
+/// `T~(claim.local_point)` for every tile of the claim's columns. Passes over `skip` nonces: every nonce is another
+/// continuation of the transcript. Also returns what the pass over the weights read.
 pub fn open(
     source: &dyn TileSource,
     codeword: &Codeword,
-    params: &CommitmentParams,
     policy: &OpeningPolicy,
-    gamma: &[SecureField],
+    claim: &OpeningClaim<'_>,
     tile_values: &[SecureField],
-    local_point: &[SecureField],
-    transcript: &mut Transcript,
-) -> Result<OpeningProof, OpeningProverError> {
-    let opened = open_again(
-        source,
-        codeword,
-        params,
-        policy,
-        gamma,
-        tile_values,
-        local_point,
-        0,
-        transcript,
-    );
-    opened.map(|(proof, _)| proof)
-}
-
-/// As [`open`], but passes over `skip` nonces: every nonce is another continuation of the transcript. Also returns
-/// what the pass over the weights read.
-#[allow(clippy::too_many_arguments)]
-pub fn open_again(
-    source: &dyn TileSource,
-    codeword: &Codeword,
-    params: &CommitmentParams,
-    policy: &OpeningPolicy,
-    gamma: &[SecureField],
-    tile_values: &[SecureField],
-    local_point: &[SecureField],
     skip: u32,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
+    let (commitment, params) = (codeword.params(), &claim.columns.params);
     params.check()?;
     policy.check()?;
-    if codeword.params() != params {
+    if commitment.columns_of(&claim.columns.tiles()) != claim.columns {
         return Err(OpeningProverError::CodewordParams {
-            got: *codeword.params(),
+            got: *commitment,
             expected: *params,
         });
     }
-    length("tiles of the source", source.tiles(), params.tiles)?;
-    length("gamma", gamma.len(), params.tiles)?;
+    length("tiles of the source", source.tiles(), commitment.tiles)?;
+    length("gamma", claim.gamma.len(), params.tiles)?;
     length("tile values", tile_values.len(), params.tiles)?;
-    length("local point", local_point.len(), TILE_AREA_LOG as usize)?;
+    length("local point", claim.local_point.len(), TILE_AREA_LOG as usize)?;
 
-    let value = gamma
-        .iter()
-        .zip(tile_values)
-        .fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w);
-    absorb_statement(transcript, params, policy, codeword.root(), gamma, local_point, value);
-    let (tile_rounds, rho, tile_value) = tile_sumcheck(params, gamma, tile_values, transcript);
+    absorb_statement(transcript, commitment, policy, codeword.root(), claim);
+    let (tile_rounds, rho, tile_value) = tile_sumcheck(params, claim.gamma, tile_values, transcript);
     let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
-    let (message, traffic) = combine_columns(source, params, &eq_table(column_point));
-    let mut folding = Folding::new(params, message, &[tile_point, local_point].concat());
+    let columns = TileRange::new(source, claim.columns.tiles());
+    let (message, traffic) = combine_columns(&columns, params, &eq_table(column_point));
+    let mut folding = Folding::new(params, message, &[tile_point, claim.local_point].concat());
     folding.skip = skip;
     folding.run(transcript);
     let proof = OpeningProof {
@@ -93,6 +62,12 @@ pub fn open_again(
         ..Default::default()
     };
     Ok((folding.finish(source, codeword, policy, transcript, proof)?, traffic))
+}
+
+/// The value of a claim: the sum of `gamma[T] tile_values[T]`.
+pub fn value(gamma: &[SecureField], tile_values: &[SecureField]) -> SecureField {
+    let terms = gamma.iter().zip(tile_values);
+    terms.fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w)
 }
 
 /// Sumcheck of `sum_T gamma[T] w[T]`. Returns the rounds, the point and the final value of `w`.

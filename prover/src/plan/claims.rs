@@ -2,9 +2,10 @@
 
 use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{ChannelShift, LayerParams, ModelConfig, ModelParams, NormParams, Strategy};
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, Points, Public};
 
@@ -46,8 +47,8 @@ fn params(config: &ModelConfig, strategy: Strategy) -> ModelParams {
     }
 }
 
-/// Groups of columns with a weight of their own, by part in the order of [`PARTS`]: each has two tables.
-pub(super) fn groups(shape: &Shape, strategy: Strategy) -> [usize; PARTS.len()] {
+/// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables.
+pub(super) fn groups(shape: &Shape, strategy: Strategy) -> Vec<usize> {
     let config = &shape.config;
     let tokens = 1usize << shape.token;
     let params = params(config, strategy);
@@ -66,6 +67,7 @@ pub(super) fn groups(shape: &Shape, strategy: Strategy) -> [usize; PARTS.len()] 
         shape,
         params: &params,
         statement: &statement,
+        ends: Ends::default(),
         statistics: &statistics,
         points: &points,
     };
@@ -75,5 +77,5 @@ pub(super) fn groups(shape: &Shape, strategy: Strategy) -> [usize; PARTS.len()] 
     let mut claims = public.trace_claims(SecureField::zero());
     claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; 6]));
     let batch = batch(claims, element(1 << 21));
-    PARTS.map(|part| batch.of(part).count())
+    shape.parts().iter().map(|part| batch.of(*part).count()).collect()
 }

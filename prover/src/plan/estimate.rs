@@ -2,8 +2,9 @@
 //! follows `prove.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
 
 use tessera_circuits::air::{tables, BINDING_COLUMNS};
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::security::{opening_policy, TracePolicy};
@@ -107,7 +108,8 @@ struct Trace {
 impl Trace {
     fn new(shape: Shape) -> Self {
         let rows = |part: Part| 1u64 << shape.log_rows(part);
-        let columns = PARTS.iter().map(|p| WORD * rows(*p) * shape.columns(*p) as u64).sum();
+        let parts = shape.parts().iter();
+        let columns = parts.clone().map(|p| WORD * rows(*p) * shape.columns(*p) as u64).sum();
         let lookups = |part: &Part| {
             let air = shape.air(*part);
             let columns = air.lanes * (air.air.width() - shape.lane_columns(*part)) + BINDING_COLUMNS;
@@ -116,8 +118,8 @@ impl Trace {
         let blowup = TracePolicy::of(&shape).log_blowup;
         Self {
             columns,
-            interaction: PARTS.iter().map(lookups).sum(),
-            largest: PARTS.iter().map(lookups).max().unwrap_or(0),
+            interaction: parts.clone().map(lookups).sum(),
+            largest: parts.map(lookups).max().unwrap_or(0),
             blowup,
             longest: 1 << (shape.max_log_rows() + blowup),
             tables: (WORD * tables::COLUMNS as u64 * (1 << tables::LOG_ROWS)) << (blowup + 1),
@@ -168,14 +170,16 @@ impl Trace {
     }
 }
 
-/// The record of a forward pass of `rows` rows, without and with its logits.
-fn witness(c: &ModelConfig, rows: u64) -> (u64, u64) {
+/// The record of a forward pass of a chunk, without and with its logits.
+fn witness(shape: &Shape) -> (u64, u64) {
+    let (c, rows) = (&shape.config, 1u64 << shape.token);
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
     let stream = rows * (12 * c.hidden + 28) as u64;
     let pairs = rows * rows * c.heads as u64;
     let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
     let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
-    (all, all + 12 * rows * c.vocab as u64)
+    let logits = if shape.chunk.is_last() { c.vocab as u64 } else { 0 };
+    (all, all + 12 * rows * logits)
 }
 
 /// The largest tables of a phase, taken twice while they are copied.
@@ -184,20 +188,23 @@ fn copied(mut tables: Vec<u64>) -> u64 {
     tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
 }
 
-/// All phases of a proof of `rows` rows.
-pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Phase> {
-    let c = model.config;
-    let trace = Trace::new(Shape::new(c, rows));
-    let shape = &trace.shape;
+/// All phases of a proof of a chunk over `rows` rows.
+pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Choices) -> Vec<Phase> {
+    let trace = Trace::new(Shape::of(model.config, chunk, rows));
+    let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
     let (reading, idle) = model.resident(choices.residency);
     let kept = choices.keep_coefficients;
     let phase = |name, bytes| Phase { name, bytes };
 
-    let (body, record) = witness(c, padded_rows);
+    let (body, record) = witness(shape);
     let scores = 16 * padded_rows * padded_rows * c.heads as u64;
-    let logits = 18 * padded_rows * c.vocab as u64;
+    let logits = if chunk.is_last() {
+        18 * padded_rows * c.vocab as u64
+    } else {
+        0
+    };
     let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
 
     let threads = rayon::current_num_threads() as u64;
@@ -206,13 +213,15 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
     let evaluated = trace.columns + trace.committing(trace.columns, kept);
     let commit = base + idle + evaluated + (2 * WORD * trace.longest) + counts.max(2 * trace.tables);
 
-    let sums = TILE_SUMS * model.commitment.tiles as u64;
+    let opened = model.commitment.columns_of(&chunk.tiles(model.config)).params;
+    let sums = TILE_SUMS * opened.tiles as u64;
     let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
     let committed = base + trace.committed(kept);
     let matmuls = committed + reading + sums + copied(products);
 
     let groups = claims::groups(shape, model.strategy);
-    let pairs = PARTS
+    let pairs = shape
+        .parts()
         .iter()
         .zip(groups)
         .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
@@ -225,7 +234,7 @@ pub(super) fn prove(model: &Model<'_>, rows: usize, choices: &Choices) -> Vec<Ph
         phase("commit trace", commit),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase("open weights", committed + opening(model, choices)),
+        phase("open weights", committed + opening(model, opened.tiles, choices)),
         phase("stark", base + idle + trace.prove(kept)),
     ]
 }
@@ -242,8 +251,8 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
     32 * length + ((64 * length) >> choices.split.log())
 }
 
-/// What the opening of the weights holds: the combined message, its oracles, and the opened rows.
-fn opening(model: &Model<'_>, choices: &Choices) -> u64 {
+/// What the opening of some tiles of the weights holds: the combined message, its oracles, and the opened rows.
+fn opening(model: &Model<'_>, tiles: usize, choices: &Choices) -> u64 {
     let params = &model.commitment;
     let (reading, idle) = model.resident(choices.residency);
     let message = SECURE << params.log_message;
@@ -263,7 +272,7 @@ fn opening(model: &Model<'_>, choices: &Choices) -> u64 {
         false => encoding(params, choices),
     };
     let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
-    let tables = 3 * SECURE * model.commitment.tiles as u64;
+    let tables = 3 * SECURE * tiles as u64;
     let later = start.max(folded).max(oracles + twiddles + rows + subtrees);
     tables + (reading + message + COMBINE).max(idle + later)
 }

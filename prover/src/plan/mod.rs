@@ -10,6 +10,7 @@ mod tests;
 
 use std::path::Path;
 
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -38,8 +39,9 @@ pub struct Subject {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A proof of this many token rows: prompt and output, but the last token.
-    Prove { rows: usize },
+    /// A proof of a chunk over this many token rows: prompt and output, but the last token. The whole text is generated
+    /// before.
+    Prove { rows: usize, chunk: Chunk },
     /// A text of this many token rows, perhaps with the logits of all of them.
     Generate { rows: usize, logits: bool },
     /// A set-up with this many tokens of calibration text.
@@ -78,7 +80,7 @@ pub struct Phase {
 }
 
 /// How a task is done, and what it needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub choices: Choices,
     /// In order.
@@ -110,11 +112,27 @@ impl Plan {
         self.phases.iter().map(|p| p.bytes).max().unwrap_or(0)
     }
 
+    /// Why a budget that this plan, the smallest, does not fit is refused.
+    fn refusal(&self, what: &'static str, budget: u64) -> BudgetTooSmall {
+        BudgetTooSmall {
+            what,
+            budget,
+            smallest: self.budget_bytes(),
+            predicted: self.predicted_bytes(),
+            phase: self.phases.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name),
+        }
+    }
+
     /// The smallest budget that this plan fits.
     pub fn budget_bytes(&self) -> u64 {
         let predicted = self.predicted_bytes();
         predicted + (predicted * MARGIN_PERCENT).div_ceil(100)
     }
+}
+
+/// `of` layers in `chunks` parts that differ by one at most.
+pub fn equal_parts(of: usize, chunks: usize) -> Vec<usize> {
+    (0..chunks).map(|i| (i + 1) * of / chunks - i * of / chunks).collect()
 }
 
 impl Subject {
@@ -152,7 +170,7 @@ impl Subject {
             codeword_file: self.codeword_file,
         };
         let phases = match task {
-            Task::Prove { rows } => estimate::prove(&model, rows, &choices),
+            Task::Prove { rows, chunk } => estimate::prove(&model, &chunk, rows, &choices),
             Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
         };
@@ -175,6 +193,55 @@ impl Subject {
         std::iter::once(kept).chain(rest)
     }
 
+    /// The fastest way to prove every one of these chunks, one at a time, within `budget`, as the plan of the chunk that
+    /// needs most; any budget does without `budget`.
+    pub fn plan_chunks(&self, rows: usize, chunks: &[Chunk], budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
+        // Inner chunks of the same length need the same.
+        let mut kinds: Vec<Chunk> = Vec::new();
+        let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len());
+        for chunk in chunks {
+            if kinds.iter().all(|known| kind(known) != kind(chunk)) {
+                kinds.push(*chunk);
+            }
+        }
+        let largest = |choices| {
+            let plans = kinds.iter().map(|chunk| {
+                let task = Task::Prove { rows, chunk: *chunk };
+                self.with_choices(task, choices)
+            });
+            plans.max_by_key(Plan::budget_bytes)
+        };
+        let Some(Budget(budget)) = budget else {
+            return Ok(largest(Choices::default()).unwrap_or_default());
+        };
+        let fits = |plan: &Plan| plan.budget_bytes() <= budget;
+        // Most budgets that are too small are too small for the last way.
+        let least = self.ways().last().and_then(largest).filter(|plan| !fits(plan));
+        let least = match least {
+            Some(least) => least,
+            None => match self.ways().filter_map(largest).find(fits) {
+                Some(plan) => return Ok(plan),
+                None => largest(Choices::default()).unwrap_or_default(),
+            },
+        };
+        Err(least.refusal("a chunk of this proof", budget))
+    }
+
+    /// The largest chunks, as equal as can be, that fit `budget`.
+    pub fn divide(&self, rows: usize, budget: Option<Budget>) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+        let of = self.config.layers;
+        let mut refused = None;
+        for chunks in 1..=of {
+            let layers = equal_parts(of, chunks);
+            let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
+            match self.plan_chunks(rows, &ranges, budget) {
+                Ok(plan) => return Ok((layers, plan)),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Plan::default().refusal("a model without layers", 0)))
+    }
+
     /// The plan that needs least.
     pub fn smallest(&self, task: Task) -> Plan {
         let plans = self.ways().map(|choices| self.with_choices(task, choices));
@@ -191,18 +258,11 @@ impl Subject {
         if let Some(plan) = plans.into_iter().find(|plan| plan.budget_bytes() <= budget) {
             return Ok(plan);
         }
-        let least = self.smallest(task);
-        let phase = least.phases.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name);
-        Err(BudgetTooSmall {
-            what: match task {
-                Task::Prove { .. } => "this proof",
-                Task::Generate { .. } => "this text",
-                Task::Setup { .. } => "this set-up",
-            },
-            budget,
-            smallest: least.budget_bytes(),
-            predicted: least.predicted_bytes(),
-            phase,
-        })
+        let what = match task {
+            Task::Prove { .. } => "this proof",
+            Task::Generate { .. } => "this text",
+            Task::Setup { .. } => "this set-up",
+        };
+        Err(self.smallest(task).refusal(what, budget))
     }
 }

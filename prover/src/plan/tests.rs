@@ -1,3 +1,4 @@
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::shape::Shape;
 use tessera_verifier::security::TracePolicy;
@@ -14,11 +15,27 @@ fn tinyllama() -> ModelConfig {
     PublicShape::TinyLlama1_1b.config().0
 }
 
-const TASKS: [Task; 3] = [
-    Task::Prove { rows: 4 },
-    Task::Generate { rows: 4, logits: true },
-    Task::Setup { tokens: 384 },
-];
+/// A proof in one piece.
+fn prove(config: &ModelConfig, rows: usize) -> Task {
+    Task::Prove {
+        rows,
+        chunk: Chunk::whole(config.layers),
+    }
+}
+
+fn tasks(config: &ModelConfig) -> [Task; 4] {
+    // The last chunk of two.
+    let chunk = Chunk {
+        start: config.layers / 2,
+        ..Chunk::whole(config.layers)
+    };
+    [
+        prove(config, 4),
+        Task::Prove { rows: 4, chunk },
+        Task::Generate { rows: 4, logits: true },
+        Task::Setup { tokens: 384 },
+    ]
+}
 
 /// More rows or layers never need less, whatever is chosen. Statements beyond a certain size use a code that needs half
 /// the memory: those before it are not compared with those after it.
@@ -30,7 +47,7 @@ fn predictions_are_monotone() {
         }
     };
     let code = |config: &ModelConfig, task| match task {
-        Task::Prove { rows } => TracePolicy::of(&Shape::new(config, rows)).log_blowup,
+        Task::Prove { rows, chunk } => TracePolicy::of(&Shape::of(config, &chunk, rows)).log_blowup,
         _ => 0,
     };
     for codeword_file in [false, true] {
@@ -39,11 +56,15 @@ fn predictions_are_monotone() {
                 let plan = subject(config, codeword_file).with_choices(task, choices);
                 (code(config, task), plan.predicted_bytes())
             };
-            let rows = [1, 2, 4, 16, 64, 128, 256].map(|rows| entry(&fixture_size_config(), Task::Prove { rows }));
+            let config = fixture_size_config();
+            let rows = [1, 2, 4, 16, 64, 128, 256].map(|rows| entry(&config, prove(&config, rows)));
             rises(rows.to_vec(), &format!("rows, {choices:?}"));
-            for task in TASKS {
-                let layers = [1, 2, 4, 8, 22].map(|layers| entry(&ModelConfig { layers, ..tinyllama() }, task));
-                rises(layers.to_vec(), &format!("layers, {task:?}, {choices:?}"));
+            for task in 0..tasks(&config).len() {
+                let layers = [2, 4, 8, 22].map(|layers| {
+                    let config = ModelConfig { layers, ..tinyllama() };
+                    entry(&config, tasks(&config)[task])
+                });
+                rises(layers.to_vec(), &format!("layers, task {task}, {choices:?}"));
             }
         }
     }
@@ -52,7 +73,7 @@ fn predictions_are_monotone() {
 /// The next way to do a task is for a smaller budget, as far as it differs in what the task holds.
 #[test]
 fn ways_get_smaller() {
-    for task in TASKS {
+    for task in tasks(&tinyllama()) {
         let subject = subject(&tinyllama(), false);
         let bytes: Vec<u64> = subject
             .ways()
@@ -67,7 +88,7 @@ fn ways_get_smaller() {
 #[test]
 fn budgets_are_kept_or_refused() {
     for (config, codeword_file) in [(fixture_size_config(), true), (tinyllama(), false), (tinyllama(), true)] {
-        for task in TASKS {
+        for task in tasks(&config) {
             let subject = subject(&config, codeword_file);
             let refused = subject.plan(task, Some(Budget(1 << 20))).unwrap_err();
             let text = refused.to_string();
@@ -92,7 +113,7 @@ fn budgets_are_kept_or_refused() {
 #[test]
 fn choices_follow_the_budget() {
     let subject = subject(&tinyllama(), false);
-    let task = Task::Prove { rows: 1 };
+    let task = prove(&tinyllama(), 1);
     assert_eq!(subject.plan(task, None).unwrap().choices, Choices::default());
     assert_eq!(
         subject.plan(task, Some(Budget(1 << 40))).unwrap().choices,

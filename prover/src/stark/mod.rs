@@ -28,7 +28,7 @@ use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
@@ -119,7 +119,7 @@ pub fn commit<C: Borrow<Columns>>(
 /// The committed trace: columns in row order and stwo's trees.
 pub struct Trace<'a> {
     pub shape: &'a Shape,
-    /// Columns by part, in the order of [`PARTS`].
+    /// Columns by part, in the order of [`Shape::parts`].
     pub columns: Vec<Columns>,
     /// The lookup tables (preprocessed columns).
     pub tables: Columns,
@@ -138,7 +138,7 @@ impl<'a> Trace<'a> {
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
-        let parts = PARTS.iter().zip(&columns).filter(|(_, c)| !c.is_empty());
+        let parts = shape.parts().iter().zip(&columns).filter(|(_, c)| !c.is_empty());
         let counts = lookups::multiplicities(parts.map(|(part, c)| (shape.air(*part), c)));
         if let Some(last) = columns.last_mut() {
             *last = counts;
@@ -209,7 +209,7 @@ impl<'a> Trace<'a> {
     ) -> Result<(Vec<Columns>, Vec<SecureField>), ProveStarkError> {
         let mut all = Vec::new();
         let mut sums = Vec::new();
-        for ((part, binding), columns) in PARTS.iter().zip(bindings).zip(&self.columns) {
+        for ((part, binding), columns) in self.shape.parts().iter().zip(bindings).zip(&self.columns) {
             let air = self.shape.air(*part);
             let bound = Bound {
                 air,

@@ -5,6 +5,7 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
+use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams};
 use tessera_circuits::semantics::{rope_angle, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
@@ -19,8 +20,11 @@ pub type Columns = Vec<Vec<BaseField>>;
 /// Everything the trace is made from.
 pub struct Source<'a> {
     pub shape: &'a Shape,
+    /// The parameters of the chunk alone.
     pub params: &'a ModelParams,
     pub statement: &'a Statement,
+    /// What enters the chunk; `None` in the first one.
+    pub input: Option<&'a Boundary>,
     pub witness: &'a Witness,
 }
 
@@ -197,7 +201,10 @@ impl Source<'_> {
             let at = (x < hidden).then_some(i * hidden + x);
             let acc = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
             // Beyond the last state the stream repeats itself: no update, unit scale.
-            let before = n.checked_sub(1).map_or(0, |n| get(&w.streams[n.min(states - 1)].x, at));
+            let before = match n.checked_sub(1) {
+                Some(n) => get(&w.streams[n.min(states - 1)].x, at),
+                None => self.input.map_or(0, |boundary| get(&boundary.0, at)),
+            };
             let (pow, skip) = if n < states {
                 (pows[n][x], 1u32 << skip_of(self.params, n))
             } else {

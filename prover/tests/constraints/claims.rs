@@ -66,8 +66,8 @@ fn is_reached(case: &Case, part: Part, column: usize, row: usize) -> bool {
     let config = &case.shape.config;
     let key_out = [0, 1].map(|half| [rope::OUT_HI, rope::OUT_LO].map(|c| rope::after(half, c)));
     match (part, column) {
-        // Of the last state only the norm is read.
-        (Part::Stream, stream::X_HI | stream::X_LO) => at[0] + 1 < case.shape.states(),
+        // Of the last state only the norm is read, unless it leaves the chunk.
+        (Part::Stream, stream::X_HI | stream::X_LO) => at[0] + 1 < case.shape.states() || !case.shape.chunk.is_last(),
         // Padded heads have no softmax.
         (Part::Scores, scores::EXP | scores::SELECT | scores::R_HI | scores::R_LO) => at[1] < config.heads,
         // No query reads a padded key/value head.
@@ -80,7 +80,7 @@ fn is_reached(case: &Case, part: Part, column: usize, row: usize) -> bool {
 #[test]
 fn claims_reach_every_cell_that_is_read() {
     for case in &cases() {
-        for part in PARTS {
+        for &part in case.shape.parts() {
             let coverage = case.coverage(part);
             let columns: BTreeSet<usize> = coverage.claims.iter().flat_map(|c| c.keys().copied()).collect();
             let expected: BTreeSet<usize> = claimed(part, &case.shape).into_iter().collect();
@@ -106,7 +106,7 @@ fn claims_reach_every_cell_that_is_read() {
 fn rows_cannot_be_exchanged() {
     let mut rng = TestRng(29);
     for case in &cases() {
-        for part in PARTS.into_iter().filter(|p| *p != Part::Tables) {
+        for part in case.shape.claimed() {
             let coverage = case.coverage(part);
             let mut own = case.columns[part.index()].clone();
             let air = case.shape.air(part);
@@ -141,25 +141,27 @@ fn rows_cannot_be_exchanged() {
 /// The shortcut of the other tests, a claim broken by its weight, against the claims themselves.
 #[test]
 fn coverage_is_what_the_claims_say() {
-    let [mut case, ..] = cases();
+    let [whole, .., middle, _] = cases();
     let mut rng = TestRng(31);
-    for part in PARTS.into_iter().filter(|p| *p != Part::Tables) {
-        let coverage = case.coverage(part);
-        let rows = 1u64 << case.shape.log_rows(part);
-        for column in claimed(part, &case.shape) {
-            let row = rng.below(rows) as usize;
-            let old = case.columns[part.index()][column][row];
-            case.columns[part.index()][column][row] += random(&mut rng);
-            let broken = case.claims.iter().any(|c| {
-                let touched = c.groups.iter().any(|g| g.part == part);
-                touched && !claim_holds(c, &case.columns)
-            });
-            assert_eq!(
-                broken,
-                coverage.covers(column, row),
-                "{part:?}, column {column}, row {row}"
-            );
-            case.columns[part.index()][column][row] = old;
+    for mut case in [whole, middle] {
+        for part in case.shape.clone().claimed() {
+            let coverage = case.coverage(part);
+            let rows = 1u64 << case.shape.log_rows(part);
+            for column in claimed(part, &case.shape) {
+                let row = rng.below(rows) as usize;
+                let old = case.columns[part.index()][column][row];
+                case.columns[part.index()][column][row] += random(&mut rng);
+                let broken = case.claims.iter().any(|c| {
+                    let touched = c.groups.iter().any(|g| g.part == part);
+                    touched && !claim_holds(c, &case.columns)
+                });
+                assert_eq!(
+                    broken,
+                    coverage.covers(column, row),
+                    "{part:?}, column {column}, row {row}"
+                );
+                case.columns[part.index()][column][row] = old;
+            }
         }
     }
 }
@@ -173,8 +175,10 @@ fn claims_hold_and_are_few_in_every_shape() {
         (ragged_config(), 9, 4),
         (fixture_size_config(), 30, 4),
     ];
-    for (config, prompt, tokens) in shapes {
-        let case = Case::new(random_model(config, Strategy::W12, 37), prompt, tokens);
+    let whole =
+        shapes.map(|(config, prompt, tokens)| Case::new(random_model(config, Strategy::W12, 37), prompt, tokens));
+    let [.., first, middle, last] = cases();
+    for case in whole.into_iter().chain([first, middle, last]) {
         assert!(case.claims.len() <= MAX_CLAIMS, "{} claims", case.claims.len());
         for claim in &case.claims {
             assert!(claim_holds(claim, &case.columns), "{}", claim.name);
@@ -184,14 +188,12 @@ fn claims_hold_and_are_few_in_every_shape() {
         let mut batched = batch(case.claims, SecureField::from_u32_unchecked(3, 1, 4, 1));
         assert!(well_formed(&batched, &shape));
         assert!(batched.groups.len() <= 2 * count);
-        for part in PARTS {
+        for (&part, columns) in shape.parts().iter().zip(columns) {
             let mut expected = claimed(part, &shape);
             expected.sort_unstable();
             assert_eq!(batched.columns(part), expected, "{part:?}");
-            assert_eq!(columns[part.index()].len(), shape.columns(part));
-            assert!(columns[part.index()]
-                .iter()
-                .all(|c| c.len() == 1 << shape.log_rows(part)));
+            assert_eq!(columns.len(), shape.columns(part));
+            assert!(columns.iter().all(|c| c.len() == 1 << shape.log_rows(part)));
             assert_eq!(part.index(), PARTS.iter().position(|p| *p == part).expect("a part"));
         }
         // And it can tell: a column or an axis that the part does not have.

@@ -6,12 +6,13 @@ use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
+use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_circuits::shape::{Cut, Cuts, Part, Shape, PARTS};
+use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::wiring::{Points, Public};
-use tessera_prover::forward::{ForwardState, Witness};
+use tessera_prover::forward::{ForwardState, Input, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::matmul;
 use tessera_prover::model::QuantisedModel;
@@ -48,13 +49,30 @@ pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
     }
 }
 
-/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes.
-pub fn cases() -> [Case; 4] {
+/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes; and a first, a
+/// middle (in lanes) and a last chunk.
+pub fn cases() -> [Case; 7] {
+    let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
+        let config = ModelConfig {
+            layers: 7,
+            ..odd_config()
+        };
+        let chunk = Chunk { start, end, of: 7 };
+        let model = random_model(config, Strategy::W8, 15);
+        // The middle one has as many layers as the models.
+        match chunk.layers().len() {
+            3 => Case::of_chunk(model, &chunk, 6, 5, in_lanes),
+            _ => Case::of_chunk(model, &chunk, 6, 5, |_, whole| whole),
+        }
+    });
     [
         Case::with_cuts(random_model(three_layers(), Strategy::W8, 14), 6, 5, in_lanes),
         Case::new(random_model(three_layers(), Strategy::W8, 11), 6, 5),
         Case::new(random_model(three_layers(), Strategy::W12, 12), 6, 5),
         Case::new(extreme_model(three_layers(), Strategy::W8, 13), 6, 5),
+        first,
+        middle,
+        last,
     ]
 }
 
@@ -76,6 +94,18 @@ impl Case {
 
     /// As [`Self::new`], in a layout that only larger statements have.
     pub fn with_cuts(model: QuantisedModel, prompt: usize, tokens: usize, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
+        let whole = Chunk::whole(model.config.layers);
+        Self::of_chunk(model, &whole, prompt, tokens, cuts)
+    }
+
+    /// As [`Self::with_cuts`], of some of the layers.
+    pub fn of_chunk(
+        model: QuantisedModel,
+        chunk: &Chunk,
+        prompt: usize,
+        tokens: usize,
+        cuts: impl Fn(Part, Cuts) -> Cuts,
+    ) -> Self {
         let prompt = random_ids(&model.config, prompt, 5);
         let options = GenerateOptions {
             tokens,
@@ -83,36 +113,57 @@ impl Case {
         };
         let output = generate(&model, &prompt, &options, |_| ()).expect("a generation").ids;
         let statement = Statement { prompt, output };
-        let shape = Shape::new(&model.config, statement.rows()).with_cuts(cuts);
+        let shape = Shape::of(&model.config, chunk, statement.rows()).with_cuts(cuts);
+        let params = chunk.params(&model.params);
+        let ids = statement.row_ids(shape.token);
+        let enters = (!chunk.is_first()).then(|| {
+            let before = Chunk {
+                start: 0,
+                end: chunk.start,
+                of: chunk.of,
+            };
+            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), None);
+            run.expect("a forward pass").output
+        });
+        let input = enters.as_ref().map_or(Input::Tokens(&ids), Input::Stream);
         let mut witness = Witness::default();
-        ForwardState::new(&model)
-            .run(&statement.row_ids(shape.token), Some(&mut witness))
-            .expect("a forward pass");
+        let run = ForwardState::run_chunk(&model, chunk, input, Some(&mut witness)).expect("a forward pass");
+        let ends = Ends {
+            input: enters.as_ref(),
+            output: (!chunk.is_last()).then_some(&run.output),
+        };
         let source = Source {
             shape: &shape,
-            params: &model.params,
+            params: &params,
             statement: &statement,
+            input: ends.input,
             witness: &witness,
         };
-        let mut columns: Vec<Columns> = PARTS.iter().map(|p| source.columns(*p)).collect();
-        let parts = PARTS.iter().zip(&columns).filter(|(p, _)| **p != Part::Tables);
-        let counts = multiplicities(parts.map(|(p, c)| (shape.air(*p), c)));
-        columns[Part::Tables.index()] = counts;
+        let mut columns: Vec<Columns> = shape.parts().iter().map(|p| source.columns(*p)).collect();
+        let counts = multiplicities(shape.claimed().zip(&columns).map(|(p, c)| (shape.air(p), c)));
+        *columns.last_mut().expect("the tables") = counts;
 
         let mut transcript = Transcript::new("constraints");
         let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
         let public = Public {
             shape: &shape,
-            params: &model.params,
+            params: &params,
             statement: &statement,
+            ends,
             statistics: &statistics(&witness),
             points: &points,
         };
-        let proved = matmul::prove(&public, &columns, &model.weights, &mut transcript);
+        let proved = matmul::prove(
+            &public,
+            &columns,
+            &model.weights,
+            chunk.tiles(&model.config),
+            &mut transcript,
+        );
         let mut claims = public.trace_claims(proved.proof.claim);
         claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
         Self {
-            tables: tables::preprocessed(&model.params),
+            tables: tables::preprocessed(&params),
             columns,
             claims,
             shape,

@@ -12,7 +12,7 @@ use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, Strategy};
 use tessera_prover::testing::TestRng;
-use tessera_verifier::codec::{CodecError, FileKind, FORMAT_VERSION};
+use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
@@ -65,7 +65,7 @@ fn answer(name: &str, key: &ModelKey, bytes: &[u8]) -> VerifyError {
 }
 
 fn header(kind: FileKind) -> Vec<u8> {
-    [kind.magic().as_slice(), &FORMAT_VERSION.to_le_bytes()].concat()
+    [kind.magic().as_slice(), &kind.version().to_le_bytes()].concat()
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {

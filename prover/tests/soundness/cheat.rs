@@ -14,29 +14,32 @@ use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::TILE_LOG;
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
 use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::opening::{self, TileSource};
+use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
+use tessera_prover::tiles::{TileRange, TileSource};
 use tessera_verifier::key::ModelId;
-use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::proof::{MatmulProof, Proof};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
+use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, weight_families,
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, weight_claim, weight_families,
+    ChunkStatement,
 };
 
 type K = SecureField;
@@ -49,6 +52,8 @@ pub enum Rounds {
     /// The claim is what the other side expects, every round polynomial is a constant, and a final evaluation is
     /// chosen such that the last check passes.
     Constant,
+    /// The same for the matmuls, with all operands honest but those of the embedding, which make up for everything.
+    Embedding,
 }
 
 /// What the last hook before the aggregator sees.
@@ -87,7 +92,8 @@ pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
 pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]) + 'a;
 
 /// Makes the transcript that a proof starts with.
-pub type OpenTranscript<'a> = dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement) -> Transcript + 'a;
+pub type OpenTranscript<'a> =
+    dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -98,6 +104,10 @@ pub struct Hooks<'a> {
     pub pcs: Option<PcsConfig>,
     /// The model that the trace is built for, if not the proved one.
     pub source: Option<&'a QuantisedModel>,
+    /// The chunk that is proved and what leaves it, if not the claimed one.
+    pub proved: Option<(Chunk, &'a Boundary)>,
+    /// What enters the chunk in the trace, if not what the statement says.
+    pub input: Option<&'a Boundary>,
     /// Alters the trace, before the lookups are counted.
     pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
     /// Alters the lookup tables.
@@ -110,6 +120,8 @@ pub struct Hooks<'a> {
     /// The weights that the matmuls are proved with, if not the committed ones.
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
+    /// Alters the operands that the matmuls end in, before they are absorbed.
+    pub operands: &'a dyn Fn(&mut [[K; 2]; 6]),
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
@@ -117,6 +129,8 @@ pub struct Hooks<'a> {
     pub claims: &'a dyn Fn(&mut Vec<LinearClaim>),
     /// Alters the evaluations of the tiles in the opening, given their coefficients.
     pub tile_values: &'a dyn Fn(&[K], &mut [K]),
+    /// The columns of the commitment that are opened, if not those of the chunk.
+    pub opened: Option<OpenedColumns>,
     /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
     pub point: &'a dyn Fn(&[K]) -> Vec<K>,
     /// Alters interaction columns and claimed sums.
@@ -127,8 +141,6 @@ pub struct Hooks<'a> {
     pub constrained: &'a dyn Fn(Part) -> bool,
     /// Added to the composition polynomial.
     pub composition: K,
-    /// Alters the finished proof.
-    pub finish: &'a dyn Fn(&mut Proof),
 }
 
 /// No cheating.
@@ -136,6 +148,8 @@ pub const HONEST: Hooks<'static> = Hooks {
     transcript: &open_transcript,
     pcs: None,
     source: None,
+    proved: None,
+    input: None,
     columns: &|_, _| (),
     tables: &|_| (),
     hide_tables: false,
@@ -143,16 +157,17 @@ pub const HONEST: Hooks<'static> = Hooks {
     statistics: &|_| (),
     tiles: None,
     matmuls: Rounds::Honest,
+    operands: &|_| (),
     linear: Rounds::Honest,
     broken_claims: &|_| (),
     claims: &|_| (),
     tile_values: &|_, _| (),
+    opened: None,
     point: &|point| point.to_vec(),
     interaction: &|_, _, _| (),
     balance: false,
     constrained: &|_| true,
     composition: K::from_u32_unchecked(0, 0, 0, 0),
-    finish: &|_| (),
 };
 
 /// Sum of a linear claim over a trace.
@@ -182,11 +197,13 @@ fn constant_rounds(label: &str, claim: K, variables: usize, transcript: &mut Tra
     (SumcheckProof { rounds }, point, value)
 }
 
-/// Claims what the accumulators of the trace are, and makes up a normed state with which the products end there.
+/// Claims what the accumulators of the trace are, and makes up an operand with which the products end there: a normed
+/// state and no other, or an embedding next to operands that are all honest.
 fn free_matmuls(
     public: &Public<'_>,
     columns: &[Columns],
-    tiles: &dyn TileSource,
+    tiles: &TileRange<'_>,
+    free: Rounds,
     t: &mut Transcript,
 ) -> PrecomputedMatmuls {
     let claim = total(&public.trace_claims(K::zero())[0], columns);
@@ -194,11 +211,11 @@ fn free_matmuls(
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
     let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
     let tile_values = tile_values(&tables, suffix(&point, TILE_LOG));
-    // The weights are honest: nothing but the normed state is free.
+    // The weights are honest.
     let mut operands = [[K::zero(); 2]; 6];
     for (at, product) in PRODUCTS.iter().enumerate() {
         let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
-        let gamma = public.tile_coefficients(&point, &families);
+        let gamma = public.tile_coefficients(&point, &families, tiles.offset()..tiles.offset() + tiles.tiles());
         operands[at][1] = gamma
             .iter()
             .zip(&tile_values)
@@ -206,8 +223,20 @@ fn free_matmuls(
     }
     operands[3][0] = public.embed_operand(&point);
     let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
-    let rest = value - scale(PRODUCTS[3]) * operands[3][0] * operands[3][1];
-    operands[0][0] = rest * (scale(PRODUCTS[0]) * operands[0][1]).inverse();
+    if free == Rounds::Embedding {
+        let claims = public.operand_claims(&point, &operands);
+        let places = [(0, 0), (1, 0), (2, 0), (4, 0), (4, 1), (5, 0), (5, 1)];
+        for ((product, side), claim) in places.into_iter().zip(&claims) {
+            operands[product][side] = total(claim, columns);
+        }
+        operands[3] = [K::one(), K::zero()];
+    }
+    let ends = PRODUCTS.iter().zip(&operands);
+    let rest = value - ends.map(|(p, [a, b])| scale(*p) * *a * *b).sum::<K>();
+    match free {
+        Rounds::Embedding => operands[3][1] = rest * scale(PRODUCTS[3]).inverse(),
+        _ => operands[0][0] = rest * (scale(PRODUCTS[0]) * operands[0][1]).inverse(),
+    }
     absorb_operands(&operands, t);
     let proof = MatmulProof {
         claim,
@@ -222,11 +251,32 @@ fn free_matmuls(
     }
 }
 
+/// Proves the matmuls honestly, but for the operands at their end.
+fn altered_matmuls(
+    hooks: &Hooks<'_>,
+    transcript: &mut Transcript,
+    prove: impl FnOnce(&mut Transcript) -> PrecomputedMatmuls,
+) -> PrecomputedMatmuls {
+    let mut proved = prove(&mut transcript.clone());
+    let MatmulProof {
+        claim,
+        sumcheck,
+        operands,
+    } = &mut proved.proof;
+    (hooks.operands)(operands);
+    open_batch("matmuls", *claim, sumcheck.rounds.len(), transcript);
+    for round in &sumcheck.rounds {
+        round_challenge("matmuls", *round, transcript);
+    }
+    absorb_operands(operands, transcript);
+    proved
+}
+
 /// Proves the linear claims with constant rounds and makes up one evaluation with which the last check passes.
 fn free_linear(batch: &Batch, trace: &Trace<'_>, transcript: &mut Transcript) -> (SumcheckProof, Vec<K>, Vec<Vec<K>>) {
     let (shape, variables) = (trace.shape, linear_variables(trace.shape));
     let (proof, point, value) = constant_rounds("claims", batch.value, variables, transcript);
-    let claimed: Vec<Part> = PARTS.into_iter().filter(|p| *p != Part::Tables).collect();
+    let claimed: Vec<Part> = shape.claimed().collect();
     let at = |part: Part| suffix(&point, shape.log_rows(part));
     let of = |part: Part, values: &[K]| {
         instance_scale(variables, shape.log_rows(part) as usize) * batch.eval(part, at(part), values)
@@ -260,10 +310,10 @@ fn commit_trace<'a>(
     twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
 ) -> Trace<'a> {
-    let parts = PARTS.iter().zip(&columns).filter(|(_, c)| !c.is_empty());
+    let parts = shape.parts().iter().zip(&columns).filter(|(_, c)| !c.is_empty());
     let mut counts = multiplicities(parts.map(|(part, c)| (shape.air(*part), c)));
     (hooks.multiplicities)(&mut counts);
-    columns[Part::Tables.index()] = counts;
+    *columns.last_mut().expect("the tables") = counts;
     let honest = tables::preprocessed(&model.key.params);
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
@@ -303,7 +353,8 @@ fn aggregate(
     commit(&mut scheme, interaction.into_iter(), channel);
     let components = components(shape, relations, bindings, sums);
     let provers = |included: &dyn Fn(Part) -> bool| ComponentProvers {
-        components: PARTS
+        components: shape
+            .parts()
             .iter()
             .zip(&components)
             .filter(|(part, _)| included(**part))
@@ -332,24 +383,42 @@ fn aggregate(
     StarkProof(scheme.prove_values(points, channel).proof)
 }
 
-/// A complete proof of a statement from a witness, with cheating. Nothing here depends on the statement being true.
-pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, hooks: &Hooks<'_>) -> Proof {
-    let key = model.key;
-    let shape = Shape::new(&key.config, statement.rows());
+/// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.
+pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witness, hooks: &Hooks<'_>) -> ChunkProof {
+    let ChunkStatement {
+        key,
+        statement,
+        chunk: claimed,
+        ..
+    } = *claim;
+    let (chunk, ends) = match &hooks.proved {
+        Some((other, output)) => (
+            other,
+            Ends {
+                output: Some(output),
+                ..claim.ends
+            },
+        ),
+        None => (claimed, claim.ends),
+    };
+    let shape = Shape::of(&key.config, chunk, statement.rows());
+    let own_params = chunk.params(&key.params);
     let (config, params) = hooks
         .source
         .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
     let source = Source {
-        shape: &Shape::new(config, statement.rows()),
-        params,
+        shape: &Shape::of(config, chunk, statement.rows()),
+        params: &chunk.params(params),
         statement,
+        input: hooks.input.or(ends.input),
         witness,
     };
-    let mut columns: Vec<Columns> = PARTS.iter().map(|p| source.columns(*p)).collect();
+    let mut columns: Vec<Columns> = shape.parts().iter().map(|p| source.columns(*p)).collect();
     (hooks.columns)(&shape, &mut columns);
     let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
-    let mut transcript = (hooks.transcript)(&model.id, &model.key.weights, TracePolicy::of(&shape), statement);
+    let policy = TracePolicy::of(&shape);
+    let mut transcript = (hooks.transcript)(claim.model, &key.weights, policy, statement, claimed, &claim.ends);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
@@ -357,16 +426,18 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
         shape: &shape,
-        params: &key.params,
+        params: &own_params,
         statement,
+        ends,
         statistics: &statistics,
         points: &points,
     };
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
-    let mut matmuls = match hooks.matmuls {
-        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &mut transcript),
-        Rounds::Constant => free_matmuls(&public, &trace.columns, tiles, &mut transcript),
-    };
+    let opened = key.weights.columns_of(&chunk.tiles(&key.config));
+    let mut matmuls = altered_matmuls(hooks, &mut transcript, |t| match hooks.matmuls {
+        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, opened.tiles(), t),
+        free => free_matmuls(&public, &trace.columns, &TileRange::new(tiles, opened.tiles()), free, t),
+    });
     let families = weight_families(&mut transcript);
 
     let mut claims = public.trace_claims(matmuls.proof.claim);
@@ -387,20 +458,24 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
             let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
             (linear.proof, linear.point, evaluations)
         }
-        Rounds::Constant => free_linear(&batch, &trace, &mut transcript),
+        _ => free_linear(&batch, &trace, &mut transcript),
     };
 
-    let gamma = public.tile_coefficients(&matmuls.point, &families);
+    let gamma = public.tile_coefficients(&matmuls.point, &families, opened.tiles());
     (hooks.tile_values)(&gamma, &mut matmuls.tile_values);
-    let local = public.local_point(&matmuls.point);
-    let opening = opening::open(
+    let opening = OpeningClaim {
+        columns: hooks.opened.unwrap_or(opened),
+        gamma: &gamma,
+        local_point: &public.local_point(&matmuls.point),
+        value: weight_claim(&matmuls.proof.operands, &families),
+    };
+    let (opening, _) = opening::open(
         &model.quantised.weights,
         model.codeword,
-        &key.weights,
-        &opening_policy(&model.key.weights),
-        &gamma,
+        &opening_policy(&key.weights),
+        &opening,
         &matmuls.tile_values,
-        &local,
+        0,
         &mut transcript,
     )
     .expect("an opening");
@@ -413,7 +488,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         .expect("no degenerate point");
     let shares: Vec<K> = bindings
         .iter()
-        .zip(PARTS)
+        .zip(shape.claimed())
         .zip(&evaluations)
         .map(|((b, part), v)| share(b, &batch, part, v))
         .collect();
@@ -432,9 +507,8 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
     if hooks.hide_tables {
         stark.0.commitments[0].0 = *key.tables_root(TracePolicy::of(&shape));
     }
-    let mut proof = Proof {
-        model: model.id,
-        statement: statement.clone(),
+    ChunkProof {
+        layers: chunk.layers().len() as u32,
         statistics,
         matmuls: matmuls.proof,
         linear,
@@ -442,9 +516,7 @@ pub fn forge(model: &ProverModel<'_>, statement: &Statement, witness: &Witness, 
         opening,
         claimed_sums: sums,
         stark,
-    };
-    (hooks.finish)(&mut proof);
-    proof
+    }
 }
 
 /// The weighted sum of the evaluations of a part.

@@ -3,10 +3,9 @@
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use tessera_circuits::shape::{Part, PARTS};
-use tessera_verifier::proof::Proof;
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::StarkError;
-use tessera_verifier::verify::VerifyError;
+use tessera_verifier::verify::{verify, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::{assert_constraints_violated, assert_rejected, Scene};
@@ -62,14 +61,15 @@ fn weak_configurations_are_rejected() {
         }),
     ];
     for (pcs, hidden) in attempts {
-        let mut hooks = Hooks {
+        let hooks = Hooks {
             pcs: Some(pcs),
             ..HONEST
         };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Config));
-        let pretend = |proof: &mut Proof| proof.stark.0.config = strong;
-        hooks.finish = &pretend;
-        let result = scene.attempt(&hooks);
+        let mut proof = scene.forge(&hooks);
+        let key = &scene.model.key;
+        assert_rejected!(verify(key, &proof), VerifyError::Stark(StarkError::Config));
+        proof.chunks[0].stark.0.config = strong;
+        let result = verify(key, &proof);
         assert!(result.as_ref().is_err_and(hidden), "{pcs:?}: {result:?}");
     }
 }

@@ -11,14 +11,14 @@ use stwo::core::fields::FieldExpOps;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
 use tessera_circuits::air::{requant, tables, Relations};
+use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
-use tessera_circuits::shape::{Part, Shape, PARTS};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS};
 use tessera_prover::stark::trace::Columns;
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::opening::{self, CommitmentParams, OpeningError};
-use tessera_verifier::proof::Proof;
+use tessera_verifier::opening::{self, OpeningClaim, OpeningError};
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{opening_policy, parameter_words, TracePolicy};
 use tessera_verifier::stark::{bindings, column_sizes, components, draw_relations, open_scheme};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
@@ -28,18 +28,18 @@ use tessera_verifier::verify::{
     VerifyError, PROTOCOL,
 };
 
-use crate::cheat::{forge, Hooks, HONEST};
+use crate::cheat::{Hooks, OpenTranscript, HONEST};
 use crate::{assert_constraints_violated, assert_rejected, Scene};
 
 type K = SecureField;
 
 /// The part of a proof that has messages.
-fn messages(proof: &Proof) -> &Proof {
-    proof
+fn messages(proof: &Proof) -> &ChunkProof {
+    &proof.chunks[0]
 }
 
-fn messages_mut(proof: &mut Proof) -> &mut Proof {
-    proof
+fn messages_mut(proof: &mut Proof) -> &mut ChunkProof {
+    &mut proof.chunks[0]
 }
 
 /// Challenges up to the binding of the evaluations, and what they make of key and statement.
@@ -65,7 +65,9 @@ impl Challenges {
         let own = messages(proof);
         let shape = Shape::new(&key.config, proof.statement.rows());
         let policy = TracePolicy::of(&shape);
-        let mut t = open_transcript(&proof.model, &key.weights, policy, &proof.statement);
+        let whole = Chunk::whole(key.config.layers);
+        let ends = Ends::default();
+        let mut t = open_transcript(&proof.model, &key.weights, policy, &proof.statement, &whole, &ends);
         let sizes = column_sizes(&shape);
         open_scheme(policy, key.tables_root(policy), &sizes, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
@@ -105,16 +107,15 @@ impl Challenges {
         drawn.push(t.clone().challenge("whatever comes next"));
 
         let public = challenges.public(key, proof);
-        let opened = opening::verify(
-            &key.weights,
-            &opening_policy(&key.weights),
-            &key.weights_root,
-            &public.tile_coefficients(&challenges.products, &challenges.families),
-            &public.local_point(&challenges.products),
-            weight_claim(&matmuls.operands, &challenges.families),
-            &own.opening,
-            &mut t,
-        );
+        let columns = key.weights.columns_of(&whole.tiles(&key.config));
+        let claim = OpeningClaim {
+            columns,
+            gamma: &public.tile_coefficients(&challenges.products, &challenges.families, columns.tiles()),
+            local_point: &public.local_point(&challenges.products),
+            value: weight_claim(&matmuls.operands, &challenges.families),
+        };
+        let policy = opening_policy(&key.weights);
+        let opened = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.opening, &mut t);
         let (relations, binding) = draw_relations(&mut t);
         challenges.relations = relations;
         challenges.binding = opened.ok().map(|()| binding);
@@ -128,6 +129,7 @@ impl Challenges {
             shape: &self.shape,
             params: &key.params,
             statement: &proof.statement,
+            ends: Ends::default(),
             statistics: &messages(proof).statistics,
             points: &self.points,
         }
@@ -144,7 +146,7 @@ impl Challenges {
     /// Where the linear sumcheck must end.
     fn linear_end(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
         let variables = linear_variables(&self.shape);
-        let parts = PARTS.into_iter().filter(|p| *p != Part::Tables).zip(evaluations);
+        let parts = self.shape.claimed().zip(evaluations);
         parts.fold(K::zero(), |sum, (part, values)| {
             let log_rows = self.shape.log_rows(part);
             let own = suffix(&self.linear, log_rows);
@@ -156,10 +158,10 @@ impl Challenges {
     fn balance(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
         let binding = self.binding.expect("challenges of an honest proof");
         let bindings = bindings(&self.shape, batch, &self.linear, binding);
-        let parts = PARTS.into_iter().zip(bindings).zip(evaluations);
+        let parts = self.shape.parts().iter().zip(bindings).zip(evaluations);
         parts.fold(K::zero(), |sum, ((part, binding), values)| {
             let weights = binding.expect("a part with claims").weights;
-            let columns = batch.columns(part).into_iter().zip(values);
+            let columns = batch.columns(*part).into_iter().zip(values);
             columns.fold(sum, |sum, (column, value)| sum + weights[column] * *value)
         })
     }
@@ -225,7 +227,7 @@ fn walk(claim: K, proof: &SumcheckProof, point: &[K]) -> K {
 /// An honest proof with its key.
 fn honest() -> (Scene, Proof) {
     let scene = Scene::honest();
-    let proof = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
+    let proof = scene.forge(&HONEST);
     (scene, proof)
 }
 
@@ -372,40 +374,44 @@ fn proofs_of_another_domain_are_rejected() {
     let scene = Scene::honest();
     let other = ModelId([7; 32]);
     let nothing: &[u32] = &[];
-    type Absorb<'a> = dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement) -> Transcript + 'a;
     let absorb = |protocol: &str, words: &[u32], model: &ModelId, prompt: &[u32], output: &[u32]| {
         let mut transcript = Transcript::new(protocol);
         transcript.words("parameters", words);
         transcript.bytes("model", &model.0);
         transcript.words("prompt", prompt);
         transcript.words("output", output);
+        let layers = scene.model.key.config.layers as u32;
+        transcript.words("chunk", &[0, layers, layers]);
+        transcript.words("chunk input", &[]);
+        transcript.words("chunk output", &[]);
         transcript
     };
-    let same: &Absorb<'_> = &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, &s.output);
+    let same: &OpenTranscript<'_> =
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, &s.output);
     scene
         .attempt(&Hooks {
             transcript: same,
             ..HONEST
         })
         .expect("the verifier's own transcript");
-    let domains: [&Absorb<'_>; 7] = [
-        &|m, w, p, s| absorb("tessera/0", &parameter_words(w, p), m, &s.prompt, &s.output),
+    let domains: [&OpenTranscript<'_>; 7] = [
+        &|m, w, p, s, _, _| absorb("tessera/0", &parameter_words(w, p), m, &s.prompt, &s.output),
         // One query to the trace, one to the weights.
-        &|m, w, p, s| {
+        &|m, w, p, s, _, _| {
             let [blowup, _, work, step, last, _, weights_work] = parameter_words(w, p);
             let words = [blowup, 1, work, step, last, 1, weights_work];
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|_, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), &other, &s.prompt, &s.output),
-        &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, nothing, &s.output),
-        &|m, w, p, s| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, nothing),
+        &|_, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), &other, &s.prompt, &s.output),
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, nothing, &s.output),
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, nothing),
         // The same tokens, another border between prompt and output.
-        &|m, w, p, s| {
+        &|m, w, p, s, _, _| {
             let (prompt, last) = s.prompt.split_at(s.prompt.len() - 1);
             absorb(PROTOCOL, &parameter_words(w, p), m, prompt, &[last, &s.output].concat())
         },
         // The same words under no labels.
-        &|m, w, p, s| {
+        &|m, w, p, s, _, _| {
             let mut transcript = Transcript::new(PROTOCOL);
             let channel = transcript.channel();
             channel.mix_u32s(&parameter_words(w, p));
@@ -466,7 +472,7 @@ fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, 
 }
 
 /// The value of the composition polynomial that a proof shows at the out-of-domain point.
-fn composition(own: &Proof, point: CirclePoint<SecureField>, log_degree: u32) -> K {
+fn composition(own: &ChunkProof, point: CirclePoint<SecureField>, log_degree: u32) -> K {
     let samples: Vec<K> = own.stark.sampled_values[3].iter().map(|column| column[0]).collect();
     let [left, right] = [0, 4].map(|i| K::from_partial_evals(std::array::from_fn(|j| samples[i + j])));
     left + point.repeated_double(log_degree - 1).x * right
@@ -484,7 +490,7 @@ fn a_composition_polynomial_for_a_known_point_is_rejected() {
         columns: &columns,
         ..HONEST
     };
-    let attempt = |hooks: &Hooks<'_>| forge(&scene.model.prover(), &scene.statement, &scene.witness, hooks);
+    let attempt = |hooks: &Hooks<'_>| scene.forge(hooks);
     let first = attempt(&hooks);
     let (coefficient, point, lacks) = out_of_domain(&scene, &first);
     assert!(!lacks.is_zero(), "a constraint is violated");
@@ -498,5 +504,5 @@ fn a_composition_polynomial_for_a_known_point_is_rejected() {
     assert_eq!(same, coefficient);
     assert_ne!(redrawn, point);
     assert!(!still.is_zero());
-    assert_constraints_violated(verify(&scene.model.key, &second));
+    assert_constraints_violated(verify(&scene.model.key, &second).map(|_| ()));
 }

@@ -1,6 +1,7 @@
 //! Soundness: attempts to have a false statement accepted.
 
 mod cheat;
+mod chunks;
 mod configuration;
 mod fiat_shamir;
 mod forward;
@@ -12,17 +13,19 @@ mod sumchecks;
 mod values;
 mod wires;
 
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy};
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
-use tessera_prover::forward::{ForwardState, Witness};
+use tessera_prover::forward::{ForwardState, Input, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::check::check_row;
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_ids, random_model, TestModel};
+use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
-use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
+use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
 
 use crate::cheat::{forge, BrokenClaims, Hooks};
 
@@ -35,10 +38,15 @@ macro_rules! assert_rejected {
 }
 pub(crate) use assert_rejected;
 
-/// What an attempt has: a model, a statement and the witness that the trace is made from.
+/// What an attempt has: a model, a statement, the chunk that is proved of it, and the witness that the trace is made
+/// from.
 pub struct Scene {
     pub model: TestModel,
     pub statement: Statement,
+    pub chunk: Chunk,
+    /// What enters and leaves the chunk.
+    pub input: Option<Boundary>,
+    pub output: Option<Boundary>,
     pub witness: Witness,
 }
 
@@ -66,11 +74,56 @@ impl Scene {
             .ids;
         let statement = Statement { prompt, output };
         let witness = witness_of(&model.quantised, &statement);
+        Self::whole(model, statement, witness)
+    }
+
+    /// All layers.
+    pub fn whole(model: TestModel, statement: Statement, witness: Witness) -> Self {
         Self {
+            chunk: Chunk::whole(model.key.config.layers),
             model,
             statement,
+            input: None,
+            output: None,
             witness,
         }
+    }
+
+    /// Three layers (padded to four) in the middle of seven.
+    pub fn middle() -> Self {
+        Self::honest_chunk(2, 5)
+    }
+
+    /// Some of seven layers, with what really enters and leaves them.
+    pub fn honest_chunk(start: usize, end: usize) -> Self {
+        let config = ModelConfig {
+            layers: 7,
+            ..odd_config()
+        };
+        let mut scene = Self::of(random_model(config, Strategy::W12, 7));
+        if start > 0 {
+            scene.chunk = Chunk {
+                start: 0,
+                end: start,
+                of: 7,
+            };
+            scene.run();
+            scene.input = scene.output.take();
+        }
+        scene.chunk = Chunk { start, end, of: 7 };
+        scene.run();
+        scene
+    }
+
+    /// Runs the chunk from what enters it: sets witness and output.
+    pub fn run(&mut self) {
+        let ids = self.statement.row_ids(self.shape().token);
+        let input = self.input.as_ref().map_or(Input::Tokens(&ids), Input::Stream);
+        let mut witness = Witness::default();
+        let run = ForwardState::run_chunk(&self.model.quantised, &self.chunk, input, Some(&mut witness));
+        let output = run.expect("a forward pass").output;
+        self.output = (!self.chunk.is_last()).then_some(output);
+        self.witness = witness;
     }
 
     pub fn honest() -> Self {
@@ -103,13 +156,45 @@ impl Scene {
     }
 
     pub fn shape(&self) -> Shape {
-        Shape::new(&self.model.key.config, self.statement.rows())
+        Shape::of(&self.model.key.config, &self.chunk, self.statement.rows())
     }
 
-    /// Forges a proof and gives its bytes to the verifier.
-    pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<Verified, VerifyError> {
-        let proof = forge(&self.model.prover(), &self.statement, &self.witness, hooks);
-        verify_bytes(&self.model.key, &proof.to_bytes().expect("a proof"))
+    /// Forges a proof of all layers.
+    pub fn forge(&self, hooks: &Hooks<'_>) -> Proof {
+        let prover = self.model.prover();
+        let claim = ChunkStatement {
+            key: &self.model.key,
+            model: &prover.id,
+            statement: &self.statement,
+            chunk: &self.chunk,
+            ends: Ends::default(),
+        };
+        Proof {
+            model: prover.id,
+            statement: self.statement.clone(),
+            boundaries: Vec::new(),
+            chunks: vec![forge(&prover, &claim, &self.witness, hooks)],
+        }
+    }
+
+    /// Forges a proof and gives it to the verifier, as bytes if it is one of all layers.
+    pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<(), VerifyError> {
+        if self.chunk == Chunk::whole(self.chunk.of) {
+            let bytes = self.forge(hooks).to_bytes().expect("a proof");
+            return verify_bytes(&self.model.key, &bytes).map(|_| ());
+        }
+        let prover = self.model.prover();
+        let claim = ChunkStatement {
+            key: &self.model.key,
+            model: &prover.id,
+            statement: &self.statement,
+            chunk: &self.chunk,
+            ends: Ends {
+                input: self.input.as_ref(),
+                output: self.output.as_ref(),
+            },
+        };
+        verify_chunk(&claim, &forge(&prover, &claim, &self.witness, hooks))
     }
 
     /// As `attempt`, with the assertion that it fails for this reason and, row by row, for no other.
@@ -118,9 +203,9 @@ impl Scene {
             (hooks.columns)(shape, columns);
             let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
             let (mut constraints, mut lookups) = (false, false);
-            for (part, own) in PARTS.into_iter().zip(columns).filter(|(_, c)| !c.is_empty()) {
+            for (part, own) in shape.parts().iter().zip(columns).filter(|(_, c)| !c.is_empty()) {
                 for row in 0..own[0].len() {
-                    let violations = check_row(&shape.air(part), own, &tables, row);
+                    let violations = check_row(&shape.air(*part), own, &tables, row);
                     constraints |= !violations.constraints.is_empty();
                     lookups |= !violations.lookups.is_empty();
                 }
@@ -158,7 +243,7 @@ pub enum Caught {
 }
 
 /// Asserts that the composition polynomial is not the one of the trace.
-pub fn assert_constraints_violated(result: Result<Verified, VerifyError>) {
+pub fn assert_constraints_violated(result: Result<(), VerifyError>) {
     let text = "The composition polynomial OODS value does not match the trace OODS values";
     assert_rejected!(result, VerifyError::Stark(StarkError::Invalid(ref m)) if m.starts_with(text));
 }

@@ -84,11 +84,7 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         }
     };
     // The mask is a bit on every row, so no such trace satisfies the constraints.
-    let scene = Scene {
-        model,
-        statement,
-        witness,
-    };
+    let scene = Scene::whole(model, statement, witness);
     assert_constraints_violated(scene.attempt(&Hooks {
         columns: &alter,
         ..HONEST

@@ -18,12 +18,12 @@ use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
 use tessera_prover::tiles::{tile_bytes, TileSource};
 use tessera_prover::weights::PackedWeights;
 use tessera_verifier::opening::OpeningError;
-use tessera_verifier::proof::Proof;
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::{verify, VerifyError};
 
-use crate::cheat::{forge, secure, Hooks, Interaction, Rounds, HONEST};
+use crate::cheat::{secure, Hooks, Interaction, Rounds, HONEST};
 use crate::{assert_constraints_violated, assert_rejected, witness_of, Scene};
 
 type K = SecureField;
@@ -32,7 +32,7 @@ type K = SecureField;
 #[test]
 fn without_a_lie_the_proof_is_accepted() {
     let scene = Scene::honest();
-    let verified = scene.attempt(&HONEST).expect("an honest proof");
+    let verified = verify(&scene.model.key, &scene.forge(&HONEST)).expect("an honest proof");
     assert_eq!(verified.statement, scene.statement);
     Scene::quiet().attempt(&HONEST).expect("an honest proof");
 }
@@ -279,7 +279,7 @@ fn substituted_tables_are_rejected() {
 #[test]
 fn an_honest_proof_proves_nothing_else() {
     let scene = Scene::honest();
-    let honest = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
+    let honest = scene.forge(&HONEST);
     let reuse = |alter: &dyn Fn(&mut Proof)| {
         let mut proof = honest.clone();
         alter(&mut proof);
@@ -309,10 +309,10 @@ fn an_honest_proof_proves_nothing_else() {
 #[test]
 fn nothing_may_be_left_out() {
     let scene = Scene::honest();
-    let honest = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
-    let without = |alter: &dyn Fn(&mut Proof)| {
+    let honest = scene.forge(&HONEST);
+    let without = |alter: &dyn Fn(&mut ChunkProof)| {
         let mut proof = honest.clone();
-        alter(&mut proof);
+        alter(&mut proof.chunks[0]);
         verify(&scene.model.key, &proof)
     };
     let rounds = |label: &'static str| move |e: &SumcheckError| matches!(e, SumcheckError::Rounds { label: l, got: 0, .. } if l == label);

@@ -264,6 +264,7 @@ fn the_residual_is_kept() {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
+            input: None,
             witness: &zero,
         }
         .columns(Part::Stream);

@@ -11,7 +11,7 @@ use tessera_prover::stark::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, random_model};
 use tessera_verifier::verify::{verify, VerifyError};
 
-use crate::cheat::{forge, Hooks, HONEST};
+use crate::cheat::{Hooks, HONEST};
 use crate::forward::Deviation;
 use crate::semantics::{deviating, impostor, one_token, QUERY};
 use crate::values::{alter_output_of, row, set_remainder};
@@ -66,6 +66,7 @@ fn rotations_are_those_of_the_position() {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
+            input: None,
             witness: &moved,
         };
         for part in [Part::Q, Part::K] {
@@ -146,7 +147,7 @@ fn negative_logits() -> Scene {
 fn padded_entries_of_the_vocabulary_do_not_win() {
     let mut scene = negative_logits();
     let vocab = scene.model.key.config.vocab;
-    let honest = forge(&scene.model.prover(), &scene.statement, &scene.witness, &HONEST);
+    let honest = scene.forge(&HONEST);
     verify(&scene.model.key, &honest).expect("a real entry wins");
 
     let at = scene.statement.rows() - 1;

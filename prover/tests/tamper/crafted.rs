@@ -6,6 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::air::tables;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
@@ -27,12 +28,16 @@ use crate::{answer, honest, Honest};
 fn compensated_operands_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     let mut tampered = proof.clone();
-    let shape = Shape::new(&key.config, proof.statement.rows());
+    let first = Chunk {
+        end: 1,
+        ..Chunk::whole(key.config.layers)
+    };
+    let shape = Shape::of(&key.config, &first, proof.statement.rows());
     let scale = |i: usize| {
         let own = PRODUCTS[i].variables(&shape) as usize;
         instance_scale(product_variables(&shape) as usize, own)
     };
-    let operands = &mut tampered.matmuls.operands;
+    let operands = &mut tampered.chunks[0].matmuls.operands;
     let embed = PRODUCTS.len() - 3;
     let other = embed - 1;
     operands[embed][0] += SecureField::one();
@@ -51,8 +56,8 @@ fn sums_moved_between_parts_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     let results = [1u32, 2, 3].map(|delta| {
         let mut tampered = proof.clone();
-        tampered.claimed_sums[0] += SecureField::from(delta);
-        tampered.claimed_sums[1] -= SecureField::from(delta);
+        tampered.chunks[0].claimed_sums[0] += SecureField::from(delta);
+        tampered.chunks[0].claimed_sums[1] -= SecureField::from(delta);
         answer(key, &tampered)
     });
     let answers = "answers of a column";
@@ -91,13 +96,13 @@ fn fields_of_another_honest_proof_are_rejected() {
 #[test]
 fn last_layers_of_another_degree_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
-    let last: &[SecureField] = &proof.stark.fri_proof.last_layer_poly;
+    let last: &[SecureField] = &proof.chunks[0].stark.fri_proof.last_layer_poly;
     assert_eq!(last.len(), 1 << TRACE_LOG_LAST_LAYER);
     for len in [last.len() / 2, last.len() * 2] {
         let mut tampered = proof.clone();
         let mut coefficients = last.to_vec();
         coefficients.resize(len, SecureField::zero());
-        tampered.stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
+        tampered.chunks[0].stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
         let result = answer(key, &tampered);
         let expected = StarkError::Length {
             what: "last FRI layer",
@@ -130,8 +135,8 @@ fn queries_that_meet_in_the_tables_are_checked() {
     // Every nonce draws other queries; that it shows no work is checked after them.
     for nonce in 0..4000 {
         let mut tampered = report.proof.clone();
-        tampered.stark.0.proof_of_work = nonce;
-        for (i, value) in tampered.stark.0.queried_values[0][0].iter_mut().enumerate() {
+        tampered.chunks[0].stark.0.proof_of_work = nonce;
+        for (i, value) in tampered.chunks[0].stark.0.queried_values[0][0].iter_mut().enumerate() {
             *value = BaseField::from(i);
         }
         match answer(&model.key, &tampered) {

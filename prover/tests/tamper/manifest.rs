@@ -3,11 +3,13 @@
 use stwo::core::fields::m31::P;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
 use tessera_circuits::air::{Relations, BINDING_COLUMNS};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::chunk::{BoundaryError, Chunk, ChunkError};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{StatementError, StatisticsError};
 use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{OpeningError, Tree};
-use tessera_verifier::proof::Proof;
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{TRACE_LOG_LAST_LAYER, WEIGHT_WORK_BITS};
 use tessera_verifier::stark::{components, dummy_binding, StarkError};
 use tessera_verifier::sumcheck::SumcheckError;
@@ -40,6 +42,16 @@ impl Row {
     /// Is this the error of the row itself?
     pub fn is_expected(&self, error: &VerifyError) -> bool {
         (self.expected)(error)
+    }
+
+    /// May other query positions be drawn before the expected error?
+    pub fn is_redrawn(&self) -> bool {
+        self.redrawn
+    }
+
+    /// Its places without the number of their chunk.
+    pub fn within_chunk(&self) -> &str {
+        self.places.0.split_once("].").map_or(&self.places.0, |(_, rest)| rest)
     }
 
     /// Does the row allow this error? Where other query positions are drawn, some may coincide that did not, or
@@ -81,6 +93,9 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
         VerifyError::Statistics(StatisticsError::Norms { got, expected }) => ("norms".to_owned(), got, expected),
         VerifyError::Statistics(StatisticsError::Sums { got, expected }) => ("sums".to_owned(), got, expected),
+        VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
+            (format!("boundary {index}"), got, expected)
+        }
         VerifyError::Evaluations { what, got, expected } => (format!("evaluations: {what}"), got, expected),
         VerifyError::Sumcheck(SumcheckError::Rounds { label, got, expected }) => {
             (format!("sumcheck: {label}"), got, expected)
@@ -119,9 +134,25 @@ const OODS: &str = "The composition polynomial OODS value does not match the tra
     (DEEP-ALI failure).";
 
 /// All rows; where two of them match, the first one counts.
-pub fn rows(proof: &Proof, shape: &Shape) -> Vec<Row> {
+pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
     let mut rows = statement();
-    rows.extend(sumchecks());
+    rows.extend(chain(proof.boundaries.len()));
+    let layers = proof.chunks.iter().map(|c| c.layers as usize);
+    let chunks = Chunk::partition(layers, key.config.layers).expect("an honest partition");
+    for (i, (chunk, own)) in chunks.iter().zip(&proof.chunks).enumerate() {
+        let shape = Shape::of(&key.config, chunk, proof.statement.rows());
+        rows.extend(of_chunk(own, &shape).into_iter().map(|mut row| {
+            row.places.0 = format!("chunks[{i}].{}", row.places.0);
+            row
+        }));
+    }
+    rows
+}
+
+/// The rows of the proof of a chunk.
+fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
+    let mut rows = statistics();
+    rows.extend(sumchecks(shape));
     rows.extend(opening(proof));
     rows.extend(claimed_sums());
     rows.extend(stark());
@@ -135,7 +166,7 @@ pub fn rows(proof: &Proof, shape: &Shape) -> Vec<Row> {
 /// What is proved. The transcript absorbs it first, so every other challenge is drawn, and the first check
 /// against a challenge fails.
 fn statement() -> Vec<Row> {
-    let mut rows = vec![
+    vec![
         row!(Change "model" => VerifyError::OtherModel { .. }),
         row!(Change "statement.prompt[*]" => VerifyError::Matmuls),
         row!(Modulus "statement.prompt[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
@@ -147,6 +178,31 @@ fn statement() -> Vec<Row> {
         row!(Truncate "statement.output" => VerifyError::Matmuls),
         row!(Extend "statement.output" => VerifyError::Matmuls),
         row!(Empty "statement.output" => VerifyError::Statement(StatementError::EmptyOutput)),
+    ]
+}
+
+/// What holds the chunks together. The transcripts of both neighbours absorb a boundary.
+fn chain(boundaries: usize) -> Vec<Row> {
+    let mut rows = vec![
+        row!(Change "chunks[*].layers" => VerifyError::Chunks(ChunkError::Layers { .. } | ChunkError::Empty { .. })),
+        row!(Modulus "chunks[*].layers" => VerifyError::Chunks(ChunkError::Layers { .. })),
+        row!(Truncate "chunks" => VerifyError::Chunks(ChunkError::Layers { .. })),
+        row!(Extend "chunks" => VerifyError::Chunks(ChunkError::Layers { .. })),
+        row!(Empty "chunks" => VerifyError::Chunks(ChunkError::Layers { got: 0, .. })),
+        row!(Truncate "boundaries" => VerifyError::Boundaries(BoundaryError::Number { .. })),
+        row!(Extend "boundaries" => VerifyError::Boundaries(BoundaryError::Number { .. })),
+        row!(Empty "boundaries" => VerifyError::Boundaries(BoundaryError::Number { got: 0, .. })),
+    ];
+    for i in 0..boundaries {
+        let (own, values) = (format!("boundaries[{i}]"), format!("boundaries[{i}][*]"));
+        rows.push(row!(Change values => VerifyError::Matmuls));
+        rows.extend(lengths(&own, format!("boundary {i}")));
+    }
+    rows
+}
+
+fn statistics() -> Vec<Row> {
+    let mut rows = vec![
         row!(Change "statistics.norms[*]" => VerifyError::Matmuls),
         row!(Modulus "statistics.norms[*]" => VerifyError::Statistics(StatisticsError::NormRange { .. })),
         row!(Change "statistics.sums[*]" => VerifyError::Matmuls),
@@ -157,10 +213,16 @@ fn statement() -> Vec<Row> {
     rows
 }
 
-fn sumchecks() -> Vec<Row> {
+fn sumchecks(shape: &Shape) -> Vec<Row> {
+    let operands = "matmuls.operands";
     let mut rows = vec![
         row!(Change "matmuls.claim" => VerifyError::Matmuls),
-        row!(Change "matmuls.operands" => VerifyError::Matmuls),
+        match shape.chunk.is_first() {
+            true => row!(Change operands => VerifyError::Matmuls),
+            // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim,
+            // but the challenges that it changes tell first.
+            false => row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Linear),
+        },
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
         row!(Change "linear.rounds[*]" => VerifyError::Linear),
         row!(Change "evaluations[*][*]" => VerifyError::Linear),
@@ -172,7 +234,7 @@ fn sumchecks() -> Vec<Row> {
     rows
 }
 
-fn opening(proof: &Proof) -> Vec<Row> {
+fn opening(proof: &ChunkProof) -> Vec<Row> {
     let mut rows = vec![
         row!(Change "opening.tile_rounds[*]" => VerifyError::Weights(OpeningError::TileClaim)),
         row!(Change "opening.tile_value" => VerifyError::Weights(OpeningError::TileClaim)),
@@ -244,10 +306,10 @@ fn stark() -> Vec<Row> {
 /// the composition.
 fn samples(shape: &Shape) -> Vec<Row> {
     let mut rows = Vec::new();
-    let bindings = PARTS.iter().map(|p| dummy_binding(shape, *p)).collect();
-    let sums = vec![Default::default(); PARTS.len()];
+    let bindings = shape.parts().iter().map(|p| dummy_binding(shape, *p)).collect();
+    let sums = vec![Default::default(); shape.parts().len()];
     let components = components(shape, &Relations::dummy(), bindings, &sums);
-    for (&own, component) in PARTS.iter().zip(&components).filter(|(p, _)| **p != Part::Tables) {
+    for (own, component) in shape.claimed().zip(&components) {
         let start = component.trace_locations()[INTERACTION_TRACE_IDX].col_start;
         let (carry, last) = (start + 4, start + BINDING_COLUMNS - 1);
         let (carry, last) = (

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use stwo::core::fields::m31::P;
 use tessera_prover::testing::TestRng;
-use tessera_verifier::codec::{FileKind, FORMAT_VERSION};
+use tessera_verifier::codec::FileKind;
 use tessera_verifier::proof::Proof;
 
 /// What is done to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// One number of a value becomes another one of the same type: a small random change, then zero.
     Change,
@@ -54,14 +54,14 @@ fn parse(root: &Value) -> Option<Proof> {
 /// The encoding of a proof without the checks of [`Proof::to_bytes`], which refuses what verifiers must.
 pub fn encode(proof: &Proof) -> Vec<u8> {
     let mut bytes = Vec::from(FileKind::Proof.magic());
-    bytes.extend(FORMAT_VERSION.to_le_bytes());
+    bytes.extend(FileKind::Proof.version().to_le_bytes());
     let config = standard().with_fixed_int_encoding();
     bytes.extend(bincode::serde::encode_to_vec(proof, config).expect("a proof is encoded"));
     bytes
 }
 
 /// A path without its indices: `stark.queried_values[][][]`.
-fn collapse(path: &str) -> String {
+pub fn collapse(path: &str) -> String {
     let parts = path
         .split('[')
         .map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));

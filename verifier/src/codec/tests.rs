@@ -111,7 +111,7 @@ fn decode_all(bytes: &[u8]) {
 
 #[test]
 fn encoding_round_trips() {
-    for kind in [FileKind::Proof, FileKind::Key] {
+    for kind in [FileKind::Proof, FileKind::Chunk, FileKind::Key] {
         let bytes = encode(kind, &message()).unwrap();
         assert_eq!(decode::<Message>(kind, &bytes), Ok(message()));
         let bytes = encode(kind, &stark()).unwrap();
@@ -124,9 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x01\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x02\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x01\0\0\0\0");
+    let bytes = encode(FileKind::Chunk, &0u8).unwrap();
+    assert_eq!(bytes, b"TESSCHK\0\x01\0\0\0\0");
 }
 
 #[test]
@@ -143,13 +145,17 @@ fn header_errors_are_named() {
     let version = CodecError::Version {
         kind,
         got: 9,
-        supported: FORMAT_VERSION,
+        supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 9, this program reads version 1"
+        "proof file of version 9, this program reads version 2"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
+    // A proof of the first version, which had no chunks.
+    bytes[MAGIC_LEN] = 1;
+    let old = decode::<Message>(kind, &bytes);
+    assert!(matches!(old, Err(CodecError::Version { got: 1, .. })), "{old:?}");
 }
 
 #[test]
@@ -433,7 +439,7 @@ fn bit_flips_never_panic() {
 fn other_encodings_of_a_value_are_refused() {
     let file = |payload: &[u8]| {
         let mut bytes = Vec::from(FileKind::Key.magic());
-        bytes.extend(FORMAT_VERSION.to_le_bytes());
+        bytes.extend(FileKind::Key.version().to_le_bytes());
         bytes.extend(payload);
         bytes
     };

@@ -17,6 +17,8 @@ pub mod merkle;
 pub mod multilinear;
 mod verify;
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
@@ -100,6 +102,20 @@ impl CommitmentParams {
         )
     }
 
+    /// The columns that hold `tiles`, at least one.
+    pub fn columns_of(&self, tiles: &Range<usize>) -> OpenedColumns {
+        let log = self.log_column_tiles();
+        let first = (tiles.start >> log).min(self.columns().saturating_sub(1));
+        let end = (tiles.end.div_ceil(1 << log) << log).min(self.tiles);
+        OpenedColumns {
+            first,
+            params: Self {
+                tiles: end.saturating_sub(first << log).max(1),
+                ..*self
+            },
+        }
+    }
+
     /// Tiles per column, log2.
     pub const fn log_column_tiles(&self) -> u32 {
         self.log_message.saturating_sub(TILE_AREA_LOG)
@@ -159,6 +175,35 @@ impl CommitmentParams {
             .sum();
         rows + folded
     }
+}
+
+/// The columns of a commitment that hold the tiles of a chunk: what an opening is about. Its tiles are numbered from the
+/// first tile of the first of these columns on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenedColumns {
+    /// The first of the columns.
+    pub first: usize,
+    /// The columns as a commitment of their own.
+    pub params: CommitmentParams,
+}
+
+impl OpenedColumns {
+    /// The tiles in the columns, as the whole commitment numbers them.
+    pub const fn tiles(&self) -> Range<usize> {
+        let start = self.first << self.params.log_column_tiles();
+        start..start + self.params.tiles
+    }
+}
+
+/// What is claimed of a commitment: `sum_T gamma[T] T~(local_point) = value`.
+#[derive(Clone, Copy, Debug)]
+pub struct OpeningClaim<'a> {
+    pub columns: OpenedColumns,
+    /// One entry for every tile of the columns.
+    pub gamma: &'a [SecureField],
+    /// Twelve coordinates, MSB-first: six of the input, six of the output.
+    pub local_point: &'a [SecureField],
+    pub value: SecureField,
 }
 
 /// Query parameters of an opening. Part of the verifier's policy, never of the proof.
@@ -314,27 +359,27 @@ impl OpeningProof {
 /// Absorbs what is opened and under which rules; the first step of both sides.
 pub fn absorb_statement(
     transcript: &mut Transcript,
-    params: &CommitmentParams,
+    commitment: &CommitmentParams,
     policy: &OpeningPolicy,
     root: &Digest,
-    gamma: &[SecureField],
-    local_point: &[SecureField],
-    value: SecureField,
+    claim: &OpeningClaim<'_>,
 ) {
     transcript.words(
         "opening parameters",
         &[
-            params.tiles as u32,
-            params.log_message,
-            params.log_blowup,
+            commitment.tiles as u32,
+            commitment.log_message,
+            commitment.log_blowup,
             policy.queries as u32,
             policy.work_bits,
+            claim.columns.first as u32,
+            claim.columns.params.tiles as u32,
         ],
     );
     transcript.bytes("opening root", root);
-    transcript.message("opening gamma", gamma);
-    transcript.message("opening point", local_point);
-    transcript.message("opening value", &[value]);
+    transcript.message("opening gamma", claim.gamma);
+    transcript.message("opening point", claim.local_point);
+    transcript.message("opening value", &[claim.value]);
 }
 
 /// Draws the distinct leaves of the weight tree to open, in increasing order.

@@ -7,39 +7,37 @@ use stwo::core::fields::qm31::SecureField;
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
 use super::{
-    absorb_statement, circle, draw_leaves, length, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof,
-    OracleOpening, Tree, FIBRE, FOLD_LOG, TILE_AREA_LOG,
+    absorb_statement, circle, draw_leaves, length, CommitmentParams, OpeningClaim, OpeningError, OpeningPolicy,
+    OpeningProof, OracleOpening, Tree, FIBRE, FOLD_LOG, TILE_AREA_LOG,
 };
 use crate::transcript::Transcript;
 
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);
 
-/// Checks that the weights committed to by `root` satisfy
-/// `sum_T gamma[T] T~(local_point) = value`. `gamma` has one entry per tile, `local_point` twelve
-/// coordinates, MSB-first (six of `x`, six of `y`).
-#[allow(clippy::too_many_arguments)]
+/// Checks that the weights committed to by `root` satisfy `claim`, whose columns are some of the commitment's
+/// ([`CommitmentParams::columns_of`]).
 pub fn verify(
-    params: &CommitmentParams,
+    commitment: &CommitmentParams,
     policy: &OpeningPolicy,
     root: &Digest,
-    gamma: &[SecureField],
-    local_point: &[SecureField],
-    value: SecureField,
+    claim: &OpeningClaim<'_>,
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<(), OpeningError> {
+    let params = &claim.columns.params;
+    commitment.check()?;
     params.check()?;
     policy.check()?;
-    check_shape(params, gamma, local_point, proof)?;
+    check_shape(claim, proof)?;
     proof.check_canonical()?;
 
-    absorb_statement(transcript, params, policy, root, gamma, local_point, value);
-    let rho = tile_sumcheck(gamma, value, proof, transcript)?;
+    absorb_statement(transcript, commitment, policy, root, claim);
+    let rho = tile_sumcheck(claim, proof, transcript)?;
     let (column_point, tile_point) = rho
         .split_at_checked(params.log_columns() as usize)
         .unwrap_or((&rho, &[]));
-    let point: Vec<SecureField> = tile_point.iter().chain(local_point).copied().collect();
+    let point: Vec<SecureField> = tile_point.iter().chain(claim.local_point).copied().collect();
     let challenges = fold_sumcheck(params, &point, proof, transcript)?;
 
     if !transcript.check_work(policy.work_bits, proof.nonce) {
@@ -50,19 +48,18 @@ pub fn verify(
     }
     transcript.nonce("opening work", proof.nonce);
     let leaves = draw_leaves(transcript, params, policy);
-    check_queries(params, root, &eq_table(column_point), &challenges, &leaves, proof)
+    // The other columns of the commitment have no weight.
+    let mut weights = vec![SecureField::zero(); claim.columns.first];
+    weights.extend(eq_table(column_point).into_iter().take(params.columns()));
+    check_queries(commitment, root, &weights, &challenges, &leaves, proof)
 }
 
 /// Checks every length that does not depend on the queries.
-fn check_shape(
-    params: &CommitmentParams,
-    gamma: &[SecureField],
-    local_point: &[SecureField],
-    proof: &OpeningProof,
-) -> Result<(), OpeningError> {
+fn check_shape(claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
+    let params = &claim.columns.params;
     let oracles = params.oracles().count();
-    length("gamma", gamma.len(), params.tiles)?;
-    length("local point", local_point.len(), TILE_AREA_LOG as usize)?;
+    length("gamma", claim.gamma.len(), params.tiles)?;
+    length("local point", claim.local_point.len(), TILE_AREA_LOG as usize)?;
     length("tile sumcheck", proof.tile_rounds.len(), params.log_tiles() as usize)?;
     length(
         "folding sumcheck",
@@ -76,11 +73,11 @@ fn check_shape(
 
 /// Step 1: from the batch of tile evaluations to one evaluation. Returns the point `rho` of the tile index.
 fn tile_sumcheck(
-    gamma: &[SecureField],
-    value: SecureField,
+    claim: &OpeningClaim<'_>,
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
+    let OpeningClaim { gamma, value, .. } = *claim;
     let mut claim = value;
     let mut rho = Vec::with_capacity(proof.tile_rounds.len());
     for round in &proof.tile_rounds {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use serde_json::{json, Value};
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::Chunk;
 use tessera_prover::library::{read_key, Model, KEY_FILE};
 use tessera_prover::matmul::bind_tiles;
 use tessera_prover::opening::combine_columns;
@@ -26,7 +27,11 @@ const WORD: usize = 8;
 /// Measures the passes over the weights of a model directory, resident as a proof within `memory` has them.
 pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let key = read_key(&dir.join(KEY_FILE))?;
-    let plan = Subject::of_dir(&key, dir).plan(Task::Prove { rows: 1 }, memory.or_else(Budget::available))?;
+    let task = Task::Prove {
+        rows: 1,
+        chunk: Chunk::whole(key.config.layers),
+    };
+    let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     let weights = &model.quantised.weights;
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);

@@ -3,31 +3,23 @@
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, verify_batch};
-use tessera_verifier::opening::{OpeningError, Tree};
+use tessera_verifier::opening::{OpeningClaim, OpeningError, Tree};
 
 use super::super::fft::Twiddles;
-use super::super::{merkle, open, TILE_AREA};
+use super::super::{merkle, open, value, TILE_AREA};
 use super::{transcript, Case, Weights, POLICY};
 use crate::tiles::TileSource;
 use tessera_verifier::opening::{draw_leaves, OpeningProof};
 
 /// A complete opening with these evaluations of the tiles, and the verdict on the value that follows from them.
 fn attempt(case: &Case, source: &Weights, values: &[SecureField]) -> Result<(), OpeningError> {
-    let (codeword, params) = (&case.codeword, &case.params);
-    let mut own = transcript();
-    let proof = open(
-        &source.0,
-        codeword,
-        params,
-        &POLICY,
-        &case.gamma,
-        values,
-        &case.point,
-        &mut own,
-    );
-    let value = case.gamma.iter().zip(values).map(|(g, w)| *g * *w).sum();
-    assert_ne!(value, case.value, "the claim is false");
-    case.verify_value(value, &proof.expect("an opening"))
+    let claim = OpeningClaim {
+        value: value(&case.gamma, values),
+        ..case.claim()
+    };
+    assert_ne!(claim.value, case.value, "the claim is false");
+    let opened = open(&source.0, &case.codeword, &POLICY, &claim, values, 0, &mut transcript());
+    case.verify_claim(&claim, &opened.expect("an opening").0)
 }
 
 /// The weights with a change, as `[tile][x][y]`.
@@ -125,7 +117,7 @@ fn another_leaf_of_the_tree_is_no_answer() {
 fn leaves(case: &Case, proof: &OpeningProof) -> Vec<usize> {
     let mut t = transcript();
     let (params, root) = (&case.params, case.codeword.root());
-    tessera_verifier::opening::absorb_statement(&mut t, params, &POLICY, root, &case.gamma, &case.point, case.value);
+    tessera_verifier::opening::absorb_statement(&mut t, params, &POLICY, root, &case.claim());
     for round in &proof.tile_rounds {
         t.message("opening tile round", round);
         t.challenge("opening tile challenge");

@@ -4,12 +4,17 @@ use std::time::Instant;
 
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::model::Strategy;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{soundness_terms, verify, CommitmentParams, OpeningError, OpeningPolicy};
+use tessera_verifier::opening::{
+    soundness_terms, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy,
+};
 
-use super::super::{commit, open, open_again, OpeningProverError, Split};
+use super::super::{commit, open, value, OpeningProverError, Split};
 use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
 use crate::progress::Silent;
+use crate::tiles::TileSource;
+use crate::weights::PackedWeights;
 
 #[test]
 fn honest_openings_are_accepted() {
@@ -24,48 +29,94 @@ fn honest_openings_are_accepted() {
         (37, 14, 2),
         (40, 15, 2),
     ] {
-        let case = Case::new(CommitmentParams {
+        let params = CommitmentParams {
             tiles,
             log_message,
             log_blowup,
-        });
-        let (mut ours, mut theirs) = (transcript(), transcript());
-        let (params, gamma, point) = (&case.params, &case.gamma, &case.point);
-        let proof = open(
-            &case.weights.0,
-            &case.codeword,
-            params,
-            &POLICY,
-            gamma,
-            &case.tile_values,
-            point,
-            &mut ours,
-        )
-        .unwrap();
-        let root = case.codeword.root();
-        let verdict = verify(params, &POLICY, root, gamma, point, case.value, &proof, &mut theirs);
-        assert_eq!(verdict, Ok(()), "{params:?}");
-        assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}");
+        };
+        // All tiles, the last one, and some from the middle.
+        for opened in [0..tiles, tiles - 1..tiles, tiles / 3..tiles.div_ceil(2)] {
+            let case = Case::of_tiles(params, opened.clone());
+            let (mut ours, mut theirs) = (transcript(), transcript());
+            let (source, values) = (&case.weights.0, &case.tile_values);
+            let (proof, _) = open(source, &case.codeword, &POLICY, &case.claim(), values, 0, &mut ours).unwrap();
+            let root = case.codeword.root();
+            let verdict = verify(&params, &POLICY, root, &case.claim(), &proof, &mut theirs);
+            assert_eq!(verdict, Ok(()), "{params:?}, {opened:?}");
+            assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}, {opened:?}");
+        }
+    }
+}
+
+/// Columns are opened as a whole, and no others: their tiles contain the wanted ones, and less than a column more at
+/// either end.
+#[test]
+fn opened_columns_hold_the_tiles() {
+    for (tiles, log_message) in [(1, 12), (1, 14), (5, 12), (37, 14), (40, 15), (224, 16)] {
+        let params = CommitmentParams {
+            tiles,
+            log_message,
+            log_blowup: 1,
+        };
+        let column = 1 << params.log_column_tiles();
+        for (start, end) in (0..tiles).flat_map(|start| (start + 1..=tiles).map(move |end| (start, end))) {
+            let opened = params.columns_of(&(start..end));
+            let held = opened.tiles();
+            assert!(
+                held.start <= start && end <= held.end && held.end <= tiles,
+                "{start}..{end}: {opened:?}"
+            );
+            assert!(
+                start - held.start < column && held.end - end < column,
+                "{start}..{end}: {opened:?}"
+            );
+            assert_eq!(held.start, opened.first * column);
+            assert_eq!(params.columns_of(&held), opened);
+        }
+    }
+}
+
+/// A claim about some columns is none about others, wherever their window is, even if the tiles there were the same.
+#[test]
+fn other_columns_are_rejected() {
+    let params = CommitmentParams {
+        tiles: 24,
+        log_message: 14,
+        log_blowup: 2,
+    };
+    let mut case = Case::of_tiles(params, 8..16);
+    // Every column holds the same tiles.
+    let tile = case.weights.0.bytes(0..4).to_vec();
+    case.weights = Weights(PackedWeights::in_memory(Strategy::W12, tile.repeat(6)));
+    case.codeword = committed(&case.weights.0, &params);
+    case.tile_values = case.weights.tile_values(&case.point)[8..16].to_vec();
+    case.value = value(&case.gamma, &case.tile_values);
+    let proof = case.prove(&case.weights, &POLICY);
+    assert_eq!(case.verify(&proof), Ok(()));
+    for first in [0, 1, 3, 4] {
+        let columns = OpenedColumns {
+            first,
+            params: case.columns.params,
+        };
+        let verdict = case.verify_claim(
+            &OpeningClaim {
+                columns,
+                ..case.claim()
+            },
+            &proof,
+        );
+        assert_eq!(verdict, Err(OpeningError::TileClaim), "first column {first}");
     }
 }
 
 #[test]
 fn every_skipped_nonce_gives_another_valid_proof() {
     let case = Case::small();
+    let (source, values) = (&case.weights.0, &case.tile_values);
     let proofs = [0, 1, 2].map(|skip| {
-        open_again(
-            &case.weights.0,
-            &case.codeword,
-            &case.params,
-            &POLICY,
-            &case.gamma,
-            &case.tile_values,
-            &case.point,
-            skip,
-            &mut transcript(),
-        )
-        .unwrap()
-        .0
+        let claim = case.claim();
+        let opened = open(source, &case.codeword, &POLICY, &claim, values, skip, &mut transcript());
+        opened.unwrap().0
     });
     for proof in &proofs {
         assert_eq!(case.verify(proof), Ok(()));
@@ -86,31 +137,17 @@ fn small_model_is_within_its_budget() {
         let mut random = Random(11);
         let (gamma, point) = (random.secures(224), random.secures(12));
         let values = weights.tile_values(&point);
-        let value = gamma.iter().zip(&values).map(|(&g, &w)| g * w).sum();
+        let claim = OpeningClaim {
+            columns: params.columns_of(&(0..224)),
+            gamma: &gamma,
+            local_point: &point,
+            value: value(&gamma, &values),
+        };
         let start = Instant::now();
-        let proof = open(
-            &weights.0,
-            &codeword,
-            &params,
-            &policy,
-            &gamma,
-            &values,
-            &point,
-            &mut transcript(),
-        )
-        .unwrap();
+        let (proof, _) = open(&weights.0, &codeword, &policy, &claim, &values, 0, &mut transcript()).unwrap();
         let opened = start.elapsed();
         let start = Instant::now();
-        let verdict = verify(
-            &params,
-            &policy,
-            codeword.root(),
-            &gamma,
-            &point,
-            value,
-            &proof,
-            &mut transcript(),
-        );
+        let verdict = verify(&params, &policy, codeword.root(), &claim, &proof, &mut transcript());
         let verified = start.elapsed();
         assert_eq!(verdict, Ok(()));
         let size = proof_bytes(&proof);
@@ -126,21 +163,19 @@ fn wrong_claims_are_rejected() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     assert_eq!(case.verify(&proof), Ok(()));
-    assert_eq!(
-        case.verify_value(case.value + SecureField::one(), &proof),
-        Err(OpeningError::TileClaim)
-    );
+    let wrong = OpeningClaim {
+        value: case.value + SecureField::one(),
+        ..case.claim()
+    };
+    assert_eq!(case.verify_claim(&wrong, &proof), Err(OpeningError::TileClaim));
     let check = |params: &CommitmentParams, policy: &OpeningPolicy, root: &Digest, gamma: &[_], point: &[_]| {
-        verify(
-            params,
-            policy,
-            root,
+        let claim = OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles)),
             gamma,
-            point,
-            case.value,
-            &proof,
-            &mut transcript(),
-        )
+            local_point: point,
+            value: case.value,
+        };
+        verify(params, policy, root, &claim, &proof, &mut transcript())
     };
     let (params, root) = (&case.params, case.codeword.root());
     for i in 0..case.gamma.len() {
@@ -198,19 +233,8 @@ fn work_is_checked() {
         ..POLICY
     };
     let mut proof = case.prove(&case.weights, &policy);
-    let (root, gamma, point) = (case.codeword.root(), &case.gamma, &case.point);
-    let check = |proof: &_| {
-        verify(
-            &case.params,
-            &policy,
-            root,
-            gamma,
-            point,
-            case.value,
-            proof,
-            &mut transcript(),
-        )
-    };
+    let root = case.codeword.root();
+    let check = |proof: &_| verify(&case.params, &policy, root, &case.claim(), proof, &mut transcript());
     assert_eq!(check(&proof), Ok(()));
     proof.nonce += 1;
     assert_eq!(
@@ -233,17 +257,13 @@ fn prover_rejects_what_does_not_fit() {
         commit(&case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
-    let (source, values, point) = (&case.weights.0, &case.tile_values, &case.point);
-    let result = open(
-        source,
-        &case.codeword,
-        &wrong,
-        &POLICY,
-        &case.gamma,
-        values,
-        point,
-        &mut transcript(),
-    );
+    let (source, values) = (&case.weights.0, &case.tile_values);
+    let columns = wrong.columns_of(&(0..wrong.tiles));
+    let other = OpeningClaim {
+        columns,
+        ..case.claim()
+    };
+    let result = open(source, &case.codeword, &POLICY, &other, values, 0, &mut transcript());
     assert!(matches!(result, Err(OpeningProverError::CodewordParams { .. })));
 }
 

@@ -5,12 +5,13 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::hash_base_leaf;
 use tessera_verifier::opening::{
-    absorb_statement, verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof, FIBRE,
+    absorb_statement, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy, OpeningProof,
+    FIBRE,
 };
 
 use super::super::prove::Folding;
 use super::super::tree::SUBTREE_LOG;
-use super::super::{merkle, Codeword, Tree, TILE_AREA};
+use super::super::{merkle, value, Codeword, Tree, TILE_AREA};
 use super::{transcript, Case, Random, Weights, POLICY};
 use crate::tiles::tile_bytes;
 use crate::weights::PackedWeights;
@@ -133,7 +134,7 @@ fn hostile_lengths_and_values_are_errors() {
 fn bad_parameters_are_errors() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
-    let (root, gamma, point) = (case.codeword.root(), &case.gamma, &case.point);
+    let root = case.codeword.root();
     for (tiles, log_message, log_blowup) in [
         (0, 13, 2),
         (usize::MAX, 13, 2),
@@ -148,33 +149,22 @@ fn bad_parameters_are_errors() {
             log_message,
             log_blowup,
         };
-        let verdict = verify(
-            &params,
-            &POLICY,
-            root,
-            gamma,
-            point,
-            case.value,
-            &proof,
-            &mut transcript(),
-        );
-        assert!(
-            matches!(verdict, Err(OpeningError::OutOfRange { .. })),
-            "{params:?}: {verdict:?}"
-        );
+        let columns = OpenedColumns { first: 0, params };
+        let claim = OpeningClaim {
+            columns,
+            ..case.claim()
+        };
+        for (commitment, claim) in [(&params, &case.claim()), (&case.params, &claim)] {
+            let verdict = verify(commitment, &POLICY, root, claim, &proof, &mut transcript());
+            assert!(
+                matches!(verdict, Err(OpeningError::OutOfRange { .. })),
+                "{params:?}: {verdict:?}"
+            );
+        }
     }
     for (queries, work_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
         let policy = OpeningPolicy { queries, work_bits };
-        let verdict = verify(
-            &case.params,
-            &policy,
-            root,
-            gamma,
-            point,
-            case.value,
-            &proof,
-            &mut transcript(),
-        );
+        let verdict = verify(&case.params, &policy, root, &case.claim(), &proof, &mut transcript());
         assert_eq!(verdict, Err(OpeningError::Policy { queries, work_bits }));
     }
 }
@@ -186,14 +176,12 @@ fn other_weights_do_not_open_the_commitment() {
     let mut bytes = case.weights.0.all().to_vec();
     bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
     let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
-    let value = case
-        .gamma
-        .iter()
-        .zip(other.tile_values(&case.point))
-        .map(|(&g, w)| g * w)
-        .sum();
-    assert_ne!(value, case.value);
-    let verdict = case.verify_value(value, &case.prove(&other, &POLICY));
+    let claim = OpeningClaim {
+        value: value(&case.gamma, &other.tile_values(&case.point)),
+        ..case.claim()
+    };
+    assert_ne!(claim.value, case.value);
+    let verdict = case.verify_claim(&claim, &case.prove(&other, &POLICY));
     assert!(
         matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
         "{verdict:?}"
@@ -215,13 +203,11 @@ fn far_words_are_rejected() {
     std::fs::write(file.path(), bytes).unwrap();
     case.codeword = Codeword::with_file(case.params, tree, file.path()).unwrap();
     for source in [case.weights.clone(), Weights::new(&[0; 5 * TILE_AREA])] {
-        let value = case
-            .gamma
-            .iter()
-            .zip(source.tile_values(&case.point))
-            .map(|(&g, w)| g * w)
-            .sum();
-        let verdict = case.verify_value(value, &case.prove(&source, &POLICY));
+        let claim = OpeningClaim {
+            value: value(&case.gamma, &source.tile_values(&case.point)),
+            ..case.claim()
+        };
+        let verdict = case.verify_claim(&claim, &case.prove(&source, &POLICY));
         assert!(
             matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
             "{verdict:?}"
@@ -249,15 +235,7 @@ fn skipped_folding_is_rejected() {
         let mut transcript = transcript();
         let (params, root) = (&case.params, case.codeword.root());
         let tile_value = case.tile_values[0];
-        absorb_statement(
-            &mut transcript,
-            params,
-            &POLICY,
-            root,
-            &case.gamma,
-            &case.point,
-            case.value,
-        );
+        absorb_statement(&mut transcript, params, &POLICY, root, &case.claim());
         transcript.message("opening evaluation", &[tile_value]);
         let mut folding = Folding::new(params, case.weights.field(), &case.point);
         while folding.variables() > params.log_final() {

@@ -6,13 +6,17 @@ mod claims;
 mod code;
 mod hostile;
 
+use std::ops::Range;
+
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::multilinear::evaluate;
-use tessera_verifier::opening::{verify, CommitmentParams, OpeningError, OpeningPolicy, OpeningProof};
+use tessera_verifier::opening::{
+    verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy, OpeningProof,
+};
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, Codeword, Split, TileSource, TILE_AREA};
+use super::{commit, open, value, Codeword, Split, TileSource, TILE_AREA};
 use crate::progress::Silent;
 use crate::tiles::{pack_tile, tile_bytes};
 use crate::weights::PackedWeights;
@@ -82,11 +86,12 @@ impl Weights {
     }
 }
 
-/// A committed set of weights with a claim about them.
+/// A committed set of weights with a claim about some of its columns.
 struct Case {
     weights: Weights,
     params: CommitmentParams,
     codeword: Codeword,
+    columns: OpenedColumns,
     gamma: Vec<SecureField>,
     point: Vec<SecureField>,
     tile_values: Vec<SecureField>,
@@ -105,21 +110,28 @@ fn transcript() -> Transcript {
 }
 
 impl Case {
+    /// A claim about all weights.
     fn new(params: CommitmentParams) -> Self {
+        Self::of_tiles(params, 0..params.tiles)
+    }
+
+    /// A claim about the columns that hold some of the tiles.
+    fn of_tiles(params: CommitmentParams, tiles: Range<usize>) -> Self {
+        let columns = params.columns_of(&tiles);
         let weights = Weights::random(params.tiles, 7);
         let codeword = committed(&weights.0, &params);
         let mut random = Random(11);
-        let (gamma, point) = (random.secures(params.tiles), random.secures(12));
-        let tile_values = weights.tile_values(&point);
-        let value = gamma.iter().zip(&tile_values).map(|(&g, &w)| g * w).sum();
+        let (gamma, point) = (random.secures(columns.params.tiles), random.secures(12));
+        let tile_values = weights.tile_values(&point)[columns.tiles()].to_vec();
         Self {
+            value: value(&gamma, &tile_values),
             weights,
             params,
             codeword,
+            columns,
             gamma,
             point,
             tile_values,
-            value,
         }
     }
 
@@ -131,38 +143,39 @@ impl Case {
         })
     }
 
-    fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> OpeningProof {
-        let values = source.tile_values(&self.point);
-        let (codeword, params) = (&self.codeword, &self.params);
-        open(
-            &source.0,
-            codeword,
-            params,
-            policy,
-            &self.gamma,
-            &values,
-            &self.point,
-            &mut transcript(),
-        )
-        .unwrap()
+    fn claim(&self) -> OpeningClaim<'_> {
+        OpeningClaim {
+            columns: self.columns,
+            gamma: &self.gamma,
+            local_point: &self.point,
+            value: self.value,
+        }
     }
 
-    fn verify_value(&self, value: SecureField, proof: &OpeningProof) -> Result<(), OpeningError> {
-        let root = self.codeword.root();
+    /// Opens the commitment with the weights of `source`.
+    fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> OpeningProof {
+        let values = &source.tile_values(&self.point)[self.columns.tiles()];
+        let claim = OpeningClaim {
+            value: value(&self.gamma, values),
+            ..self.claim()
+        };
+        let opened = open(&source.0, &self.codeword, policy, &claim, values, 0, &mut transcript());
+        opened.unwrap().0
+    }
+
+    fn verify_claim(&self, claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
         verify(
             &self.params,
             &POLICY,
-            root,
-            &self.gamma,
-            &self.point,
-            value,
+            self.codeword.root(),
+            claim,
             proof,
             &mut transcript(),
         )
     }
 
     fn verify(&self, proof: &OpeningProof) -> Result<(), OpeningError> {
-        self.verify_value(self.value, proof)
+        self.verify_claim(&self.claim(), proof)
     }
 }
 

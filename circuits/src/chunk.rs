@@ -1,0 +1,322 @@
+//! Chunks (docs/protocol.md, section 15): contiguous ranges of layers that are proved on their own, from the residual
+//! stream that enters them to the one that leaves. The first chunk has the embedding, too, the last one norm, head and
+//! arg max; a whole model is a single chunk that is both.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::model::{ChannelShift, Matmul, MatmulKind, ModelConfig, ModelParams};
+
+/// Shift and skip exponent of the first state of a chunk without embedding: the state is what enters, times 2, halved.
+pub const INPUT_SHIFT: u8 = 1;
+
+/// A contiguous range of layers of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The first layer of the chunk, as the model counts them, and the first one after it.
+    pub start: usize,
+    pub end: usize,
+    /// Layers of the model.
+    pub of: usize,
+}
+
+/// Numbers of layers that do not divide a model in chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChunkError {
+    #[error("chunk {index} has no layers")]
+    Empty { index: usize },
+    #[error("the chunks have {got} layers, the model {expected}")]
+    Layers { got: usize, expected: usize },
+}
+
+impl Chunk {
+    /// All layers.
+    pub const fn whole(layers: usize) -> Self {
+        Self {
+            start: 0,
+            end: layers,
+            of: layers,
+        }
+    }
+
+    /// Chunks of these numbers of layers, from the first layer on. Total on hostile numbers.
+    pub fn partition(layers: impl IntoIterator<Item = usize>, of: usize) -> Result<Vec<Self>, ChunkError> {
+        let mut chunks = Vec::new();
+        let mut start = 0usize;
+        for (index, count) in layers.into_iter().enumerate() {
+            if count == 0 {
+                return Err(ChunkError::Empty { index });
+            }
+            let end = start.saturating_add(count);
+            chunks.push(Self { start, end, of });
+            start = end;
+        }
+        match start == of {
+            true => Ok(chunks),
+            false => Err(ChunkError::Layers {
+                got: start,
+                expected: of,
+            }),
+        }
+    }
+
+    /// Its layers, as the model counts them.
+    pub const fn layers(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// Whether it starts with the embedding.
+    pub const fn is_first(&self) -> bool {
+        self.start == 0
+    }
+
+    /// Whether it ends with head and arg max.
+    pub const fn is_last(&self) -> bool {
+        self.end == self.of
+    }
+
+    /// The architecture of the chunk alone, as if it were a model.
+    pub fn config(&self, model: &ModelConfig) -> ModelConfig {
+        ModelConfig {
+            layers: self.layers().len(),
+            ..model.clone()
+        }
+    }
+
+    /// The parameters of the chunk alone. What enters takes the place of the embedding; the norm of the last state, which
+    /// only the next chunk uses, is that of the next layer.
+    pub fn params(&self, model: &ModelParams) -> ModelParams {
+        let next = model.layers.get(self.end);
+        let (embed_exponent, embed) = match self.is_first() {
+            true => (model.embed_exponent, model.embed.clone()),
+            false => (0, ChannelShift(vec![INPUT_SHIFT])),
+        };
+        ModelParams {
+            layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
+            norm_final: next.map_or(model.norm_final, |layer| layer.norm_attn),
+            embed_exponent,
+            embed,
+            ..model.clone()
+        }
+    }
+
+    /// The weight matrices of the chunk: layers as the chunk counts them, tiles as the model does.
+    pub fn matmuls(&self, model: &ModelConfig) -> Vec<Matmul> {
+        let own = |m: &Matmul| match m.kind {
+            MatmulKind::Embed => self.is_first(),
+            MatmulKind::Head => self.is_last(),
+            _ => self.layers().contains(&m.layer),
+        };
+        let local = |m: Matmul| Matmul {
+            layer: m.layer.saturating_sub(self.start),
+            ..m
+        };
+        let of_layer = |m: Matmul| match m.kind {
+            MatmulKind::Embed | MatmulKind::Head => m,
+            _ => local(m),
+        };
+        model.matmuls().into_iter().filter(own).map(of_layer).collect()
+    }
+
+    /// The tiles of the chunk, which are contiguous.
+    pub fn tiles(&self, model: &ModelConfig) -> Range<usize> {
+        let matmuls = self.matmuls(model);
+        let start = matmuls.first().map_or(0, |m| m.first_tile);
+        start..matmuls.last().map_or(start, |m| m.first_tile + m.tiles())
+    }
+}
+
+/// The residual stream between two chunks, `[token][feature]` in real dimensions, for all padded token rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boundary(pub Vec<i16>);
+
+/// What enters and leaves a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ends<'a> {
+    /// `None` in the first chunk.
+    pub input: Option<&'a Boundary>,
+    /// `None` in the last chunk.
+    pub output: Option<&'a Boundary>,
+}
+
+/// Boundaries that do not fit a model and its token rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BoundaryError {
+    #[error("{got} boundaries between {chunks} chunks")]
+    Number { got: usize, chunks: usize },
+    #[error("a chunk has {got} boundaries: one is missing, or there is one at an end of the model")]
+    Ends { got: usize },
+    #[error("boundary {index}: {got} values, expected {expected}")]
+    Length { index: usize, got: usize, expected: usize },
+}
+
+/// What enters and leaves every chunk, if there is a boundary of `tokens` rows of `hidden` values between any two.
+pub fn ends(
+    boundaries: &[Boundary],
+    chunks: usize,
+    tokens: usize,
+    hidden: usize,
+) -> Result<Vec<Ends<'_>>, BoundaryError> {
+    if boundaries.len().checked_add(1) != Some(chunks) {
+        return Err(BoundaryError::Number {
+            got: boundaries.len(),
+            chunks,
+        });
+    }
+    let expected = tokens.saturating_mul(hidden);
+    if let Some((index, boundary)) = boundaries.iter().enumerate().find(|(_, b)| b.0.len() != expected) {
+        return Err(BoundaryError::Length {
+            index,
+            got: boundary.0.len(),
+            expected,
+        });
+    }
+    let of = |i: usize| Ends {
+        input: i.checked_sub(1).and_then(|i| boundaries.get(i)),
+        output: boundaries.get(i),
+    };
+    Ok((0..chunks).map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{LayerParams, NormParams, Strategy};
+
+    const LAYERS: usize = 7;
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden: 100,
+            layers: LAYERS,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 10_000.0,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    /// Parameters that tell layers apart.
+    fn params() -> ModelParams {
+        let shift = |s: usize| ChannelShift(vec![s as u8]);
+        let norm = |s: usize| NormParams {
+            scale: 1,
+            eps: 1,
+            shift: s as u8,
+        };
+        let layer = |l: usize| LayerParams {
+            norm_attn: norm(1 + l),
+            q: shift(1 + l),
+            k: shift(1 + l),
+            v: shift(1 + l),
+            score: 1,
+            att: 1,
+            o: shift(1 + l),
+            skip_attn: l as u8,
+            norm_mlp: norm(2 + l),
+            gate: shift(1 + l),
+            up: shift(1 + l),
+            act: 1,
+            down: shift(1 + l),
+            skip_mlp: l as u8,
+        };
+        ModelParams {
+            strategy: Strategy::W8,
+            embed_exponent: 5,
+            embed: shift(9),
+            layers: (0..LAYERS).map(layer).collect(),
+            norm_final: norm(13),
+            head: shift(4),
+            score_bits: 8,
+            gate_bits: 8,
+            silu_bits: 8,
+            logit_bits: 8,
+        }
+    }
+
+    /// All partitions of the model.
+    fn partitions() -> Vec<Vec<Chunk>> {
+        let cuts = 0..1u32 << (LAYERS - 1);
+        let sizes = cuts.map(|cuts| {
+            (0..LAYERS).fold(vec![0], |mut sizes, l| {
+                *sizes.last_mut().unwrap() += 1;
+                if l + 1 < LAYERS && cuts >> l & 1 == 1 {
+                    sizes.push(0);
+                }
+                sizes
+            })
+        });
+        sizes.map(|sizes| Chunk::partition(sizes, LAYERS).unwrap()).collect()
+    }
+
+    /// Every matrix is in one chunk, with its own tiles; so is every parameter of a layer.
+    #[test]
+    fn chunks_leave_nothing_out_and_share_nothing() {
+        let (config, params) = (config(), params());
+        assert_eq!(partitions().len(), 64);
+        for chunks in partitions() {
+            let mut matmuls = Vec::new();
+            let mut tile = 0;
+            for chunk in &chunks {
+                let own = chunk.matmuls(&config);
+                let tiles = chunk.tiles(&config);
+                assert_eq!((tiles.start, tiles.len()), (tile, own.iter().map(Matmul::tiles).sum()));
+                tile = tiles.end;
+                assert!(own.iter().all(|m| m.layer < chunk.layers().len()));
+                matmuls.extend(own.into_iter().map(|m| match m.kind {
+                    MatmulKind::Embed | MatmulKind::Head => m,
+                    _ => Matmul {
+                        layer: m.layer + chunk.start,
+                        ..m
+                    },
+                }));
+            }
+            assert_eq!(matmuls, config.matmuls());
+            assert_eq!(tile, config.total_tiles());
+            let layers: Vec<_> = chunks.iter().flat_map(|chunk| chunk.params(&params).layers).collect();
+            assert_eq!(layers, params.layers);
+            let ends = |is: fn(&Chunk) -> bool| chunks.iter().filter(|c| is(c)).count();
+            assert_eq!((ends(Chunk::is_first), ends(Chunk::is_last)), (1, 1));
+        }
+    }
+
+    /// A chunk is a model whose parameters pass the same checks; what is not its own is that of its ends.
+    #[test]
+    fn a_chunk_is_a_model() {
+        let (config, params) = (config(), params());
+        for chunk in partitions().concat() {
+            let own = chunk.params(&params);
+            assert_eq!(chunk.config(&config).layers, chunk.layers().len());
+            assert_eq!(own.layers.len(), chunk.layers().len());
+            let norm = match chunk.is_last() {
+                true => params.norm_final,
+                false => params.layers[chunk.end].norm_attn,
+            };
+            assert_eq!(own.norm_final, norm);
+            let embedding = match chunk.is_first() {
+                true => (5, ChannelShift(vec![9])),
+                false => (0, ChannelShift(vec![INPUT_SHIFT])),
+            };
+            assert_eq!((own.embed_exponent, own.embed), embedding);
+        }
+    }
+
+    #[test]
+    fn other_numbers_of_layers_are_no_partition() {
+        let partition = |layers: &[usize]| Chunk::partition(layers.iter().copied(), LAYERS);
+        let layers = |got| Err(ChunkError::Layers { got, expected: LAYERS });
+        assert_eq!(partition(&[]), layers(0));
+        assert_eq!(partition(&[3, 3]), layers(6));
+        assert_eq!(partition(&[3, 5]), layers(8));
+        assert_eq!(partition(&[usize::MAX, 8]), layers(usize::MAX));
+        assert_eq!(partition(&[3, 0, 4]), Err(ChunkError::Empty { index: 1 }));
+    }
+}

@@ -1,0 +1,356 @@
+//! Proofs in chunks: `tessera prove --work`, `resume`, `status`, `prove-chunk` and `compose`.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use serde_json::{json, Value};
+use tessera_circuits::chunk::Chunk;
+use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::plan::{equal_parts, Budget, BudgetTooSmall, Plan, Subject, Task};
+use tessera_prover::progress::Progress;
+use tessera_prover::prove::prove_statement;
+use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
+use tessera_verifier::key::ModelKey;
+
+use super::verify::mode;
+use super::{choices_json, memory, prompt_ids, shown, token_rows, Texts};
+use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
+use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::watch::Watch;
+
+/// `tessera prove --work`
+pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
+    super::prove::check_writable(&args.out)?;
+    progress.phase("open model", None);
+    let path = args.model.join(KEY_FILE);
+    let key = read_key(&path)?;
+    let prompt = prompt_ids(&args.prompt, key_tokenizer(&key, &path)?.as_ref())?;
+    let rows = token_rows(&key, prompt.len(), args.tokens);
+    let budget = share(args.memory, &args.driving);
+    let subject = Subject::of_dir(&key, &args.model);
+    let (layers, plan) = divide(args, &key, &subject, rows, budget)?;
+    let model = Model::open(&args.model)?.with_choices(plan.choices);
+    let driver = work::drive(dir)?;
+    on_interrupt(dir);
+    let clock = Instant::now();
+    let request = Request {
+        prompt: &prompt,
+        tokens: args.tokens,
+        layers,
+        out: &args.out,
+    };
+    let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
+    progress.done();
+    if args.prepare {
+        return report_status(&job);
+    }
+    drive(&job, &model, &plan, budget, &args.driving, quiet, clock)
+}
+
+/// `tessera resume`
+pub fn resume(args: &ResumeArgs, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
+    let job = WorkDir::open(&args.dir)?;
+    progress.phase("open model", None);
+    let budget = share(args.memory, &args.driving);
+    let (model, plan) = open_for(&job, args.model.as_deref(), &job.chunks, budget)?;
+    let _driver = work::drive(&args.dir)?;
+    on_interrupt(&args.dir);
+    super::prove::check_writable(&job.job.out)?;
+    progress.done();
+    drive(&job, &model, &plan, budget, &args.driving, quiet, Instant::now())
+}
+
+/// `tessera status`
+pub fn status(args: &StatusArgs) -> Result<Report, Failure> {
+    report_status(&WorkDir::open(&args.dir)?)
+}
+
+/// `tessera prove-chunk`
+pub fn prove_chunk(args: &ProveChunkArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let job = WorkDir::open(&args.work)?;
+    let done_before = matches!(job.state(args.chunk)?, ChunkState::Done(_));
+    progress.phase("open model", None);
+    let budget = args.memory.or_else(Budget::available);
+    let own = [job.chunks[args.chunk]];
+    let (model, plan) = open_for(&job, args.model.as_deref(), &own, budget)?;
+    on_interrupt(&args.work);
+    let checkpoint = job.prove_chunk(&model, args.chunk, progress)?;
+    let text = Rows::default()
+        .row("chunk", format!("{} of {}", args.chunk, job.chunks.len()))
+        .row("layers", layers(&job.chunks[args.chunk]))
+        .row(
+            "proof",
+            match done_before {
+                true => "was there already".to_owned(),
+                false => bytes(checkpoint.proof_bytes),
+            },
+        )
+        .row("time", seconds(checkpoint.milliseconds as f64 / 1e3))
+        .row("peak memory", memory(plan.predicted_bytes()));
+    let json = json!({
+        "chunk": args.chunk,
+        "chunks": job.chunks.len(),
+        "done_before": done_before,
+        "checkpoint": checkpoint,
+        "predicted_bytes": plan.predicted_bytes(),
+        "peak_rss_bytes": peak_rss_bytes(),
+    });
+    Ok(Report::done(text.to_string(), json))
+}
+
+/// `tessera compose`
+pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let job = WorkDir::open(&args.dir)?;
+    let out = args.out.as_deref().unwrap_or(&job.job.out);
+    super::prove::check_writable(out)?;
+    progress.phase("open model", None);
+    let _driver = work::drive(&args.dir)?;
+    on_interrupt(&args.dir);
+    let clock = Instant::now();
+    let budget = args.memory.or_else(Budget::available);
+    let path = model_dir(&job, args.model.as_deref());
+    let key = read_key(&path.join(KEY_FILE))?;
+    let whole = Task::Prove {
+        rows: job.job.statement().rows(),
+        chunk: Chunk::whole(key.config.layers),
+    };
+    let unified = match args.mode {
+        ModeArg::Chain => None,
+        ModeArg::Unified => Some(Subject::of_dir(&key, &path).plan(whole, budget)?),
+        ModeArg::Auto => Subject::of_dir(&key, &path).plan(whole, budget).ok(),
+    };
+    let mut model = Model::open(&path)?;
+    if let Some(plan) = &unified {
+        model = model.with_choices(plan.choices);
+        job.check_model(&model)?;
+        let report = prove_statement(&model.prover(), job.job.statement(), progress)?;
+        work::write(out, &report.bytes)?;
+        return composed(&job, &model, out, &report.bytes, report.security_bits, 1, clock);
+    }
+    progress.phase("compose", None);
+    let (proof, verified) = job.compose(&model)?;
+    let encoded = proof.to_bytes()?;
+    work::write(out, &encoded)?;
+    composed(
+        &job,
+        &model,
+        out,
+        &encoded,
+        verified.security_bits,
+        verified.chunks,
+        clock,
+    )
+}
+
+/// Proves what is left and composes the chain.
+fn drive(
+    job: &WorkDir,
+    model: &Model,
+    plan: &Plan,
+    budget: Option<Budget>,
+    driving: &DrivingArgs,
+    quiet: bool,
+    clock: Instant,
+) -> Result<Report, Failure> {
+    job.check(model)?;
+    let count = usize::from(driving.devices.unwrap_or(1));
+    let memory_each = budget.map_or(u64::MAX, |Budget(bytes)| bytes);
+    let devices = core_sets(count)?
+        .into_iter()
+        .enumerate()
+        .map(|(i, cores)| CpuDevice::new(i, cores, memory_each))
+        .collect::<Result<Vec<_>, _>>()?;
+    let devices: Vec<&dyn Device> = devices.iter().map(|d| d as &dyn Device).collect();
+    let done = job.chunks.len() - job.open_chunks().len();
+    let watch = Watch::new(quiet, driving.events.as_deref(), job.chunks.len(), done)?;
+    let proved = work::run(job, model, &devices, &watch);
+    watch.finish();
+    if let Err(error) = proved {
+        watch.event(json!({"event": "failed", "error": error.to_string()}));
+        return Err(Failure(format!("{error}; go on with {}", resume_command(job.dir()))));
+    }
+    let (proof, verified) = job.compose(model)?;
+    let encoded = proof.to_bytes()?;
+    let out = &job.job.out;
+    work::write(out, &encoded)?;
+    watch.event(json!({"event": "composed", "proof": out.display().to_string(), "proof_bytes": encoded.len()}));
+    let mut report = composed(
+        job,
+        model,
+        out,
+        &encoded,
+        verified.security_bits,
+        verified.chunks,
+        clock,
+    )?;
+    report.json["memory"] = choices_json(plan);
+    report.json["predicted_bytes"] = json!(plan.predicted_bytes() * count as u64);
+    report.json["devices"] = json!(count);
+    Ok(report)
+}
+
+/// The report of a composed proof.
+fn composed(
+    job: &WorkDir,
+    model: &Model,
+    out: &Path,
+    encoded: &[u8],
+    security_bits: f64,
+    chunks: usize,
+    clock: Instant,
+) -> Result<Report, Failure> {
+    let statement = job.job.statement();
+    let texts = Texts::of(&statement.prompt, &statement.output, model.tokenizer.as_ref())?;
+    let time = clock.elapsed().as_secs_f64();
+    let json = json!({
+        "model_id": model.id.to_string(),
+        "prompt_ids": statement.prompt,
+        "prompt_text": texts.as_ref().map(|t| &t.prompt),
+        "output_ids": statement.output,
+        "output_text": texts.as_ref().map(|t| &t.output),
+        "mode": mode(chunks),
+        "chunks": chunks,
+        "seconds": time,
+        "proof_bytes": encoded.len(),
+        "security_bits": security_bits,
+        "peak_rss_bytes": peak_rss_bytes(),
+        "proof": out.display().to_string(),
+    });
+    let text = Rows::default()
+        .row("text", shown(texts.as_ref().map(Texts::whole).as_deref()))
+        .row("prompt", ids(&statement.prompt))
+        .row("output", ids(&statement.output))
+        .row("model", model.id)
+        .row("mode", mode(chunks))
+        .row("chunks", chunks)
+        .row("proof", format!("{}, {}", out.display(), bytes(encoded.len() as u64)))
+        .row("security", format!("{security_bits:.1} bits"))
+        .row("time", seconds(time))
+        .row("peak memory", bytes(peak_rss_bytes()));
+    Ok(Report::done(text.to_string(), json))
+}
+
+fn report_status(job: &WorkDir) -> Result<Report, Failure> {
+    let mut list = Vec::new();
+    let mut rows = Rows::default()
+        .row("job", job.dir().display())
+        .row("model", &job.job.model)
+        .row("proof", job.job.out.display());
+    let mut done = 0;
+    for (i, chunk) in job.chunks.iter().enumerate() {
+        // A damaged checkpoint is part of the state: it is shown, and the other chunks after it.
+        let (state, text, value) = match job.state(i) {
+            Ok(ChunkState::Open) => ("open", "open".to_owned(), Value::Null),
+            Ok(ChunkState::Busy) => ("busy", "being proved".to_owned(), Value::Null),
+            Ok(ChunkState::Done(c)) => {
+                done += 1;
+                let (time, size) = (seconds(c.milliseconds as f64 / 1e3), bytes(c.proof_bytes));
+                ("done", format!("proved in {time} on {}, {size}", c.device), json!(c))
+            }
+            Err(error) => ("damaged", error.to_string(), json!({ "error": error.to_string() })),
+        };
+        rows = rows.row(format!("chunk {i}"), format!("{}: {text}", layers(chunk)));
+        list.push(json!({
+            "chunk": i, "layers": [chunk.start, chunk.end], "state": state, "checkpoint": value,
+        }));
+    }
+    let left = job.chunks.len() - done;
+    let rows = rows
+        .row("left", left)
+        .maybe("go on with", (left > 0).then(|| resume_command(job.dir())));
+    let json = json!({
+        "model_id": job.job.model,
+        "prompt_ids": job.job.prompt,
+        "output_ids": job.job.output,
+        "proof": job.job.out.display().to_string(),
+        "chunks": list,
+        "done": done,
+        "left": left,
+    });
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn layers(chunk: &Chunk) -> String {
+    match chunk.layers().len() {
+        1 => format!("layer {}", chunk.start),
+        _ => format!("layers {} to {}", chunk.start, chunk.end - 1),
+    }
+}
+
+fn resume_command(dir: &Path) -> String {
+    format!("tessera resume {}", dir.display())
+}
+
+/// The budget of one device.
+fn share(memory: Option<Budget>, driving: &DrivingArgs) -> Option<Budget> {
+    let devices = u64::from(driving.devices.unwrap_or(1));
+    let Budget(all) = memory.or_else(Budget::available)?;
+    Some(Budget(all / devices))
+}
+
+/// Layers of every chunk, and how the chunks are proved.
+fn divide(
+    args: &ProveArgs,
+    key: &ModelKey,
+    subject: &Subject,
+    rows: usize,
+    budget: Option<Budget>,
+) -> Result<(Vec<usize>, Plan), Failure> {
+    let of = key.config.layers;
+    let layers = match (args.chunk_layers, args.chunks) {
+        (Some(layers), _) => {
+            let layers = usize::from(layers).min(of);
+            let rest = of % layers;
+            let mut list = vec![layers; of / layers];
+            list.extend((rest > 0).then_some(rest));
+            list
+        }
+        (None, Some(ChunksArg::Number(n))) if n > of => {
+            return Err(Failure(format!("{n} chunks of a model of {of} layers")));
+        }
+        (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),
+        (None, _) => return Ok(subject.divide(rows, budget)?),
+    };
+    let chunks = Chunk::partition(layers.iter().copied(), of)?;
+    let plan: Result<Plan, BudgetTooSmall> = subject.plan_chunks(rows, &chunks, budget);
+    Ok((layers, plan?))
+}
+
+fn model_dir(job: &WorkDir, given: Option<&Path>) -> PathBuf {
+    given.unwrap_or(&job.job.model_dir).to_owned()
+}
+
+/// Opens the model of a job, to prove some of its chunks within a budget each.
+fn open_for(
+    job: &WorkDir,
+    given: Option<&Path>,
+    chunks: &[Chunk],
+    budget: Option<Budget>,
+) -> Result<(Model, Plan), Failure> {
+    let path = model_dir(job, given);
+    let key = read_key(&path.join(KEY_FILE))?;
+    let rows = job.job.statement().rows();
+    // Before dimensions of another model are planned with.
+    let model = Model::open(&path)?;
+    job.check_model(&model)?;
+    let plan = Subject::of_dir(&key, &path).plan_chunks(rows, chunks, budget)?;
+    Ok((model.with_choices(plan.choices), plan))
+}
+
+/// From now on an interruption waits for the file that is being written, and says how to go on.
+fn on_interrupt(dir: &Path) {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    let dir = dir.to_owned();
+    ONCE.get_or_init(|| {
+        // Where no handler can be installed, an interruption is as any other end of the process.
+        let _ = ctrlc::set_handler(move || {
+            let _writing = work::pause_writes();
+            eprintln!(
+                "\ninterrupted; what is proved is kept, go on with {}",
+                resume_command(&dir)
+            );
+            std::process::exit(130);
+        });
+    });
+}

@@ -1,0 +1,250 @@
+//! Attacks within the proof of one chunk of layers: on what enters it, what leaves it, and which weights it has.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::{base, stream};
+use tessera_circuits::chunk::Boundary;
+use tessera_circuits::model::LAYER_KINDS;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_prover::stark::trace::Columns;
+use tessera_prover::testing::edit;
+use tessera_verifier::opening::{OpenedColumns, OpeningError};
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, Rounds, HONEST};
+use crate::values::row;
+use crate::{assert_rejected, Caught, Scene};
+
+type K = SecureField;
+
+/// Without a lie every kind of chunk is accepted.
+#[test]
+fn without_a_lie_every_chunk_is_accepted() {
+    for (start, end) in [(0, 3), (2, 5), (5, 7), (3, 4)] {
+        let scene = Scene::honest_chunk(start, end);
+        scene.attempt(&HONEST).expect("an honest proof");
+    }
+}
+
+/// A middle chunk, what really enters it, and what follows from something else: another value of the first token.
+/// The scene has witness and output of the false input, and the statement has the true one.
+fn false_input() -> (Scene, Boundary) {
+    let mut scene = Scene::middle();
+    let truth = scene.input.clone().expect("an input");
+    let honest = scene.output.clone();
+    let lie = scene.input.as_mut().expect("an input");
+    for value in &mut lie.0[..3] {
+        *value = value.wrapping_add(500).clamp(-20_000, 20_000);
+    }
+    scene.run();
+    assert_ne!(scene.output, honest, "the lie changes what leaves the chunk");
+    let lie = scene.input.replace(truth).expect("an input");
+    (scene, lie)
+}
+
+/// The trace starts from another state than the one that enters: previous value and state agree, and everything follows
+/// up to what leaves the chunk.
+#[test]
+fn the_first_state_is_what_enters() {
+    let (scene, lie) = false_input();
+    let hooks = Hooks {
+        input: Some(&lie),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("residual wire"), &hooks);
+}
+
+/// Alters the cells of the first state given by how much the false input is more than the true one. The previous value
+/// becomes the true one.
+fn first_state(
+    scene: &Scene,
+    lie: &Boundary,
+    alter: impl Fn(&mut Columns, usize, i64),
+) -> impl Fn(&Shape, &mut [Columns]) {
+    let hidden = scene.model.key.config.hidden;
+    let (truth, lie) = (scene.input.clone().expect("an input"), lie.clone());
+    move |shape, columns| {
+        let own = &mut columns[Part::Stream.index()];
+        for (at, (told, real)) in lie.0.iter().zip(&truth.0).enumerate() {
+            let place = row(shape, Part::Stream, &[0, at / hidden, at % hidden]);
+            own[stream::PREV][place] = base(i64::from(*real));
+            alter(own, place, i64::from(*told) - i64::from(*real));
+        }
+    }
+}
+
+/// The previous value is what enters, the state is not: as it is, and with a remainder that explains it.
+#[test]
+fn the_first_state_is_computed_from_what_enters() {
+    let (scene, lie) = false_input();
+    type Alter<'a> = &'a dyn Fn(&mut Columns, usize, i64);
+    let attempts: [(Caught, Alter<'_>); 2] = [
+        (Caught::Constraint, &|_, _, _| ()),
+        (Caught::Lookup, &|own, place, more| {
+            own[stream::ROUND1][place] -= base(2 * more)
+        }),
+    ];
+    for (by, alter) in attempts {
+        let columns = first_state(&scene, &lie, alter);
+        let hooks = Hooks {
+            columns: &columns,
+            input: Some(&lie),
+            ..HONEST
+        };
+        scene.assert_caught(by, &hooks);
+    }
+}
+
+/// Accumulators of the first state that turn what enters into something else. There is no matmul there: rows, lookups
+/// and wires hold, as for a real embedding.
+fn accumulate(own: &mut Columns, place: usize, more: i64) {
+    own[stream::ACC_HI][place] = base(2 * more);
+}
+
+#[test]
+fn nothing_is_added_to_what_enters() {
+    let (scene, lie) = false_input();
+    let columns = first_state(&scene, &lie, accumulate);
+    let hooks = Hooks {
+        columns: &columns,
+        input: Some(&lie),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &hooks);
+}
+
+/// The same with made-up operands of the embedding that explain the accumulators, all others being honest.
+#[test]
+fn a_chunk_without_embedding_has_no_embedding_operands() {
+    let (scene, lie) = false_input();
+    let columns = first_state(&scene, &lie, accumulate);
+    let hooks = Hooks {
+        columns: &columns,
+        input: Some(&lie),
+        matmuls: Rounds::Embedding,
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Embedding);
+    // The factor of the tokens is the public one. A weight is then worth nothing, and is that of no tile.
+    let hooks = Hooks {
+        columns: &columns,
+        input: Some(&lie),
+        matmuls: Rounds::Embedding,
+        operands: &|operands| operands[3][0] = K::zero(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+}
+
+/// Each operand of the embedding alone, in an otherwise honest proof: their product is still zero.
+#[test]
+fn both_embedding_operands_are_zero() {
+    let scene = Scene::middle();
+    let tokens = Hooks {
+        operands: &|operands| operands[3][0] += K::one(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&tokens), VerifyError::Embedding);
+    let weights = Hooks {
+        operands: &|operands| operands[3][1] += K::one(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::TileClaim));
+}
+
+/// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token
+/// row; and what entered instead of what leaves.
+#[test]
+fn what_leaves_the_chunk_is_the_last_state() {
+    let values = Scene::middle().output.expect("an output").0.len();
+    for at in [0, values - 1] {
+        let mut scene = Scene::middle();
+        scene.output.as_mut().expect("an output").0[at] += 1;
+        scene.assert_caught(Caught::Claim("what leaves the chunk"), &HONEST);
+    }
+    let mut scene = Scene::middle();
+    scene.output.clone_from(&scene.input);
+    scene.assert_caught(Caught::Claim("what leaves the chunk"), &HONEST);
+}
+
+/// The first chunk starts with the embedding: nothing enters it, whatever the trace says.
+#[test]
+fn nothing_enters_the_first_chunk() {
+    let scene = Scene::honest_chunk(0, 3);
+    let values = scene.witness.streams[0].x.len();
+    let mut lie = Boundary(vec![0; values]);
+    lie.0[3] = 1;
+    let hooks = Hooks {
+        input: Some(&lie),
+        ..HONEST
+    };
+    // The previous value is added to the embedding.
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+}
+
+/// The last chunk of a model with a layer more: everything is proved of the layers, and nothing of the output.
+#[test]
+fn the_last_chunk_has_a_head() {
+    let mut scene = Scene::honest_chunk(5, 7);
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.chunk.of = 8;
+    let headless = scene.chunk;
+    scene.run();
+    let output = scene.output.take().expect("what leaves it");
+    scene.chunk.of = 7;
+    let hooks = Hooks {
+        proved: Some((headless, &output)),
+        ..HONEST
+    };
+    let parts = |e: &VerifyError| {
+        matches!(
+            e,
+            VerifyError::Evaluations {
+                what: "parts",
+                got: 7,
+                expected: 8
+            }
+        )
+    };
+    assert_rejected!(scene.attempt(&hooks), ref e if parts(e));
+}
+
+/// The layers of another chunk: everything is consistent with their weights, but they are not in the columns of this
+/// one.
+#[test]
+fn weights_are_those_of_the_chunk() {
+    let mut scene = Scene::middle();
+    let own = scene.model.quantised.clone();
+    let mut other = own.clone();
+    for kind in LAYER_KINDS {
+        for layer in scene.chunk.layers() {
+            let matrix = own.matrix(kind, layer - 2);
+            edit(&mut other, kind, layer, |m| *m = matrix);
+        }
+    }
+    scene.model.quantised = other.clone();
+    scene.run();
+    scene.model.quantised = own;
+    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
+    let hooks = Hooks {
+        tiles: Some(&other.weights),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+}
+
+/// The opened columns follow from the chunk; a window of the same size elsewhere is another claim.
+#[test]
+fn the_opened_columns_are_those_of_the_chunk() {
+    let scene = Scene::middle();
+    let key = &scene.model.key;
+    let own = key.weights.columns_of(&scene.chunk.tiles(&key.config));
+    let moved = |first| OpenedColumns { first, ..own };
+    for first in [own.first - 1, own.first + 1] {
+        let hooks = Hooks {
+            opened: Some(moved(first)),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::TileClaim));
+    }
+}
