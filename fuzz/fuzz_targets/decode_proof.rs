@@ -1,4 +1,9 @@
 //! Bytes as a proof.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tessera_fuzz::decode_proof(data));
+libfuzzer_sys::fuzz_target!(
+    init: {
+        let _ = tessera_fuzz::honest();
+    },
+    |data: &[u8]| tessera_fuzz::decode_proof(data)
+);
