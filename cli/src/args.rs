@@ -65,27 +65,6 @@ pub enum Command {
     Bench(BenchArgs),
 }
 
-impl Command {
-    /// Whether the command may use gigabytes of memory.
-    pub const fn is_large(&self) -> bool {
-        match self {
-            Self::Demo(_)
-            | Self::Setup(_)
-            | Self::Prove(_)
-            | Self::Resume(_)
-            | Self::ProveChunk(_)
-            | Self::Compose(_)
-            | Self::Bench(_) => true,
-            Self::Status(_)
-            | Self::Verify(_)
-            | Self::Inspect(_)
-            | Self::Fidelity(_)
-            | Self::Generate(_)
-            | Self::Synth(_) => false,
-        }
-    }
-}
-
 /// Names of the quantisation strategies.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum StrategyArg {

@@ -20,38 +20,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    if cli.command.is_large() {
-        use_large_pages();
-    }
     let json = cli.global.json;
     ExitCode::from(finish(run(&cli), json))
-}
-
-/// Starts the program again with the C library's advice to the system to use huge pages, unless somebody has chosen
-/// already: entering the gigabytes of a proof in the page table 4 KiB at a time took up to two fifths of its processor
-/// time. The C library reads this setting only when a program starts.
-fn use_large_pages() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        use std::os::unix::process::CommandExt;
-        const NAME: &str = "GLIBC_TUNABLES";
-        const TUNABLE: &str = "glibc.malloc.hugetlb";
-        let chosen = std::env::var(NAME).unwrap_or_default();
-        if chosen.contains(TUNABLE) {
-            return;
-        }
-        let before = if chosen.is_empty() { "" } else { ":" };
-        let mut arguments = std::env::args_os();
-        let (Ok(program), Some(name)) = (std::env::current_exe(), arguments.next()) else {
-            return;
-        };
-        // This returns only if it fails; small pages are slower, no more.
-        let _ = std::process::Command::new(program)
-            .arg0(name)
-            .args(arguments)
-            .env(NAME, format!("{chosen}{before}{TUNABLE}=1"))
-            .exec();
-    }
 }
 
 /// Wrong usage is a failure like any other; help and version are not.

@@ -144,7 +144,12 @@ pub fn is_unfinished(name: &str) -> bool {
 pub struct AtomicFile {
     path: PathBuf,
     file: NamedTempFile,
+    /// Bytes written since the last sync.
+    unsynced: usize,
 }
+
+/// A file is synced after so many bytes, so that not all of a large one is left to the end.
+const SYNC: usize = 128 << 20;
 
 impl AtomicFile {
     /// Starts to write `path`.
@@ -156,17 +161,30 @@ impl AtomicFile {
         Ok(Self {
             path: path.to_path_buf(),
             file,
+            unsynced: 0,
         })
     }
 
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.file.write_all(bytes).map_err(write_error(&self.path))
+        let written = self.file.write_all(bytes);
+        written
+            .and_then(|()| self.sync_after(bytes.len()))
+            .map_err(write_error(&self.path))
+    }
+
+    fn sync_after(&mut self, written: usize) -> io::Result<()> {
+        self.unsynced += written;
+        if self.unsynced >= SYNC {
+            self.unsynced = 0;
+            self.file.as_file().sync_data()?;
+        }
+        Ok(())
     }
 
     /// Syncs the file and gives it its name; a file that had the name is replaced.
     pub fn commit(self) -> Result<(), FileError> {
-        let Self { path, file } = self;
+        let Self { path, file, .. } = self;
         file.as_file().sync_all().map_err(write_error(&path))?;
         file.persist(&path).map_err(|e| write_error(&path)(e.error))?;
         sync_dir(parent(&path));
@@ -176,8 +194,9 @@ impl AtomicFile {
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot write {}: {e}", self.path.display()));
-        self.file.write(bytes).map_err(named)
+        let written = self.file.write(bytes);
+        let synced = written.and_then(|n| self.sync_after(n).map(|()| n));
+        synced.map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", self.path.display())))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, TILE_AREA_LOG};
 
+use super::behind::Behind;
 use super::fft::Twiddles;
 use super::lanes::{self, Domain, Hashes};
 use super::packed::Packed;
@@ -58,7 +59,7 @@ pub fn commit(
     source: &dyn TileSource,
     params: &CommitmentParams,
     split: Split,
-    mut data: Option<&mut dyn Write>,
+    data: Option<&mut (dyn Write + Send)>,
     progress: &dyn Progress,
 ) -> Result<Tree, OpeningProverError> {
     params.check()?;
@@ -66,25 +67,32 @@ pub fn commit(
     let mut roots = Vec::new();
     let last_batch = (params.columns() - 1) / LANES;
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
-    encode(source, params, &twiddles, split, |batch, width, block, values| {
-        let groups = values.len() / GROUP;
-        let hashes = &mut hashes[block * groups..][..groups];
-        if let Some(data) = &mut data {
-            for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
-                let bytes = file_bytes(leaves, width);
-                data.write_all(&bytes).map_err(OpeningProverError::Write)?;
+    std::thread::scope(|scope| {
+        let behind = data.map(|data| Behind::new(scope, data));
+        let encoded = encode(source, params, &twiddles, split, |batch, width, block, values| {
+            let groups = values.len() / GROUP;
+            let hashes = &mut hashes[block * groups..][..groups];
+            if let Some(behind) = &behind {
+                for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
+                    let bytes = file_bytes(leaves, width, behind.buffer());
+                    behind.write(bytes).map_err(OpeningProverError::Write)?;
+                }
             }
-        }
-        let first_block = batch as u64 * BATCH_BLOCKS;
-        if batch < last_batch {
-            let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
-            groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
-        } else {
-            let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
-            roots.par_extend(groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width)));
-        }
-        progress.advance((width * values.len()) as u64);
-        Ok(())
+            let first_block = batch as u64 * BATCH_BLOCKS;
+            if batch < last_batch {
+                let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
+                groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
+            } else {
+                let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
+                roots.par_extend(groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width)));
+            }
+            progress.advance((width * values.len()) as u64);
+            Ok(())
+        });
+        behind
+            .map_or(Ok(()), Behind::finish)
+            .map_err(OpeningProverError::Write)?;
+        encoded
     })?;
     Ok(Tree::new(roots))
 }
@@ -176,10 +184,10 @@ fn finish(hashes: &[Hashes], first_block: u64, values: &[Packed], width: usize) 
     (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| merkle::parents(&nodes))
 }
 
-/// The share of a batch in leaves, as the codeword file has it.
-fn file_bytes(values: &[Packed], width: usize) -> Vec<u8> {
+/// The share of a batch in leaves, as the codeword file has it, in a buffer that may have been used before.
+fn file_bytes(values: &[Packed], width: usize, mut bytes: Vec<u8>) -> Vec<u8> {
     let share = width * FIBRE * WORD;
-    let mut bytes = vec![0; values.len() / FIBRE * share];
+    bytes.resize(values.len() / FIBRE * share, 0);
     let leaves = bytes.par_chunks_exact_mut(share).zip(values.par_chunks_exact(FIBRE));
     leaves.with_min_len(1 << 10).for_each(|(bytes, fibre)| {
         let (low, high) = fibre[0].words().interleave(fibre[1].words());

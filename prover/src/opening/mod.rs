@@ -1,6 +1,7 @@
 //! Committing to the weights and opening them (docs/protocol.md, sections 3 and 10; the statement and the
 //! proof format are in `tessera_verifier::opening`).
 
+mod behind;
 mod codeword;
 mod combine;
 mod commit;
