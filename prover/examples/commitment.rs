@@ -33,7 +33,7 @@ fn main() {
     for (name, data) in [("tree", false), ("tree and codeword", true)] {
         let clock = Instant::now();
         let mut sink = sink();
-        let data: Option<&mut dyn std::io::Write> = if data { Some(&mut sink) } else { None };
+        let data: Option<&mut (dyn std::io::Write + Send)> = if data { Some(&mut sink) } else { None };
         let tree = commit(&source, &params, Split::default(), data, &Silent).expect("a commitment");
         let seconds = clock.elapsed().as_secs_f64();
         let each = seconds * threads / weights * 1e9;
