@@ -259,7 +259,7 @@ impl Subject {
             return Ok(plan);
         }
         let what = match task {
-            Task::Prove { .. } => "this proof",
+            Task::Prove { .. } => "this proof in one piece",
             Task::Generate { .. } => "this text",
             Task::Setup { .. } => "this set-up",
         };

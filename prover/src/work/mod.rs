@@ -376,6 +376,9 @@ impl WorkDir {
         if self.checkpoint_path(chunk).exists() {
             return Ok(ChunkState::Done(Box::new(self.checkpoint(chunk)?)));
         }
+        if !self.lock_path(chunk).exists() {
+            return Ok(ChunkState::Open);
+        }
         match self.lock(chunk) {
             Ok(_) => Ok(ChunkState::Open),
             Err(WorkError::Busy { .. }) => Ok(ChunkState::Busy),
@@ -397,8 +400,12 @@ impl WorkDir {
         }
     }
 
+    fn lock_path(&self, chunk: usize) -> PathBuf {
+        self.dir.join(format!("chunk_{chunk}.lock"))
+    }
+
     fn lock(&self, chunk: usize) -> Result<Lock, WorkError> {
-        match Lock::take(&self.dir.join(format!("chunk_{chunk}.lock"))) {
+        match Lock::take(&self.lock_path(chunk)) {
             Err(FileError::Locked { .. }) => Err(WorkError::Busy { chunk }),
             other => Ok(other?),
         }
