@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use crate::model::{ChannelShift, Matmul, MatmulKind, ModelConfig, ModelParams};
 
-/// Shift and skip exponent of the first state of a chunk without embedding: the state is what enters, times 2, halved.
+/// Skip exponent of the first state of every chunk, and its shift where there is no embedding: the state is what enters,
+/// times 2, halved. Nothing enters a chunk with embedding.
 pub const INPUT_SHIFT: u8 = 1;
 
 /// A contiguous range of layers of a model.
@@ -180,6 +181,7 @@ pub fn ends(
     Ok((0..chunks).map(of).collect())
 }
 
+// They unwrap what must not fail: a panic is a failed test. The lints that forbid it are for what hostile bytes reach.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +189,7 @@ mod tests {
 
     const LAYERS: usize = 7;
 
+    /// As the odd model of the prover's tests, which this crate does not know.
     fn config() -> ModelConfig {
         ModelConfig {
             hidden: 100,

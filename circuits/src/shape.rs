@@ -48,7 +48,7 @@ pub const PARTS: [Part; 9] = [
     Part::Tables,
 ];
 
-/// The parts of a chunk without head.
+/// The parts of a chunk without head: [`PARTS`] but for the logits, as a test shows.
 const HEADLESS: [Part; 8] = [
     Part::Stream,
     Part::Q,
@@ -396,4 +396,15 @@ fn cheapest(list: &[(Cuts, Candidate)], height: u32) -> (Cuts, Candidate) {
     let lowest = || list.iter().min_by_key(|(_, c)| (c.height, c.cost));
     let nothing = Candidate { height: 0, cost: 0 };
     fits.or_else(lowest).copied().unwrap_or((WHOLE, nothing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_logits_are_missing_without_a_head() {
+        let rest = PARTS.into_iter().filter(|part| *part != Part::Logits);
+        assert!(rest.eq(HEADLESS));
+    }
 }

@@ -8,7 +8,8 @@ use tempfile::tempdir;
 
 use crate::args;
 use crate::support::{
-    configured_checkpoint, copy_dir, done, edited_checkpoint, fails, names, tessera, Shared, CHECKPOINT, PROMPT,
+    configured_checkpoint, copy_dir, done, edited_checkpoint, fails, names, tessera, with_full_disk, Shared,
+    CHECKPOINT, PROMPT,
 };
 
 const TENSOR: &str = "model.layers.1.mlp.up_proj.weight";
@@ -161,21 +162,11 @@ fn outputs_that_exist_or_cannot_be_written() {
     assert_eq!(names(dir.path()), ["full"]);
 }
 
-/// A write that fails halfway, as on a full disk: files may not grow beyond a limit.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let shared = Shared::get();
     let dir = tempdir().unwrap();
-    let limited = |args: Vec<std::ffi::OsString>| {
-        let mut command = std::process::Command::new("sh");
-        command.args([
-            "-c",
-            "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"",
-            env!("CARGO_BIN_EXE_tessera"),
-        ]);
-        command.args(args).output().unwrap()
-    };
     for (args, word) in [
         (
             args!["setup", CHECKPOINT, "--out", dir.path().join("m")],
@@ -196,7 +187,7 @@ fn a_full_disk_leaves_nothing_behind() {
             "cannot write",
         ),
     ] {
-        let output = limited(args);
+        let output = with_full_disk(args);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(

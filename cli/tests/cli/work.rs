@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 use tempfile::TempDir;
 
 use crate::args;
-use crate::support::{copy_dir, done, edited_checkpoint, fails, names, tessera, Shared, PROMPT};
+use crate::support::{copy_dir, done, edited_checkpoint, fails, names, tessera, with_full_disk, Shared, PROMPT};
 
 /// A model of six layers, those of the bundled one three times over, and a finished job of it in three chunks.
 struct Job {
@@ -209,16 +209,12 @@ fn an_interruption_keeps_what_is_proved_and_says_how_to_go_on() {
     assert!(same == fs::read(job.path("work.proof")).expect("a proof"));
 }
 
-/// A write that fails halfway, as on a full disk: files may not grow beyond a limit.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_loses_nothing_that_is_proved() {
     let (job, dir) = (Job::get(), tempfile::tempdir().expect("a temporary directory"));
     let work = dir.path().join("work");
-    let mut command = Command::new("sh");
-    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
-    command.args(["-c", script, env!("CARGO_BIN_EXE_tessera")]);
-    let output = command.args(job.prove(&work, PROMPT, 4)).output().expect("it runs");
+    let output = with_full_disk(job.prove(&work, PROMPT, 4));
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     for word in ["cannot write", ".proof", "go on with tessera resume"] {
