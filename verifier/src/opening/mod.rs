@@ -42,6 +42,8 @@ pub const FIBRE: usize = 2;
 
 const MAX_TILES: usize = 1 << 24;
 const MAX_MESSAGE_LOG: u32 = 24;
+/// Messages that are no longer than this are as long as is best for the proof.
+const LONG_MESSAGE_LOG: u32 = 20;
 const MAX_BLOWUP_LOG: u32 = 4;
 /// Up to this many tiles, [`CommitmentParams::for_tiles`] takes rate 1/4, which has the smaller proofs; above, 1/2,
 /// which has the smaller codeword.
@@ -64,21 +66,28 @@ impl CommitmentParams {
         Self::with_blowup(tiles, if tiles <= SMALL_TILES { 2 } else { 1 })
     }
 
-    /// The parameters with the smallest proof for `tiles` tiles at rate `2^-log_blowup`, under the verifier's policy.
+    /// The parameters for `tiles` tiles at rate `2^-log_blowup`: those with the smallest proof under the verifier's policy, or
+    /// a shorter message as long as the proof is at most an eighth larger. The prover's time and memory for an opening grow
+    /// with the message, which matters from [`LONG_MESSAGE_LOG`] on.
     pub fn with_blowup(tiles: usize, log_blowup: u32) -> Self {
-        let mut best = Self {
+        let of = |log_message| Self {
             tiles,
-            log_message: TILE_AREA_LOG,
+            log_message,
             log_blowup,
         };
-        let queries = opening_policy(&best).queries;
-        for log_message in TILE_AREA_LOG + 1..=MAX_MESSAGE_LOG {
-            let next = Self { log_message, ..best };
-            if next.estimated_bytes(queries) < best.estimated_bytes(queries) {
-                best = next;
+        let queries = opening_policy(&of(TILE_AREA_LOG)).queries;
+        let bytes = |log_message: u32| of(log_message).estimated_bytes(queries);
+        let mut log_message = TILE_AREA_LOG;
+        for next in TILE_AREA_LOG + 1..=MAX_MESSAGE_LOG {
+            if bytes(next) < bytes(log_message) {
+                log_message = next;
             }
         }
-        best
+        let most = bytes(log_message) / 8 * 9;
+        while log_message > LONG_MESSAGE_LOG && bytes(log_message - 1) <= most {
+            log_message -= 1;
+        }
+        of(log_message)
     }
 
     /// Checks that the commitment is one this code can verify. Total on hostile input.
