@@ -1,7 +1,7 @@
 //! Files on disk: reads whose errors name the path, and writes that are complete or absent.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -41,28 +41,6 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
 /// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(read_error(path))
-}
-
-/// A file that is read from beginning to end.
-#[derive(Debug)]
-pub struct Reader {
-    path: PathBuf,
-    file: File,
-}
-
-impl Reader {
-    /// Opens a file.
-    pub fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self {
-            file: File::open(path).map_err(read_error(path))?,
-            path: path.to_path_buf(),
-        })
-    }
-
-    /// Reads the next bytes.
-    pub fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
-        self.file.read_exact(bytes).map_err(read_error(&self.path))
-    }
 }
 
 /// Maps a file into memory, read-only. An empty file gives an empty slice.

@@ -3,6 +3,7 @@
 
 pub mod bind;
 pub mod checkpoint;
+pub mod digest;
 pub mod fidelity;
 pub mod files;
 pub mod float;

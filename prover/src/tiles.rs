@@ -74,11 +74,34 @@ pub fn unpack_tile(strategy: Strategy, bytes: &[u8], out: &mut [i16; TILE_WEIGHT
 /// If there is no such place.
 pub fn weight(strategy: Strategy, bytes: &[u8], x: usize, y: usize) -> i16 {
     let at = position(x, y);
-    let low = i16::from(bytes[at] as i8);
     match strategy {
-        Strategy::W8 => low,
-        // The sum is outside i16 only if the high byte is -128 and the low one negative.
-        Strategy::W12 => low.saturating_add(256 * i16::from(bytes[TILE_WEIGHTS + at] as i8)),
+        Strategy::W8 => i16::from(bytes[at] as i8),
+        Strategy::W12 => word(bytes[at], bytes[TILE_WEIGHTS + at]),
+    }
+}
+
+/// The weight of two planes.
+fn word(low: u8, high: u8) -> i16 {
+    // The sum is outside i16 only if the high byte is -128 and the low one negative.
+    i16::from(low as i8).saturating_add(256 * i16::from(high as i8))
+}
+
+/// Whether the strategy allows all weights of a stored tile.
+///
+/// # Panics
+/// If `bytes` is not [`tile_bytes`] long.
+pub fn all_allowed(strategy: Strategy, bytes: &[u8]) -> bool {
+    assert_eq!(bytes.len(), tile_bytes(strategy), "bytes of a tile");
+    let (low, high) = bytes.split_at(TILE_WEIGHTS);
+    let most = strategy.max_weight() as i16;
+    let beyond = |w: i16| w.saturating_abs() > most;
+    // Without a branch, so that many weights are looked at together.
+    match strategy {
+        Strategy::W8 => !low.iter().fold(false, |any, w| any | beyond(i16::from(*w as i8))),
+        Strategy::W12 => !low
+            .iter()
+            .zip(high)
+            .fold(false, |any, (low, high)| any | beyond(word(*low, *high))),
     }
 }
 
@@ -219,6 +242,9 @@ mod tests {
                 let mut bytes = vec![low; 2 * TILE_WEIGHTS];
                 bytes[TILE_WEIGHTS] = high;
                 let exact = 256 * i32::from(high as i8) + i32::from(low as i8);
+                let planes = [vec![low; TILE_WEIGHTS], vec![high; TILE_WEIGHTS]].concat();
+                assert_eq!(all_allowed(Strategy::W12, &planes), exact.abs() <= 2047);
+                assert_eq!(all_allowed(Strategy::W8, &planes[..TILE_WEIGHTS]), low as i8 != -128);
                 let got = i32::from(weight(Strategy::W12, &bytes, 0, 0));
                 assert!(got == exact || (exact.abs() > 2047 && got.abs() > 2047));
             }

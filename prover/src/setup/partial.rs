@@ -12,8 +12,8 @@ use tessera_circuits::model::{ModelConfig, Strategy};
 
 use super::SetupError;
 use crate::checkpoint::Checkpoint;
+use crate::digest::FileDigest;
 use crate::files::{self, FileError, Lock};
-use crate::model_dir::FileDigest;
 use crate::quantise::Quantisation;
 
 const STATE_FILE: &str = "setup.json";
