@@ -35,12 +35,14 @@ pub struct PrecomputedMatmuls {
     pub point: Vec<K>,
     /// `T~(local point)` of every opened tile, for the opening.
     pub tile_values: Vec<K>,
+    /// Memory that is free for other tables now.
+    pub memory: Table<Elements>,
     /// What the pass over the weights read.
     pub traffic: Traffic,
 }
 
-/// Tiles that are not worth sharing between threads.
-const MIN_TILES: usize = 16;
+/// Tiles that a thread takes at a time.
+const TASK_TILES: usize = 64;
 
 /// Proves all matmuls of a chunk, whose tiles are among `opened`. `columns` are the trace columns by part.
 pub fn prove(
@@ -98,12 +100,13 @@ pub fn prove(
         proof,
         point: proved.point,
         tile_values,
+        memory: tables,
         traffic,
     }
 }
 
 /// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, `x` the lane.
-pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table, Traffic) {
+pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table<Elements>, Traffic) {
     let isa = Isa::best();
     let size = tile_bytes(source.strategy());
     let terms = planes_of(source.strategy(), &eq_table(point));
@@ -115,8 +118,8 @@ pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table, Traffic) {
         for tiles in windows.iter().flatten() {
             let (bytes, sums) = (source.bytes(tiles.clone()), &mut out[tiles.clone()]);
             pass.next(|| {
-                let tiles = bytes.par_chunks(size).zip(sums).with_min_len(MIN_TILES);
-                tiles.for_each(|(tile, sums)| combine(isa, tile.as_chunks().0, &terms, sums));
+                let tiles = bytes.par_chunks(TASK_TILES * size).zip(sums.par_chunks_mut(TASK_TILES));
+                tiles.for_each(|(tiles, sums)| combine(isa, tiles.as_chunks().0, &terms, sums));
             });
         }
     });

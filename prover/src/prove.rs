@@ -369,7 +369,10 @@ impl Phases<'_> {
                 &opening_policy(&key.weights),
                 &opening,
                 &matmuls.tile_values,
-                attempt,
+                opening::Start {
+                    skip: attempt,
+                    memory: matmuls.memory,
+                },
                 &mut transcript,
             )
         })?;

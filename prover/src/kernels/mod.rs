@@ -6,7 +6,7 @@
 //! | function | used by | a block is | lanes |
 //! |---|---|---|---|
 //! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
-//! | [`combine_columns`], [`natural`] | second pass | 64 places of four columns | the places |
+//! | [`combine_columns`], [`scatter`] | second pass | 64 places of four columns | the places |
 //! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
 //!
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
@@ -99,14 +99,15 @@ pub fn coefficients(terms: &[[u32; 4]; TERMS]) -> Coefficients {
     })
 }
 
-/// Adds to each lane of `sums` the sum over its terms in all blocks, signed byte times coefficient. The
-/// coordinates of `sums` must be reduced, and stay so.
+/// Sums of tiles of as many blocks as there are coefficients: sets each lane to the sum over its terms in all blocks of the
+/// tile, signed byte times coefficient. They are written past the caches where they are aligned to a line.
 ///
 /// # Panics
-/// If there are more than [`MAX_TERMS`] terms or not as many coefficients, or `isa` is not available.
-pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+/// If a tile has more than [`MAX_TERMS`] terms, the blocks are not those of as many tiles as there are sums, or `isa` is not
+/// available.
+pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
     assert!(
-        blocks.len() == coefficients.len() && TERMS * blocks.len() <= MAX_TERMS,
+        blocks.len() == sums.len() * coefficients.len() && TERMS * coefficients.len() <= MAX_TERMS,
         "blocks of a combination"
     );
     match isa {
@@ -122,8 +123,8 @@ pub const fn interleaved_lane(z: usize) -> usize {
     16 * column + 4 * row + rest
 }
 
-/// Adds to the `i`-th sums, lane `interleaved_lane(z)`, the products of byte `64 i + z` of all columns and their
-/// coefficients. The coordinates of `sums` must be reduced, and stay so. Meanwhile, makes [`Columns`] of the runs
+/// Sums the products of byte `64 i + z` of all columns and their coefficients in the `i`-th sums, lane
+/// `interleaved_lane(z)`: sets the sums, or adds to them, which must be reduced then. Meanwhile, makes [`Columns`] of the runs
 /// `next`, one for each column.
 ///
 /// # Panics
@@ -134,6 +135,7 @@ pub fn combine_columns(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     next: (&[&Run], &mut Columns),
 ) {
     assert!(
@@ -142,23 +144,40 @@ pub fn combine_columns(
     );
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, coefficients, sums, next),
-        _ => scalar::combine_columns(columns, coefficients, sums, next),
+        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, coefficients, sums, add, next),
+        _ => scalar::combine_columns(columns, coefficients, sums, add, next),
     }
 }
 
-/// Elements of 64 places, four and four.
-pub type Places = [[SecureField; TERMS]; LANES / TERMS];
+/// Where the sums of [`combine_columns`] go: four places after the other, to lines of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines {
+    /// First line of the 64 places of every row.
+    pub starts: [usize; ROWS],
+    /// From the line of four places to that of the next four.
+    pub stride: usize,
+}
 
-/// Puts the sums of [`combine_columns`] in the order of their places. They must be reduced.
+/// Elements of a line of the cache.
+pub const LINE: usize = 4;
+
+/// Writes sums of [`combine_columns`] to the table `out`, or adds them to it: place `z` of row `i` is element `z % 4` of
+/// line `starts[i] + z / 4 * stride`. Sums and table must be reduced. Lines that are set are written past the caches where
+/// they are aligned.
 ///
 /// # Panics
-/// If `isa` is not available.
-pub fn natural(isa: Isa, sums: &Elements, places: &mut Places) {
+/// If a line is beyond the table or `isa` is not available.
+pub fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
+    let last = lines
+        .starts
+        .iter()
+        .max()
+        .map_or(0, |start| start + (LANES / LINE - 1) * lines.stride);
+    assert!((last + 1) * LINE <= out.len(), "lines of a table");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => x86::natural(isa, sums, places),
-        _ => scalar::natural(sums, places),
+        Isa::Avx512 => x86::scatter(isa, sums, lines, add, out),
+        _ => scalar::scatter(sums, lines, add, out),
     }
 }
 

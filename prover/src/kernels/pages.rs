@@ -1,6 +1,7 @@
 //! Pages of memory: which pages of a mapped file are in memory (advice, contents never change), and large tables
 //! in large pages.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
 use memmap2::{Mmap, MmapMut};
@@ -8,44 +9,89 @@ use stwo::core::fields::qm31::SecureField;
 
 use super::Elements;
 
-/// A table of elements, at first zeros, in huge pages where the system has them: the pages of a table that is as
-/// long as there are tiles take longer to enter than to fill.
+/// Items of a [`Table`].
+///
+/// # Safety
+/// Any bytes must be an item, and items must need no more than the alignment of a page.
+pub unsafe trait Item: Copy + Send + Sync {}
+
+// SAFETY: these are arrays of integers.
+unsafe impl Item for Elements {}
+// SAFETY: an element is four integers.
+unsafe impl Item for SecureField {}
+
+/// A table in huge pages where the system has them: the pages of a table that is as long as there are weights take longer to
+/// enter than to fill. It begins on a page, so that its items can be written past the caches.
 #[derive(Debug)]
-pub struct Table {
-    /// `None` if the table is empty.
+pub struct Table<T> {
+    /// `None` if the table has no memory.
     map: Option<MmapMut>,
     len: usize,
+    items: PhantomData<T>,
 }
 
-impl Table {
+impl<T: Item> Table<T> {
     /// Zeros.
     ///
     /// # Panics
     /// If there is no memory.
     pub fn new(len: usize) -> Self {
         let map = (len > 0).then(|| {
-            let map = MmapMut::map_anon(len * size_of::<Elements>()).expect("memory for a table");
+            let map = MmapMut::map_anon(len * size_of::<T>()).expect("memory for a table");
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::HugePage);
             map
         });
-        Self { map, len }
+        Self {
+            map,
+            len,
+            items: PhantomData,
+        }
+    }
+
+    /// A table of any contents, in the memory of a table that is not needed any more if it is enough.
+    ///
+    /// # Panics
+    /// If there is no memory.
+    pub fn reuse<U>(memory: Table<U>, len: usize) -> Self {
+        match memory.map {
+            Some(map) if map.len() >= len * size_of::<T>() => Self {
+                map: Some(map),
+                len,
+                items: PhantomData,
+            },
+            // What is too small is let go of before.
+            map => {
+                drop(map);
+                Self::new(len)
+            }
+        }
     }
 }
 
-impl Deref for Table {
-    type Target = [Elements];
+impl<T> Default for Table<T> {
+    /// No items.
+    fn default() -> Self {
+        Self {
+            map: None,
+            len: 0,
+            items: PhantomData,
+        }
+    }
+}
 
-    fn deref(&self) -> &[Elements] {
-        // SAFETY: the map has the bytes of `len` elements and the alignment of a page, and any bytes are elements:
-        // they are arrays of integers.
+impl<T: Item> Deref for Table<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the map has the bytes of at least `len` items and the alignment of a page, and any bytes are items.
         let slice = |map: &'_ MmapMut| unsafe { std::slice::from_raw_parts(map.as_ptr().cast(), self.len) };
         self.map.as_ref().map_or(&[], slice)
     }
 }
 
-impl DerefMut for Table {
-    fn deref_mut(&mut self) -> &mut [Elements] {
+impl<T: Item> DerefMut for Table<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.map {
             // SAFETY: as above; the map is borrowed as long as the slice.
             Some(map) => unsafe { std::slice::from_raw_parts_mut(map.as_mut_ptr().cast(), self.len) },
@@ -54,26 +100,12 @@ impl DerefMut for Table {
     }
 }
 
-/// Zeros in huge pages where the system has them, none of them touched yet.
-pub fn zeros(len: usize) -> Vec<SecureField> {
-    const { assert!(size_of::<SecureField>() == 16 && align_of::<SecureField>() == align_of::<[u32; 4]>()) };
-    // Memory of the system that is known to be zero.
-    let mut zeros = std::mem::ManuallyDrop::new(vec![[0u32; 4]; len]);
-    let (start, capacity) = (zeros.as_mut_ptr(), zeros.capacity());
-    #[cfg(target_os = "linux")]
-    {
-        let page = rustix::param::page_size();
-        let skipped = start.cast::<u8>().align_offset(page);
-        let bytes = size_of_val(zeros.as_slice()).saturating_sub(skipped) / page * page;
-        // SAFETY: the pages lie within the memory of the vector, and what they contain does not change. A failure
-        // leaves small pages, no more.
-        let _ = unsafe {
-            let first = start.cast::<u8>().wrapping_add(skipped);
-            rustix::mm::madvise(first.cast(), bytes, rustix::mm::Advice::LinuxHugepage)
-        };
+impl<T: Item> From<&[T]> for Table<T> {
+    fn from(items: &[T]) -> Self {
+        let mut table = Self::new(items.len());
+        table.copy_from_slice(items);
+        table
     }
-    // SAFETY: size and alignment of the items are the same, and elements are four integers, of which 0 is one.
-    unsafe { Vec::from_raw_parts(start.cast(), len, capacity) }
 }
 
 /// Reads the pages of a range of bytes into memory and enters them in the page table.

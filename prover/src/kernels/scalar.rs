@@ -3,11 +3,18 @@
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Places, Plane, Run, BLOCK, LANES, P,
+    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Lines, Plane, Run, BLOCK, LANES, LINE, P,
     ROWS, TERMS,
 };
 
-pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+    for (blocks, sums) in blocks.chunks(coefficients.len()).zip(sums) {
+        combine_tile(blocks, coefficients, sums, false);
+    }
+}
+
+/// Sets each lane to the sum over its terms in all blocks, or adds to it.
+fn combine_tile(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements, add: bool) {
     for lane in 0..LANES {
         let mut exact = [0i64; 4];
         for (block, coefficients) in blocks.iter().zip(coefficients) {
@@ -19,7 +26,8 @@ pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sum
         }
         for (c, exact) in exact.into_iter().enumerate() {
             let sum = &mut sums[lane / 16][c][lane % 16];
-            *sum = (i64::from(*sum) + exact).rem_euclid(i64::from(P)) as u32;
+            let before = if add { i64::from(*sum) } else { 0 };
+            *sum = (before + exact).rem_euclid(i64::from(P)) as u32;
         }
     }
 }
@@ -28,10 +36,11 @@ pub(super) fn combine_columns(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     (next, interleaved): (&[&Run], &mut Columns),
 ) {
     for (blocks, sums) in columns.iter().zip(sums) {
-        combine(&blocks[..coefficients.len()], coefficients, sums);
+        combine_tile(&blocks[..coefficients.len()], coefficients, sums, add);
     }
     for (column, bytes) in next.iter().enumerate() {
         for (at, byte) in bytes.iter().enumerate() {
@@ -41,11 +50,15 @@ pub(super) fn combine_columns(
     }
 }
 
-pub(super) fn natural(sums: &Elements, places: &mut Places) {
-    for (z, place) in places.as_flattened_mut().iter_mut().enumerate() {
-        let lane = interleaved_lane(z);
-        let [a, b, c, d] = sums[lane / 16].map(|coordinate| coordinate[lane % 16]);
-        *place = SecureField::from_u32_unchecked(a, b, c, d);
+pub(super) fn scatter(sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
+    for (sums, start) in sums.iter().zip(lines.starts) {
+        for z in 0..LANES {
+            let lane = interleaved_lane(z);
+            let [a, b, c, d] = sums[lane / 16].map(|coordinate| coordinate[lane % 16]);
+            let sum = SecureField::from_u32_unchecked(a, b, c, d);
+            let place = &mut out[(start + z / LINE * lines.stride) * LINE + z % LINE];
+            *place = if add { *place + sum } else { sum };
+        }
     }
 }
 

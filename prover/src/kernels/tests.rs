@@ -1,5 +1,8 @@
 //! Every kernel against the scalar one, on random and on extreme input.
 
+use num_traits::Zero;
+
+use super::pages::Table;
 use super::*;
 use crate::testing::TestRng;
 
@@ -46,23 +49,25 @@ fn combinations_are_exact() {
                 let terms: Vec<[[u32; 4]; TERMS]> =
                     (0..n).map(|_| std::array::from_fn(|_| term(kind, &mut rng))).collect();
                 let coefficients: Vec<Coefficients> = terms.iter().map(coefficients).collect();
-                let start = match kind {
-                    0 => [[[P - 1; 16]; 4]; 4],
-                    _ => elements(&mut rng),
-                };
-                let mut expected = start;
+                let mut expected = [[[0; 16]; 4]; 4];
                 for (lane, c) in (0..LANES).flat_map(|lane| (0..4).map(move |c| (lane, c))) {
                     let products = blocks.iter().zip(&terms).flat_map(|(block, terms)| {
                         (0..TERMS).map(|j| i128::from(block[TERMS * lane + j] as i8) * i128::from(terms[j][c]))
                     });
-                    let sum = i128::from(start[lane / 16][c][lane % 16]) + products.sum::<i128>();
-                    expected[lane / 16][c][lane % 16] = sum.rem_euclid(i128::from(P)) as u32;
+                    expected[lane / 16][c][lane % 16] = products.sum::<i128>().rem_euclid(i128::from(P)) as u32;
                 }
+                // Two tiles, to places that are aligned to lines and to others.
+                let two = [&blocks[..], &blocks[..]].concat();
                 for isa in fast().chain([Isa::Scalar]) {
-                    let mut sums = start;
-                    combine(isa, &blocks, &coefficients, &mut sums);
+                    let mut table = Table::new(2);
+                    let mut unaligned = vec![0u32; 1 + 2 * 256];
+                    combine(isa, &two, &coefficients, &mut table);
+                    let skipped = usize::from(unaligned.as_ptr().addr().is_multiple_of(64));
+                    let sums = &mut unaligned[skipped..][..2 * 256];
+                    let sums = sums.as_chunks_mut().0.as_chunks_mut().0.as_chunks_mut().0;
+                    combine(isa, &two, &coefficients, sums);
                     assert!(
-                        sums == expected,
+                        table[..] == [expected; 2] && *sums == [expected; 2],
                         "{isa:?}, {n} blocks, fill {fill}, coefficients {kind}"
                     );
                 }
@@ -93,37 +98,83 @@ fn columns_are_combined_place_by_place() {
         let coefficients: Vec<Coefficients> = terms.iter().map(coefficients).collect();
         let start: Box<[Elements; ROWS]> = Box::new(std::array::from_fn(|_| elements(&mut rng)));
         let (mut columns, mut expected) = (no_columns(), start.clone());
-        combine_columns(Isa::Scalar, &no_columns(), &[], &mut expected, (&runs, &mut columns));
+        combine_columns(
+            Isa::Scalar,
+            &no_columns(),
+            &[],
+            &mut expected,
+            true,
+            (&runs, &mut columns),
+        );
         assert!(expected == start);
+        let mut set = start.clone();
+        combine_columns(
+            Isa::Scalar,
+            &columns,
+            &coefficients,
+            &mut set,
+            false,
+            (&[], &mut no_columns()),
+        );
         combine_columns(
             Isa::Scalar,
             &columns,
             &coefficients,
             &mut expected,
+            true,
             (&[], &mut no_columns()),
         );
-        let natural = |isa, sums: &Elements| {
-            let mut places = [[SecureField::from_u32_unchecked(9, 9, 9, 9); TERMS]; LANES / TERMS];
-            super::natural(isa, sums, &mut places);
-            places
-        };
         for i in 0..ROWS {
-            let places = natural(Isa::Scalar, &expected[i]);
             for (z, c) in (0..LANES).flat_map(|z| (0..4).map(move |c| (z, c))) {
                 let products = runs.iter().zip(terms.as_flattened());
                 let products = products.map(|(run, term)| i64::from(run[64 * i + z] as i8) * i64::from(term[c]));
                 let lane = interleaved_lane(z);
                 let sum = i64::from(start[i][lane / 16][c][lane % 16]) + products.sum::<i64>();
-                let place = places[z / 4][z % 4].to_m31_array()[c];
-                assert_eq!(i64::from(place.0), sum.rem_euclid(i64::from(P)));
+                let before = i64::from(start[i][lane / 16][c][lane % 16]);
+                for (got, sum) in [(&expected, sum), (&set, sum - before)] {
+                    let got = got[i][lane / 16][c][lane % 16];
+                    assert_eq!(i64::from(got), sum.rem_euclid(i64::from(P)));
+                }
             }
         }
         for isa in fast() {
             let (mut sums, mut next) = (start.clone(), no_columns());
-            combine_columns(isa, &columns, &coefficients, &mut sums, (&runs, &mut next));
+            combine_columns(isa, &columns, &coefficients, &mut sums, true, (&runs, &mut next));
             assert!(sums == expected && next == columns, "{isa:?}, {n} blocks");
-            assert_eq!(natural(isa, &sums[3]), natural(Isa::Scalar, &sums[3]));
+            combine_columns(isa, &columns, &coefficients, &mut sums, false, (&[], &mut next));
+            assert!(sums == set, "{isa:?}, {n} blocks, sums set");
         }
+    }
+}
+
+#[test]
+fn sums_are_scattered_to_their_lines() {
+    let mut rng = TestRng(4);
+    let sums: Box<[Elements; ROWS]> = Box::new(std::array::from_fn(|_| elements(&mut rng)));
+    let lines = Lines {
+        starts: std::array::from_fn(|i| 3 + ROWS - i),
+        stride: 20,
+    };
+    let before = SecureField::from_u32_unchecked(P - 1, 0, 1, P - 2);
+    let len = LINE * (3 + ROWS + 1 + 15 * 20);
+    for (isa, add) in fast().chain([Isa::Scalar]).flat_map(|isa| [(isa, false), (isa, true)]) {
+        let mut expected = vec![before; len];
+        for (i, z) in (0..ROWS).flat_map(|i| (0..LANES).map(move |z| (i, z))) {
+            let lane = interleaved_lane(z);
+            let [a, b, c, d] = std::array::from_fn(|c| sums[i][lane / 16][c][lane % 16]);
+            let place = &mut expected[LINE * (lines.starts[i] + z / 4 * lines.stride) + z % 4];
+            *place = SecureField::from_u32_unchecked(a, b, c, d) + if add { before } else { SecureField::zero() };
+        }
+        let mut table = Table::from(&vec![before; len][..]);
+        scatter(isa, &sums, &lines, add, &mut table);
+        assert!(table[..] == expected, "{isa:?}, added: {add}");
+        let mut unaligned = vec![before; len + 1];
+        let skipped = usize::from(unaligned.as_ptr().addr().is_multiple_of(64));
+        scatter(isa, &sums, &lines, add, &mut unaligned[skipped..][..len]);
+        assert!(
+            unaligned[skipped..][..len] == expected,
+            "{isa:?}, added: {add}, not aligned"
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Places, Plane, Run, BLOCK, COLUMNS, LANES, P,
+    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Lines, Plane, Run, BLOCK, COLUMNS, LANES, LINE, P,
     PLANE_BLOCKS, ROWS, TERMS,
 };
 
@@ -15,6 +15,8 @@ trait Vector: Copy {
     const BYTES: usize;
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
+    /// As [`Vector::store`], past the caches; the pointer must be aligned. Before other threads read, there must be a fence.
+    unsafe fn stream(self, to: *mut u8);
     /// The same 32 bits in every lane.
     unsafe fn splat(v: u32) -> Self;
     /// 32-bit lane `4 i + j` is dword `i` of the bytes at `from`, which has as many dwords as the vector has
@@ -62,6 +64,10 @@ impl Vector for __m512i {
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
         _mm512_storeu_si512(to.cast(), self);
+    }
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        _mm512_stream_si512(to.cast(), self);
     }
     #[inline(always)]
     unsafe fn splat(v: u32) -> Self {
@@ -147,6 +153,10 @@ impl Vector for __m256i {
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
         _mm256_storeu_si256(to.cast(), self);
+    }
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        _mm256_stream_si256(to.cast(), self);
     }
     #[inline(always)]
     unsafe fn splat(v: u32) -> Self {
@@ -237,7 +247,7 @@ const _: () = assert!(4 * CACHE_LINE == BLOCK);
 const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
 const _: () = assert!(COLUMNS <= FEW_TERMS);
 
-pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe {
@@ -249,18 +259,25 @@ pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coeffici
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn combine_avx512(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+fn combine_avx512(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_with::<__m512i, 4>(blocks, coefficients, sums) }
 }
 
 #[target_feature(enable = "avx2")]
-fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_with::<__m256i, 2>(blocks, coefficients, sums) }
 }
 
-/// `N` vectors of lanes at a time; the sums of four planes stay in registers.
+/// Whether all lines from a pointer on can be written past the caches.
+fn on_a_line<T>(pointer: *const T) -> bool {
+    pointer.addr().is_multiple_of(CACHE_LINE)
+}
+
+/// `N` vectors of lanes at a time; the sums of four planes stay in registers. What follows a tile in memory is likely to be
+/// next: it is fetched meanwhile, a quarter for every coordinate, and what follows that is asked for at the second level,
+/// which can wait for more lines at a time.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -268,39 +285,50 @@ fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mu
 unsafe fn combine_with<V: Vector, const N: usize>(
     blocks: &[[u8; BLOCK]],
     coefficients: &[Coefficients],
-    sums: &mut Elements,
+    sums: &mut [Elements],
 ) {
-    for first in (0..BLOCK).step_by(N * V::BYTES) {
-        for coordinate in 0..4 {
-            let acc = [[V::splat(0); N]; 4];
-            // What follows the blocks in memory is likely to be next: a quarter of it for every coordinate.
-            let next = size_of_val(blocks) + coordinate * CACHE_LINE;
-            let fetch = |block: &[u8; BLOCK]| _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(next).cast());
-            let acc = add_products(blocks, coefficients, first, coordinate, acc, fetch);
-            match TERMS * blocks.len() <= FEW_TERMS {
-                true => reduce_to::<V, N, true>(acc, first, coordinate, sums),
-                false => reduce_to::<V, N, false>(acc, first, coordinate, sums),
+    let stream = on_a_line(sums.as_ptr());
+    for (blocks, sums) in blocks.chunks_exact(coefficients.len()).zip(sums) {
+        for first in (0..BLOCK).step_by(N * V::BYTES) {
+            for coordinate in 0..4 {
+                let (next, size) = (coordinate * CACHE_LINE, size_of_val(blocks));
+                let fetch = |_, block: &[u8; BLOCK]| {
+                    // Hints may have any address.
+                    let at = block.as_ptr().wrapping_add(size + next);
+                    _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                    _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(size).cast());
+                };
+                let acc = sum_products(blocks, coefficients, first, coordinate, fetch);
+                let put = |sum: V, to: *mut u8| match stream {
+                    true => sum.stream(to),
+                    false => sum.store(to),
+                };
+                match TERMS * blocks.len() <= FEW_TERMS {
+                    true => reduce_to::<V, N, true>(acc, first, coordinate, sums, put),
+                    false => reduce_to::<V, N, false>(acc, first, coordinate, sums, put),
+                }
             }
         }
     }
+    _mm_sfence();
 }
 
-/// Adds the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls `fetch` with
-/// every block, so that what is needed later is fetched meanwhile.
+/// Sums the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls `meanwhile` with
+/// every block and its number.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
 #[inline(always)]
-unsafe fn add_products<V: Vector, const N: usize>(
+unsafe fn sum_products<V: Vector, const N: usize>(
     blocks: &[[u8; BLOCK]],
     coefficients: &[Coefficients],
     first: usize,
     coordinate: usize,
-    mut acc: [[V; N]; 4],
-    fetch: impl Fn(&[u8; BLOCK]),
+    mut meanwhile: impl FnMut(usize, &[u8; BLOCK]),
 ) -> [[V; N]; 4] {
-    for (block, coefficients) in blocks.iter().zip(coefficients) {
-        fetch(block);
+    let mut acc = [[V::splat(0); N]; 4];
+    for (i, (block, coefficients)) in blocks.iter().zip(coefficients).enumerate() {
+        meanwhile(i, block);
         let mut terms = [V::splat(0); N];
         for (i, terms) in terms.iter_mut().enumerate() {
             *terms = V::load(block.as_ptr().add(first + i * V::BYTES));
@@ -315,8 +343,18 @@ unsafe fn add_products<V: Vector, const N: usize>(
     acc
 }
 
-/// Adds the sums of the four planes of a coordinate to the elements, modulo P. They must be those of at most
-/// [`MAX_TERMS`](super::MAX_TERMS) terms, or of [`FEW_TERMS`] if they are `FEW`.
+/// Sums of reduced elements, reduced.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn add_mod_p<V: Vector>(a: V, b: V) -> V {
+    let sum = a.add(b);
+    sum.min(sum.sub(V::splat(P)))
+}
+
+/// Reduces the sums of the four planes of a coordinate modulo P and gives them to `put`, with their places among the
+/// elements. They must be those of at most [`MAX_TERMS`](super::MAX_TERMS) terms, or of [`FEW_TERMS`] if they are `FEW`.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
@@ -326,6 +364,7 @@ unsafe fn reduce_to<V: Vector, const N: usize, const FEW: bool>(
     first: usize,
     coordinate: usize,
     sums: &mut Elements,
+    put: impl Fn(V, *mut u8),
 ) {
     let (p, sums) = (V::splat(P), sums.as_mut_ptr().cast::<u8>());
     for i in 0..N {
@@ -346,13 +385,11 @@ unsafe fn reduce_to<V: Vector, const N: usize, const FEW: bool>(
         let (low, high) = (low.min(low.add(p)), high.min(high.add(p)));
         // 2^16 times the high part: a rotation of 31 bits.
         let high = high.shl::<16>().and(p).or(high.shr::<15>());
-        let sum = low.add(high);
-        let sum = sum.min(sum.sub(p));
+        let sum = add_mod_p(low, high);
         // Lane `l` of the block is in group `l / 16`, whose coordinates have 64 bytes each.
         let lane = (first + i * V::BYTES) / TERMS;
         let at = sums.add(lane / 16 * 256 + coordinate * 64 + lane % 16 * 4);
-        let sum = sum.add(V::load(at));
-        sum.min(sum.sub(p)).store(at);
+        put(sum, at);
     }
 }
 
@@ -361,14 +398,15 @@ pub(super) fn combine_columns(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     next: (&[&Run], &mut Columns),
 ) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe {
         match isa {
-            Isa::Avx512 => combine_columns_avx512(columns, coefficients, sums, next),
-            _ => combine_columns_avx2(columns, coefficients, sums, next),
+            Isa::Avx512 => combine_columns_avx512(columns, coefficients, sums, add, next),
+            _ => combine_columns_avx2(columns, coefficients, sums, add, next),
         }
     }
 }
@@ -378,10 +416,11 @@ fn combine_columns_avx512(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     next: (&[&Run], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_columns_with::<__m512i, 4>(columns, coefficients, sums, next) }
+    unsafe { combine_columns_with::<__m512i, 4>(columns, coefficients, sums, add, next) }
 }
 
 #[target_feature(enable = "avx2")]
@@ -389,17 +428,64 @@ fn combine_columns_avx2(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     next: (&[&Run], &mut Columns),
 ) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, next) }
+    unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, add, next) }
 }
 
 /// Blocks between two lines that are interleaved.
 const SPACE: usize = 4;
 
+/// Runs that are interleaved line by line, four columns at a time.
+struct Interleaving<'a> {
+    runs: &'a [[&'a Run; TERMS]],
+    to: &'a mut Columns,
+    /// The next line: its columns, and its place in their runs.
+    k: usize,
+    line: usize,
+}
+
+impl Interleaving<'_> {
+    /// Interleaves the next line, if there is one, and asks for the lines of columns further on: those that are next for the
+    /// first level of the cache, and others for the second, which can wait for more lines at a time.
+    ///
+    /// # Safety
+    /// The processor must have the instructions of `V`.
+    #[inline(always)]
+    unsafe fn step<V: Vector>(&mut self) {
+        let Some(columns) = self.runs.get(self.k) else { return };
+        self.fetch::<_MM_HINT_T0>(self.k + 1);
+        self.fetch::<_MM_HINT_T1>(self.k + 3);
+        interleave::<V>(columns, self.line * LANES, &mut self.to[self.line][self.k]);
+        self.line += 1;
+        if self.line == ROWS {
+            (self.k, self.line) = (self.k + 1, 0);
+        }
+    }
+
+    /// # Safety
+    /// The processor must have the instructions.
+    #[inline(always)]
+    unsafe fn fetch<const HINT: i32>(&self, k: usize) {
+        // After the last columns, the runs that follow those of the first ones are likely to be next.
+        let (columns, run) = match self.runs.get(k) {
+            Some(columns) => (columns, 0),
+            None => (
+                &self.runs[(k - self.runs.len()).min(self.runs.len() - 1)],
+                size_of::<Run>(),
+            ),
+        };
+        for column in columns {
+            // A hint may have any address.
+            _mm_prefetch::<HINT>(column.as_ptr().wrapping_add(run + self.line * LANES).cast());
+        }
+    }
+}
+
 /// The sums of four planes stay in registers for all columns. The next columns are interleaved a few lines in
-/// every step, so that loads and unpacking overlap with products; the lines are fetched four columns ahead.
+/// every step, so that loads and unpacking overlap with products.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -408,41 +494,45 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
     columns: &Columns,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
+    add: bool,
     (next, interleaved): (&[&Run], &mut Columns),
 ) {
-    let next = next.as_chunks::<TERMS>().0;
-    let mut lines = (0..next.len()).flat_map(|k| (0..ROWS).map(move |line| (k, line)));
-    let mut line = || {
-        let Some((k, line)) = lines.next() else { return };
-        // After the last column, the runs that follow are likely to be next.
-        let (ahead, run) = next.get(k + 1).map_or((&next[0], size_of::<Run>()), |next| (next, 0));
-        for column in ahead {
-            // A hint may have any address.
-            _mm_prefetch::<_MM_HINT_T0>(column.as_ptr().wrapping_add(run + line * LANES).cast());
-        }
-        interleave::<V>(&next[k], line * LANES, &mut interleaved[line][k]);
+    let mut next = Interleaving {
+        runs: next.as_chunks::<TERMS>().0,
+        to: interleaved,
+        k: 0,
+        line: 0,
     };
-    let share = (next.len() * N * V::BYTES).div_ceil(4 * BLOCK);
+    // Steps for every coordinate of every row, so that all lines get their turn.
+    let share = (next.runs.len() * N * V::BYTES).div_ceil(4 * BLOCK);
     for (blocks, sums) in columns.iter().zip(sums) {
         let blocks = &blocks[..coefficients.len()];
         for first in (0..BLOCK).step_by(N * V::BYTES) {
             for coordinate in 0..4 {
-                let mut acc = [[V::splat(0); N]; 4];
-                for (blocks, coefficients) in blocks.chunks(SPACE).zip(coefficients.chunks(SPACE)) {
-                    acc = add_products(blocks, coefficients, first, coordinate, acc, |_| ());
-                    line();
+                // Not unrolled, so that no register is wanted for two blocks at a time.
+                let step = |i: usize, _: &[u8; BLOCK]| {
+                    if i.is_multiple_of(SPACE) {
+                        next.step::<V>();
+                    }
+                };
+                let acc = sum_products(blocks, coefficients, first, coordinate, step);
+                let put = |sum: V, to: *mut u8| match add {
+                    true => add_mod_p(sum, V::load(to)).store(to),
+                    false => sum.store(to),
+                };
+                reduce_to::<V, N, true>(acc, first, coordinate, sums, put);
+                for _ in blocks.len().div_ceil(SPACE)..share {
+                    next.step::<V>();
                 }
-                reduce_to::<V, N, true>(acc, first, coordinate, sums);
-                (blocks.len().div_ceil(SPACE)..share).for_each(|_| line());
             }
         }
     }
 }
 
-pub(super) fn natural(isa: Isa, sums: &Elements, places: &mut Places) {
+pub(super) fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
-    unsafe { natural_avx512(sums, places) }
+    unsafe { scatter_avx512(sums, lines, add, out) }
 }
 
 /// An element in memory is its four coordinates, in order.
@@ -453,35 +543,47 @@ const _: () = {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn natural_avx512(sums: &Elements, places: &mut Places) {
-    for (column, group) in sums.iter().enumerate() {
-        // SAFETY: the vectors are those of the group.
-        let v = group
-            .each_ref()
-            .map(|c| unsafe { _mm512_loadu_si512(c.as_ptr().cast()) });
-        // 128-bit lane `row` of `v` has four places of a coordinate; of `w[rest]`, four coordinates of a place.
-        let ab = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
-        let cd = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
-        let w = [
-            _mm512_unpacklo_epi64(ab[0], cd[0]),
-            _mm512_unpackhi_epi64(ab[0], cd[0]),
-            _mm512_unpacklo_epi64(ab[1], cd[1]),
-            _mm512_unpackhi_epi64(ab[1], cd[1]),
-        ];
-        // Even and odd rows of two places, then single rows of four.
-        let even = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b10_00_10_00>(w[i], w[i + 1]));
-        let odd = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b11_01_11_01>(w[i], w[i + 1]));
-        let rows = [
-            _mm512_shuffle_i32x4::<0b10_00_10_00>(even[0], even[1]),
-            _mm512_shuffle_i32x4::<0b10_00_10_00>(odd[0], odd[1]),
-            _mm512_shuffle_i32x4::<0b11_01_11_01>(even[0], even[1]),
-            _mm512_shuffle_i32x4::<0b11_01_11_01>(odd[0], odd[1]),
-        ];
-        for (row, places_of_row) in rows.into_iter().enumerate() {
-            // SAFETY: the words are those of the four places.
-            unsafe { _mm512_storeu_si512(places[4 * row + column].as_mut_ptr().cast(), places_of_row) };
+fn scatter_avx512(sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
+    let stream = on_a_line(out.as_ptr());
+    for (sums, start) in sums.iter().zip(lines.starts) {
+        for (column, group) in sums.iter().enumerate() {
+            // SAFETY: the vectors are those of the group.
+            let v = group
+                .each_ref()
+                .map(|c| unsafe { _mm512_loadu_si512(c.as_ptr().cast()) });
+            // 128-bit lane `row` of `v` has four places of a coordinate; of `w[rest]`, four coordinates of a place.
+            let ab = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+            let cd = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+            let w = [
+                _mm512_unpacklo_epi64(ab[0], cd[0]),
+                _mm512_unpackhi_epi64(ab[0], cd[0]),
+                _mm512_unpacklo_epi64(ab[1], cd[1]),
+                _mm512_unpackhi_epi64(ab[1], cd[1]),
+            ];
+            // Even and odd rows of two places, then single rows of four.
+            let even = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b10_00_10_00>(w[i], w[i + 1]));
+            let odd = [0, 2].map(|i| _mm512_shuffle_i32x4::<0b11_01_11_01>(w[i], w[i + 1]));
+            let rows = [
+                _mm512_shuffle_i32x4::<0b10_00_10_00>(even[0], even[1]),
+                _mm512_shuffle_i32x4::<0b10_00_10_00>(odd[0], odd[1]),
+                _mm512_shuffle_i32x4::<0b11_01_11_01>(even[0], even[1]),
+                _mm512_shuffle_i32x4::<0b11_01_11_01>(odd[0], odd[1]),
+            ];
+            for (row, places) in rows.into_iter().enumerate() {
+                let line = start + (4 * row + column) * lines.stride;
+                let to = out[line * LINE..][..LINE].as_mut_ptr().cast();
+                // SAFETY: the bytes are those of four elements of the table, and aligned if they are streamed.
+                unsafe {
+                    match (add, stream) {
+                        (true, _) => add_mod_p(places, __m512i::load(to)).store(to),
+                        (false, true) => places.stream(to),
+                        (false, false) => places.store(to),
+                    }
+                }
+            }
         }
     }
+    _mm_sfence();
 }
 
 /// Unpacking works within 128-bit lanes: vector `i` gets places `4 i..4 i + 4` of every 16 places.

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::TILE;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::TILE_AREA;
-use crate::kernels::{self, coefficients, pages, Coefficients, Elements, Isa, Run, LANES, ROWS, TERMS};
+use crate::kernels::pages::Table;
+use crate::kernels::{self, coefficients, Coefficients, Elements, Isa, Lines, Run, LANES, LINE, ROWS, TERMS};
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::tiles::{planes, planes_of, TileSource, GROUP};
 
@@ -22,7 +22,8 @@ const RUNS: usize = TILE_AREA / size_of::<Run>();
 /// In place of what columns lack.
 const ZEROS: &Run = &[0; size_of::<Run>()];
 
-/// The message `u = sum_G weights[G] W_G`, and what was read for it.
+/// The message `u = sum_G weights[G] W_G`, and what was read for it. The message takes the place of `memory`, if that is
+/// enough.
 ///
 /// # Panics
 /// If there are fewer weights than columns.
@@ -30,8 +31,9 @@ pub fn combine_columns(
     source: &dyn TileSource,
     params: &CommitmentParams,
     weights: &[SecureField],
-) -> (Vec<SecureField>, Traffic) {
-    combine_with(source, params, weights, kernels::COLUMNS)
+    memory: Table<Elements>,
+) -> (Table<SecureField>, Traffic) {
+    combine_with(source, params, weights, memory, kernels::COLUMNS)
 }
 
 /// As [`combine_columns`]; at most `most` planes of columns are combined together.
@@ -39,13 +41,15 @@ fn combine_with(
     source: &dyn TileSource,
     params: &CommitmentParams,
     weights: &[SecureField],
+    memory: Table<Elements>,
     most: usize,
-) -> (Vec<SecureField>, Traffic) {
+) -> (Table<SecureField>, Traffic) {
     // Columns of a streamed group fit a window.
     let group = (most / planes(source.strategy())).min(window_tiles(source));
     let columns = Columns {
         isa: Isa::best(),
         source,
+        bytes: source.bytes(0..source.tiles()).as_chunks().0,
         length: 1 << params.log_column_tiles(),
         number: params.columns(),
         group,
@@ -54,7 +58,7 @@ fn combine_with(
     let weights = columns.coefficients(&weights[..params.columns()]);
     let parts = columns.parts();
     let windows: Vec<Window> = parts.iter().map(|part| columns.window(part)).collect();
-    let mut message = pages::zeros(1 << params.log_message);
+    let mut message = Table::reuse(memory, 1 << params.log_message);
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
         for part in &parts {
             let message = &mut message[part.tiles.start * TILE_AREA..part.tiles.end * TILE_AREA];
@@ -99,6 +103,8 @@ struct Part {
 struct Columns<'a> {
     isa: Isa,
     source: &'a dyn TileSource,
+    /// All runs of the source.
+    bytes: &'a [Run],
     /// Tiles of a column.
     length: usize,
     number: usize,
@@ -150,13 +156,11 @@ impl<'a> Columns<'a> {
     fn runs(&self, tile: usize, run: usize, group: usize, runs: &mut Vec<&'a Run>) {
         let columns = group * self.group..self.number.min((group + 1) * self.group);
         runs.clear();
-        for plane in 0..planes(self.source.strategy()) {
+        let planes = planes(self.source.strategy());
+        for plane in 0..planes {
             runs.extend(columns.clone().map(|column| {
                 let t = column * self.length + tile;
-                match t < self.source.tiles() {
-                    true => &self.source.bytes(t..t + 1).as_chunks().0[plane * RUNS + run],
-                    false => ZEROS,
-                }
+                self.bytes.get((t * planes + plane) * RUNS + run).unwrap_or(ZEROS)
             }));
         }
         runs.resize(runs.len().next_multiple_of(TERMS), ZEROS);
@@ -182,43 +186,38 @@ impl<'a> Columns<'a> {
             None => runs.clear(),
         };
         prepare(&mut runs);
-        kernels::combine_columns(self.isa, columns, &[], sums, (&runs, next));
+        kernels::combine_columns(self.isa, columns, &[], sums, true, (&runs, next));
         for message in tiles {
             for run in 0..RUNS {
-                **sums = [[[[0; 16]; 4]; 4]; ROWS];
-                for weights in &weights[groups.clone()] {
+                for (i, weights) in weights[groups.clone()].iter().enumerate() {
                     std::mem::swap(columns, next);
                     prepare(&mut runs);
-                    kernels::combine_columns(self.isa, columns, weights, sums, (&runs, next));
+                    kernels::combine_columns(self.isa, columns, weights, sums, i > 0, (&runs, next));
                 }
-                self.put(run, sums, message, groups.start > 0);
-            }
-        }
-    }
-
-    /// Writes the sums of a run of a tile to the message of the tile, or adds them.
-    fn put(&self, run: usize, sums: &[Elements; ROWS], message: &mut [SecureField], add: bool) {
-        let mut places = [[SecureField::zero(); GROUP]; LANES / GROUP];
-        // A place is `[y / 4][x][y % 4]`, and weight `(x, y)` is number `64 x + y`. Rows of the same inputs follow
-        // each other, so that lines of the message are written as a whole.
-        let rows = TILE * GROUP / LANES;
-        for (first, row) in (0..rows).flat_map(|first| (first..ROWS).step_by(rows).map(move |row| (first, row))) {
-            kernels::natural(self.isa, &sums[row], &mut places);
-            let y = (run * ROWS + row) / rows * GROUP;
-            let inputs = message[first * LANES / GROUP * TILE..].chunks_mut(TILE);
-            for (message, values) in inputs.zip(&places) {
-                let message = &mut message[y..][..GROUP];
-                match add {
-                    true => message.iter_mut().zip(values).for_each(|(m, v)| *m += *v),
-                    false => message.copy_from_slice(values),
-                }
+                kernels::scatter(self.isa, sums, &lines(run), groups.start > 0, message);
             }
         }
     }
 }
 
+/// Lines of the message of a tile that the sums of a run belong to: a place is `[y / 4][x][y % 4]`, and weight `(x, y)` is
+/// number `64 x + y`.
+fn lines(run: usize) -> Lines {
+    const ROWS_OF_OUTPUTS: usize = TILE * GROUP / LANES;
+    const INPUTS: usize = LANES / GROUP;
+    Lines {
+        starts: std::array::from_fn(|row| {
+            let row = run * ROWS + row;
+            (row % ROWS_OF_OUTPUTS * INPUTS * TILE + row / ROWS_OF_OUTPUTS * GROUP) / LINE
+        }),
+        stride: TILE / LINE,
+    }
+}
+const _: () = assert!(GROUP == LINE);
+
 #[cfg(test)]
 mod tests {
+    use num_traits::Zero;
     use tessera_circuits::model::Strategy;
 
     use super::*;
@@ -270,14 +269,15 @@ mod tests {
                 }
             }
             for most in [kernels::COLUMNS, 64, 12] {
-                assert!(combine_with(&source, &params, &weights, most).0 == expected);
+                let dirty = Table::from(&vec![[[[7; 16]; 4]; 4]; tiles][..]);
+                assert!(combine_with(&source, &params, &weights, dirty, most).0[..] == expected);
             }
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
             let residency = Residency::Stream { bytes: 1 << 20 };
             let streamed = PackedWeights::mapped(strategy, files::map(&path).unwrap()).with_residency(residency);
-            let (message, traffic) = combine_columns(&streamed, &params, &weights);
-            assert!(message == expected);
+            let (message, traffic) = combine_columns(&streamed, &params, &weights, Table::new(0));
+            assert!(message[..] == expected);
             assert_eq!(traffic.bytes, bytes.len() as u64);
         }
     }

@@ -6,7 +6,8 @@ mod codeword;
 mod combine;
 mod commit;
 mod fft;
-mod lanes;
+mod fold;
+pub(crate) mod lanes;
 mod merkle;
 mod packed;
 mod prove;
@@ -22,7 +23,7 @@ use thiserror::Error;
 pub use self::codeword::Codeword;
 pub use self::combine::combine_columns;
 pub use self::commit::{commit, Split};
-pub use self::prove::{open, value};
+pub use self::prove::{open, value, Start};
 pub use self::tree::Tree;
 pub use crate::tiles::TileSource;
 

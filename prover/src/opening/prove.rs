@@ -6,7 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::multilinear::{bind_least_significant, bind_most_significant, eq_table, Round};
+use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
     absorb_statement, draw_leaves, CommitmentParams, OpeningClaim, OpeningPolicy, OpeningProof, OracleOpening,
     FOLD_LOG, TILE_AREA_LOG,
@@ -15,23 +15,34 @@ use tessera_verifier::transcript::Transcript;
 
 use super::combine::combine_columns;
 use super::fft::Twiddles;
+use super::fold::Message;
 use super::{length, merkle, Codeword, OpeningProverError};
+use crate::kernels::pages::Table;
+use crate::kernels::Elements;
 use crate::stream::Traffic;
 use crate::tiles::{TileRange, TileSource};
 
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
 
+/// What an opening may start from.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// Nonces to pass over: every nonce is another continuation of the transcript.
+    pub skip: u32,
+    /// Memory that the combined column takes, if it is enough.
+    pub memory: Table<Elements>,
+}
+
 /// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `tile_values[T]` is
-/// `T~(claim.local_point)` for every tile of the claim's columns. Passes over `skip` nonces: every nonce is another
-/// continuation of the transcript. Also returns what the pass over the weights read.
+/// `T~(claim.local_point)` for every tile of the claim's columns. Also returns what the pass over the weights read.
 pub fn open(
     source: &dyn TileSource,
     codeword: &Codeword,
     policy: &OpeningPolicy,
     claim: &OpeningClaim<'_>,
     tile_values: &[SecureField],
-    skip: u32,
+    start: Start,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let (commitment, params) = (codeword.params(), &claim.columns.params);
@@ -52,9 +63,10 @@ pub fn open(
     let (tile_rounds, rho, tile_value) = tile_sumcheck(params, claim.gamma, tile_values, transcript);
     let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
     let columns = TileRange::new(source, claim.columns.tiles());
-    let (message, traffic) = combine_columns(&columns, params, &eq_table(column_point));
-    let mut folding = Folding::new(params, message, &[tile_point, claim.local_point].concat());
-    folding.skip = skip;
+    let (message, traffic) = combine_columns(&columns, params, &eq_table(column_point), start.memory);
+    let message = Message::new(message, [tile_point, claim.local_point].concat());
+    let mut folding = Folding::new(params, message);
+    folding.skip = start.skip;
     folding.run(transcript);
     let proof = OpeningProof {
         tile_rounds,
@@ -139,14 +151,11 @@ impl Oracle {
     }
 }
 
-/// State of the folding sumcheck for `sum_z message(z) eq(point, z)`.
+/// State of the folding sumcheck and of the commitments between its rounds.
 pub(super) struct Folding {
     params: CommitmentParams,
     twiddles: Twiddles,
-    /// The message with the variables of past rounds bound, least significant first.
-    pub(super) message: Vec<SecureField>,
-    /// `eq(point, .)`, bound likewise.
-    pub(super) eq: Vec<SecureField>,
+    pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
     /// Nonces to pass over.
@@ -154,12 +163,11 @@ pub(super) struct Folding {
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Vec<SecureField>, point: &[SecureField]) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message) -> Self {
         Self {
             params: *params,
             twiddles: Twiddles::new(params.log_message, params.log_blowup),
             message,
-            eq: eq_table(point),
             rounds: Vec::new(),
             oracles: Vec::new(),
             skip: 0,
@@ -168,7 +176,7 @@ impl Folding {
 
     /// Number of variables left.
     pub(super) fn variables(&self) -> u32 {
-        self.message.len().ilog2()
+        self.message.values().len().ilog2()
     }
 
     /// All rounds, with the commitments between them.
@@ -181,12 +189,10 @@ impl Folding {
 
     /// One round of the sumcheck, which is one fold.
     pub(super) fn round(&mut self, transcript: &mut Transcript) {
-        let (u, eq) = (&self.message, &self.eq);
-        let round = sum_products(u.len() / 2, |i| ((u[2 * i], u[2 * i + 1]), (eq[2 * i], eq[2 * i + 1])));
+        let round = self.message.round();
         transcript.message("opening fold round", &round);
         let r = transcript.challenge("opening fold challenge");
-        bind_least_significant(&mut self.message, r);
-        bind_least_significant(&mut self.eq, r);
+        self.message.bind(r);
         self.rounds.push(round);
     }
 
@@ -198,7 +204,7 @@ impl Folding {
         }
         let values = self
             .twiddles
-            .encode_secure(&self.message, self.params.log_message - variables);
+            .encode_secure(self.message.values(), self.params.log_message - variables);
         let leaves = merkle::secure_leaves(&values, 1 << FOLD_LOG);
         let oracle = Oracle {
             values,
@@ -217,7 +223,7 @@ impl Folding {
         transcript: &mut Transcript,
         proof: OpeningProof,
     ) -> Result<OpeningProof, OpeningProverError> {
-        transcript.message("opening final message", &self.message);
+        transcript.message("opening final message", self.message.values());
         let mut nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         for _ in 0..self.skip {
             nonce += 1;
@@ -239,7 +245,7 @@ impl Folding {
         Ok(OpeningProof {
             fold_rounds: self.rounds,
             roots,
-            final_message: self.message,
+            final_message: self.message.into_values(),
             nonce,
             rows,
             oracles,

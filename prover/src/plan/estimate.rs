@@ -225,7 +225,8 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
         .iter()
         .zip(groups)
         .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
-    let claims = committed + idle + copied(pairs.collect());
+    // The sums of the first pass become the message of the second.
+    let claims = committed + idle + sums + copied(pairs.collect());
 
     vec![
         model.generate(rows as u64, false, choices.residency),
@@ -257,14 +258,15 @@ fn opening(model: &Model<'_>, tiles: usize, choices: &Choices) -> u64 {
     let (reading, idle) = model.resident(choices.residency);
     let message = SECURE << params.log_message;
     let (twiddles, making) = code_twiddles(params);
-    // The table of `eq` is made from one of half its length.
-    let start = message + making.max(twiddles + message + message / 2);
+    // The message is in the memory of the first pass's sums, if that is enough; it is folded to another table.
+    let combined = message.max(TILE_SUMS * tiles as u64);
+    let start = combined + making.max(twiddles + message / 2);
     let oracle = |variables: u32| {
         let values = SECURE << (variables + params.log_blowup);
         values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
     };
     let first = params.oracles().next().unwrap_or(0);
-    let folded = message + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
+    let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
     let oracles: u64 = params.oracles().map(oracle).sum();
     let queries = opening_policy(params).queries as u64;
     let rows = match model.codeword_file {
@@ -274,7 +276,7 @@ fn opening(model: &Model<'_>, tiles: usize, choices: &Choices) -> u64 {
     let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
     let tables = 3 * SECURE * tiles as u64;
     let later = start.max(folded).max(oracles + twiddles + rows + subtrees);
-    tables + (reading + message + COMBINE).max(idle + later)
+    tables + (reading + combined + COMBINE).max(idle + later)
 }
 
 /// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.

@@ -247,6 +247,7 @@ fn free_matmuls(
         proof,
         point,
         tile_values,
+        memory: tables,
         traffic,
     }
 }
@@ -475,7 +476,10 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         &opening_policy(&key.weights),
         &opening,
         &matmuls.tile_values,
-        0,
+        opening::Start {
+            skip: 0,
+            memory: matmuls.memory,
+        },
         &mut transcript,
     )
     .expect("an opening");

@@ -6,7 +6,7 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, verify_batch}
 use tessera_verifier::opening::{OpeningClaim, OpeningError, Tree};
 
 use super::super::fft::Twiddles;
-use super::super::{merkle, open, value, TILE_AREA};
+use super::super::{merkle, open, value, Start, TILE_AREA};
 use super::{transcript, Case, Weights, POLICY};
 use crate::tiles::TileSource;
 use tessera_verifier::opening::{draw_leaves, OpeningProof};
@@ -18,7 +18,15 @@ fn attempt(case: &Case, source: &Weights, values: &[SecureField]) -> Result<(), 
         ..case.claim()
     };
     assert_ne!(claim.value, case.value, "the claim is false");
-    let opened = open(&source.0, &case.codeword, &POLICY, &claim, values, 0, &mut transcript());
+    let opened = open(
+        &source.0,
+        &case.codeword,
+        &POLICY,
+        &claim,
+        values,
+        Start::default(),
+        &mut transcript(),
+    );
     case.verify_claim(&claim, &opened.expect("an opening").0)
 }
 

@@ -10,7 +10,7 @@ use tessera_verifier::opening::{
     soundness_terms, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy,
 };
 
-use super::super::{commit, open, value, OpeningProverError, Split};
+use super::super::{commit, open, value, OpeningProverError, Split, Start};
 use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
 use crate::progress::Silent;
 use crate::tiles::TileSource;
@@ -39,7 +39,16 @@ fn honest_openings_are_accepted() {
             let case = Case::of_tiles(params, opened.clone());
             let (mut ours, mut theirs) = (transcript(), transcript());
             let (source, values) = (&case.weights.0, &case.tile_values);
-            let (proof, _) = open(source, &case.codeword, &POLICY, &case.claim(), values, 0, &mut ours).unwrap();
+            let (proof, _) = open(
+                source,
+                &case.codeword,
+                &POLICY,
+                &case.claim(),
+                values,
+                Start::default(),
+                &mut ours,
+            )
+            .unwrap();
             let root = case.codeword.root();
             let verdict = verify(&params, &POLICY, root, &case.claim(), &proof, &mut theirs);
             assert_eq!(verdict, Ok(()), "{params:?}, {opened:?}");
@@ -115,7 +124,18 @@ fn every_skipped_nonce_gives_another_valid_proof() {
     let (source, values) = (&case.weights.0, &case.tile_values);
     let proofs = [0, 1, 2].map(|skip| {
         let claim = case.claim();
-        let opened = open(source, &case.codeword, &POLICY, &claim, values, skip, &mut transcript());
+        let opened = open(
+            source,
+            &case.codeword,
+            &POLICY,
+            &claim,
+            values,
+            Start {
+                skip,
+                ..Default::default()
+            },
+            &mut transcript(),
+        );
         opened.unwrap().0
     });
     for proof in &proofs {
@@ -144,7 +164,16 @@ fn small_model_is_within_its_budget() {
             value: value(&gamma, &values),
         };
         let start = Instant::now();
-        let (proof, _) = open(&weights.0, &codeword, &policy, &claim, &values, 0, &mut transcript()).unwrap();
+        let (proof, _) = open(
+            &weights.0,
+            &codeword,
+            &policy,
+            &claim,
+            &values,
+            Start::default(),
+            &mut transcript(),
+        )
+        .unwrap();
         let opened = start.elapsed();
         let start = Instant::now();
         let verdict = verify(&params, &policy, codeword.root(), &claim, &proof, &mut transcript());
@@ -263,7 +292,15 @@ fn prover_rejects_what_does_not_fit() {
         columns,
         ..case.claim()
     };
-    let result = open(source, &case.codeword, &POLICY, &other, values, 0, &mut transcript());
+    let result = open(
+        source,
+        &case.codeword,
+        &POLICY,
+        &other,
+        values,
+        Start::default(),
+        &mut transcript(),
+    );
     assert!(matches!(result, Err(OpeningProverError::CodewordParams { .. })));
 }
 

@@ -19,6 +19,7 @@ use super::super::merkle;
 use super::super::packed::Packed;
 use super::super::{commit, Codeword, Split};
 use super::{Case, Random, Weights};
+use crate::kernels::pages::Table;
 use crate::progress::Silent;
 
 /// Value at a point of the circle of the message, coefficient by coefficient.
@@ -250,6 +251,6 @@ fn combined_columns_evaluate_the_whole_array() {
     let weights = Weights::random(11, 5);
     let point = Random(6).secures((params.log_tiles() + 12) as usize);
     let (columns, rest) = point.split_at(params.log_columns() as usize);
-    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns));
+    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns), Table::default());
     assert_eq!(evaluate(&message, rest), evaluate(&weights.field(), &point));
 }

@@ -9,10 +9,12 @@ use tessera_verifier::opening::{
     FIBRE,
 };
 
+use super::super::fold::Message;
 use super::super::prove::Folding;
 use super::super::tree::SUBTREE_LOG;
 use super::super::{merkle, value, Codeword, Tree, TILE_AREA};
 use super::{transcript, Case, Random, Weights, POLICY};
+use crate::kernels::pages::Table;
 use crate::tiles::tile_bytes;
 use crate::weights::PackedWeights;
 use tessera_circuits::model::Strategy;
@@ -237,14 +239,14 @@ fn skipped_folding_is_rejected() {
         let tile_value = case.tile_values[0];
         absorb_statement(&mut transcript, params, &POLICY, root, &case.claim());
         transcript.message("opening evaluation", &[tile_value]);
-        let mut folding = Folding::new(params, case.weights.field(), &case.point);
+        let mut folding = Folding::new(
+            params,
+            Message::new(Table::from(&case.weights.field()[..]), case.point.clone()),
+        );
         while folding.variables() > params.log_final() {
             folding.round(&mut transcript);
             if folding.variables() == cheat_at {
-                // Orthogonal to eq, so the claim stays true.
-                let (a, b) = (folding.eq[0], folding.eq[1]);
-                folding.message[0] += b;
-                folding.message[1] -= a;
+                folding.message.cheat();
             }
             folding.commit(&mut transcript);
         }

@@ -16,7 +16,7 @@ use tessera_verifier::opening::{
 };
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, value, Codeword, Split, TileSource, TILE_AREA};
+use super::{commit, open, value, Codeword, Split, Start, TileSource, TILE_AREA};
 use crate::progress::Silent;
 use crate::tiles::{pack_tile, tile_bytes};
 use crate::weights::PackedWeights;
@@ -159,7 +159,15 @@ impl Case {
             value: value(&self.gamma, values),
             ..self.claim()
         };
-        let opened = open(&source.0, &self.codeword, policy, &claim, values, 0, &mut transcript());
+        let opened = open(
+            &source.0,
+            &self.codeword,
+            policy,
+            &claim,
+            values,
+            Start::default(),
+            &mut transcript(),
+        );
         opened.unwrap().0
     }
 
