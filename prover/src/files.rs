@@ -76,6 +76,13 @@ impl Mapped {
         }
     }
 
+    /// From now on, nothing is entered in the page table beside what is asked for.
+    pub fn in_small_pages(&self) {
+        if let Some(map) = &self.0 {
+            pages::small(map);
+        }
+    }
+
     /// Lets go of a range of bytes: of the memory, not the contents.
     pub fn release(&self, bytes: Range<usize>) {
         if let Some(map) = &self.0 {

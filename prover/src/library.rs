@@ -126,7 +126,6 @@ impl Model {
     #[must_use]
     pub fn with_choices(mut self, choices: Choices) -> Self {
         self.quantised.weights = self.quantised.weights.with_residency(choices.residency);
-        self.codeword = self.codeword.with_split(choices.split);
         self.choices = choices;
         self
     }

@@ -76,6 +76,7 @@ impl<'a> StreamingWeightPipeline<'a> {
             let result = work(&mut pass);
             return (result, pass.traffic);
         };
+        map.in_small_pages();
         let bytes_of = |tiles: &Range<usize>| bytes_of(source, tiles);
         std::thread::scope(|scope| {
             // A window is handed over when it is asked for: the thread is one window ahead, not more.

@@ -106,13 +106,25 @@ pub fn coefficients(terms: &[[u32; 4]; TERMS]) -> Coefficients {
 /// If a tile has more than [`MAX_TERMS`] terms, the blocks are not those of as many tiles as there are sums, or `isa` is not
 /// available.
 pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+    combine_to(isa, blocks, coefficients, sums, true);
+}
+
+/// As [`combine`], of one tile whose sums are wanted at once.
+///
+/// # Panics
+/// As [`combine`].
+pub fn combine_cached(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    combine_to(isa, blocks, coefficients, std::slice::from_mut(sums), false);
+}
+
+fn combine_to(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements], stream: bool) {
     assert!(
         blocks.len() == sums.len() * coefficients.len() && TERMS * coefficients.len() <= MAX_TERMS,
         "blocks of a combination"
     );
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::combine(isa, blocks, coefficients, sums),
+        Isa::Avx512 | Isa::Avx2 => x86::combine(isa, blocks, coefficients, sums, stream),
         _ => scalar::combine(blocks, coefficients, sums),
     }
 }

@@ -125,6 +125,14 @@ pub fn populate(map: &Mmap, bytes: Range<usize>) {
     }
 }
 
+/// Enters a mapped file in small pages: where the system has huge ones, those of a short range are several times the range.
+pub fn small(map: &Mmap) {
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::NoHugePage);
+    #[cfg(not(target_os = "linux"))]
+    let _ = map;
+}
+
 /// Lets go of the pages of a range of bytes; they are read again when they are used again.
 pub fn release(map: &Mmap, bytes: Range<usize>) {
     #[cfg(unix)]

@@ -247,27 +247,34 @@ const _: () = assert!(4 * CACHE_LINE == BLOCK);
 const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
 const _: () = assert!(COLUMNS <= FEW_TERMS);
 
-pub(super) fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+pub(super) fn combine(
+    isa: Isa,
+    blocks: &[[u8; BLOCK]],
+    coefficients: &[Coefficients],
+    sums: &mut [Elements],
+    stream: bool,
+) {
     check(isa);
+    let stream = stream && on_a_line(sums.as_ptr());
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe {
         match isa {
-            Isa::Avx512 => combine_avx512(blocks, coefficients, sums),
-            _ => combine_avx2(blocks, coefficients, sums),
+            Isa::Avx512 => combine_avx512(blocks, coefficients, sums, stream),
+            _ => combine_avx2(blocks, coefficients, sums, stream),
         }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn combine_avx512(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+fn combine_avx512(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements], stream: bool) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_with::<__m512i, 4>(blocks, coefficients, sums) }
+    unsafe { combine_with::<__m512i, 4>(blocks, coefficients, sums, stream) }
 }
 
 #[target_feature(enable = "avx2")]
-fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+fn combine_avx2(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements], stream: bool) {
     // SAFETY: the instructions are those of this function.
-    unsafe { combine_with::<__m256i, 2>(blocks, coefficients, sums) }
+    unsafe { combine_with::<__m256i, 2>(blocks, coefficients, sums, stream) }
 }
 
 /// Whether all lines from a pointer on can be written past the caches.
@@ -277,7 +284,7 @@ fn on_a_line<T>(pointer: *const T) -> bool {
 
 /// `N` vectors of lanes at a time; the sums of four planes stay in registers. What follows a tile in memory is likely to be
 /// next: it is fetched meanwhile, a quarter for every coordinate, and what follows that is asked for at the second level,
-/// which can wait for more lines at a time.
+/// which can wait for more lines at a time. Sums that are streamed must be aligned to a line.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -286,8 +293,8 @@ unsafe fn combine_with<V: Vector, const N: usize>(
     blocks: &[[u8; BLOCK]],
     coefficients: &[Coefficients],
     sums: &mut [Elements],
+    stream: bool,
 ) {
-    let stream = on_a_line(sums.as_ptr());
     for (blocks, sums) in blocks.chunks_exact(coefficients.len()).zip(sums) {
         for first in (0..BLOCK).step_by(N * V::BYTES) {
             for coordinate in 0..4 {
@@ -310,7 +317,9 @@ unsafe fn combine_with<V: Vector, const N: usize>(
             }
         }
     }
-    _mm_sfence();
+    if stream {
+        _mm_sfence();
+    }
 }
 
 /// Sums the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls `meanwhile` with

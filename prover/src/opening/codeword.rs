@@ -1,4 +1,4 @@
-//! The committed codeword as the prover opens it: from the codeword file, or encoded again.
+//! The committed codeword as the prover opens it: from the codeword file, or from the weights.
 //!
 //! The codeword file has the columns in batches of 16 (the last batch may be narrower). A batch is its share of every
 //! leaf, in leaf order: column by column, the values of the fibre, as 32-bit little-endian words.
@@ -13,11 +13,12 @@ use stwo::core::fields::m31::{BaseField, P};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, RowOpening, FIBRE};
 
-use super::commit::{encode, Split, LANES, WORD};
+use super::commit::{LANES, WORD};
 use super::fft::Twiddles;
 use super::lanes::{self, Domain};
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
-use super::{merkle, OpeningProverError, TileSource};
+use super::{length, merkle, rows, OpeningProverError, TileSource};
+use crate::stream::Traffic;
 
 /// A codeword: its parameters, its tree, and where the values come from.
 pub struct Codeword {
@@ -25,7 +26,6 @@ pub struct Codeword {
     tree: Tree,
     root: Digest,
     values: Option<CodewordFile>,
-    split: Split,
 }
 
 struct CodewordFile {
@@ -53,7 +53,7 @@ struct Subtree {
 }
 
 impl Codeword {
-    /// A codeword that is encoded again for every opening.
+    /// A codeword of which the opened values are made again, in a pass over the weights.
     pub fn new(params: CommitmentParams, tree: Tree) -> Self {
         let root = tree.root();
         Self {
@@ -61,7 +61,6 @@ impl Codeword {
             tree,
             root,
             values: None,
-            split: Split::default(),
         }
     }
 
@@ -96,12 +95,6 @@ impl Codeword {
         })
     }
 
-    /// The same codeword, encoded in blocks of another length where there is no file.
-    #[must_use]
-    pub fn with_split(self, split: Split) -> Self {
-        Self { split, ..self }
-    }
-
     /// Whether the values are taken from a file.
     pub fn has_file(&self) -> bool {
         self.values.is_some()
@@ -121,25 +114,25 @@ impl Codeword {
     /// not hash to the root.
     pub fn open(&self, source: &dyn TileSource, leaves: &[usize]) -> Result<RowOpening, OpeningProverError> {
         let twiddles = Twiddles::new(self.params.log_message, self.params.log_blowup);
-        self.open_with(source, &twiddles, leaves)
+        Ok(self.open_with(source, &twiddles, leaves)?.0)
     }
 
-    /// As [`Self::open`], with the twiddles of the code.
+    /// As [`Self::open`], with the twiddles of the code. Also returns what was read of the weights.
     pub(super) fn open_with(
         &self,
         source: &dyn TileSource,
         twiddles: &Twiddles,
         leaves: &[usize],
-    ) -> Result<RowOpening, OpeningProverError> {
+    ) -> Result<(RowOpening, Traffic), OpeningProverError> {
         let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
         indices.dedup();
         let row = self.params.columns() * FIBRE;
-        let subtrees: Vec<Subtree> = match &self.values {
-            Some(file) => indices
-                .par_iter()
-                .map(|&index| self.read_subtree(file, index))
-                .collect::<Result<_, _>>()?,
-            None => self.encode_subtrees(source, twiddles, &indices)?,
+        let (subtrees, traffic) = match &self.values {
+            Some(file) => {
+                let subtrees = indices.par_iter().map(|&index| self.read_subtree(file, index));
+                (subtrees.collect::<Result<_, _>>()?, Traffic::default())
+            }
+            None => self.evaluate_subtrees(source, twiddles, &indices)?,
         };
         let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
         for (subtree, tree) in subtrees.iter().zip(&trees) {
@@ -157,10 +150,11 @@ impl Codeword {
             let values = &subtrees[of(leaf >> SUBTREE_LOG)].values;
             values[leaf % SUBTREE * row..][..row].iter()
         });
-        Ok(RowOpening {
+        let opening = RowOpening {
             values: values.map(|v| BaseField::from_u32_unchecked(*v)).collect(),
             path: merkle::path(leaves, self.params.log_leaves(), node),
-        })
+        };
+        Ok((opening, traffic))
     }
 
     fn not_committed(&self, subtree: usize) -> OpeningProverError {
@@ -193,45 +187,27 @@ impl Codeword {
         Ok(Subtree { index, values })
     }
 
-    fn encode_subtrees(
+    fn evaluate_subtrees(
         &self,
         source: &dyn TileSource,
         twiddles: &Twiddles,
         indices: &[usize],
-    ) -> Result<Vec<Subtree>, OpeningProverError> {
-        let row = self.params.columns() * FIBRE;
-        let mut subtrees: Vec<Subtree> = indices
-            .iter()
-            .map(|&index| Subtree {
-                index,
-                values: vec![0; SUBTREE * row],
-            })
-            .collect();
-        encode(
-            source,
-            &self.params,
-            twiddles,
-            self.split,
-            |batch, width, block, values| {
-                let in_block = values.len() / (SUBTREE * FIBRE);
-                for subtree in subtrees.iter_mut().filter(|s| s.index / in_block == block) {
-                    let values = &values[subtree.index % in_block * SUBTREE * FIBRE..][..SUBTREE * FIBRE];
-                    for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(values.chunks_exact(FIBRE)) {
-                        let leaf = &mut leaf[batch * LANES * FIBRE..][..width * FIBRE];
-                        for (r, column) in fibre.iter().enumerate() {
-                            let column = column.to_array();
-                            leaf[r..]
-                                .iter_mut()
-                                .step_by(FIBRE)
-                                .zip(column)
-                                .for_each(|(to, v)| *to = v.0);
-                        }
-                    }
+    ) -> Result<(Vec<Subtree>, Traffic), OpeningProverError> {
+        length("tiles of the source", source.tiles(), self.params.tiles)?;
+        let (row, size) = (self.params.columns() * FIBRE, SUBTREE * FIBRE);
+        let (evaluated, traffic) = rows::evaluate(source, &self.params, twiddles, indices);
+        let subtree = |(i, &index): (usize, &usize)| {
+            let mut values = vec![0; SUBTREE * row];
+            for (column, evaluated) in evaluated.chunks_exact(indices.len() * size).enumerate() {
+                let fibres = evaluated[i * size..][..size].chunks_exact(FIBRE);
+                for (leaf, fibre) in values.chunks_exact_mut(row).zip(fibres) {
+                    let leaf = &mut leaf[column * FIBRE..][..FIBRE];
+                    leaf.iter_mut().zip(fibre).for_each(|(to, value)| *to = value.0);
                 }
-                Ok(())
-            },
-        )?;
-        Ok(subtrees)
+            }
+            Subtree { index, values }
+        };
+        Ok((indices.par_iter().enumerate().map(subtree).collect(), traffic))
     }
 }
 

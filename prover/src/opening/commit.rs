@@ -99,7 +99,7 @@ pub fn commit(
 
 /// Encodes all columns, batch by batch and block by block of the codeword: `each` gets the number of the batch, its
 /// columns, the number of the block and its values.
-pub(super) fn encode(
+fn encode(
     source: &dyn TileSource,
     params: &CommitmentParams,
     twiddles: &Twiddles,

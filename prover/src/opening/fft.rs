@@ -88,6 +88,23 @@ impl Twiddles {
         values
     }
 
+    /// What the coefficients with bit `first`, `first + 1` and so on are multiplied with in block `block` of `2^first` values
+    /// of the codeword.
+    pub fn factors(&self, block: usize, first: u32) -> Vec<BaseField> {
+        let layers = self.layers[first as usize..].iter().enumerate();
+        let factor = |(i, layer): (usize, &Vec<BaseField>)| match (layer[block >> (i + 1)], block >> i & 1) {
+            (twiddle, 0) => twiddle,
+            (twiddle, _) => -twiddle,
+        };
+        layers.map(factor).collect()
+    }
+
+    /// Block `block` of the codeword, from sums of the coefficients with the [factors](Self::factors) of all bits that do
+    /// not count values of the block.
+    pub fn last_layers(&self, values: &mut [BaseField], block: usize) {
+        transform(values, block, &self.layers[..values.len().ilog2() as usize]);
+    }
+
     /// Writes block `block` of the codeword of a message of small integers to `values`: the codeword is
     /// `2^log_blowup` blocks of the length of the message, or more blocks that are shorter by a power of two. The
     /// shorter the blocks, the less memory and the more work: of the layers that cut the message in as many parts as

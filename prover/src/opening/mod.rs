@@ -11,6 +11,7 @@ pub(crate) mod lanes;
 mod merkle;
 mod packed;
 mod prove;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -35,7 +35,8 @@ pub struct Start {
 }
 
 /// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `tile_values[T]` is
-/// `T~(claim.local_point)` for every tile of the claim's columns. Also returns what the pass over the weights read.
+/// `T~(claim.local_point)` for every tile of the claim's columns. Also returns what was read of the weights: once for the
+/// combined column, and once for the opened rows if there is no file of the codeword.
 pub fn open(
     source: &dyn TileSource,
     codeword: &Codeword,
@@ -63,7 +64,7 @@ pub fn open(
     let (tile_rounds, rho, tile_value) = tile_sumcheck(params, claim.gamma, tile_values, transcript);
     let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
     let columns = TileRange::new(source, claim.columns.tiles());
-    let (message, traffic) = combine_columns(&columns, params, &eq_table(column_point), start.memory);
+    let (message, mut traffic) = combine_columns(&columns, params, &eq_table(column_point), start.memory);
     let message = Message::new(message, [tile_point, claim.local_point].concat());
     let mut folding = Folding::new(params, message);
     folding.skip = start.skip;
@@ -73,7 +74,9 @@ pub fn open(
         tile_value,
         ..Default::default()
     };
-    Ok((folding.finish(source, codeword, policy, transcript, proof)?, traffic))
+    let (proof, read) = folding.finish(source, codeword, policy, transcript, proof)?;
+    traffic += read;
+    Ok((proof, traffic))
 }
 
 /// The value of a claim: the sum of `gamma[T] tile_values[T]`.
@@ -214,7 +217,8 @@ impl Folding {
         self.oracles.push(oracle);
     }
 
-    /// Sends the final message, draws the queries and opens them; completes `proof`.
+    /// Sends the final message, draws the queries and opens them; completes `proof`. Also returns what was read of the
+    /// weights.
     pub(super) fn finish(
         self,
         source: &dyn TileSource,
@@ -222,7 +226,7 @@ impl Folding {
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
         proof: OpeningProof,
-    ) -> Result<OpeningProof, OpeningProverError> {
+    ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
         transcript.message("opening final message", self.message.values());
         let mut nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         for _ in 0..self.skip {
@@ -234,7 +238,7 @@ impl Folding {
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 
-        let rows = codeword.open_with(source, &self.twiddles, &leaves)?;
+        let (rows, traffic) = codeword.open_with(source, &self.twiddles, &leaves)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {
@@ -242,7 +246,7 @@ impl Folding {
             leaves.dedup();
             oracles.push(oracle.open(&leaves));
         }
-        Ok(OpeningProof {
+        let proof = OpeningProof {
             fold_rounds: self.rounds,
             roots,
             final_message: self.message.into_values(),
@@ -250,6 +254,7 @@ impl Folding {
             rows,
             oracles,
             ..proof
-        })
+        };
+        Ok((proof, traffic))
     }
 }

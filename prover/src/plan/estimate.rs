@@ -235,7 +235,10 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
         phase("commit trace", commit),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase("open weights", committed + opening(model, opened.tiles, choices)),
+        phase(
+            "open weights",
+            committed + opening(model, opened.tiles, choices.residency),
+        ),
         phase("stark", base + idle + trace.prove(kept)),
     ]
 }
@@ -253,9 +256,9 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
 }
 
 /// What the opening of some tiles of the weights holds: the combined message, its oracles, and the opened rows.
-fn opening(model: &Model<'_>, tiles: usize, choices: &Choices) -> u64 {
+fn opening(model: &Model<'_>, tiles: usize, residency: Residency) -> u64 {
     let params = &model.commitment;
-    let (reading, idle) = model.resident(choices.residency);
+    let (reading, idle) = model.resident(residency);
     let message = SECURE << params.log_message;
     let (twiddles, making) = code_twiddles(params);
     // The message is in the memory of the first pass's sums, if that is enough; it is folded to another table.
@@ -269,14 +272,18 @@ fn opening(model: &Model<'_>, tiles: usize, choices: &Choices) -> u64 {
     let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
     let oracles: u64 = params.oracles().map(oracle).sum();
     let queries = opening_policy(params).queries as u64;
-    let rows = match model.codeword_file {
-        true => 0,
-        false => encoding(params, choices),
-    };
     let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
+    // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
+    let rows = match model.codeword_file {
+        true => idle,
+        false => reading + 3 * queries * 64 * WORD * params.columns() as u64 + COMBINE,
+    };
     let tables = 3 * SECURE * tiles as u64;
-    let later = start.max(folded).max(oracles + twiddles + rows + subtrees);
-    tables + (reading + combined + COMBINE).max(idle + later)
+    let later = idle + start.max(folded);
+    tables
+        + (reading + combined + COMBINE)
+            .max(later)
+            .max(rows + oracles + twiddles + subtrees)
 }
 
 /// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.

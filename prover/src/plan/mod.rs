@@ -55,7 +55,7 @@ pub struct Choices {
     pub residency: Residency,
     /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, a tenth less work.
     pub keep_coefficients: bool,
-    /// How the codeword of the weights is cut while it is made.
+    /// How the codeword of the weights is cut while a set-up makes it.
     pub split: Split,
 }
 
@@ -178,19 +178,24 @@ impl Subject {
     }
 
     /// The ways to do a task, from the fastest to the smallest.
-    fn ways(&self) -> impl Iterator<Item = Choices> + '_ {
-        let splits = move || (0..=Split::MAX).map(|log| Split::new(log, &self.commitment));
-        let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
-        let residencies = [Residency::Keep].into_iter().chain(streams);
-        let kept = Choices::default();
-        let rest = residencies.flat_map(move |residency| {
-            splits().map(move |split| Choices {
-                residency,
-                keep_coefficients: false,
-                split,
-            })
-        });
-        std::iter::once(kept).chain(rest)
+    fn ways(&self, task: Task) -> Vec<Choices> {
+        match task {
+            Task::Setup { .. } => (0..=Split::MAX)
+                .map(|log| Choices {
+                    split: Split::new(log, &self.commitment),
+                    ..Choices::default()
+                })
+                .collect(),
+            Task::Prove { .. } | Task::Generate { .. } => {
+                let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
+                let rest = [Residency::Keep].into_iter().chain(streams).map(|residency| Choices {
+                    residency,
+                    keep_coefficients: false,
+                    ..Choices::default()
+                });
+                std::iter::once(Choices::default()).chain(rest).collect()
+            }
+        }
     }
 
     /// The fastest way to prove every one of these chunks, one at a time, within `budget`, as the plan of the chunk that
@@ -215,11 +220,13 @@ impl Subject {
             return Ok(largest(Choices::default()).unwrap_or_default());
         };
         let fits = |plan: &Plan| plan.budget_bytes() <= budget;
+        let whole = Chunk::whole(self.config.layers);
+        let ways = self.ways(Task::Prove { rows, chunk: whole });
         // Most budgets that are too small are too small for the last way.
-        let least = self.ways().last().and_then(largest).filter(|plan| !fits(plan));
+        let least = ways.last().copied().and_then(largest).filter(|plan| !fits(plan));
         let least = match least {
             Some(least) => least,
-            None => match self.ways().filter_map(largest).find(fits) {
+            None => match ways.into_iter().filter_map(largest).find(fits) {
                 Some(plan) => return Ok(plan),
                 None => largest(Choices::default()).unwrap_or_default(),
             },
@@ -244,7 +251,10 @@ impl Subject {
 
     /// The plan that needs least.
     pub fn smallest(&self, task: Task) -> Plan {
-        let plans = self.ways().map(|choices| self.with_choices(task, choices));
+        let plans = self
+            .ways(task)
+            .into_iter()
+            .map(|choices| self.with_choices(task, choices));
         let least = plans.min_by_key(Plan::budget_bytes);
         least.unwrap_or_else(|| self.with_choices(task, Choices::default()))
     }
@@ -254,8 +264,11 @@ impl Subject {
         let Some(Budget(budget)) = budget else {
             return Ok(self.with_choices(task, Choices::default()));
         };
-        let plans = self.ways().map(|choices| self.with_choices(task, choices));
-        if let Some(plan) = plans.into_iter().find(|plan| plan.budget_bytes() <= budget) {
+        let mut plans = self
+            .ways(task)
+            .into_iter()
+            .map(|choices| self.with_choices(task, choices));
+        if let Some(plan) = plans.find(|plan| plan.budget_bytes() <= budget) {
             return Ok(plan);
         }
         let what = match task {

@@ -51,7 +51,9 @@ fn predictions_are_monotone() {
         _ => 0,
     };
     for codeword_file in [false, true] {
-        for choices in subject(&tinyllama(), codeword_file).ways() {
+        let tinyllama = tinyllama();
+        let ways = tasks(&tinyllama).map(|task| subject(&tinyllama, codeword_file).ways(task));
+        for choices in ways.into_iter().flatten() {
             let entry = |config: &ModelConfig, task| {
                 let plan = subject(config, codeword_file).with_choices(task, choices);
                 (code(config, task), plan.predicted_bytes())
@@ -61,7 +63,10 @@ fn predictions_are_monotone() {
             rises(rows.to_vec(), &format!("rows, {choices:?}"));
             for task in 0..tasks(&config).len() {
                 let layers = [2, 4, 8, 22].map(|layers| {
-                    let config = ModelConfig { layers, ..tinyllama() };
+                    let config = ModelConfig {
+                        layers,
+                        ..tinyllama.clone()
+                    };
                     entry(&config, tasks(&config)[task])
                 });
                 rises(layers.to_vec(), &format!("layers, task {task}, {choices:?}"));
@@ -76,7 +81,8 @@ fn ways_get_smaller() {
     for task in tasks(&tinyllama()) {
         let subject = subject(&tinyllama(), false);
         let bytes: Vec<u64> = subject
-            .ways()
+            .ways(task)
+            .into_iter()
             .map(|c| subject.with_choices(task, c).predicted_bytes())
             .collect();
         let least = bytes.iter().min().unwrap();
@@ -121,5 +127,7 @@ fn choices_follow_the_budget() {
     );
     let smallest = subject.smallest(task);
     assert!(matches!(smallest.choices.residency, Residency::Stream { .. }));
-    assert!(smallest.choices.split.log() > 0 && !smallest.choices.keep_coefficients);
+    assert!(!smallest.choices.keep_coefficients);
+    let setup = subject.smallest(Task::Setup { tokens: 384 });
+    assert_eq!(setup.choices.split.log(), Split::MAX);
 }

@@ -99,6 +99,7 @@ fn another_leaf_of_the_tree_is_no_answer() {
         case.codeword
             .open_with(&case.weights.0, &twiddles, leaves)
             .expect("leaves")
+            .0
     };
     assert_eq!(open(&leaves), proof.rows, "the leaves that are asked for");
     let beside: Vec<usize> = leaves.iter().map(|leaf| leaf ^ 2).collect();

@@ -207,11 +207,11 @@ fn codeword_file_holds_the_columns() {
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
     assert_eq!(verify_batch(Tree::Weights, root, depth, digests, &rows.path), Ok(()));
-    // The same rows without the file, in blocks of any length.
+    // The same rows without the file; the tree is the same in whatever blocks the codeword is made.
     for log in 0..=Split::MAX {
         let split = Split::new(log, &params);
         let tree = commit(&case.weights.0, &params, split, None, &Silent).unwrap();
-        let codeword = Codeword::new(params, tree).with_split(split);
+        let codeword = Codeword::new(params, tree);
         assert_eq!(codeword.open(&case.weights.0, &leaves).unwrap(), rows, "{split:?}");
     }
 }

@@ -254,7 +254,7 @@ fn skipped_folding_is_rejected() {
             tile_value,
             ..Default::default()
         };
-        let proof = folding
+        let (proof, _) = folding
             .finish(&case.weights.0, &case.codeword, &POLICY, &mut transcript, start)
             .unwrap();
         let verdict = case.verify(&proof);
