@@ -103,7 +103,7 @@ pub struct DemoArgs {
 pub enum CodewordCacheArg {
     /// keep it: 8 bytes per weight (16 in small models), the fastest proofs
     Full,
-    /// do not keep it: every proof encodes all weights once more
+    /// do not keep it: every proof makes what it opens in one more pass over the weights
     None,
     /// keep it if it is at most 4 GB and at most half of the free disk space
     Auto,

@@ -32,7 +32,7 @@ pub struct Subject {
     pub config: ModelConfig,
     pub strategy: Strategy,
     pub commitment: CommitmentParams,
-    /// Whether the codeword of the weights is in a file; if not, every proof encodes them again.
+    /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
 }
 

@@ -23,7 +23,7 @@ pub const LARGE_CODEWORD: u64 = 4_000_000_000;
 pub enum CodewordCache {
     /// Kept: 8 bytes per weight (16 in small models), and proofs read only what they open.
     Full,
-    /// Not kept: every proof encodes all weights once more.
+    /// Not kept: every proof makes what it opens in one more pass over the weights.
     None,
     /// Kept if it is at most 4 GB and leaves half of the free disk space.
     #[default]
