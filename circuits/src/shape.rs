@@ -407,4 +407,48 @@ mod tests {
         let rest = PARTS.into_iter().filter(|part| *part != Part::Logits);
         assert!(rest.eq(HEADLESS));
     }
+
+    /// Section 4 of the document: trace columns and lookups of a lane, two columns per lookup.
+    #[test]
+    fn lanes_have_the_columns_of_the_document() {
+        let config = ModelConfig {
+            hidden: 20,
+            layers: 2,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        };
+        let shape = Shape::new(&config, 4);
+        let expected = [
+            (29, 13),
+            (38, 20),
+            (38, 20),
+            (12, 7),
+            (26, 12),
+            (12, 7),
+            (34, 19),
+            (15, 7),
+            (4, 4),
+        ];
+        for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
+            let air = shape.lane_air(part, 10);
+            let own = (air.columns(), air.lookups(), air.width(), air.log_rows());
+            let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
+            assert_eq!(own, (columns, lookups, columns + 2 * lookups, log_rows), "{part:?}");
+        }
+        let names = shape
+            .parts()
+            .iter()
+            .map(|part| shape.air(*part).name())
+            .collect::<Vec<_>>();
+        let expected = "stream queries keys values scores attention output mlp logits tables";
+        assert_eq!(names.join(" "), expected);
+    }
 }

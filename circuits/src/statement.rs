@@ -164,3 +164,111 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
         None => &params.norm_final,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden: 20,
+            layers: 2,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    fn statement(prompt: usize, output: usize, id: u32) -> Statement {
+        Statement {
+            prompt: vec![id; prompt],
+            output: vec![id; output],
+        }
+    }
+
+    /// All rows of the context and the last id of the vocabulary, and nothing beyond.
+    #[test]
+    fn statements_reach_as_far_as_the_model() {
+        let check = |s: Statement| s.check(&config());
+        assert_eq!(check(statement(1, 1, 0)), Ok(()));
+        assert_eq!(check(statement(5, 21, 299)), Ok(()));
+        let (rows, context) = (26, 25);
+        assert_eq!(
+            check(statement(5, 22, 299)),
+            Err(StatementError::TooLong { rows, context })
+        );
+        assert_eq!(check(statement(0, 3, 1)), Err(StatementError::EmptyPrompt));
+        assert_eq!(check(statement(3, 0, 1)), Err(StatementError::EmptyOutput));
+        let mut unknown = statement(5, 5, 299);
+        unknown.output[4] = 300;
+        let (id, position, vocab) = (300, 9, 300);
+        assert_eq!(
+            check(unknown),
+            Err(StatementError::UnknownToken { id, position, vocab })
+        );
+    }
+
+    /// The rows run over prompt and output but the last; the first generated token is that of the last row of the prompt.
+    #[test]
+    fn rows_are_those_of_the_generation() {
+        let own = Statement {
+            prompt: vec![7, 8, 9],
+            output: vec![10, 11],
+        };
+        assert_eq!(own.rows(), 4);
+        assert_eq!(own.row_ids(3), [7, 8, 9, 10, 0, 0, 0, 0]);
+        assert!(own.generated().eq([(2, 10), (3, 11)]));
+    }
+
+    /// True statistics are below 2^30 in absolute value, and all but `HL` are not negative: so none has an alias modulo p.
+    #[test]
+    fn statistics_have_the_ranges_of_true_ones() {
+        let (tokens, bound) = (4, Statistics::BOUND);
+        assert_eq!(bound, 1 << 30);
+        let with = |norm: [i32; 3], sum: u32| {
+            let mut own = Statistics {
+                norms: vec![[0; 3]; 5 * tokens],
+                sums: vec![0; 2 * 3 * tokens],
+            };
+            own.norms[19] = norm;
+            own.sums[23] = sum;
+            own.check(&config(), tokens)
+        };
+        assert_eq!(with([bound - 1; 3], bound as u32 - 1), Ok(()));
+        assert_eq!(with([0, -bound, 0], 0), Ok(()));
+        for norm in [
+            [bound, 0, 0],
+            [-1, 0, 0],
+            [0, bound, 0],
+            [0, -bound - 1, 0],
+            [0, 0, bound],
+            [0, 0, -1],
+        ] {
+            assert_eq!(with(norm, 0), Err(StatisticsError::NormRange { index: 19 }));
+        }
+        assert_eq!(with([0; 3], bound as u32), Err(StatisticsError::SumRange { index: 23 }));
+        let mut own = Statistics {
+            norms: vec![[0; 3]; 5 * tokens + 1],
+            sums: vec![0; 2 * 3 * tokens],
+        };
+        let (got, expected) = (21, 20);
+        assert_eq!(
+            own.check(&config(), tokens),
+            Err(StatisticsError::Norms { got, expected })
+        );
+        own.norms.pop();
+        own.sums.pop();
+        let (got, expected) = (23, 24);
+        assert_eq!(
+            own.check(&config(), tokens),
+            Err(StatisticsError::Sums { got, expected })
+        );
+    }
+}
