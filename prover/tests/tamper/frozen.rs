@@ -41,11 +41,17 @@ enum Proved {
     File(PathBuf),
 }
 
-/// A proof in one piece of a model of 8 bits, and one in two chunks of a model of 12 bits.
+/// A proof in one piece of a model of 8 bits that has as many keys as queries, and one in two chunks of a model of 12 bits
+/// that has half as many.
 fn made() -> Vec<(ModelKey, Proof)> {
-    let cases = [(Strategy::W8, 1, &[1usize][..]), (Strategy::W12, 2, &[1, 1])];
-    let prove = |(strategy, layers, chunks): (Strategy, usize, &[usize])| {
-        let config = ModelConfig { layers, ..odd_config() };
+    let cases = [(Strategy::W8, (3, 3), &[1][..]), (Strategy::W12, (4, 2), &[1, 1])];
+    let prove = |(strategy, (heads, kv_heads), chunks): (Strategy, _, &[usize])| {
+        let config = ModelConfig {
+            layers: chunks.len(),
+            heads,
+            kv_heads,
+            ..odd_config()
+        };
         let model = TestModel::new(random_model(config.clone(), strategy, 7));
         let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);
         (model.key, proof)
