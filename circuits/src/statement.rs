@@ -168,6 +168,7 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ChannelShift, LayerParams, Strategy};
 
     fn config() -> ModelConfig {
         ModelConfig {
@@ -270,5 +271,62 @@ mod tests {
             own.check(&config(), tokens),
             Err(StatisticsError::Sums { got, expected })
         );
+    }
+
+    /// Every state has the norm that reads it, and every statistic the parameters of its state.
+    #[test]
+    fn norms_are_those_of_their_states() {
+        let norm = |scale| NormParams {
+            scale,
+            eps: 1,
+            shift: 1,
+        };
+        let one = || ChannelShift(vec![1]);
+        let layer = |attn, mlp| LayerParams {
+            norm_attn: norm(attn),
+            q: one(),
+            k: one(),
+            v: one(),
+            score: 1,
+            att: 1,
+            o: one(),
+            skip_attn: 0,
+            norm_mlp: norm(mlp),
+            gate: one(),
+            up: one(),
+            act: 1,
+            down: one(),
+            skip_mlp: 0,
+        };
+        let params = ModelParams {
+            strategy: Strategy::W8,
+            embed_exponent: 0,
+            embed: one(),
+            layers: vec![layer(4, 5), layer(6, 7)],
+            norm_final: norm(8),
+            head: one(),
+            score_bits: 10,
+            gate_bits: 10,
+            silu_bits: 10,
+            logit_bits: 10,
+        };
+        assert!((0..5).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
+        let config = ModelConfig { hidden: 4, ..config() };
+        let own = Statistics {
+            norms: (0..15).map(|i| [0, 0, 15 * (i % 3)]).collect(),
+            sums: vec![0, 1 << 16],
+        };
+        // Squares and epsilon of the three tokens: 1, 16 and 31.
+        let expected: Vec<u32> = (5..10)
+            .flat_map(|log: u32| {
+                [
+                    1 << log,
+                    1 << (log - 2),
+                    ((1u64 << (2 * log)) as f64 / 31.0).sqrt() as u32,
+                ]
+            })
+            .collect();
+        assert_eq!(own.rsqrts(&config, &params), expected);
+        assert_eq!(own.reciprocals(), [1 << 21, 1 << 20]);
     }
 }
