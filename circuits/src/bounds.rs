@@ -345,6 +345,39 @@ mod tests {
         assert_eq!(params(13, 13, 48, (1 << 60) - 1, 64).check(&config()), Ok(()));
     }
 
+    /// The embedding has one product per output: its vocabulary may be as large as any.
+    #[test]
+    fn embeddings_of_any_vocabulary_are_accepted() {
+        let mut own = params(1, 13, 30, 1, 10);
+        own.strategy = crate::model::Strategy::W12;
+        let large = ModelConfig {
+            vocab: 1 << 18,
+            ..config()
+        };
+        assert_eq!(own.check(&large), Ok(()));
+    }
+
+    /// The value next to the limit is refused, with the limits.
+    #[test]
+    fn limits_are_named() {
+        for eps in [0, 1 << 60] {
+            let expected = ModelError::OutOfRange {
+                what: "norm eps",
+                value: eps,
+                min: 1,
+                max: (1 << 60) - 1,
+            };
+            assert_eq!(params(1, 0, 0, eps, 0).check(&config()), Err(expected));
+        }
+        let expected = ModelError::OutOfRange {
+            what: "norm scale",
+            value: 49,
+            min: 0,
+            max: 48,
+        };
+        assert_eq!(params(1, 0, 49, 1, 0).check(&config()), Err(expected));
+    }
+
     /// A limb accumulator that can reach 2^30 is refused with what it can reach.
     #[test]
     fn accumulators_that_are_too_large_are_named() {

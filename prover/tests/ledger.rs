@@ -76,6 +76,8 @@ struct Golden {
     tiles: usize,
     /// By chunk, part and axis that may be cut: log2 of the length of a lane, number of lanes.
     cuts: Vec<Vec<[(u32, usize); 2]>>,
+    /// Committed field elements by chunk.
+    cells: Vec<u128>,
     bits: f64,
     /// By chunk, ascending.
     terms: Vec<Vec<f64>>,
@@ -110,13 +112,14 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
         };
         key.config = config;
         let chunks = Chunk::partition(case.chunks, layers).expect("all layers");
-        for ((chunk, cuts), terms) in chunks.iter().zip(&case.cuts).zip(&case.terms) {
+        for (i, (chunk, terms)) in chunks.iter().zip(&case.terms).enumerate() {
             let shape = Shape::of(&key.config, chunk, case.rows);
             let own: Vec<_> = shape
                 .claimed()
                 .map(|part| shape.cuts(part).map(|cut| (cut.log_lane, cut.lanes)))
                 .collect();
-            assert_eq!(own, *cuts, "{name}, {chunk:?}");
+            assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
+            assert_eq!(shape.cells(), case.cells[i], "{name}, {chunk:?}");
             let mut own: Vec<f64> = ledger(&key, chunk, case.rows).terms.iter().map(|t| t.bits).collect();
             own.sort_by(f64::total_cmp);
             assert_eq!(own.len(), terms.len(), "{name}, {chunk:?}");

@@ -41,13 +41,17 @@ enum Proved {
     File(PathBuf),
 }
 
-/// A proof in one piece of a model of 8 bits that has as many keys as queries, and one in two chunks of a model of 12 bits
-/// that has half as many.
+/// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
+/// and one in two chunks of a model of 12 bits that has half as many keys.
 fn made() -> Vec<(ModelKey, Proof)> {
-    let cases = [(Strategy::W8, (3, 3), &[1][..]), (Strategy::W12, (4, 2), &[1, 1])];
-    let prove = |(strategy, (heads, kv_heads), chunks): (Strategy, _, &[usize])| {
+    let cases = [
+        (Strategy::W8, (72, 3, 3), &[3][..]),
+        (Strategy::W12, (20, 4, 2), &[1, 1]),
+    ];
+    let prove = |(strategy, (hidden, heads, kv_heads), chunks): (Strategy, _, &[usize])| {
         let config = ModelConfig {
-            layers: chunks.len(),
+            hidden,
+            layers: chunks.iter().sum(),
             heads,
             kv_heads,
             ..odd_config()
