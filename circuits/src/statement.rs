@@ -302,29 +302,24 @@ mod tests {
             strategy: Strategy::W8,
             embed_exponent: 0,
             embed: one(),
-            layers: vec![layer(4, 5), layer(6, 7)],
-            norm_final: norm(8),
+            layers: vec![layer(4, 5), layer(6, 7), layer(8, 9)],
+            norm_final: norm(10),
             head: one(),
             score_bits: 10,
             gate_bits: 10,
             silu_bits: 10,
             logit_bits: 10,
         };
-        assert!((0..5).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
+        assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
         let config = ModelConfig { hidden: 4, ..config() };
         let own = Statistics {
             norms: (0..15).map(|i| [0, 0, 15 * (i % 3)]).collect(),
             sums: vec![0, 1 << 16],
         };
-        // Squares and epsilon of the three tokens: 1, 16 and 31.
-        let expected: Vec<u32> = (5..10)
-            .flat_map(|log: u32| {
-                [
-                    1 << log,
-                    1 << (log - 2),
-                    ((1u64 << (2 * log)) as f64 / 31.0).sqrt() as u32,
-                ]
-            })
+        // Squares and epsilon of the eight tokens of every state.
+        let root = |scale: u32, token: u64| ((1u64 << (2 * scale + 2)) / (15 * token + 1)).isqrt() as u32;
+        let expected: Vec<u32> = (4..11)
+            .flat_map(|scale| (0..8).map(move |token| root(scale, token)))
             .collect();
         assert_eq!(own.rsqrts(&config, &params), expected);
         assert_eq!(own.reciprocals(), [1 << 21, 1 << 20]);
