@@ -311,9 +311,13 @@ mod tests {
             logit_bits: 10,
         };
         assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
-        let config = ModelConfig { hidden: 4, ..config() };
+        let config = ModelConfig {
+            hidden: 4,
+            layers: 3,
+            ..config()
+        };
         let own = Statistics {
-            norms: (0..15).map(|i| [0, 0, 15 * (i % 3)]).collect(),
+            norms: (0..7 * 8).map(|i| [0, 0, 15 * (i % 8)]).collect(),
             sums: vec![0, 1 << 16],
         };
         // Squares and epsilon of the eight tokens of every state.
