@@ -395,7 +395,7 @@ mod tests {
                 shift,
             })
         };
-        assert_eq!(own.check(&wide), refused("down", 255 * 127 << 16, 0));
+        assert_eq!(own.check(&wide), refused("down", (255 * 127) << 16, 0));
         // The limbs fit, but not together with the residual and the rounding.
         let most = ModelConfig { ff: 33155, ..config() };
         assert_eq!(own.check(&most), Ok(()));
