@@ -270,4 +270,138 @@ mod tests {
             assert_eq!(shift_in_range("shift", shift), Err(expected));
         }
     }
+
+    /// The numbers of the document: `2^(15 + b) + 2^23` for a product with a limbed operand, `128 in w + 2^23` for a matmul.
+    #[test]
+    fn bounds_are_those_of_the_document() {
+        assert_eq!(AccumulatorBound::element(14).get(), (1 << 29) + (1 << 23));
+        assert_eq!(AccumulatorBound::element(7).get(), (1 << 22) + (1 << 23));
+        let down = AccumulatorBound::matmul(384, 2047).map(AccumulatorBound::get);
+        assert_eq!(down, Some(128 * 384 * 2047 + (1 << 23)));
+        // The largest bound that fits, and the smallest that does not, with and without a residual.
+        for (shift, skip) in [(1, None), (13, None), (1, Some(0)), (13, Some(13))] {
+            let residual = skip.map_or(0, |skip: u8| 1u64 << (15 + skip));
+            let rest = (1u64 << (15 + shift)) + residual + (1 << 30) + (1 << 17);
+            let most = u64::from(P) - 1 - rest;
+            assert!(AccumulatorBound(most).fits(shift, skip));
+            assert!(!AccumulatorBound(most + 1).fits(shift, skip));
+        }
+    }
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden: 20,
+            layers: 1,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    /// Parameters that are all at the same end of their ranges.
+    fn params(shift: u8, skip: u8, scale: u8, eps: u64, bits: i32) -> ModelParams {
+        let one = || ChannelShift(vec![shift]);
+        let norm = NormParams { scale, eps, shift };
+        ModelParams {
+            strategy: crate::model::Strategy::W8,
+            embed_exponent: skip,
+            embed: one(),
+            layers: vec![crate::model::LayerParams {
+                norm_attn: norm,
+                q: one(),
+                k: one(),
+                v: one(),
+                score: shift,
+                att: shift,
+                o: one(),
+                skip_attn: skip,
+                norm_mlp: norm,
+                gate: ChannelShift(vec![shift; 44]),
+                up: one(),
+                act: shift,
+                down: one(),
+                skip_mlp: skip,
+            }],
+            norm_final: norm,
+            head: one(),
+            score_bits: bits,
+            gate_bits: bits,
+            silu_bits: bits,
+            logit_bits: bits,
+        }
+    }
+
+    /// What is refused beyond the limits is refused there only: `tamper::keys` has the values next to these.
+    #[test]
+    fn the_smallest_and_the_largest_parameters_are_accepted() {
+        assert_eq!(params(1, 0, 0, 1, -64).check(&config()), Ok(()));
+        assert_eq!(params(13, 13, 48, (1 << 60) - 1, 64).check(&config()), Ok(()));
+    }
+
+    /// The embedding has one product per output: its vocabulary may be as large as any.
+    #[test]
+    fn embeddings_of_any_vocabulary_are_accepted() {
+        let mut own = params(1, 13, 30, 1, 10);
+        own.strategy = crate::model::Strategy::W12;
+        let large = ModelConfig {
+            vocab: 1 << 18,
+            ..config()
+        };
+        assert_eq!(own.check(&large), Ok(()));
+    }
+
+    /// The value next to the limit is refused, with the limits.
+    #[test]
+    fn limits_are_named() {
+        for eps in [0, 1 << 60] {
+            let expected = ModelError::OutOfRange {
+                what: "norm eps",
+                value: eps,
+                min: 1,
+                max: (1 << 60) - 1,
+            };
+            assert_eq!(params(1, 0, 0, eps, 0).check(&config()), Err(expected));
+        }
+        let expected = ModelError::OutOfRange {
+            what: "norm scale",
+            value: 49,
+            min: 0,
+            max: 48,
+        };
+        assert_eq!(params(1, 0, 49, 1, 0).check(&config()), Err(expected));
+    }
+
+    /// A limb accumulator that can reach 2^30 is refused with what it can reach.
+    #[test]
+    fn accumulators_that_are_too_large_are_named() {
+        let wide = ModelConfig {
+            ff: 1 << 16,
+            ..config()
+        };
+        let mut own = params(5, 0, 30, 1, 10);
+        own.layers[0].gate = ChannelShift(vec![5]);
+        let refused = |what, bound, shift| {
+            Err(ModelError::Accumulator {
+                what,
+                layer: 0,
+                bound,
+                shift,
+            })
+        };
+        assert_eq!(own.check(&wide), refused("down", (255 * 127) << 16, 0));
+        // The limbs fit, but not together with the residual and the rounding.
+        let most = ModelConfig { ff: 33155, ..config() };
+        assert_eq!(own.check(&most), Ok(()));
+        own.layers[0].skip_mlp = 13;
+        own.layers[0].down = ChannelShift(vec![13]);
+        let bound = 128 * 33155 * 127 + (1 << 23);
+        assert_eq!(own.check(&most), refused("down", bound, 13));
+    }
 }

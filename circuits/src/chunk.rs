@@ -110,15 +110,12 @@ impl Chunk {
             MatmulKind::Head => self.is_last(),
             _ => self.layers().contains(&m.layer),
         };
+        // Embedding and head count as of layer 0.
         let local = |m: Matmul| Matmul {
             layer: m.layer.saturating_sub(self.start),
             ..m
         };
-        let of_layer = |m: Matmul| match m.kind {
-            MatmulKind::Embed | MatmulKind::Head => m,
-            _ => local(m),
-        };
-        model.matmuls().into_iter().filter(own).map(of_layer).collect()
+        model.matmuls().into_iter().filter(own).map(local).collect()
     }
 
     /// The tiles of the chunk, which are contiguous.

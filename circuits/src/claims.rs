@@ -42,7 +42,7 @@ impl Weight {
     /// Multilinear extension of the weights at a point of length `log_len`.
     pub fn eval(&self, point: &[SecureField]) -> SecureField {
         match self {
-            // Lengths agree by construction (`well_formed`); a mismatch evaluates to zero.
+            // Lengths agree by construction; a mismatch evaluates to zero.
             Self::Eq(own) => eq_eval(own, point).unwrap_or_default(),
             Self::Dense(values) => eval_dense(values, point).unwrap_or_default(),
             Self::Ones(_) => SecureField::one(),
@@ -209,15 +209,4 @@ pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
         power *= challenge;
     }
     Batch { groups, value }
-}
-
-/// Whether every group fits its part: one weight vector per axis, of the length of the axis. It holds by
-/// construction; a test checks it.
-pub fn well_formed(batch: &Batch, shape: &Shape) -> bool {
-    batch.groups.iter().all(|g| {
-        let axes = shape.axes(g.part);
-        axes.len() == g.weights.len()
-            && axes.iter().zip(&g.weights).all(|(log, w)| *log == w.log_len())
-            && g.columns.iter().all(|(c, _)| *c < shape.columns(g.part))
-    })
 }

@@ -129,3 +129,60 @@ pub fn arg_max(logits: &[i16]) -> usize {
         .fold(first, |best, (i, &v)| if v > best.1 { (i, v) } else { best });
     best.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Worked out by hand: `floor(sqrt(hidden 2^(2 scale) / squares))`, where the squares are those of the row and epsilon.
+    #[test]
+    fn reciprocal_roots_are_those_of_the_document() {
+        let of = |sums, hidden, scale, eps| norm_rsqrt(sums, hidden, &NormParams { scale, eps, shift: 1 });
+        assert_eq!(of([0, 0, 3], 1, 10, 1), 1 << 9);
+        assert_eq!(of([0, 0, 3], 4, 10, 1), 1 << 10);
+        assert_eq!(of([0, 0, 7], 1, 10, 1), 362);
+        // 2^16 + 2^9 + 1 + 255 = 66304.
+        assert_eq!(
+            of([1, 1, 1], 128, 20, 255),
+            ((128u64 << 40) as f64 / 66304.0).sqrt() as u32
+        );
+        // The largest one, at the largest scale and beyond it.
+        assert_eq!(of([0; 3], 2, 48, 1), (1 << 22) - 1);
+        assert_eq!(of([1 << 24, 0, 0], 1, 60, 1), of([1 << 24, 0, 0], 1, 48, 1));
+        assert_eq!(of([0, 0, 0], 1, 21, 1), 1 << 21);
+        // A bracket that is not positive counts as 1.
+        assert_eq!(of([0, -1, 0], 1, 20, 1), 1 << 20);
+    }
+
+    /// Sums of squares of limbs are those of the values.
+    #[test]
+    fn norm_sums_are_sums_of_squares() {
+        let row = [i16::MIN, -1, 0, 1, 255, 256, 12_345, i16::MAX];
+        let [hh, hl, ll] = norm_sums(&row);
+        let squares: i64 = row.iter().map(|v| i64::from(*v).pow(2)).sum();
+        assert_eq!((hh << 16) + (hl << 9) + ll, squares);
+    }
+
+    /// The reciprocal is that of the sum, of `2^15` for sums that no row has, and a probability of 1 is the largest int16.
+    #[test]
+    fn softmax_in_integers() {
+        assert_eq!(reciprocal(0), 1 << 21);
+        assert_eq!(reciprocal(1 << 15), 1 << 21);
+        assert_eq!(reciprocal(3 << 15), (1 << 21) / 3);
+        assert_eq!(probability(1 << 15, reciprocal(1 << 15)), i16::MAX);
+        assert_eq!(probability(1 << 14, reciprocal(1 << 16)), 1 << 13);
+    }
+
+    /// Halves are rounded up, and what does not fit saturates.
+    #[test]
+    fn rounding_and_saturation() {
+        assert_eq!([-3, -2, -1, 1, 2, 3].map(|v| round_shift(v, 1)), [-1, -1, 0, 1, 1, 2]);
+        assert_eq!(requantise(1 << 24, 1), i16::MAX);
+        assert_eq!(requantise(-(1 << 25), 1), i16::MIN);
+        assert_eq!(requantise_residual(-512, 3, 2, 1), 5);
+        assert_eq!(rope_pair(1 << 14, 1 << 13, 1 << 14, 0), (1 << 14, 1 << 13));
+        assert_eq!(rope_pair(100, 200, 0, 1 << 14), (-200, 100));
+        assert_eq!(arg_max(&[-5, 7, 7, -9]), 1);
+        assert_eq!(arg_max(&[i16::MIN; 3]), 0);
+    }
+}

@@ -198,7 +198,7 @@ impl Shape {
         for (a, saved) in first {
             for (b, also) in &second {
                 let height = rows - saved - also;
-                if height < MIN_ROWS_LOG && saved + also > 0 {
+                if height < MIN_ROWS_LOG {
                     continue;
                 }
                 let columns = width * (a.lanes * b.lanes) as u128 + BINDING_COLUMNS as u128;
@@ -323,20 +323,9 @@ impl Shape {
     fn lane_air(&self, part: Part, log_rows: u32) -> AnyAir {
         match part {
             Part::Stream => AnyAir::Stream(Stream { log_rows }),
-            Part::Q => AnyAir::Rope(Rope {
-                name: "queries",
-                log_rows,
-            }),
-            Part::K => AnyAir::Rope(Rope { name: "keys", log_rows }),
-            Part::V => AnyAir::Requant(Requant {
-                name: "values",
-                log_rows,
-            }),
+            Part::Q | Part::K => AnyAir::Rope(Rope { log_rows }),
+            Part::V | Part::Att => AnyAir::Requant(Requant { log_rows }),
             Part::Scores => AnyAir::Scores(Scores { log_rows }),
-            Part::Att => AnyAir::Requant(Requant {
-                name: "attention output",
-                log_rows,
-            }),
             Part::Ff => AnyAir::Ff(Ff { log_rows }),
             Part::Logits => AnyAir::Logits(Logits { log_rows }),
             Part::Tables => AnyAir::Tables(Tables),
@@ -406,5 +395,42 @@ mod tests {
     fn only_the_logits_are_missing_without_a_head() {
         let rest = PARTS.into_iter().filter(|part| *part != Part::Logits);
         assert!(rest.eq(HEADLESS));
+    }
+
+    /// Section 4 of the document: trace columns and lookups of a lane, two columns per lookup.
+    #[test]
+    fn lanes_have_the_columns_of_the_document() {
+        let config = ModelConfig {
+            hidden: 20,
+            layers: 2,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        };
+        let shape = Shape::new(&config, 4);
+        let expected = [
+            (29, 13),
+            (38, 20),
+            (38, 20),
+            (12, 7),
+            (26, 12),
+            (12, 7),
+            (34, 19),
+            (15, 7),
+            (4, 4),
+        ];
+        for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
+            let air = shape.lane_air(part, 10);
+            let own = (air.columns(), air.lookups(), air.width(), air.log_rows());
+            let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
+            assert_eq!(own, (columns, lookups, columns + 2 * lookups, log_rows), "{part:?}");
+        }
     }
 }

@@ -164,3 +164,168 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
         None => &params.norm_final,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ChannelShift, LayerParams, Strategy};
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden: 20,
+            layers: 2,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    fn statement(prompt: usize, output: usize, id: u32) -> Statement {
+        Statement {
+            prompt: vec![id; prompt],
+            output: vec![id; output],
+        }
+    }
+
+    /// All rows of the context and the last id of the vocabulary, and nothing beyond.
+    #[test]
+    fn statements_reach_as_far_as_the_model() {
+        let check = |s: Statement| s.check(&config());
+        assert_eq!(check(statement(1, 1, 0)), Ok(()));
+        assert_eq!(check(statement(5, 21, 299)), Ok(()));
+        let (rows, context) = (26, 25);
+        assert_eq!(
+            check(statement(5, 22, 299)),
+            Err(StatementError::TooLong { rows, context })
+        );
+        assert_eq!(check(statement(0, 3, 1)), Err(StatementError::EmptyPrompt));
+        assert_eq!(check(statement(3, 0, 1)), Err(StatementError::EmptyOutput));
+        let mut unknown = statement(5, 5, 299);
+        unknown.output[4] = 300;
+        let (id, position, vocab) = (300, 9, 300);
+        assert_eq!(
+            check(unknown),
+            Err(StatementError::UnknownToken { id, position, vocab })
+        );
+    }
+
+    /// The rows run over prompt and output but the last; the first generated token is that of the last row of the prompt.
+    #[test]
+    fn rows_are_those_of_the_generation() {
+        let own = Statement {
+            prompt: vec![7, 8, 9],
+            output: vec![10, 11],
+        };
+        assert_eq!(own.rows(), 4);
+        assert_eq!(own.row_ids(3), [7, 8, 9, 10, 0, 0, 0, 0]);
+        assert!(own.generated().eq([(2, 10), (3, 11)]));
+    }
+
+    /// True statistics are below 2^30 in absolute value, and all but `HL` are not negative: so none has an alias modulo p.
+    #[test]
+    fn statistics_have_the_ranges_of_true_ones() {
+        let (tokens, bound) = (4, Statistics::BOUND);
+        assert_eq!(bound, 1 << 30);
+        let with = |norm: [i32; 3], sum: u32| {
+            let mut own = Statistics {
+                norms: vec![[0; 3]; 5 * tokens],
+                sums: vec![0; 2 * 3 * tokens],
+            };
+            own.norms[19] = norm;
+            own.sums[23] = sum;
+            own.check(&config(), tokens)
+        };
+        assert_eq!(with([bound - 1; 3], bound as u32 - 1), Ok(()));
+        assert_eq!(with([0, -bound, 0], 0), Ok(()));
+        for norm in [
+            [bound, 0, 0],
+            [-1, 0, 0],
+            [0, bound, 0],
+            [0, -bound - 1, 0],
+            [0, 0, bound],
+            [0, 0, -1],
+        ] {
+            assert_eq!(with(norm, 0), Err(StatisticsError::NormRange { index: 19 }));
+        }
+        assert_eq!(with([0; 3], bound as u32), Err(StatisticsError::SumRange { index: 23 }));
+        let mut own = Statistics {
+            norms: vec![[0; 3]; 5 * tokens + 1],
+            sums: vec![0; 2 * 3 * tokens],
+        };
+        let (got, expected) = (21, 20);
+        assert_eq!(
+            own.check(&config(), tokens),
+            Err(StatisticsError::Norms { got, expected })
+        );
+        own.norms.pop();
+        own.sums.pop();
+        let (got, expected) = (23, 24);
+        assert_eq!(
+            own.check(&config(), tokens),
+            Err(StatisticsError::Sums { got, expected })
+        );
+    }
+
+    /// Every state has the norm that reads it, and every statistic the parameters of its state.
+    #[test]
+    fn norms_are_those_of_their_states() {
+        let norm = |scale| NormParams {
+            scale,
+            eps: 1,
+            shift: 1,
+        };
+        let one = || ChannelShift(vec![1]);
+        let layer = |attn, mlp| LayerParams {
+            norm_attn: norm(attn),
+            q: one(),
+            k: one(),
+            v: one(),
+            score: 1,
+            att: 1,
+            o: one(),
+            skip_attn: 0,
+            norm_mlp: norm(mlp),
+            gate: one(),
+            up: one(),
+            act: 1,
+            down: one(),
+            skip_mlp: 0,
+        };
+        let params = ModelParams {
+            strategy: Strategy::W8,
+            embed_exponent: 0,
+            embed: one(),
+            layers: vec![layer(4, 5), layer(6, 7), layer(8, 9)],
+            norm_final: norm(10),
+            head: one(),
+            score_bits: 10,
+            gate_bits: 10,
+            silu_bits: 10,
+            logit_bits: 10,
+        };
+        assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
+        let config = ModelConfig {
+            hidden: 4,
+            layers: 3,
+            ..config()
+        };
+        let own = Statistics {
+            norms: (0..7 * 8).map(|i| [0, 0, 15 * (i % 8)]).collect(),
+            sums: vec![0, 1 << 16],
+        };
+        // Squares and epsilon of the eight tokens of every state.
+        let root = |scale: u32, token: u64| ((1u64 << (2 * scale + 2)) / (15 * token + 1)).isqrt() as u32;
+        let expected: Vec<u32> = (4..11)
+            .flat_map(|scale| (0..8).map(move |token| root(scale, token)))
+            .collect();
+        assert_eq!(own.rsqrts(&config, &params), expected);
+        assert_eq!(own.reciprocals(), [1 << 21, 1 << 20]);
+    }
+}

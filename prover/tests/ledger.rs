@@ -1,13 +1,18 @@
 //! Security is a failing test: the soundness ledger of docs/security.md.
 
+use serde::Deserialize;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::shape::Shape;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::security::{ledger, security_bits, Ledger, MIN_BITS, TARGET_BITS};
 use tessera_verifier::verify::{verify, VerifyError};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-ledgers.json");
 
 /// The ledger of a proof in one piece.
 fn whole(key: &ModelKey, rows: usize) -> Ledger {
@@ -54,6 +59,79 @@ fn the_errors_of_chunks_add_up() {
         let weakest = errors.iter().fold(0f64, |most, e| most.max(*e));
         assert!(bits <= -weakest.log2(), "{layers:?}: {bits}");
         println!("{layers:?}: {bits:.2} bits");
+    }
+}
+
+/// What `fixtures/golden_ledgers.py` writes of a model and a statement.
+#[derive(Deserialize)]
+struct Golden {
+    model: String,
+    /// As in [`ModelConfig`], from `hidden` to `context`.
+    config: [usize; 8],
+    rows: usize,
+    /// Numbers of layers.
+    chunks: Vec<usize>,
+    log_message: u32,
+    log_blowup: u32,
+    tiles: usize,
+    /// By chunk, part and axis that may be cut: log2 of the length of a lane, number of lanes.
+    cuts: Vec<Vec<[(u32, usize); 2]>>,
+    /// Committed field elements by chunk.
+    cells: Vec<u128>,
+    bits: f64,
+    /// By chunk, ascending.
+    terms: Vec<Vec<f64>>,
+}
+
+/// The verifier in Python computes layouts and ledgers from the documents alone. Those of small and of large models, in
+/// one piece and in chunks, are the same here, part by part and term by term.
+#[test]
+fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
+    let text = std::fs::read_to_string(GOLDEN).expect("the golden file");
+    let cases: Vec<Golden> = serde_json::from_str(&text).expect("golden JSON");
+    for case in cases {
+        let [hidden, layers, heads, kv_heads, head_dim, ff, vocab, context] = case.config;
+        let config = ModelConfig {
+            hidden,
+            layers,
+            heads,
+            kv_heads,
+            head_dim,
+            ff,
+            vocab,
+            context,
+            ..odd_config()
+        };
+        let name = format!("{} with {} rows", case.model, case.rows);
+        assert_eq!(config.total_tiles(), case.tiles, "{name}");
+        let mut key = unrooted_key(&random_model(odd_config(), Strategy::W12, 7));
+        key.weights = CommitmentParams {
+            tiles: case.tiles,
+            log_message: case.log_message,
+            log_blowup: case.log_blowup,
+        };
+        key.config = config;
+        let chunks = Chunk::partition(case.chunks, layers).expect("all layers");
+        for (i, (chunk, terms)) in chunks.iter().zip(&case.terms).enumerate() {
+            let shape = Shape::of(&key.config, chunk, case.rows);
+            let own: Vec<_> = shape
+                .claimed()
+                .map(|part| shape.cuts(part).map(|cut| (cut.log_lane, cut.lanes)))
+                .collect();
+            assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
+            assert_eq!(shape.cells(), case.cells[i], "{name}, {chunk:?}");
+            let mut own: Vec<f64> = ledger(&key, chunk, case.rows).terms.iter().map(|t| t.bits).collect();
+            own.sort_by(f64::total_cmp);
+            assert_eq!(own.len(), terms.len(), "{name}, {chunk:?}");
+            for (own, expected) in own.iter().zip(terms) {
+                assert!(
+                    (own - expected).abs() < 1e-5,
+                    "{name}, {chunk:?}: {own} and {expected} bits"
+                );
+            }
+        }
+        let bits = security_bits(&key, &chunks, case.rows);
+        assert!((bits - case.bits).abs() < 1e-5, "{name}: {bits} and {} bits", case.bits);
     }
 }
 

@@ -344,6 +344,29 @@ mod tests {
         }
     }
 
+    /// A key has a root of its tables for each code, and its id is shown as 64 digits.
+    #[test]
+    fn tables_have_a_root_for_each_code() {
+        let mut own = key(ModelConfig {
+            hidden: 20,
+            layers: 1,
+            heads: 3,
+            kv_heads: 1,
+            head_dim: 6,
+            ff: 44,
+            vocab: 300,
+            context: 25,
+            rms_eps: 1e-6,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        });
+        own.tables_roots = [[1; 32], [2; 32]];
+        assert_eq!(TracePolicy::ALL.map(|code| *own.tables_root(code)), own.tables_roots);
+        let id = crate::key::ModelId([0x5a; 32]);
+        assert_eq!((id.to_string(), format!("{id:?}")), ("5a".repeat(32), "5a".repeat(32)));
+    }
+
     /// Every rate that a key may have: enough queries, and not one more.
     #[test]
     fn queries_have_their_bits_at_every_rate() {

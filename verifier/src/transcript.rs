@@ -95,3 +95,48 @@ impl Transcript {
         &mut self.channel
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a conversation is about to draw.
+    fn drawn(of: impl Fn(&mut Transcript)) -> SecureField {
+        let mut transcript = Transcript::new("test");
+        of(&mut transcript);
+        transcript.challenge("after")
+    }
+
+    /// Both halves of a nonce are absorbed: every proof of work has queries of its own.
+    #[test]
+    fn nonces_are_absorbed_as_a_whole() {
+        let nonces = [0, 1, 1 << 31, 1 << 32, 1 << 63, (1 << 32) + 1];
+        let challenges = nonces.map(|nonce| drawn(|t| t.nonce("work", nonce)));
+        for (i, challenge) in challenges.iter().enumerate() {
+            assert!(!challenges[..i].contains(challenge), "{}", nonces[i]);
+        }
+    }
+
+    /// Bytes are words in little-endian order, and their number counts.
+    #[test]
+    fn bytes_are_absorbed_in_their_order() {
+        let of = |bytes: &[u8]| drawn(|t| t.bytes("bytes", bytes));
+        let words = drawn(|t| {
+            t.label("bytes", 5);
+            t.channel().mix_u32s(&[0x0403_0201, 5]);
+        });
+        assert_eq!(of(&[1, 2, 3, 4, 5]), words);
+        assert_ne!(of(&[1, 2, 3, 4, 5, 0]), words);
+    }
+
+    /// As many positions as asked for, all of them below the size, and not all in one half.
+    #[test]
+    fn positions_are_below_the_size() {
+        for (n, log_size) in [(0, 5), (1, 1), (118, 7), (193, 20), (9, 32)] {
+            let positions = Transcript::new("test").positions("queries", n, log_size);
+            assert_eq!(positions.len(), n);
+            assert!(positions.iter().all(|p| *p < 1 << log_size));
+            assert!(n < 9 || positions.iter().any(|p| *p >= 1 << (log_size - 1)));
+        }
+    }
+}

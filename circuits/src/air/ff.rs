@@ -42,9 +42,6 @@ pub struct Ff {
 }
 
 impl Air for Ff {
-    fn name(&self) -> &'static str {
-        "mlp"
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

@@ -31,9 +31,6 @@ pub struct Logits {
 }
 
 impl Air for Logits {
-    fn name(&self) -> &'static str {
-        "logits"
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

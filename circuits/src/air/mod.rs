@@ -90,8 +90,6 @@ impl Relations {
 
 /// Row-local constraints over the trace columns `c` of one component.
 pub trait Air {
-    /// Name in errors and reports.
-    fn name(&self) -> &'static str;
     /// log2 of the number of rows.
     fn log_rows(&self) -> u32;
     /// Number of trace columns.
@@ -146,9 +144,6 @@ macro_rules! each {
 }
 
 impl Air for AnyAir {
-    fn name(&self) -> &'static str {
-        each!(self, air => air.name())
-    }
     fn log_rows(&self) -> u32 {
         each!(self, air => air.log_rows())
     }
@@ -205,9 +200,6 @@ pub struct Lanes {
 }
 
 impl Air for Lanes {
-    fn name(&self) -> &'static str {
-        self.air.name()
-    }
     fn log_rows(&self) -> u32 {
         self.air.log_rows()
     }

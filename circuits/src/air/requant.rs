@@ -19,14 +19,10 @@ pub const COLUMNS: usize = 12;
 
 #[derive(Clone, Debug)]
 pub struct Requant {
-    pub name: &'static str,
     pub log_rows: u32,
 }
 
 impl Air for Requant {
-    fn name(&self) -> &'static str {
-        self.name
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

@@ -41,14 +41,10 @@ pub const fn after(half: usize, i: usize) -> usize {
 
 #[derive(Clone, Debug)]
 pub struct Rope {
-    pub name: &'static str,
     pub log_rows: u32,
 }
 
 impl Air for Rope {
-    fn name(&self) -> &'static str {
-        self.name
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

@@ -42,9 +42,6 @@ pub struct Scores {
 }
 
 impl Air for Scores {
-    fn name(&self) -> &'static str {
-        "scores"
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

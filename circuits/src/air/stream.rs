@@ -44,9 +44,6 @@ pub struct Stream {
 }
 
 impl Air for Stream {
-    fn name(&self) -> &'static str {
-        "stream"
-    }
     fn log_rows(&self) -> u32 {
         self.log_rows
     }

@@ -57,9 +57,6 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
 pub struct Tables;
 
 impl Air for Tables {
-    fn name(&self) -> &'static str {
-        "tables"
-    }
     fn log_rows(&self) -> u32 {
         LOG_ROWS
     }

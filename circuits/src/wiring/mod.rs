@@ -73,16 +73,8 @@ impl Public<'_> {
         self.shape.config.layers
     }
 
-    /// `eq(layer, .)` on the real layers, times a factor per layer, on the leading axis of `part`.
-    fn layer_axis(&self, part: Part, factor: impl Fn(usize) -> K) -> Weight {
-        let weights = self.points.layer_weights(self.layers());
-        padded(
-            weights.iter().enumerate().map(|(l, w)| *w * factor(l)).collect(),
-            self.lead(part),
-        )
-    }
-
+    /// `eq(layer, .)` on the real layers, on the leading axis of `part`.
     fn plain_layers(&self, part: Part) -> Weight {
-        self.layer_axis(part, |_| K::one())
+        padded(self.points.layer_weights(self.layers()), self.lead(part))
     }
 }

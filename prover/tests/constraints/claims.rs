@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
-use tessera_circuits::claims::{batch, well_formed};
+use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::model::Strategy;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
@@ -204,4 +204,15 @@ fn claims_hold_and_are_few_in_every_shape() {
         batched.groups[0].weights.pop();
         assert!(!well_formed(&batched, &shape));
     }
+}
+
+/// Whether every group fits its part: one weight vector per axis, of the length of the axis. It holds by
+/// construction.
+fn well_formed(batch: &Batch, shape: &Shape) -> bool {
+    batch.groups.iter().all(|g| {
+        let axes = shape.axes(g.part);
+        axes.len() == g.weights.len()
+            && axes.iter().zip(&g.weights).all(|(log, w)| *log == w.log_len())
+            && g.columns.iter().all(|(c, _)| *c < shape.columns(g.part))
+    })
 }

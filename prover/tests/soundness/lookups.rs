@@ -1,14 +1,17 @@
 //! Attacks on the lookups: multiplicities that know the challenge, tables that answer for each other, tables that
-//! are not whole.
+//! are not whole, denominators that are zero.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use num_traits::{One, Zero};
+use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo_constraint_framework::Relation;
-use tessera_circuits::air::{base, requant, scores, tables, Bound};
+use stwo::core::pcs::TreeVec;
+use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
+use stwo_constraint_framework::{assert_constraints_on_trace, AssertEvaluator, FrameworkEval, Relation};
+use tessera_circuits::air::{base, requant, scores, tables, Bits, Bound, BINDING_COLUMNS};
 use tessera_circuits::semantics::{exp_table, silu_table};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::stark::lookups::logup;
@@ -17,8 +20,8 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::row;
-use crate::{assert_rejected, Caught, Scene};
+use crate::values::{find, plain, row, saturate};
+use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
 
@@ -152,4 +155,123 @@ fn truncated_tables_are_rejected() {
     // Under the root of the key, too, nothing answers for what is missing.
     hooks.hide_tables = true;
     assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
+}
+
+/// The columns in the order of the library's domains.
+fn in_circle_order(columns: &[Vec<BaseField>], log_rows: u32) -> Columns {
+    let at = |z: usize| bit_reverse_index(coset_index_to_circle_domain_index(z, log_rows), log_rows);
+    let reordered = |column: &Vec<BaseField>| {
+        let mut out = column.clone();
+        column.iter().enumerate().for_each(|(z, v)| out[at(z)] = *v);
+        out
+    };
+    columns.iter().map(reordered).collect()
+}
+
+/// The challenges `z` and `alpha` of a relation of pairs, whose denominators are `first + alpha second - z`.
+fn challenges(relation: &impl Relation<BaseField, K>) -> [K; 2] {
+    let at = |second: i64| -> K { relation.combine(&[base(0), base(second)]) };
+    [-at(0), at(1) - at(0)]
+}
+
+/// Whether a denominator can be zero at all: the equation has a solution in the base field.
+fn has_zeros([z, alpha]: [K; 2]) -> bool {
+    let [z, alpha] = [z, alpha].map(|v| v.to_m31_array());
+    let second = z[1] * alpha[1].inverse();
+    z[2] == alpha[2] * second && z[3] == alpha[3] * second
+}
+
+/// A channel that draws what was chosen.
+#[derive(Clone, Debug, Default)]
+struct Chosen([K; 2]);
+
+impl Channel for Chosen {
+    const BYTES_PER_HASH: usize = 32;
+
+    fn verify_pow_nonce(&self, _: u32, _: u64) -> bool {
+        false
+    }
+    fn mix_u32s(&mut self, _: &[u32]) {}
+    fn mix_felts(&mut self, _: &[K]) {}
+    fn mix_u64(&mut self, _: u64) {}
+    fn draw_secure_felt(&mut self) -> K {
+        self.0[0]
+    }
+    fn draw_secure_felts(&mut self, _: usize) -> Vec<K> {
+        self.0.to_vec()
+    }
+    fn draw_u32s(&mut self) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// Gains any lookup, here an output that saturates where it does not: under a challenge for which both denominators of a
+/// pair of lookups are zero, the constraint says `0 = 0` and the running sum may move by anything. Values are of the base field, so that only `p^2` of the `p^4`
+/// challenges of a table of pairs have zeros at all, and the challenge is drawn after the values.
+#[test]
+fn zero_denominators_are_not_reached() {
+    let scene = Scene::quiet();
+    let places = [requant::ROUND, requant::ROUND + 1];
+    let (in_range, limb) = (RefCell::new(Columns::new()), Cell::new(BaseField::zero()));
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::Att.index()];
+        let at = find(shape, own, plain);
+        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+        saturate(&mut values);
+        // Both limbs of the remainder become one value, of which the table has none.
+        limb.set(values[places[0]] * base((1 << 15) + 1).inverse());
+        assert!(limb.get().0 >= 1 << 15);
+        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+        places.iter().for_each(|c| own[*c][at] = BaseField::zero());
+        in_range.replace(own.clone());
+        places.iter().for_each(|c| own[*c][at] = limb.get());
+    };
+    // The table answers for limbs that are zero.
+    let multiplicities = |counts: &mut Columns| {
+        counts[tables::BITS][tables::bits_row(1 << 15, 0)] += base(2);
+    };
+    let known = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
+        let (drawn, mut relations) = (state.relations, state.relations.clone());
+        let single: K = drawn.range16.combine(&[base(0)]);
+        assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
+        let pairs = [challenges(&drawn.bits), challenges(&drawn.exp), challenges(&drawn.silu)];
+        assert!(!pairs.into_iter().any(has_zeros));
+        let alpha = pairs[0][1];
+        let chosen = [alpha * limb.get() + base(1 << 15), alpha];
+        relations.bits = Bits::draw(&mut Chosen(chosen));
+        assert!(challenges(&relations.bits) == chosen && has_zeros(chosen));
+        // The running sums are those of the limbs that the table has.
+        for (i, part) in state.trace.shape.parts().iter().enumerate() {
+            let bound = Bound {
+                air: state.trace.shape.air(*part),
+                relations: relations.clone(),
+                binding: state.bindings[i].clone(),
+            };
+            let (trace, other) = (&state.trace.columns[i], in_range.borrow());
+            all[i].truncate(if bound.binding.is_some() { BINDING_COLUMNS } else { 0 });
+            let source = if *part == Part::Att { &other } else { trace };
+            let (columns, sum) = logup(&bound, source, &state.trace.tables, &all[i]);
+            all[i].extend(columns);
+            sums[i] = sum;
+            if *part == Part::Att {
+                // If the challenge were this one, the altered trace would satisfy every constraint with them.
+                let log_rows = state.trace.shape.log_rows(*part);
+                let [trace, interaction] = [trace, &all[i]].map(|c| in_circle_order(c, log_rows));
+                let trees = TreeVec::new(vec![vec![], trace.iter().collect(), interaction.iter().collect()]);
+                let evaluate = |row: AssertEvaluator<'_>| drop(bound.evaluate(row));
+                assert_constraints_on_trace(&trees, log_rows, evaluate, sum);
+            }
+        }
+        assert!(state.missing(sums).is_zero());
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        multiplicities: &multiplicities,
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
+    assert_constraints_violated(scene.attempt(&Hooks {
+        interaction: &known,
+        ..hooks
+    }));
 }

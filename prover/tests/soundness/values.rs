@@ -24,7 +24,7 @@ pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
 }
 
 /// The first row of the last attention output of the quiet model with a property.
-fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
+pub fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
     let start = row(shape, Part::Att, &[2, 0, 0, 0]);
     let rows = start..row(shape, Part::Att, &[3, 0, 0, 0]);
     let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
@@ -57,7 +57,7 @@ pub fn alter_output_of(
     scene.assert_caught(by, &hooks);
 }
 
-fn plain(v: &[BaseField]) -> bool {
+pub fn plain(v: &[BaseField]) -> bool {
     v[BOUND] == v[requant::POW] && !v[requant::ACC_LO].is_zero() && v[requant::OUT_LO].0 < 255 && v[requant::V].0 < 255
 }
 
@@ -94,14 +94,17 @@ fn an_output_that_does_not_fit_its_remainder_is_rejected() {
     alter_output(Caught::Constraint, plain, |v| v[requant::OUT_LO] += BaseField::one());
 }
 
+/// The largest output, with a remainder that makes the constraints hold, whatever its range.
+pub fn saturate(v: &mut [BaseField]) {
+    set_output(v, 127, 255);
+    v[POS] = BaseField::one();
+    v[BOUND] = base(1 << 15);
+    set_remainder(v);
+}
+
 #[test]
 fn saturation_is_not_claimed_where_there_is_none() {
-    alter_output(Caught::Lookup, plain, |v| {
-        set_output(v, 127, 255);
-        v[POS] = BaseField::one();
-        v[BOUND] = base(1 << 15);
-        set_remainder(v);
-    });
+    alter_output(Caught::Lookup, plain, saturate);
     alter_output(Caught::Constraint, plain, |v| {
         v[POS] = BaseField::one();
         v[BOUND] = base(1 << 15);

@@ -2,7 +2,10 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use serde::Deserialize;
 use tessera_prover::testing::TestRng;
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
 
@@ -99,5 +102,26 @@ fn every_short_beginning_is_rejected() {
             matches!(result, Err(VerifyError::Malformed(_))),
             "{len} bytes: {result:?}"
         );
+    }
+}
+
+/// The file of a chunk, from which a chain is composed on another machine: it holds the proof, and what no proof is is not
+/// read from it.
+#[test]
+fn files_of_chunks_hold_their_proofs() {
+    let [Honest { proof, .. }, _] = honest();
+    for chunk in &proof.chunks {
+        let bytes = chunk.to_bytes().expect("a chunk is encoded");
+        let read = ChunkProof::from_bytes(&bytes).expect("a chunk is read");
+        assert_eq!(read.to_bytes().expect("it is encoded again"), bytes);
+        assert_eq!(read.layers, chunk.layers);
+        let mut value = serde_json::to_value(chunk).expect("a chunk is a tree");
+        let last = &mut value["stark"]["fri_proof"]["last_layer_poly"];
+        let coefficients = last["coeffs"].as_array().expect("coefficients").len();
+        last["log_size"] = 9.into();
+        let other = ChunkProof::deserialize(&value).expect("a chunk");
+        let result = ChunkProof::from_bytes(&other.to_bytes().expect("it is encoded"));
+        let expected = CodecError::LastLayer { coefficients };
+        assert!(matches!(&result, Err(error) if *error == expected), "{result:?}");
     }
 }

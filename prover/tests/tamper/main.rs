@@ -6,6 +6,7 @@
 
 mod bytes;
 mod crafted;
+mod frozen;
 mod keys;
 mod manifest;
 mod tree;

@@ -201,6 +201,15 @@ fn sizes_are_limited() {
     // One sequence of as many bytes, with the eight bytes of its length.
     assert_eq!(encode(kind, &vec![0u8; PROOF_LIMIT - 7]), Err(too_large));
     assert!(encode(FileKind::Key, &vec![0u8; PROOF_LIMIT - 7]).is_ok());
+    for (kind, limit) in [
+        (kind, PROOF_LIMIT),
+        (FileKind::Chunk, PROOF_LIMIT),
+        (FileKind::Key, KEY_LIMIT),
+    ] {
+        let len = limit + 1;
+        assert_eq!(check_limit(kind, limit), Ok(()));
+        assert_eq!(check_limit(kind, len), Err(CodecError::TooLarge { kind, len, limit }));
+    }
 }
 
 #[test]
@@ -475,4 +484,22 @@ fn other_encodings_of_a_value_are_refused() {
         }
     }
     refused(decode::<Chatty>(FileKind::Key, &file(&[1])).map(drop));
+}
+
+/// A value that is written in two ways is checked as it is written in a file.
+#[test]
+fn the_check_sees_what_is_written() {
+    struct Value;
+    impl Serialize for Value {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            match serializer.is_human_readable() {
+                true => serializer.serialize_str("text"),
+                false => BAD.serialize(serializer),
+            }
+        }
+    }
+    assert_eq!(
+        check_canonical_fields(&Value),
+        Err(CodecError::NonCanonicalField { value: P })
+    );
 }
