@@ -68,7 +68,7 @@ impl CommitmentParams {
 
     /// The parameters for `tiles` tiles at rate `2^-log_blowup`: those with the smallest proof under the verifier's policy, or
     /// a shorter message as long as the proof is at most an eighth larger. The prover's time and memory for an opening grow
-    /// with the message, which matters from [`LONG_MESSAGE_LOG`] on.
+    /// with the message, which matters beyond `2^20` weights.
     pub fn with_blowup(tiles: usize, log_blowup: u32) -> Self {
         let of = |log_message| Self {
             tiles,
