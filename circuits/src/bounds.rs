@@ -213,6 +213,7 @@ impl ModelParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::odd_config;
 
     #[test]
     fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -288,23 +289,6 @@ mod tests {
         }
     }
 
-    fn config() -> ModelConfig {
-        ModelConfig {
-            hidden: 20,
-            layers: 1,
-            heads: 3,
-            kv_heads: 1,
-            head_dim: 6,
-            ff: 44,
-            vocab: 300,
-            context: 25,
-            rms_eps: 1e-6,
-            rope_theta: 1e4,
-            bos: None,
-            eos: Vec::new(),
-        }
-    }
-
     /// Parameters that are all at the same end of their ranges.
     fn params(shift: u8, skip: u8, scale: u8, eps: u64, bits: i32) -> ModelParams {
         let one = || ChannelShift(vec![shift]);
@@ -341,8 +325,8 @@ mod tests {
     /// What is refused beyond the limits is refused there only: `tamper::keys` has the values next to these.
     #[test]
     fn the_smallest_and_the_largest_parameters_are_accepted() {
-        assert_eq!(params(1, 0, 0, 1, -64).check(&config()), Ok(()));
-        assert_eq!(params(13, 13, 48, (1 << 60) - 1, 64).check(&config()), Ok(()));
+        assert_eq!(params(1, 0, 0, 1, -64).check(&odd_config(1)), Ok(()));
+        assert_eq!(params(13, 13, 48, (1 << 60) - 1, 64).check(&odd_config(1)), Ok(()));
     }
 
     /// The embedding has one product per output: its vocabulary may be as large as any.
@@ -352,7 +336,7 @@ mod tests {
         own.strategy = crate::model::Strategy::W12;
         let large = ModelConfig {
             vocab: 1 << 18,
-            ..config()
+            ..odd_config(1)
         };
         assert_eq!(own.check(&large), Ok(()));
     }
@@ -367,7 +351,7 @@ mod tests {
                 min: 1,
                 max: (1 << 60) - 1,
             };
-            assert_eq!(params(1, 0, 0, eps, 0).check(&config()), Err(expected));
+            assert_eq!(params(1, 0, 0, eps, 0).check(&odd_config(1)), Err(expected));
         }
         let expected = ModelError::OutOfRange {
             what: "norm scale",
@@ -375,7 +359,7 @@ mod tests {
             min: 0,
             max: 48,
         };
-        assert_eq!(params(1, 0, 49, 1, 0).check(&config()), Err(expected));
+        assert_eq!(params(1, 0, 49, 1, 0).check(&odd_config(1)), Err(expected));
     }
 
     /// A limb accumulator that can reach 2^30 is refused with what it can reach.
@@ -383,7 +367,7 @@ mod tests {
     fn accumulators_that_are_too_large_are_named() {
         let wide = ModelConfig {
             ff: 1 << 16,
-            ..config()
+            ..odd_config(1)
         };
         let mut own = params(5, 0, 30, 1, 10);
         own.layers[0].gate = ChannelShift(vec![5]);
@@ -397,7 +381,10 @@ mod tests {
         };
         assert_eq!(own.check(&wide), refused("down", (255 * 127) << 16, 0));
         // The limbs fit, but not together with the residual and the rounding.
-        let most = ModelConfig { ff: 33155, ..config() };
+        let most = ModelConfig {
+            ff: 33155,
+            ..odd_config(1)
+        };
         assert_eq!(own.check(&most), Ok(()));
         own.layers[0].skip_mlp = 13;
         own.layers[0].down = ChannelShift(vec![13]);

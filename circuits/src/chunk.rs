@@ -182,25 +182,14 @@ pub fn ends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{LayerParams, NormParams, Strategy};
+    use crate::model::{odd_config, LayerParams, NormParams, Strategy};
 
     const LAYERS: usize = 7;
 
-    /// As the odd model of the prover's tests, which this crate does not know.
     fn config() -> ModelConfig {
         ModelConfig {
             hidden: 100,
-            layers: LAYERS,
-            heads: 3,
-            kv_heads: 1,
-            head_dim: 6,
-            ff: 44,
-            vocab: 300,
-            context: 25,
-            rms_eps: 1e-6,
-            rope_theta: 10_000.0,
-            bos: None,
-            eos: Vec::new(),
+            ..odd_config(LAYERS)
         }
     }
 

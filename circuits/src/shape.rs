@@ -390,6 +390,7 @@ fn cheapest(list: &[(Cuts, Candidate)], height: u32) -> (Cuts, Candidate) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::odd_config;
 
     #[test]
     fn only_the_logits_are_missing_without_a_head() {
@@ -400,20 +401,7 @@ mod tests {
     /// Section 4 of the document: trace columns and lookups of a lane, two columns per lookup.
     #[test]
     fn lanes_have_the_columns_of_the_document() {
-        let config = ModelConfig {
-            hidden: 20,
-            layers: 2,
-            heads: 3,
-            kv_heads: 1,
-            head_dim: 6,
-            ff: 44,
-            vocab: 300,
-            context: 25,
-            rms_eps: 1e-6,
-            rope_theta: 1e4,
-            bos: None,
-            eos: Vec::new(),
-        };
+        let config = odd_config(2);
         let shape = Shape::new(&config, 4);
         let expected = [
             (29, 13),

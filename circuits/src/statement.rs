@@ -168,24 +168,7 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ChannelShift, LayerParams, Strategy};
-
-    fn config() -> ModelConfig {
-        ModelConfig {
-            hidden: 20,
-            layers: 2,
-            heads: 3,
-            kv_heads: 1,
-            head_dim: 6,
-            ff: 44,
-            vocab: 300,
-            context: 25,
-            rms_eps: 1e-6,
-            rope_theta: 1e4,
-            bos: None,
-            eos: Vec::new(),
-        }
-    }
+    use crate::model::{odd_config, ChannelShift, LayerParams, Strategy};
 
     fn statement(prompt: usize, output: usize, id: u32) -> Statement {
         Statement {
@@ -197,7 +180,7 @@ mod tests {
     /// All rows of the context and the last id of the vocabulary, and nothing beyond.
     #[test]
     fn statements_reach_as_far_as_the_model() {
-        let check = |s: Statement| s.check(&config());
+        let check = |s: Statement| s.check(&odd_config(2));
         assert_eq!(check(statement(1, 1, 0)), Ok(()));
         assert_eq!(check(statement(5, 21, 299)), Ok(()));
         let (rows, context) = (26, 25);
@@ -240,7 +223,7 @@ mod tests {
             };
             own.norms[19] = norm;
             own.sums[23] = sum;
-            own.check(&config(), tokens)
+            own.check(&odd_config(2), tokens)
         };
         assert_eq!(with([bound - 1; 3], bound as u32 - 1), Ok(()));
         assert_eq!(with([0, -bound, 0], 0), Ok(()));
@@ -261,14 +244,14 @@ mod tests {
         };
         let (got, expected) = (21, 20);
         assert_eq!(
-            own.check(&config(), tokens),
+            own.check(&odd_config(2), tokens),
             Err(StatisticsError::Norms { got, expected })
         );
         own.norms.pop();
         own.sums.pop();
         let (got, expected) = (23, 24);
         assert_eq!(
-            own.check(&config(), tokens),
+            own.check(&odd_config(2), tokens),
             Err(StatisticsError::Sums { got, expected })
         );
     }
@@ -314,7 +297,7 @@ mod tests {
         let config = ModelConfig {
             hidden: 4,
             layers: 3,
-            ..config()
+            ..odd_config(2)
         };
         let own = Statistics {
             norms: (0..7 * 8).map(|i| [0, 0, 15 * (i % 8)]).collect(),

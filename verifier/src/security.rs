@@ -311,6 +311,24 @@ mod tests {
         }
     }
 
+    /// Dimensions that are cut into lanes.
+    fn laned() -> ModelConfig {
+        ModelConfig {
+            hidden: 576,
+            layers: 12,
+            heads: 9,
+            kv_heads: 3,
+            head_dim: 64,
+            ff: 1536,
+            vocab: 50_257,
+            context: 64,
+            rms_eps: 1e-5,
+            rope_theta: 1e4,
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
     /// Every combination of the smallest and the largest dimensions that a key may have.
     #[test]
     fn the_ledger_is_total_on_every_config() {
@@ -347,20 +365,7 @@ mod tests {
     /// A key has a root of its tables for each code, and its id is shown as 64 digits.
     #[test]
     fn tables_have_a_root_for_each_code() {
-        let mut own = key(ModelConfig {
-            hidden: 20,
-            layers: 1,
-            heads: 3,
-            kv_heads: 1,
-            head_dim: 6,
-            ff: 44,
-            vocab: 300,
-            context: 25,
-            rms_eps: 1e-6,
-            rope_theta: 1e4,
-            bos: None,
-            eos: Vec::new(),
-        });
+        let mut own = key(laned());
         own.tables_roots = [[1; 32], [2; 32]];
         assert_eq!(TracePolicy::ALL.map(|code| *own.tables_root(code)), own.tables_roots);
         let id = crate::key::ModelId([0x5a; 32]);
@@ -388,21 +393,7 @@ mod tests {
     #[test]
     fn fractions_are_counted_as_the_components_do() {
         use stwo::core::fields::qm31::SecureField;
-        let config = ModelConfig {
-            hidden: 576,
-            layers: 12,
-            heads: 9,
-            kv_heads: 3,
-            head_dim: 64,
-            ff: 1536,
-            vocab: 50_257,
-            context: 64,
-            rms_eps: 1e-5,
-            rope_theta: 1e4,
-            bos: None,
-            eos: Vec::new(),
-        };
-        let shape = Shape::new(&config, 64);
+        let shape = Shape::new(&laned(), 64);
         assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
         let bindings = shape
             .parts()

@@ -165,8 +165,9 @@ fn store(vector: PackedSecureField, elements: &mut [SecureField; N_LANES]) {
 
 #[cfg(test)]
 mod tests {
-    use tessera_verifier::opening::multilinear::{bind_least_significant, next_claim};
+    use tessera_verifier::opening::multilinear::next_claim;
 
+    use super::super::tests::bind_least_significant;
     use super::*;
     use crate::testing::TestRng;
 

@@ -51,17 +51,6 @@ pub fn bind_most_significant(table: &mut Vec<SecureField>, r: SecureField) {
     table.truncate(half);
 }
 
-/// Binds the least significant variable of `table` to `r`.
-pub fn bind_least_significant(table: &mut Vec<SecureField>, r: SecureField) {
-    *table = table
-        .chunks_exact(2)
-        .map(|pair| match *pair {
-            [a, b] => a + r * (b - a),
-            _ => SecureField::zero(),
-        })
-        .collect();
-}
-
 /// The claim after a round: `s(r)` of the degree-2 polynomial with `s(0) + s(1) = claim`.
 pub fn next_claim(claim: SecureField, [s0, s2]: Round, r: SecureField) -> SecureField {
     let s1 = claim - s0;

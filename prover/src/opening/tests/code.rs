@@ -10,7 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
-use tessera_verifier::opening::multilinear::{bind_least_significant, eq_table, evaluate};
+use tessera_verifier::opening::multilinear::{eq_table, evaluate};
 use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
 
 use super::super::combine::combine_columns;
@@ -18,7 +18,7 @@ use super::super::fft::Twiddles;
 use super::super::merkle;
 use super::super::packed::Packed;
 use super::super::{commit, Codeword, Split};
-use super::{Case, Random, Weights};
+use super::{bind_least_significant, Case, Random, Weights};
 use crate::kernels::pages::Table;
 use crate::progress::Silent;
 

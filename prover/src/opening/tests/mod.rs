@@ -86,6 +86,12 @@ impl Weights {
     }
 }
 
+/// Binds the least significant variable of a table to `r`.
+pub(super) fn bind_least_significant(table: &mut Vec<SecureField>, r: SecureField) {
+    let pairs = table.as_chunks::<2>().0;
+    *table = pairs.iter().map(|[a, b]| *a + r * (*b - *a)).collect();
+}
+
 /// A committed set of weights with a claim about some of its columns.
 struct Case {
     weights: Weights,
