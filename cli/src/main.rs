@@ -16,6 +16,7 @@ use crate::args::Cli;
 use crate::printer::{finish, Failure, Report};
 
 fn main() -> ExitCode {
+    tessera_prover::kernels::pages::keep_blocks_apart();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

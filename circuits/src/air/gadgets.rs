@@ -10,8 +10,9 @@ use super::{constant, use_bits, use_range16, Relations};
 /// has a 16-bit and a 7-bit limb.
 const WIDE_OFFSET: i64 = 1 << 22;
 
+/// `2^-bits`, `1 <= bits <= 31`: the order of the field is `2^31 - 1`, so `2^31 = 1`.
 fn inverse_power<E: EvalAtRow>(bits: u32) -> E::F {
-    E::F::from(BaseField::from_u32_unchecked(1 << bits).inverse())
+    E::F::from(BaseField::from_u32_unchecked(1 << (31 - bits)))
 }
 
 /// `acc_hi + floor(acc_lo / 2^8)` for `|acc_lo| < 2^30`. `v` is the low byte of `acc_lo`, `u` the low 16 bits

@@ -108,6 +108,15 @@ impl<T: Item> From<&[T]> for Table<T> {
     }
 }
 
+/// Lets blocks of half a megabyte and more have pages of their own, which go back to the system when a block is freed. The
+/// C library of GNU systems otherwise gives up this limit as soon as one is freed, and columns of a trace leave holes between
+/// their codewords, which are longer and do not fit them.
+pub fn keep_blocks_apart() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: a parameter of the allocator, which may be set at any time.
+    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 19) };
+}
+
 /// Reads the pages of a range of bytes into memory and enters them in the page table.
 pub fn populate(map: &Mmap, bytes: Range<usize>) {
     #[cfg(unix)]

@@ -89,14 +89,22 @@ impl Model<'_> {
     }
 }
 
+/// What is there of a part of the trace, in bytes.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// Columns in row order.
+    trace: u64,
+    /// Interaction columns.
+    interaction: u64,
+}
+
 /// Trees of the trace and what else a statement has, all in bytes.
 struct Trace {
     shape: Shape,
-    /// Columns in row order, and the interaction columns.
+    parts: Vec<Columns>,
+    /// Columns of all parts in row order, and their interaction columns.
     columns: u64,
     interaction: u64,
-    /// The largest part of the interaction columns.
-    largest: u64,
     /// log2 of the inverse rate.
     blowup: u32,
     /// Length of the longest codeword.
@@ -107,19 +115,21 @@ struct Trace {
 
 impl Trace {
     fn new(shape: Shape) -> Self {
-        let rows = |part: Part| 1u64 << shape.log_rows(part);
-        let parts = shape.parts().iter();
-        let columns = parts.clone().map(|p| WORD * rows(*p) * shape.columns(*p) as u64).sum();
-        let lookups = |part: &Part| {
+        let part = |part: &Part| {
             let air = shape.air(*part);
-            let columns = air.lanes * (air.air.width() - shape.lane_columns(*part)) + BINDING_COLUMNS;
-            WORD * rows(*part) * columns as u64
+            let rows = WORD << shape.log_rows(*part);
+            let interaction = air.lanes * (air.air.width() - shape.lane_columns(*part)) + BINDING_COLUMNS;
+            Columns {
+                trace: rows * shape.columns(*part) as u64,
+                interaction: rows * interaction as u64,
+            }
         };
+        let parts: Vec<Columns> = shape.parts().iter().map(part).collect();
         let blowup = TracePolicy::of(&shape).log_blowup;
         Self {
-            columns,
-            interaction: parts.clone().map(lookups).sum(),
-            largest: parts.map(lookups).max().unwrap_or(0),
+            columns: parts.iter().map(|p| p.trace).sum(),
+            interaction: parts.iter().map(|p| p.interaction).sum(),
+            parts,
             blowup,
             longest: 1 << (shape.max_log_rows() + blowup),
             tables: (WORD * tables::COLUMNS as u64 * (1 << tables::LOG_ROWS)) << (blowup + 1),
@@ -137,6 +147,11 @@ impl Trace {
         (columns << self.blowup) + if kept { columns } else { 0 }
     }
 
+    /// Columns that threads are extending.
+    fn extending(&self) -> u64 {
+        rayon::current_num_threads() as u64 * WORD * self.longest >> self.blowup
+    }
+
     /// What is held from the commitment to the trace on: columns in row order, tree and twiddles.
     fn committed(&self, kept: bool) -> u64 {
         self.columns + self.held(kept)
@@ -148,26 +163,32 @@ impl Trace {
         self.extended(self.columns, kept) + self.merkle() + twiddles + 2 * self.tables
     }
 
-    /// The most that committing to columns holds beside what they were made from: while they are extended, their
-    /// coefficients are there as well; then the tree.
-    fn committing(&self, columns: u64, kept: bool) -> u64 {
-        self.extended(columns, true)
-            .max(self.extended(columns, kept) + self.merkle())
-    }
-
     fn prove(&self, kept: bool) -> u64 {
-        // A part's fractions are there beside its columns.
-        let made = self.columns + self.interaction + self.largest;
-        let committing = self.committing(self.interaction, kept) + self.largest;
-        let committed = self.extended(self.interaction, kept) + self.merkle();
+        // Part by part, the interaction columns are made, the part's trace is given up, and they are extended.
+        let (mut trace, mut extended, mut made) = (self.columns, 0, 0);
+        for part in &self.parts {
+            let own = self.extended(part.interaction, kept);
+            made = made
+                .max(trace + extended + part.interaction)
+                .max(trace - part.trace + extended + own + self.extending());
+            trace -= part.trace;
+            extended += own;
+        }
+        let committed = extended + self.merkle();
         let secure = SECURE * self.longest;
         // Quotients of constraints, then the composition, its extension and its tree.
         let composition = 3 * secure + self.merkle();
         // Numerators at two points, the quotient, folded layers and their trees; weights for sampling the columns.
         let weights = if kept { 0 } else { 2 * secure };
         let fri = 4 * secure + self.merkle() + self.merkle() * 2 / FRI_LEAF + weights;
-        self.held(kept) + made.max(committing).max(committed + composition.max(fri))
+        self.held(kept) + made.max(committed + composition.max(fri))
     }
+}
+
+/// Coefficients of all columns of a proof of a chunk over `rows` rows.
+pub(super) fn coefficients(config: &ModelConfig, chunk: &Chunk, rows: usize) -> u64 {
+    let trace = Trace::new(Shape::of(config, chunk, rows));
+    trace.columns + trace.interaction
 }
 
 /// The record of a forward pass of a chunk, without and with its logits.
@@ -210,8 +231,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
     let made = base + idle + record + trace.columns;
-    let evaluated = trace.columns + trace.committing(trace.columns, kept);
-    let commit = base + idle + evaluated + (2 * WORD * trace.longest) + counts.max(2 * trace.tables);
+    let commit = base + idle + counts.max(trace.committed(kept) + trace.extending());
 
     let opened = model.commitment.columns_of(&chunk.tiles(model.config)).params;
     let sums = TILE_SUMS * opened.tiles as u64;

@@ -23,6 +23,8 @@ use crate::weights::Residency;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
 const MARGIN_PERCENT: u64 = 10;
+/// Most bytes of coefficients that are kept if there is memory for them: more take longer to enter in memory than they save.
+const COEFFICIENTS: u64 = 1 << 30;
 /// Bytes of a window in which streamed weights are read, from the fastest on.
 const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 
@@ -53,7 +55,7 @@ pub enum Task {
 pub struct Choices {
     /// How much of the weights stays in memory.
     pub residency: Residency,
-    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, a tenth less work.
+    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, less work.
     pub keep_coefficients: bool,
     /// How the codeword of the weights is cut while a set-up makes it.
     pub split: Split,
@@ -193,7 +195,12 @@ impl Subject {
                     keep_coefficients: false,
                     ..Choices::default()
                 });
-                std::iter::once(Choices::default()).chain(rest).collect()
+                let kept = match task {
+                    Task::Prove { rows, chunk } => estimate::coefficients(&self.config, &chunk, rows) <= COEFFICIENTS,
+                    _ => true,
+                };
+                let fastest = kept.then(Choices::default);
+                fastest.into_iter().chain(rest).collect()
             }
         }
     }
@@ -216,19 +223,22 @@ impl Subject {
             });
             plans.max_by_key(Plan::budget_bytes)
         };
+        // Ways depend on the chunk that needs most.
+        let tasks = kinds.iter().map(|chunk| Task::Prove { rows, chunk: *chunk });
+        let most = tasks.max_by_key(|task| self.with_choices(*task, Choices::default()).budget_bytes());
+        let ways = most.map(|task| self.ways(task)).unwrap_or_default();
+        let fastest = ways.first().copied().unwrap_or_default();
         let Some(Budget(budget)) = budget else {
-            return Ok(largest(Choices::default()).unwrap_or_default());
+            return Ok(largest(fastest).unwrap_or_default());
         };
         let fits = |plan: &Plan| plan.budget_bytes() <= budget;
-        let whole = Chunk::whole(self.config.layers);
-        let ways = self.ways(Task::Prove { rows, chunk: whole });
         // Most budgets that are too small are too small for the last way.
         let least = ways.last().copied().and_then(largest).filter(|plan| !fits(plan));
         let least = match least {
             Some(least) => least,
             None => match ways.into_iter().filter_map(largest).find(fits) {
                 Some(plan) => return Ok(plan),
-                None => largest(Choices::default()).unwrap_or_default(),
+                None => largest(fastest).unwrap_or_default(),
             },
         };
         Err(least.refusal("a chunk of this proof", budget))
@@ -261,13 +271,13 @@ impl Subject {
 
     /// The fastest plan that fits `budget`; any fits none.
     pub fn plan(&self, task: Task, budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
-        let Some(Budget(budget)) = budget else {
-            return Ok(self.with_choices(task, Choices::default()));
-        };
         let mut plans = self
             .ways(task)
             .into_iter()
             .map(|choices| self.with_choices(task, choices));
+        let Some(Budget(budget)) = budget else {
+            return Ok(plans.next().unwrap_or_default());
+        };
         if let Some(plan) = plans.find(|plan| plan.budget_bytes() <= budget) {
             return Ok(plan);
         }

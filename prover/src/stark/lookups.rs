@@ -1,106 +1,126 @@
 //! Multiplicities and LogUp columns, derived by running the constraints themselves over the trace with a
 //! recording evaluator: a lookup is written once, in `tessera_circuits::air`.
 
+use std::ops::Range;
+
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::fields::FieldExpOps;
-use stwo::core::Fraction;
-use stwo::prover::backend::simd::very_packed_m31::{VeryPackedBaseField, VeryPackedSecureField};
+use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
+use stwo::prover::backend::simd::qm31::PackedSecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
 use tessera_circuits::air::{tables, Air, Bound, Lanes, Relations};
 
+use super::packed::{Base, Secure, SecureFraction};
 use super::trace::Columns;
 
-type F = VeryPackedBaseField;
-type EF = VeryPackedSecureField;
+/// Rows that a thread takes at a time, at most.
+const TASK: usize = 1 << 10;
+/// Vectors of rows that are read and written together, so that whole runs of a column are.
+const VECTORS: usize = 8;
 
-/// Rows handled at once.
-pub const LANES: usize = 32;
-
-fn load(column: &[BaseField], block: usize) -> F {
-    F::from_array(
-        column[block * LANES..(block + 1) * LANES]
-            .try_into()
-            .expect("a block of rows"),
-    )
-}
-
-/// Reads one block of rows and records what the constraints look up.
-struct Recorder<'a> {
+/// Columns that lookups are made of.
+#[derive(Clone, Copy)]
+struct Source<'a> {
     trace: &'a Columns,
     tables: &'a [Vec<BaseField>],
     /// Coordinates of the `eq` column, empty while counting.
     eq: &'a [Vec<BaseField>],
-    block: usize,
-    next_column: usize,
-    next_eq: usize,
-    fractions: Vec<Fraction<EF, EF>>,
 }
 
-impl EvalAtRow for Recorder<'_> {
-    type F = F;
-    type EF = EF;
+/// Reads sixteen rows and hands on what the constraints look up, in their order.
+struct Recorder<'a, S> {
+    source: Source<'a>,
+    /// The rows of the trace that are next.
+    trace: std::slice::Iter<'a, Base>,
+    first_row: usize,
+    next_eq: usize,
+    sink: S,
+}
 
-    fn next_interaction_mask<const N: usize>(&mut self, interaction: usize, _offsets: [isize; N]) -> [F; N] {
+/// Sixteen rows of a column.
+fn load(column: &[BaseField], first_row: usize) -> Base {
+    let rows = column[first_row..][..N_LANES].try_into();
+    Base(PackedBaseField::from_array(rows.expect("sixteen rows")))
+}
+
+impl<S: FnMut(SecureFraction)> EvalAtRow for Recorder<'_, S> {
+    type F = Base;
+    type EF = Secure;
+
+    fn next_interaction_mask<const N: usize>(&mut self, interaction: usize, _offsets: [isize; N]) -> [Base; N] {
         let value = match interaction {
-            ORIGINAL_TRACE_IDX => {
-                self.next_column += 1;
-                load(&self.trace[self.next_column - 1], self.block)
-            }
+            ORIGINAL_TRACE_IDX => self.trace.next().copied(),
             // The eq column comes first; nothing else of the interaction is looked up.
             INTERACTION_TRACE_IDX => {
                 self.next_eq += 1;
-                self.eq
-                    .get(self.next_eq - 1)
-                    .map_or_else(F::zero, |c| load(c, self.block))
+                let column = self.source.eq.get(self.next_eq - 1);
+                column.map(|column| load(column, self.first_row))
             }
-            _ => F::zero(),
+            _ => None,
         };
-        std::array::from_fn(|i| if i == 0 { value } else { F::zero() })
+        std::array::from_fn(|i| value.filter(|_| i == 0).unwrap_or_else(Base::zero))
     }
 
-    fn get_preprocessed_column(&mut self, column: PreProcessedColumnId) -> F {
+    fn get_preprocessed_column(&mut self, column: PreProcessedColumnId) -> Base {
         let at = tables::PREPROCESSED
             .iter()
             .position(|id| *id == column.id)
             .expect("a known table column");
-        load(&self.tables[at], self.block)
+        load(&self.source.tables[at], self.first_row)
     }
 
     fn add_constraint<G>(&mut self, _constraint: G) {}
 
-    fn combine_ef(values: [F; SECURE_EXTENSION_DEGREE]) -> EF {
-        EF::from_very_packed_m31s(values)
+    fn combine_ef(values: [Base; SECURE_EXTENSION_DEGREE]) -> Secure {
+        Secure::Full(PackedSecureField::from_packed_m31s(values.map(|v| v.0)))
     }
 
-    fn write_logup_frac(&mut self, fraction: Fraction<EF, EF>) {
-        self.fractions.push(fraction);
+    fn write_logup_frac(&mut self, fraction: SecureFraction) {
+        (self.sink)(fraction);
     }
 
     fn finalize_logup_in_pairs(&mut self) {}
 }
 
-/// Fractions of one block of rows, in the order of the constraints.
-fn fractions(
+/// Hands the fractions of some rows, not more than [`VECTORS`], to `sink`: with the number of the vector, in the order of the
+/// constraints. Between vectors, `done` is called.
+fn fractions<T>(
     bound: &Bound,
-    trace: &Columns,
-    tables: &[Vec<BaseField>],
-    eq: &[Vec<BaseField>],
-    block: usize,
-) -> Vec<Fraction<EF, EF>> {
-    let recorder = Recorder {
-        trace,
-        tables,
-        eq,
-        block,
-        next_column: 0,
-        next_eq: 0,
-        fractions: Vec::new(),
-    };
-    bound.evaluate(recorder).fractions
+    source: Source<'_>,
+    rows: Range<usize>,
+    buffer: &mut Vec<Base>,
+    state: &mut T,
+    sink: impl Fn(&mut T, SecureFraction),
+    done: impl Fn(&mut T, usize),
+) {
+    let vectors = rows.len() / N_LANES;
+    let width = source.trace.len();
+    buffer.resize(vectors * width, Base::zero());
+    for (i, column) in source.trace.iter().enumerate() {
+        for vector in 0..vectors {
+            buffer[vector * width + i] = load(column, rows.start + vector * N_LANES);
+        }
+    }
+    for vector in 0..vectors {
+        bound.evaluate(Recorder {
+            source,
+            trace: buffer[vector * width..][..width].iter(),
+            first_row: rows.start + vector * N_LANES,
+            next_eq: 0,
+            sink: |fraction| sink(state, fraction),
+        });
+        done(state, vector);
+    }
+}
+
+/// The rows of a part in pieces of [`VECTORS`], or all if there are fewer.
+fn pieces(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let (step, end) = (VECTORS * N_LANES, rows.end);
+    rows.step_by(step).map(move |start| start..end.min(start + step))
 }
 
 /// Multiplicity columns of the tables: how often each row is used by the given parts.
@@ -109,21 +129,30 @@ pub fn multiplicities<'a>(parts: impl Iterator<Item = (Lanes, &'a Columns)>) -> 
     let empty = || vec![0u32; tables::COLUMNS * size];
     let mut totals = empty();
     for (air, trace) in parts {
-        let blocks = (1usize << air.log_rows()) / LANES;
+        let rows = 1usize << air.log_rows();
+        let source = Source {
+            trace,
+            tables: &[],
+            eq: &[],
+        };
         let bound = Bound {
             air,
             relations: Relations::transparent(),
             binding: None,
         };
-        let counts = (0..blocks)
+        let counts = (0..rows.div_ceil(TASK))
             .into_par_iter()
-            .with_min_len(64)
-            .fold(empty, |mut counts, block| {
-                for fraction in fractions(&bound, trace, &[], &[], block) {
-                    count(&mut counts, &fraction);
-                }
-                counts
-            })
+            .fold(
+                || (empty(), Vec::new()),
+                |(mut counts, mut buffer), task| {
+                    for piece in pieces(task * TASK..rows.min((task + 1) * TASK)) {
+                        let count = |counts: &mut Vec<u32>, fraction| count(counts, &fraction);
+                        fractions(&bound, source, piece, &mut buffer, &mut counts, count, |_, _| ());
+                    }
+                    (counts, buffer)
+                },
+            )
+            .map(|(counts, _)| counts)
             .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
         totals.iter_mut().zip(&counts).for_each(|(t, c)| *t += c);
     }
@@ -134,9 +163,9 @@ pub fn multiplicities<'a>(parts: impl Iterator<Item = (Lanes, &'a Columns)>) -> 
 }
 
 /// Adds the lookups of one recorded fraction, made with [`Relations::transparent`].
-fn count(counts: &mut [u32], fraction: &Fraction<EF, EF>) {
-    let [uses, ..] = fraction.numerator.into_very_packed_m31s();
-    let [first, second, relation, _] = fraction.denominator.into_very_packed_m31s();
+fn count(counts: &mut [u32], fraction: &SecureFraction) {
+    let [uses, ..] = fraction.numerator.packed().into_packed_m31s();
+    let [first, second, relation, _] = fraction.denominator.packed().into_packed_m31s();
     let lanes = uses
         .to_array()
         .into_iter()
@@ -163,23 +192,48 @@ pub fn logup(
     eq: &[Vec<BaseField>],
 ) -> (Columns, SecureField) {
     let rows = 1usize << bound.air.log_rows();
-    let blocks: Vec<Vec<EF>> = (0..rows / LANES)
+    let source = Source { trace, tables, eq };
+    let mut lookups = 0usize;
+    let count = |lookups: &mut usize, _| *lookups += 1;
+    fractions(
+        bound,
+        source,
+        0..N_LANES,
+        &mut Vec::new(),
+        &mut lookups,
+        count,
+        |_, _| (),
+    );
+    let pairs = lookups.div_ceil(2);
+    let mut columns: Columns = (0..pairs * SECURE_EXTENSION_DEGREE)
         .into_par_iter()
-        .map(|block| partial_sums(&fractions(bound, trace, tables, eq, block)))
+        .map(|_| vec![BaseField::zero(); rows])
         .collect();
-    let batches = blocks.first().map_or(0, Vec::len);
-    let mut columns: Columns = (0..batches * SECURE_EXTENSION_DEGREE)
-        .into_par_iter()
-        .map(|c| {
-            let (batch, coordinate) = (c / SECURE_EXTENSION_DEGREE, c % SECURE_EXTENSION_DEGREE);
-            blocks
-                .iter()
-                .flat_map(|b| b[batch].into_very_packed_m31s()[coordinate].to_array())
-                .collect()
-        })
-        .collect();
-    // The last batch becomes a running sum over the rows, shifted to end in zero.
-    let first = (batches - 1) * SECURE_EXTENSION_DEGREE;
+    // Task by task, the rows of all columns.
+    let mut tasks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(TASK)).map(|_| Vec::new()).collect();
+    for column in &mut columns {
+        for (task, rows) in tasks.iter_mut().zip(column.chunks_mut(TASK)) {
+            task.push(rows);
+        }
+    }
+    let tasks = tasks.into_par_iter().enumerate();
+    tasks.for_each_init(
+        || (Pairs::new(pairs), Vec::new()),
+        |(pairs, buffer), (task, mut columns)| {
+            for piece in pieces(0..rows.min(TASK)) {
+                let absolute = task * TASK + piece.start..task * TASK + piece.end;
+                fractions(bound, source, absolute, buffer, pairs, Pairs::push, Pairs::partial_sums);
+                for (column, sums) in columns.iter_mut().zip(&pairs.sums) {
+                    let rows = column[piece.clone()].as_chunks_mut::<N_LANES>().0;
+                    rows.iter_mut()
+                        .zip(sums)
+                        .for_each(|(rows, sums)| *rows = sums.to_array());
+                }
+            }
+        },
+    );
+    // The last pair becomes a running sum over the rows, shifted to end in zero.
+    let first = columns.len() - SECURE_EXTENSION_DEGREE;
     let mut claimed = [BaseField::zero(); SECURE_EXTENSION_DEGREE];
     columns[first..]
         .par_iter_mut()
@@ -196,37 +250,75 @@ pub fn logup(
     (columns, SecureField::from_m31_array(claimed))
 }
 
-/// Sums of the fractions of a row, in pairs, accumulated.
-fn partial_sums(fractions: &[Fraction<EF, EF>]) -> Vec<EF> {
-    let pairs: Vec<Fraction<EF, EF>> = fractions
-        .chunks(2)
-        .map(|pair| match pair {
-            [a, b] => Fraction::new(
-                a.numerator * b.denominator + b.numerator * a.denominator,
-                a.denominator * b.denominator,
-            ),
-            _ => pair[0],
-        })
-        .collect();
-    let mut prefix = EF::one();
-    let prefixes: Vec<EF> = pairs
-        .iter()
-        .map(|p| {
-            let before = prefix;
-            prefix *= p.denominator;
-            before
-        })
-        .collect();
-    let mut inverse = prefix.inverse();
-    let mut values = vec![EF::zero(); pairs.len()];
-    for (i, pair) in pairs.iter().enumerate().rev() {
-        values[i] = pair.numerator * inverse * prefixes[i];
-        inverse *= pair.denominator;
+/// A pair of fractions, added.
+struct Pair {
+    numerator: Secure,
+    denominator: PackedSecureField,
+    /// Product of the denominators of the pairs before.
+    before: PackedSecureField,
+}
+
+/// The pairs of fractions of sixteen rows, and their partial sums in some vectors of rows.
+struct Pairs {
+    pairs: Vec<Pair>,
+    /// The first fraction of a pair that is not complete.
+    first: Option<SecureFraction>,
+    /// Product of the denominators of all pairs.
+    product: PackedSecureField,
+    /// Coordinates of the sums of the first pair, the first two, and so on.
+    sums: Vec<[PackedBaseField; VECTORS]>,
+}
+
+impl Pairs {
+    fn new(pairs: usize) -> Self {
+        Self {
+            pairs: Vec::with_capacity(pairs),
+            first: None,
+            product: PackedSecureField::one(),
+            sums: vec![[PackedBaseField::zero(); VECTORS]; pairs * SECURE_EXTENSION_DEGREE],
+        }
     }
-    let mut sum = EF::zero();
-    for v in &mut values {
-        sum += *v;
-        *v = sum;
+
+    fn push(&mut self, fraction: SecureFraction) {
+        match self.first.take() {
+            Some(first) => self.complete(first + fraction),
+            None => self.first = Some(fraction),
+        }
     }
-    values
+
+    fn complete(&mut self, pair: SecureFraction) {
+        let (denominator, before) = (pair.denominator.packed(), self.product);
+        self.product = before * denominator;
+        self.pairs.push(Pair {
+            numerator: pair.numerator,
+            denominator,
+            before,
+        });
+    }
+
+    /// The sums of the pairs so far, for vector `vector`; begins with the next one.
+    fn partial_sums(&mut self, vector: usize) {
+        if let Some(single) = self.first.take() {
+            self.complete(single);
+        }
+        let mut inverse = self.product.inverse();
+        let mut values = self.sums.as_chunks_mut::<SECURE_EXTENSION_DEGREE>().0.iter_mut().rev();
+        for pair in self.pairs.iter().rev() {
+            let value = Secure::Full(inverse * pair.before) * pair.numerator;
+            inverse = inverse * pair.denominator;
+            let coordinates = values.next().into_iter().flatten();
+            for (coordinate, value) in coordinates.zip(value.packed().into_packed_m31s()) {
+                coordinate[vector] = value;
+            }
+        }
+        let mut sum = [PackedBaseField::zero(); SECURE_EXTENSION_DEGREE];
+        for coordinates in self.sums.as_chunks_mut::<SECURE_EXTENSION_DEGREE>().0 {
+            for (sum, coordinate) in sum.iter_mut().zip(coordinates) {
+                *sum += coordinate[vector];
+                coordinate[vector] = *sum;
+            }
+        }
+        self.pairs.clear();
+        self.product = PackedSecureField::one();
+    }
 }

@@ -2,45 +2,37 @@
 //! phases, writing what the other reads.
 
 pub mod check;
+pub mod composition;
+pub mod extend;
 pub mod lookups;
+mod packed;
 pub mod trace;
 
-use std::borrow::Borrow;
-
 use num_traits::{One, Zero};
-use rayon::prelude::*;
 use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
-use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
-use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
-use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::backend::Column as _;
-use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
+use stwo::prover::poly::circle::PolyOps;
 use stwo::prover::poly::twiddles::TwiddleTree;
-use stwo::prover::poly::BitReversedOrder;
-use stwo::prover::{CommitmentSchemeProver, ComponentProver};
-use stwo_constraint_framework::FrameworkComponent;
+use stwo::prover::ComponentProver;
 use tessera_circuits::air::{tables, Binding, Bound, Relations};
 use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
+use self::composition::Composed;
+use self::extend::{commit_extended, extend, Scheme};
 use self::lookups::logup;
 use self::trace::Columns;
-
-type Evaluation = CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>;
-/// The commitment scheme of the trees.
-pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -51,35 +43,6 @@ pub enum ProveStarkError {
     /// A challenge hit 0 or 1 (probability below 2^-110).
     #[error("a challenge is degenerate; try again with another statement")]
     DegeneratePoint,
-}
-
-/// A column in stwo's order: row `z` at the position of coset index `z` in the bit-reversed circle domain.
-fn evaluation(column: &[BaseField], order: &[u32]) -> Evaluation {
-    let log_size = column.len().trailing_zeros();
-    let mut values = BaseColumn::zeros(column.len());
-    let slots = values.as_mut_slice();
-    for (v, at) in column.iter().zip(order) {
-        slots[*at as usize] = *v;
-    }
-    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), values)
-}
-
-fn row_order(log_size: u32) -> Vec<u32> {
-    let position = |z| bit_reverse_index(coset_index_to_circle_domain_index(z, log_size), log_size) as u32;
-    (0..1usize << log_size).map(position).collect()
-}
-
-/// Evaluations of groups of columns; columns of a group have one length.
-/// Owned groups are freed one by one.
-fn evaluations<C: Borrow<Columns>>(groups: impl Iterator<Item = C>) -> Vec<Evaluation> {
-    groups
-        .filter(|g| !g.borrow().is_empty())
-        .flat_map(|group| {
-            let group = group.borrow();
-            let order = row_order(group[0].len().trailing_zeros());
-            group.par_iter().map(|c| evaluation(c, &order)).collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 /// Twiddles for the largest domain of a shape.
@@ -106,14 +69,9 @@ fn tables_root(params: &ModelParams, policy: TracePolicy) -> [u8; 32] {
 }
 
 /// Commits groups of columns as the next tree; columns of a group have one length.
-pub fn commit<C: Borrow<Columns>>(
-    scheme: &mut Scheme<'_>,
-    groups: impl Iterator<Item = C>,
-    channel: &mut Blake2sChannel,
-) {
-    let mut tree = scheme.tree_builder();
-    tree.extend_evals(evaluations(groups));
-    tree.commit(channel);
+pub fn commit<'c>(scheme: &mut Scheme<'_>, groups: impl Iterator<Item = &'c Columns>, channel: &mut Blake2sChannel) {
+    let extended = groups.flat_map(|columns| extend(scheme, columns)).collect();
+    commit_extended(scheme, extended, channel);
 }
 
 /// The committed trace: columns in row order and stwo's trees.
@@ -161,71 +119,51 @@ impl<'a> Trace<'a> {
     /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace.
     /// Returns the claimed sums and the proof.
     pub fn prove(
-        self,
+        mut self,
         batch: &Batch,
         point: &[SecureField],
         transcript: &mut Transcript,
     ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
         let (relations, challenge) = draw_relations(transcript);
         let bindings = bindings(self.shape, batch, point, challenge);
-        let (interaction, sums) = self.interaction(&relations, &bindings, point)?;
-        let stark = self.finish(&relations, bindings, interaction, &sums, transcript)?;
+        let (mut interaction, mut sums) = (Vec::new(), Vec::new());
+        for (&part, binding) in self.shape.parts().iter().zip(&bindings) {
+            let (columns, sum) = self.interaction(part, &relations, binding, point)?;
+            // Of the part's trace only the codeword is needed from now on.
+            self.columns[part.index()] = Columns::new();
+            interaction.extend(extend(&self.scheme, columns));
+            sums.push(sum);
+        }
+        transcript.message("claimed sums", &sums);
+        commit_extended(&mut self.scheme, interaction, transcript.channel());
+        let components = components(self.shape, &relations, bindings, &sums);
+        let composed: Vec<Composed<'_>> = components.iter().map(Composed).collect();
+        let provers: Vec<&dyn ComponentProver<SimdBackend>> = composed.iter().map(|c| c as _).collect();
+        let stark = stwo::prover::prove(&provers, transcript.channel(), self.scheme)
+            .map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
         Ok((sums, stark))
     }
 
-    /// Commits the interaction columns and proves the constraints over all committed columns.
-    pub fn finish(
-        self,
-        relations: &Relations,
-        bindings: Vec<Option<Binding>>,
-        interaction: Vec<Columns>,
-        sums: &[SecureField],
-        transcript: &mut Transcript,
-    ) -> Result<Stark, ProveStarkError> {
-        transcript.message("claimed sums", sums);
-        let Self {
-            shape,
-            columns,
-            mut scheme,
-            ..
-        } = self;
-        drop(columns);
-        commit(&mut scheme, interaction.into_iter(), transcript.channel());
-        let components = components(shape, relations, bindings, sums);
-        let provers: Vec<&dyn ComponentProver<SimdBackend>> = components
-            .iter()
-            .map(|c: &FrameworkComponent<Bound>| c as &dyn ComponentProver<SimdBackend>)
-            .collect();
-        stwo::prover::prove(&provers, transcript.channel(), scheme)
-            .map_err(|error| ProveStarkError::Constraints(error.to_string()))
-    }
-
-    /// Interaction columns of every part: `eq`, `carry`, `last`, LogUp; and the claimed sums.
+    /// Interaction columns of a part: `eq`, `carry`, `last`, LogUp; and its claimed sum.
     pub fn interaction(
         &self,
+        part: Part,
         relations: &Relations,
-        bindings: &[Option<Binding>],
+        binding: &Option<Binding>,
         point: &[SecureField],
-    ) -> Result<(Vec<Columns>, Vec<SecureField>), ProveStarkError> {
-        let mut all = Vec::new();
-        let mut sums = Vec::new();
-        for ((part, binding), columns) in self.shape.parts().iter().zip(bindings).zip(&self.columns) {
-            let air = self.shape.air(*part);
-            let bound = Bound {
-                air,
-                relations: relations.clone(),
-                binding: binding.clone(),
-            };
-            let mut own = match binding {
-                Some(_) => eq_columns(suffix(point, self.shape.log_rows(*part)))?,
-                None => Columns::new(),
-            };
-            let (logup, sum) = logup(&bound, columns, &self.tables, &own);
-            own.extend(logup);
-            all.push(own);
-            sums.push(sum);
-        }
-        Ok((all, sums))
+    ) -> Result<(Columns, SecureField), ProveStarkError> {
+        let bound = Bound {
+            air: self.shape.air(part),
+            relations: relations.clone(),
+            binding: binding.clone(),
+        };
+        let mut columns = match binding {
+            Some(_) => eq_columns(suffix(point, self.shape.log_rows(part)))?,
+            None => Columns::new(),
+        };
+        let (logup, sum) = logup(&bound, &self.columns[part.index()], &self.tables, &columns);
+        columns.extend(logup);
+        Ok((columns, sum))
     }
 }
 

@@ -26,9 +26,10 @@ use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};
+use tessera_prover::stark::extend::Scheme;
 use tessera_prover::stark::lookups::{logup, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::stark::{commit, twiddles, Scheme, Trace};
+use tessera_prover::stark::{commit, twiddles, Trace};
 use tessera_prover::tiles::{TileRange, TileSource};
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
@@ -351,7 +352,7 @@ fn aggregate(
     transcript.message("claimed sums", sums);
     let (shape, mut scheme) = (trace.shape, trace.scheme);
     let channel = transcript.channel();
-    commit(&mut scheme, interaction.into_iter(), channel);
+    commit(&mut scheme, interaction.iter(), channel);
     let components = components(shape, relations, bindings, sums);
     let provers = |included: &dyn Fn(Part) -> bool| ComponentProvers {
         components: shape
@@ -487,9 +488,11 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let (relations, challenge) = draw_relations(&mut transcript);
     let bindings = bindings(&shape, &batch, &point, challenge);
     let own_point = (hooks.point)(&point);
-    let (mut interaction, mut sums) = trace
-        .interaction(&relations, &bindings, &own_point)
-        .expect("no degenerate point");
+    let interaction = shape.parts().iter().zip(&bindings).map(|(part, binding)| {
+        let interaction = trace.interaction(*part, &relations, binding, &own_point);
+        interaction.expect("no degenerate point")
+    });
+    let (mut interaction, mut sums): (Vec<Columns>, Vec<K>) = interaction.unzip();
     let shares: Vec<K> = bindings
         .iter()
         .zip(shape.claimed())
