@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 
 use memmap2::Mmap;
 use tempfile::{Builder, NamedTempFile, TempDir};
@@ -131,6 +132,10 @@ pub struct AtomicFile {
     file: NamedTempFile,
     /// Bytes written since the last sync.
     unsynced: usize,
+    /// The sync of what was written before.
+    syncing: Option<JoinHandle<io::Result<()>>>,
+    /// Whether what is on disk stays in memory.
+    keep: bool,
 }
 
 /// A file is synced after so many bytes, so that not all of a large one is left to the end.
@@ -147,7 +152,15 @@ impl AtomicFile {
             path: path.to_path_buf(),
             file,
             unsynced: 0,
+            syncing: None,
+            keep: true,
         })
+    }
+
+    /// As [`Self::create`], for a large file that is not read soon: what is on disk leaves memory.
+    pub fn create_cold(path: &Path) -> Result<Self, FileError> {
+        let file = Self::create(path)?;
+        Ok(Self { keep: false, ..file })
     }
 
     /// Appends bytes.
@@ -158,23 +171,52 @@ impl AtomicFile {
             .map_err(write_error(&self.path))
     }
 
+    /// Begins to sync as soon as there is enough, on a thread of its own, one piece at a time.
     fn sync_after(&mut self, written: usize) -> io::Result<()> {
         self.unsynced += written;
         if self.unsynced >= SYNC {
             self.unsynced = 0;
-            self.file.as_file().sync_data()?;
+            self.synced()?;
+            let (file, keep) = (self.file.as_file().try_clone()?, self.keep);
+            self.syncing = Some(thread::spawn(move || {
+                file.sync_data()?;
+                if !keep {
+                    forget(&file);
+                }
+                Ok(())
+            }));
         }
         Ok(())
     }
 
+    /// Waits for the sync that was begun.
+    fn synced(&mut self) -> io::Result<()> {
+        let syncing = self.syncing.take().map(JoinHandle::join);
+        syncing
+            .unwrap_or(Ok(Ok(())))
+            .unwrap_or_else(|_| Err(io::Error::other("a sync did not end")))
+    }
+
     /// Syncs the file and gives it its name; a file that had the name is replaced.
-    pub fn commit(self) -> Result<(), FileError> {
-        let Self { path, file, .. } = self;
+    pub fn commit(mut self) -> Result<(), FileError> {
+        self.synced().map_err(write_error(&self.path))?;
+        let Self { path, file, keep, .. } = self;
         file.as_file().sync_all().map_err(write_error(&path))?;
+        if !keep {
+            forget(file.as_file());
+        }
         file.persist(&path).map_err(|e| write_error(&path)(e.error))?;
         sync_dir(parent(&path));
         Ok(())
     }
+}
+
+/// Lets go of the pages of a file that are on disk, where the system can be told.
+fn forget(file: &File) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
 }
 
 impl Write for AtomicFile {

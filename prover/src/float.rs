@@ -309,12 +309,13 @@ fn attend(query: &[f32], k: &[f32], v: &[f32], width: usize, at: usize, i: usize
 
 /// RMSNorm of rows without the gain.
 fn normalise(x: &[f32], width: usize, eps: f64) -> Vec<f32> {
-    let row = |row: &[f32]| {
+    let mut y = x.to_vec();
+    y.par_chunks_exact_mut(width).for_each(|row| {
         let squares: f64 = row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum();
         let r = 1.0 / (squares / width as f64 + eps).sqrt();
-        row.iter().map(move |v| (f64::from(*v) * r) as f32).collect::<Vec<_>>()
-    };
-    x.chunks_exact(width).flat_map(row).collect()
+        row.iter_mut().for_each(|v| *v = (f64::from(*v) * r) as f32);
+    });
+    y
 }
 
 /// Multiplies every row by the gain.
@@ -332,7 +333,7 @@ fn add(x: &mut [f32], y: &[f32]) {
 /// `pos * theta^(-2 x / head_dim)`.
 fn rotate(c: &ModelConfig, x: &mut [f32], width: usize) {
     let half = c.head_dim / 2;
-    for (pos, row) in x.chunks_exact_mut(width).enumerate() {
+    x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
         let angle = |i: usize| (pos as f64 * c.rope_theta.powf(-2.0 * i as f64 / c.head_dim as f64)).sin_cos();
         let angles: Vec<(f64, f64)> = (0..half).map(angle).collect();
         for head in row.chunks_exact_mut(c.head_dim) {
@@ -342,7 +343,7 @@ fn rotate(c: &ModelConfig, x: &mut [f32], width: usize) {
                 (*a, *b) = ((u * cos - v * sin) as f32, (v * cos + u * sin) as f32);
             }
         }
-    }
+    });
 }
 
 /// Sum of products, in 16 interleaved partial sums.

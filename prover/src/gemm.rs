@@ -4,11 +4,13 @@
 //! same values: scales, and with them the model id, follow from them.
 
 use std::ops::Range;
+use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
 
 use crate::checkpoint::{CheckpointError, Orientation, Tensor};
+use crate::opening::lanes::transpose;
 
 /// Outputs of a block: two vectors.
 const OUTPUTS: usize = 2 * LANES;
@@ -35,13 +37,13 @@ pub fn matmul(
         .step_by(OUTPUTS)
         .map_init(
             || (vec![[0.0; OUTPUTS]; INPUTS], Vec::new()),
-            |(block, row), first| {
+            |(block, stored), first| {
                 let mut sums = vec![[0.0; OUTPUTS]; rows];
                 let outputs = first..outputs.end.min(first + OUTPUTS);
                 for start in (0..in_dim).step_by(INPUTS) {
                     let inputs = start..in_dim.min(start + INPUTS);
                     let block = &mut block[..inputs.len()];
-                    load(w, orientation, &inputs, &outputs, row, block)?;
+                    load(w, orientation, &inputs, &outputs, stored, block)?;
                     multiply(x, in_dim, start, block, &mut sums);
                 }
                 Ok(sums)
@@ -63,17 +65,26 @@ fn load(
     orientation: Orientation,
     inputs: &Range<usize>,
     outputs: &Range<usize>,
-    row: &mut Vec<f32>,
+    stored: &mut Vec<f32>,
     block: &mut Block,
 ) -> Result<(), CheckpointError> {
     block.fill([0.0; OUTPUTS]);
     match orientation {
         Orientation::OutputsFirst => {
-            row.resize(inputs.len(), 0.0);
-            for (lane, out) in outputs.clone().enumerate() {
-                w.read(out * w.width() + inputs.start, row)?;
-                for (entry, value) in block.iter_mut().zip(row.iter()) {
-                    entry[lane] = *value;
+            // Padded, so that squares are transposed whatever the number of inputs is.
+            let stride = inputs.len().next_multiple_of(LANES);
+            stored.clear();
+            stored.resize(OUTPUTS * stride, 0.0);
+            for (row, out) in stored.chunks_exact_mut(stride).zip(outputs.clone()) {
+                w.read(out * w.width() + inputs.start, &mut row[..inputs.len()])?;
+            }
+            for half in 0..OUTPUTS / LANES {
+                for (i, entries) in block.chunks_mut(LANES).enumerate() {
+                    let at = |lane: usize| (half * LANES + lane) * stride + i * LANES;
+                    let square = std::array::from_fn(|lane| f32x16::from_slice(&stored[at(lane)..]).to_bits());
+                    for (entry, values) in entries.iter_mut().zip(transpose(square)) {
+                        f32x16::from_bits(values).copy_to_slice(&mut entry[half * LANES..][..LANES]);
+                    }
                 }
             }
         }

@@ -49,6 +49,8 @@ pub(super) struct Ranges {
     broken: Option<Site>,
 }
 
+/// Values of which the maxima are found side by side.
+const LANES: usize = 16;
 /// Rows of the embedding that are read at once.
 const EMBEDDING_ROWS: usize = 64;
 
@@ -101,18 +103,35 @@ impl Ranges {
     }
 }
 
+/// Values that are worth a thread.
+const SMALL: usize = 1 << 14;
+
+/// The largest result of `f`, at least 0. Maxima do not depend on the order.
+fn largest(values: &[f32], f: impl Fn(f32) -> f32 + Sync) -> f32 {
+    let of = |values: &[f32]| {
+        let (vectors, rest) = values.as_chunks::<LANES>();
+        let mut max = [0.0f32; LANES];
+        for vector in vectors {
+            max.iter_mut().zip(vector).for_each(|(max, v)| *max = max.max(f(*v)));
+        }
+        let rest = rest.iter().map(|v| f(*v));
+        rest.chain(max).fold(0.0, f32::max)
+    };
+    values.par_chunks(SMALL).map(of).reduce(|| 0.0, f32::max)
+}
+
 fn abs_max(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |m, v| m.max(v.abs()))
+    largest(values, f32::abs)
 }
 
 /// Smallest mean square of a row that is at least `least`.
 fn smallest_square(values: &[f32], width: usize, least: f64) -> f64 {
     let square = |row: &[f32]| row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() / width as f64;
     values
-        .chunks_exact(width)
+        .par_chunks_exact(width)
         .map(square)
         .filter(|s| *s >= least)
-        .fold(f64::INFINITY, f64::min)
+        .reduce(|| f64::INFINITY, f64::min)
 }
 
 /// Largest length of a RoPE pair, which no rotation can exceed.
@@ -121,7 +140,7 @@ fn pair_max(values: &[f32], head_dim: usize) -> f32 {
         let (a, b) = head.split_at(head_dim / 2);
         a.iter().zip(b).map(|(a, b)| a.hypot(*b)).fold(0.0, f32::max)
     };
-    values.chunks_exact(head_dim).map(head).fold(0.0, f32::max)
+    values.par_chunks_exact(head_dim).map(head).reduce(|| 0.0, f32::max)
 }
 
 /// Largest absolute value, of the scores that are not far below the maximum of the row.
@@ -133,12 +152,14 @@ fn score_max(row: &[f32]) -> f32 {
 }
 
 fn gate_max(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |m, v| m.max(v.max(-GATE_DEPTH).abs()))
+    largest(values, |v| v.max(-GATE_DEPTH).abs())
 }
 
 impl Observer for Ranges {
     fn observe(&mut self, site: Site, values: &[f32]) {
-        if self.broken.is_none() && values.iter().any(|v| !v.is_finite()) {
+        // Absolute values up to the largest finite one, which NaN is not.
+        let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & (v.abs() <= f32::MAX));
+        if self.broken.is_none() && !values.par_chunks(SMALL).all(finite) {
             self.broken = Some(site);
         }
         let grow = |range: &mut f32, max: f32| *range = range.max(max);

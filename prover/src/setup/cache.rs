@@ -81,7 +81,7 @@ fn write_files(
     if !cache.keeps(dir, params) {
         return Ok((commit(weights, params, split, None, progress)?, None));
     }
-    let mut file = AtomicFile::create(&dir.join(CODEWORD_FILE))?;
+    let mut file = AtomicFile::create_cold(&dir.join(CODEWORD_FILE))?;
     let tree = commit(weights, params, split, Some(&mut file), progress)?;
     Ok((tree, Some(file)))
 }
