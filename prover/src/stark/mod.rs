@@ -22,7 +22,7 @@ use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
@@ -127,10 +127,10 @@ impl<'a> Trace<'a> {
         let (relations, challenge) = draw_relations(transcript);
         let bindings = bindings(self.shape, batch, point, challenge);
         let (mut interaction, mut sums) = (Vec::new(), Vec::new());
-        for (&part, binding) in self.shape.parts().iter().zip(&bindings) {
-            let (columns, sum) = self.interaction(part, &relations, binding, point)?;
+        for (at, binding) in bindings.iter().enumerate() {
+            let (columns, sum) = self.interaction(at, &relations, binding, point)?;
             // Of the part's trace only the codeword is needed from now on.
-            self.columns[part.index()] = Columns::new();
+            self.columns[at] = Columns::new();
             interaction.extend(extend(&self.scheme, columns));
             sums.push(sum);
         }
@@ -144,14 +144,18 @@ impl<'a> Trace<'a> {
         Ok((sums, stark))
     }
 
-    /// Interaction columns of a part: `eq`, `carry`, `last`, LogUp; and its claimed sum.
+    /// Interaction columns of part `at` of [`Shape::parts`]: `eq`, `carry`, `last`, LogUp; and its claimed sum.
+    ///
+    /// # Panics
+    /// If there are not so many parts.
     pub fn interaction(
         &self,
-        part: Part,
+        at: usize,
         relations: &Relations,
         binding: &Option<Binding>,
         point: &[SecureField],
     ) -> Result<(Columns, SecureField), ProveStarkError> {
+        let part = self.shape.parts()[at];
         let bound = Bound {
             air: self.shape.air(part),
             relations: relations.clone(),
@@ -161,7 +165,7 @@ impl<'a> Trace<'a> {
             Some(_) => eq_columns(suffix(point, self.shape.log_rows(part)))?,
             None => Columns::new(),
         };
-        let (logup, sum) = logup(&bound, &self.columns[part.index()], &self.tables, &columns);
+        let (logup, sum) = logup(&bound, &self.columns[at], &self.tables, &columns);
         columns.extend(logup);
         Ok((columns, sum))
     }

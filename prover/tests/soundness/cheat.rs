@@ -488,8 +488,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let (relations, challenge) = draw_relations(&mut transcript);
     let bindings = bindings(&shape, &batch, &point, challenge);
     let own_point = (hooks.point)(&point);
-    let interaction = shape.parts().iter().zip(&bindings).map(|(part, binding)| {
-        let interaction = trace.interaction(*part, &relations, binding, &own_point);
+    let interaction = bindings.iter().enumerate().map(|(at, binding)| {
+        let interaction = trace.interaction(at, &relations, binding, &own_point);
         interaction.expect("no degenerate point")
     });
     let (mut interaction, mut sums): (Vec<Columns>, Vec<K>) = interaction.unzip();
