@@ -69,6 +69,19 @@ pub fn ragged_config() -> ModelConfig {
     }
 }
 
+/// A config whose tiles are opened in bands of `2^log_band` (1 or 2), the last of a row being only partly filled.
+pub fn banded_config(log_band: u32) -> ModelConfig {
+    ModelConfig {
+        hidden: 50 << log_band,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 20 << log_band,
+        ff: 55 << log_band,
+        vocab: 185 << log_band,
+        ..odd_config()
+    }
+}
+
 /// The dimensions of the TinyStories fixture.
 pub fn fixture_size_config() -> ModelConfig {
     ModelConfig {
