@@ -234,11 +234,17 @@ impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
         let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
+        Self::committed(quantised, weights)
+    }
+
+    /// Commits a model with these parameters.
+    pub fn committed(quantised: QuantisedModel, weights: CommitmentParams) -> Self {
         let tree =
             commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
+            weights,
             weights_root,
             tables_roots: tables_roots(&quantised.params),
             ..unrooted_key(&quantised)
