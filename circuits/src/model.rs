@@ -390,6 +390,25 @@ impl ModelConfig {
     }
 }
 
+/// As the odd model of the prover's tests, which this crate does not know: no dimension is a power of two.
+#[cfg(test)]
+pub(crate) fn odd_config(layers: usize) -> ModelConfig {
+    ModelConfig {
+        hidden: 20,
+        layers,
+        heads: 3,
+        kv_heads: 1,
+        head_dim: 6,
+        ff: 44,
+        vocab: 300,
+        context: 25,
+        rms_eps: 1e-6,
+        rope_theta: 1e4,
+        bos: None,
+        eos: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,24 +450,5 @@ mod tests {
             config.layers = 1;
             assert_eq!(config.band_log(), expected, "change {i}");
         }
-    }
-}
-
-/// As the odd model of the prover's tests, which this crate does not know: no dimension is a power of two.
-#[cfg(test)]
-pub(crate) fn odd_config(layers: usize) -> ModelConfig {
-    ModelConfig {
-        hidden: 20,
-        layers,
-        heads: 3,
-        kv_heads: 1,
-        head_dim: 6,
-        ff: 44,
-        vocab: 300,
-        context: 25,
-        rms_eps: 1e-6,
-        rope_theta: 1e4,
-        bos: None,
-        eos: Vec::new(),
     }
 }

@@ -178,7 +178,9 @@ fn chunks_in_bands_are_proved() {
         let chunks = Chunk::partition([1, 1, 1], 3).expect("a partition");
         let opened: Vec<_> = chunks.iter().map(|chunk| model.key.opened(chunk)).collect();
         assert!(opened.iter().all(|columns| columns.log_band == log_band));
-        let shared = opened.windows(2).any(|pair| pair[0].bands().end > pair[1].bands().start);
+        let shared = opened
+            .windows(2)
+            .any(|pair| pair[0].bands().end > pair[1].bands().start);
         assert_eq!(shared, log_message > 13, "{opened:?}");
         let proof = model.prove_chunks(&random_ids(&config, 3, 5), 2, &[1, 1, 1]);
         verify(&model.key, &proof).expect("the proof verifies");

@@ -103,7 +103,12 @@ fn a_padded_layer_axis_is_proved() {
 /// Weights opened two and four tiles at a time.
 #[test]
 fn bands_are_proved() {
-    for (log_band, strategy) in [(1, Strategy::W8), (1, Strategy::W12), (2, Strategy::W8), (2, Strategy::W12)] {
+    for (log_band, strategy) in [
+        (1, Strategy::W8),
+        (1, Strategy::W12),
+        (2, Strategy::W8),
+        (2, Strategy::W12),
+    ] {
         let config = banded_config(log_band);
         assert_eq!(config.band_log(), log_band);
         round_trip(config, strategy, 3, 2);

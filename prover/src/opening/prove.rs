@@ -59,7 +59,11 @@ pub fn open(
     let bands = claim.columns.bands().len();
     length("gamma", claim.gamma.len(), bands)?;
     length("values of bands", band_values.len(), bands)?;
-    length("local point", claim.local_point.len(), claim.columns.log_area() as usize)?;
+    length(
+        "local point",
+        claim.local_point.len(),
+        claim.columns.log_area() as usize,
+    )?;
 
     absorb_statement(transcript, commitment, policy, codeword.root(), claim);
     let (band_rounds, rho, band_value) = band_sumcheck(&claim.columns, claim.gamma, band_values, transcript);

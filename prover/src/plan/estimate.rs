@@ -238,10 +238,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
         phase("commit trace", commit),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase(
-            "open weights",
-            committed + opening(model, bands, choices.residency),
-        ),
+        phase("open weights", committed + opening(model, bands, choices.residency)),
         phase("stark", base + idle + trace.prove(kept)),
     ]
 }

@@ -22,7 +22,7 @@ use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
-use tessera_prover::matmul::{self, bind_bands, band_values, PrecomputedMatmuls};
+use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};

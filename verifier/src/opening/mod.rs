@@ -201,7 +201,12 @@ impl OpenedColumns {
         self.params.check()?;
         let max = self.params.log_column_tiles() as usize;
         range("log2 of the tiles of a band", self.log_band as usize, 0, max)?;
-        range("number of tiles beyond the last band", self.params.tiles % (1 << self.log_band), 0, 0)
+        range(
+            "number of tiles beyond the last band",
+            self.params.tiles % (1 << self.log_band),
+            0,
+            0,
+        )
     }
 
     /// The bands of the tiles in the columns, as the whole commitment numbers them.
