@@ -8,6 +8,8 @@ use thiserror::Error;
 pub const TILE_LOG: u32 = 6;
 /// Side of a weight tile.
 pub const TILE: usize = 1 << TILE_LOG;
+/// log2 of the most tiles of a band.
+pub const MAX_BAND_LOG: u32 = 2;
 /// Smallest log2 of the number of rows of a component.
 pub const MIN_ROWS_LOG: u32 = 6;
 /// Largest supported context (bounds of softmax sums are derived from it).
@@ -374,6 +376,13 @@ impl ModelConfig {
         self.matmuls().last().map_or(0, |m| m.first_tile + m.tiles())
     }
 
+    /// log2 of the number of tiles of a band: neighbours in a row of tiles of a matrix, which are opened as one
+    /// (docs/protocol.md, section 3). Bands are the longest, up to [`MAX_BAND_LOG`], that leave no tile over in any row.
+    pub fn band_log(&self) -> u32 {
+        let rows = self.matmuls().into_iter().map(|m| m.out_blocks.trailing_zeros());
+        rows.fold(MAX_BAND_LOG, u32::min)
+    }
+
     /// Number of token rows of a proof over `rows` real rows: the next power of two. Rows beyond the real
     /// ones run the model on token 0; causality keeps them from influencing earlier rows.
     pub fn token_log(rows: usize) -> u32 {
@@ -397,5 +406,49 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         rope_theta: 1e4,
         bos: None,
         eos: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bands follow from the row of tiles with the fewest factors 2, whichever it is, and are of four tiles at most.
+    #[test]
+    fn bands_leave_no_tile_over() {
+        // Rows of 8, 16, 4, 24 and 40 tiles.
+        let four = ModelConfig {
+            hidden: 512,
+            heads: 8,
+            kv_heads: 2,
+            head_dim: 128,
+            ff: 1500,
+            vocab: 2550,
+            ..odd_config(3)
+        };
+        type Change = fn(&mut ModelConfig);
+        let changes: [(Change, u32); 12] = [
+            (|_| (), 2),
+            (|c| c.hidden = 449, 2),
+            (|c| c.hidden = 448, 0),
+            (|c| c.hidden = 384, 1),
+            (|c| c.kv_heads = 1, 1),
+            (|c| c.kv_heads = 4, 2),
+            (|c| c.head_dim = 6, 0),
+            (|c| c.ff = 1408, 1),
+            (|c| c.ff = 1400, 1),
+            (|c| c.ff = 1344, 0),
+            (|c| c.vocab = 2500, 2),
+            (|c| c.vocab = 50_257, 1),
+        ];
+        for (i, (change, expected)) in changes.into_iter().enumerate() {
+            let mut config = four.clone();
+            change(&mut config);
+            assert_eq!(config.check(), Ok(()));
+            assert_eq!(config.band_log(), expected, "change {i}");
+            // Whatever the layers, so that chunks agree with their model.
+            config.layers = 1;
+            assert_eq!(config.band_log(), expected, "change {i}");
+        }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy, TILE_LOG};
 use tessera_prover::forward::ForwardState;
 use tessera_prover::kernels::Isa;
-use tessera_prover::matmul::bind_tiles;
+use tessera_prover::matmul::bind_bands;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening::combine_columns;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model};
@@ -134,13 +134,13 @@ fn bench(strategy: Strategy, bytes: usize) {
     });
     report("plain read", size, count, plain, plain);
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
-    let point: Vec<SecureField> = (1..7).map(element).collect();
     let params = CommitmentParams::for_tiles(weights.tiles());
+    let point: Vec<SecureField> = (0..TILE_LOG + model.config.band_log()).map(element).collect();
     let coefficients: Vec<SecureField> = (0..params.columns() as u32).map(element).collect();
     let (mut pass_1, mut pass_2) = ([f64::MAX; 2], [f64::MAX; 2]);
     for _ in 0..RUNS {
         // As in a proof, the second pass has the memory of the first.
-        let ((table, _), first) = timed(|| bind_tiles(weights, &point));
+        let ((table, _), first) = timed(|| bind_bands(weights, &point, size_of::<SecureField>() << params.log_message));
         let (message, second) = timed(|| combine_columns(weights, &params, &coefficients, table));
         std::hint::black_box(message);
         (pass_1, pass_2) = (least(pass_1, first), least(pass_2, second));

@@ -1,7 +1,6 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
-use std::iter;
 use std::ops::Range;
 
 use num_traits::Zero;
@@ -15,6 +14,7 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
 use tessera_circuits::wiring::{product_variables, suffix, Product, Public, PRODUCTS};
+use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
@@ -33,32 +33,33 @@ pub struct PrecomputedMatmuls {
     pub proof: MatmulProof,
     /// End point of the sumcheck.
     pub point: Vec<K>,
-    /// `T~(local point)` of every opened tile, for the opening.
-    pub tile_values: Vec<K>,
+    /// `B~(local point)` of every opened band, for the opening.
+    pub band_values: Vec<K>,
     /// Memory that is free for other tables now.
     pub memory: Table<Elements>,
     /// What the pass over the weights read.
     pub traffic: Traffic,
 }
 
-/// Tiles that a thread takes at a time.
-const TASK_TILES: usize = 64;
+/// Bands that a thread takes at a time.
+const TASK_BANDS: usize = 64;
 
-/// Proves all matmuls of a chunk, whose tiles are among `opened`. `columns` are the trace columns by part.
+/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. `columns` are the trace columns by part.
 pub fn prove(
     public: &Public<'_>,
     columns: &[Columns],
     tiles: &dyn TileSource,
-    opened: Range<usize>,
+    opened: &OpenedColumns,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
     let witness = Operands {
         public,
         columns,
-        first_tile: opened.start,
+        opened,
     };
-    let tiles = TileRange::new(tiles, opened);
-    let (tables, traffic) = bind_tiles(&tiles, suffix(&public.points.out, TILE_LOG));
+    let tiles = TileRange::new(tiles, opened.tiles());
+    let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
+    let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << opened.params.log_message);
     let instances: Vec<Instance> = PRODUCTS
         .iter()
         .map(|&product| {
@@ -90,7 +91,7 @@ pub fn prove(
         *operand = [a, b];
     }
     tessera_verifier::verify::absorb_operands(&operands, transcript);
-    let tile_values = tile_values(&tables, suffix(&proved.point, TILE_LOG));
+    let band_values = band_values(&tables, suffix(&proved.point, TILE_LOG));
     let proof = MatmulProof {
         claim,
         sumcheck: proved.proof,
@@ -99,40 +100,50 @@ pub fn prove(
     PrecomputedMatmuls {
         proof,
         point: proved.point,
-        tile_values,
+        band_values,
         memory: tables,
         traffic,
     }
 }
 
-/// First pass over the weights: `t_T(x) = sum_y T(x, y) eq(point, y)` for every tile, `x` the lane.
-pub fn bind_tiles(source: &dyn TileSource, point: &[K]) -> (Table<Elements>, Traffic) {
-    let isa = Isa::best();
-    let size = tile_bytes(source.strategy());
-    let terms = planes_of(source.strategy(), &eq_table(point));
+/// First pass over the weights: `t_B(x) = sum_(d, y) B(d, x, y) eq(point, (d, y))` for every band, `x` the lane and `d` the
+/// tile in the band. A point of six coordinates has bands of one tile, and every coordinate more doubles them. The table
+/// has memory for `room` bytes, if these are more.
+///
+/// # Panics
+/// If the last band is not full.
+pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<Elements>, Traffic) {
+    let (isa, strategy) = (Isa::best(), source.strategy());
+    let eq = eq_table(point);
+    let of_tiles = eq.as_chunks::<TILE>().0;
+    let terms: Vec<_> = of_tiles.iter().flat_map(|eq| planes_of(strategy, eq)).collect();
     let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
-    let windows = cut(source.tiles(), window_tiles(source)).map(|tiles| iter::once(tiles).collect());
-    let windows: Vec<Window> = windows.collect();
-    let mut out = Table::new(source.tiles());
+    let band = of_tiles.len();
+    let (size, number) = (band * tile_bytes(strategy), source.tiles() / band);
+    assert_eq!(source.tiles(), number * band, "tiles of whole bands");
+    let parts = cut(number, window_tiles(source) / band);
+    let tiles = |bands: &Range<usize>| bands.start * band..bands.end * band;
+    let windows: Vec<Window> = parts.clone().map(|bands| vec![tiles(&bands)]).collect();
+    let mut out = Table::with_room(number, room);
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
-        for tiles in windows.iter().flatten() {
-            let (bytes, sums) = (source.bytes(tiles.clone()), &mut out[tiles.clone()]);
+        for bands in parts {
+            let (bytes, sums) = (source.bytes(tiles(&bands)), &mut out[bands]);
             pass.next(|| {
-                let tiles = bytes.par_chunks(TASK_TILES * size).zip(sums.par_chunks_mut(TASK_TILES));
-                tiles.for_each(|(tiles, sums)| combine(isa, tiles.as_chunks().0, &terms, sums));
+                let bands = bytes.par_chunks(TASK_BANDS * size).zip(sums.par_chunks_mut(TASK_BANDS));
+                bands.for_each(|(bands, sums)| combine(isa, bands.as_chunks().0, &terms, sums));
             });
         }
     });
     (out, traffic)
 }
 
-/// `T~(point, .)` of every tile, from its sums of [`bind_tiles`].
-pub fn tile_values(tables: &[Elements], point: &[K]) -> Vec<K> {
+/// `B~(d, point, y)` of every band, from its sums of [`bind_bands`] at `(d, y)`.
+pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
     let inner = eq_table(point);
     let inner = inner.as_chunks::<N_LANES>().0;
     let inner: Vec<PackedSecureField> = inner.iter().map(|e| PackedSecureField::from_array(*e)).collect();
-    let value = |tile: &Elements| {
-        let groups = tile.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
+    let value = |band: &Elements| {
+        let groups = band.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
         groups.fold(PackedSecureField::zero(), |sum, v| sum + v).pointwise_sum()
     };
     tables.par_iter().map(value).collect()
@@ -157,8 +168,8 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
 struct Operands<'a> {
     public: &'a Public<'a>,
     columns: &'a [Columns],
-    /// The first tile whose weights are bound.
-    first_tile: usize,
+    /// The columns whose bands are bound.
+    opened: &'a OpenedColumns,
 }
 
 impl Operands<'_> {
@@ -217,6 +228,7 @@ impl Operands<'_> {
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
     fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
         let config = &self.public.shape.config;
+        let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
             let (own, lead) = Product::of(m.kind, m.layer, config.layers);
@@ -224,17 +236,18 @@ impl Operands<'_> {
                 continue;
             }
             let point = self.public.points.out(m.out_log);
-            let blocks = eq_table(&point[..point.len() - TILE_LOG as usize]);
+            let blocks = eq_table(&point[..point.len() - (log_band + TILE_LOG) as usize]);
             let weight = self.public.points.matmul_weight(m.kind, m.layer);
             let start = lead << m.in_log;
-            let factors = blocks.iter().take(m.out_blocks);
+            let row_bands = m.out_blocks >> log_band;
+            let factors = blocks.iter().take(row_bands);
             let factors: Vec<_> = factors.map(|e| PackedSecureField::broadcast(weight * *e)).collect();
-            let rows = tables[m.first_tile - self.first_tile..][..m.tiles()].par_chunks(m.out_blocks);
+            let rows = tables[(m.first_tile >> log_band) - first..][..m.in_blocks * row_bands].par_chunks(row_bands);
             let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
             targets.zip(rows).for_each(|(target, row)| {
                 let mut sums = [PackedSecureField::zero(); TILE / N_LANES];
-                for (tile, factor) in row.iter().zip(&factors) {
-                    for (sum, group) in sums.iter_mut().zip(tile) {
+                for (band, factor) in row.iter().zip(&factors) {
+                    for (sum, group) in sums.iter_mut().zip(band) {
                         *sum += packed(group) * *factor;
                     }
                 }

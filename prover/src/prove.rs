@@ -338,9 +338,9 @@ impl Phases<'_> {
             points: &points,
         };
         let weights = &model.quantised.weights;
-        let opened = key.weights.columns_of(&chunk.tiles(&key.config));
+        let opened = key.opened(chunk);
         let matmuls = self.run("matmuls", || {
-            matmul::prove(&public, &trace.columns, weights, opened.tiles(), &mut transcript)
+            matmul::prove(&public, &trace.columns, weights, &opened, &mut transcript)
         });
         self.read("matmuls", matmuls.traffic);
         let families = weight_families(&mut transcript);
@@ -356,19 +356,19 @@ impl Phases<'_> {
 
         // Weights.
         let (opening, traffic) = self.run("open weights", || {
-            let gamma = public.tile_coefficients(&matmuls.point, &families, opened.tiles());
+            let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
             let opening = OpeningClaim {
                 columns: opened,
                 gamma: &gamma,
-                local_point: &public.local_point(&matmuls.point),
-                value: opening::value(&gamma, &matmuls.tile_values),
+                local_point: &public.local_point(&matmuls.point, opened.log_band),
+                value: opening::value(&gamma, &matmuls.band_values),
             };
             opening::open(
                 weights,
                 model.codeword,
                 &opening_policy(&key.weights),
                 &opening,
-                &matmuls.tile_values,
+                &matmuls.band_values,
                 opening::Start {
                     skip: attempt,
                     memory: matmuls.memory,

@@ -69,6 +69,19 @@ pub fn ragged_config() -> ModelConfig {
     }
 }
 
+/// A config whose tiles are opened in bands of `2^log_band` (1 or 2), the last of a row being only partly filled.
+pub fn banded_config(log_band: u32) -> ModelConfig {
+    ModelConfig {
+        hidden: 50 << log_band,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 20 << log_band,
+        ff: 55 << log_band,
+        vocab: 185 << log_band,
+        ..odd_config()
+    }
+}
+
 /// The dimensions of the TinyStories fixture.
 pub fn fixture_size_config() -> ModelConfig {
     ModelConfig {
@@ -221,11 +234,17 @@ impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
         let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
+        Self::committed(quantised, weights)
+    }
+
+    /// Commits a model with these parameters.
+    pub fn committed(quantised: QuantisedModel, weights: CommitmentParams) -> Self {
         let tree =
             commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
+            weights,
             weights_root,
             tables_roots: tables_roots(&quantised.params),
             ..unrooted_key(&quantised)

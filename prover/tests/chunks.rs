@@ -10,7 +10,8 @@ use tessera_circuits::statement::{Statement, StatisticsError};
 use tessera_prover::forward::{ForwardState, Input, Witness};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::{prove, prove_chunk};
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel};
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::{verify, verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -154,6 +155,38 @@ fn any_number_of_rows_is_proved() {
     }
 }
 
+/// Bands of two and four tiles: columns that begin and end within other chunks, and columns that are shorter than the bands
+/// that the architecture would allow.
+#[test]
+fn chunks_in_bands_are_proved() {
+    for (longest, strategy, log_message, log_band) in [
+        (1, Strategy::W12, 15, 1),
+        (2, Strategy::W8, 17, 2),
+        (2, Strategy::W12, 13, 1),
+        (2, Strategy::W8, 12, 0),
+    ] {
+        let config = ModelConfig {
+            layers: 3,
+            ..banded_config(longest)
+        };
+        let weights = CommitmentParams {
+            tiles: config.total_tiles(),
+            log_message,
+            log_blowup: 2,
+        };
+        let model = TestModel::committed(random_model(config.clone(), strategy, 7), weights);
+        let chunks = Chunk::partition([1, 1, 1], 3).expect("a partition");
+        let opened: Vec<_> = chunks.iter().map(|chunk| model.key.opened(chunk)).collect();
+        assert!(opened.iter().all(|columns| columns.log_band == log_band));
+        let shared = opened
+            .windows(2)
+            .any(|pair| pair[0].bands().end > pair[1].bands().start);
+        assert_eq!(shared, log_message > 13, "{opened:?}");
+        let proof = model.prove_chunks(&random_ids(&config, 3, 5), 2, &[1, 1, 1]);
+        verify(&model.key, &proof).expect("the proof verifies");
+    }
+}
+
 #[test]
 fn a_whole_model_is_one_chunk() {
     let model = model();
@@ -182,7 +215,7 @@ fn neighbours_share_a_column() {
         .map(|pair| {
             let [before, after] = [&pair[0], &pair[1]].map(|chunk| chunk.tiles(&key.config));
             assert_eq!(before.end, after.start);
-            let [before, after] = [before, after].map(|tiles| key.weights.columns_of(&tiles).tiles());
+            let [before, after] = [&pair[0], &pair[1]].map(|chunk| key.opened(chunk).tiles());
             before.end > after.start
         })
         .collect();

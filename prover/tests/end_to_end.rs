@@ -4,7 +4,9 @@ use tessera_circuits::model::{ModelConfig, Strategy};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
-use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{
+    banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel,
+};
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
@@ -96,6 +98,21 @@ fn a_padded_layer_axis_is_proved() {
         ..odd_config()
     };
     round_trip(config, Strategy::W12, 5, 4);
+}
+
+/// Weights opened two and four tiles at a time.
+#[test]
+fn bands_are_proved() {
+    for (log_band, strategy) in [
+        (1, Strategy::W8),
+        (1, Strategy::W12),
+        (2, Strategy::W8),
+        (2, Strategy::W12),
+    ] {
+        let config = banded_config(log_band);
+        assert_eq!(config.band_log(), log_band);
+        round_trip(config, strategy, 3, 2);
+    }
 }
 
 /// Heads, features, layers and vocabulary far above a power of two: large enough to be cut into lanes.

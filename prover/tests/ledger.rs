@@ -74,6 +74,8 @@ struct Golden {
     log_message: u32,
     log_blowup: u32,
     tiles: usize,
+    /// log2 of the number of tiles of a band.
+    log_band: u32,
     /// By chunk, part and axis that may be cut: log2 of the length of a lane, number of lanes.
     cuts: Vec<Vec<[(u32, usize); 2]>>,
     /// Committed field elements by chunk.
@@ -119,6 +121,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
                 .map(|part| shape.cuts(part).map(|cut| (cut.log_lane, cut.lanes)))
                 .collect();
             assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
+            assert_eq!(key.opened(chunk).log_band, case.log_band, "{name}, {chunk:?}");
             assert_eq!(shape.cells(), case.cells[i], "{name}, {chunk:?}");
             let mut own: Vec<f64> = ledger(&key, chunk, case.rows).terms.iter().map(|t| t.bits).collect();
             own.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{MatmulKind, Strategy};
 use tessera_prover::files;
-use tessera_prover::matmul::bind_tiles;
+use tessera_prover::matmul::bind_bands;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel, TestRng};
@@ -80,7 +80,7 @@ fn streamed_weights_stay_within_their_budget() {
     let point: Vec<SecureField> = (0..6u32).map(|i| SecureField::from(77 + i)).collect();
 
     let kept = mapped(&path, Strategy::W8, &bytes, Residency::Keep);
-    let (expected, _) = bind_tiles(&kept, &point);
+    let (expected, _) = bind_bands(&kept, &point, 0);
     assert!(
         resident(&path) >= 64 * MIB,
         "kept weights are in memory, so they can be seen there"
@@ -97,7 +97,7 @@ fn streamed_weights_stay_within_their_budget() {
             }
             most
         });
-        let (sums, traffic) = bind_tiles(&streamed, &point);
+        let (sums, traffic) = bind_bands(&streamed, &point, 0);
         done.store(true, Ordering::Relaxed);
         assert!(*sums == *expected);
         assert_eq!(traffic.bytes, bytes.len() as u64);

@@ -55,8 +55,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 2,
-            Self::Chunk | Self::Key => 1,
+            Self::Proof => 3,
+            Self::Chunk => 2,
+            Self::Key => 1,
         }
     }
 

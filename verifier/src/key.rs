@@ -4,11 +4,12 @@
 use blake2::digest::Digest as _;
 use blake2::Blake2s256;
 use serde::{Deserialize, Serialize};
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
 use thiserror::Error;
 
 use crate::codec::{decode, encode, CodecError, FileKind};
-use crate::opening::{CommitmentParams, OpeningError};
+use crate::opening::{CommitmentParams, OpenedColumns, OpeningError};
 use crate::security::TracePolicy;
 
 /// Commitment to the weights and to the lookup tables.
@@ -82,6 +83,12 @@ impl ModelKey {
             });
         }
         Ok(())
+    }
+
+    /// The columns of the commitment that hold the weights of a chunk, in the bands of the architecture.
+    pub fn opened(&self, chunk: &Chunk) -> OpenedColumns {
+        let (tiles, log_band) = (chunk.tiles(&self.config), self.config.band_log());
+        self.weights.columns_of(&tiles, log_band)
     }
 
     /// Merkle root of the lookup tables in the code of `policy`.

@@ -265,8 +265,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
         formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
         bits: query_bits,
     });
-    let opened = key.weights.columns_of(&chunk.tiles(&key.config));
-    for (name, bits) in soundness_terms(&opened.params, &opening_policy(&key.weights)) {
+    for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(&key.weights)) {
         terms.push(Term {
             name: format!("weights: {name}"),
             formula: String::new(),
@@ -382,7 +381,7 @@ mod tests {
             let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
             let bits = policy.queries as f64 * one;
             assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
-            let terms = soundness_terms(&weights, &policy);
+            let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
             assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
             let [.., queries, work] = parameter_words(&weights, TracePolicy::ALL[0]);
             assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));

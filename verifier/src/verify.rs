@@ -19,7 +19,7 @@ use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/2";
+pub const PROTOCOL: &str = "tessera/3";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
@@ -219,11 +219,11 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     let point = verify_linear(&shape, &batch, proof, &mut transcript)?;
 
     // Weights.
-    let columns = key.weights.columns_of(&claim.chunk.tiles(&key.config));
+    let columns = key.opened(claim.chunk);
     let opening = OpeningClaim {
         columns,
-        gamma: &public.tile_coefficients(&product_point, &families, columns.tiles()),
-        local_point: &public.local_point(&product_point),
+        gamma: &public.band_coefficients(&product_point, &families, columns.bands(), columns.log_band),
+        local_point: &public.local_point(&product_point, columns.log_band),
         value: weight_claim(&proof.matmuls.operands, &families),
     };
     let policy = opening_policy(&key.weights);

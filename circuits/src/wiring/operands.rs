@@ -187,11 +187,12 @@ impl Public<'_> {
         sum * felt(1 << self.params.embed_exponent)
     }
 
-    /// Coefficients of `tiles`, among which are those of the chunk, in the claim on the weights, `sum_T gamma_T T~(local
-    /// point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product `f`.
-    pub fn tile_coefficients(&self, point: &[K], families: &[K; 4], tiles: Range<usize>) -> Vec<K> {
+    /// Coefficients of `bands` of `2^log_band` tiles, among which are those of the chunk, in the claim on the weights,
+    /// `sum_B gamma_B B~(local point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product
+    /// `f`. Rows of tiles must be made of such bands.
+    pub fn band_coefficients(&self, point: &[K], families: &[K; 4], bands: Range<usize>, log_band: u32) -> Vec<K> {
         let config = &self.shape.config;
-        let mut gamma = vec![K::zero(); tiles.len()];
+        let mut gamma = vec![K::zero(); bands.len()];
         let tables = WEIGHTED.map(|product| {
             let at = suffix(point, product.variables(self.shape));
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
@@ -207,15 +208,17 @@ impl Public<'_> {
                 continue;
             };
             let out = self.points.out(m.out_log);
-            let out = eq_table(out.get(..out.len().saturating_sub(TILE_LOG as usize)).unwrap_or(out));
+            let within = (TILE_LOG + log_band) as usize;
+            let out = eq_table(out.get(..out.len().saturating_sub(within)).unwrap_or(out));
+            let row_bands = m.out_blocks >> log_band;
             let blocks_log = m.in_log - TILE_LOG;
             let first = lead << blocks_log;
-            let start = m.first_tile.saturating_sub(tiles.start);
+            let start = (m.first_tile >> log_band).saturating_sub(bands.start);
             let factor = *family * self.points.matmul_weight(m.kind, m.layer);
             for b in 0..m.in_blocks {
                 let row = factor * table.get(first + b).copied().unwrap_or_default();
-                for (c, w) in out.iter().take(m.out_blocks).enumerate() {
-                    if let Some(g) = gamma.get_mut(start + b * m.out_blocks + c) {
+                for (c, w) in out.iter().take(row_bands).enumerate() {
+                    if let Some(g) = gamma.get_mut(start + b * row_bands + c) {
                         *g = row * *w;
                     }
                 }
@@ -224,8 +227,11 @@ impl Public<'_> {
         gamma
     }
 
-    /// Local point of the claim on the weights: 6 in-coordinates, then 6 out-coordinates.
-    pub fn local_point(&self, point: &[K]) -> Vec<K> {
-        [suffix(point, TILE_LOG), suffix(&self.points.out, TILE_LOG)].concat()
+    /// Local point of the claim on the weights, in the order of the index within a band of `2^log_band` tiles: the tile (out),
+    /// 6 in-coordinates, 6 out-coordinates.
+    pub fn local_point(&self, point: &[K], log_band: u32) -> Vec<K> {
+        let out = suffix(&self.points.out, log_band + TILE_LOG);
+        let (tile, y) = out.split_at(out.len().saturating_sub(TILE_LOG as usize));
+        [tile, suffix(point, TILE_LOG), y].concat()
     }
 }

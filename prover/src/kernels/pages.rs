@@ -36,8 +36,18 @@ impl<T: Item> Table<T> {
     /// # Panics
     /// If there is no memory.
     pub fn new(len: usize) -> Self {
-        let map = (len > 0).then(|| {
-            let map = MmapMut::map_anon(len * size_of::<T>()).expect("memory for a table");
+        Self::with_room(len, 0)
+    }
+
+    /// Zeros, in memory that has room for `bytes` bytes if these are more: a table of that size can take it over. The system
+    /// enters only what is used.
+    ///
+    /// # Panics
+    /// If there is no memory.
+    pub fn with_room(len: usize, bytes: usize) -> Self {
+        let bytes = bytes.max(len * size_of::<T>());
+        let map = (bytes > 0).then(|| {
+            let map = MmapMut::map_anon(bytes).expect("memory for a table");
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::HugePage);
             map

@@ -59,9 +59,13 @@ fn on_a_line<T>(pointer: *const T) -> bool {
     pointer.addr().is_multiple_of(CACHE_LINE)
 }
 
-/// `N` vectors of lanes at a time; the sums of four planes stay in registers. What follows a tile in memory is likely to be
-/// next: it is fetched meanwhile, a quarter for every coordinate, and what follows that is asked for at the second level,
-/// which can wait for more lines at a time. Sums that are streamed must be aligned to a line.
+/// Blocks that are combined with all coordinates before the next ones: few enough to stay in the first level of the cache, with
+/// those that are fetched meanwhile.
+const STRIP: usize = 32;
+
+/// `N` vectors of lanes at a time, a strip of blocks after the other; the sums of four planes stay in registers. What follows a
+/// strip in memory is likely to be next: it is fetched meanwhile, a quarter for every coordinate, and what follows that is
+/// asked for at the second level, which can wait for more lines at a time. Sums that are streamed must be aligned to a line.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -74,15 +78,20 @@ unsafe fn combine_with<V: Vector, const N: usize>(
 ) {
     for (blocks, sums) in blocks.chunks_exact(coefficients.len()).zip(sums) {
         for first in (0..BLOCK).step_by(N * V::BYTES) {
-            for coordinate in 0..4 {
-                let (next, size) = (coordinate * CACHE_LINE, size_of_val(blocks));
-                let fetch = |_, block: &[u8; BLOCK]| {
-                    // Hints may have any address.
-                    let at = block.as_ptr().wrapping_add(size + next);
-                    _mm_prefetch::<_MM_HINT_T0>(at.cast());
-                    _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(size).cast());
-                };
-                let acc = sum_products(blocks, coefficients, first, coordinate, fetch);
+            let mut acc = [[[V::splat(0); N]; 4]; 4];
+            for (blocks, coefficients) in blocks.chunks(STRIP).zip(coefficients.chunks(STRIP)) {
+                for (coordinate, acc) in acc.iter_mut().enumerate() {
+                    let (next, size) = (coordinate * CACHE_LINE, size_of_val(blocks));
+                    let fetch = |_, block: &[u8; BLOCK]| {
+                        // Hints may have any address.
+                        let at = block.as_ptr().wrapping_add(size + next);
+                        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(size).cast());
+                    };
+                    *acc = sum_products(*acc, blocks, coefficients, first, coordinate, fetch);
+                }
+            }
+            for (coordinate, acc) in acc.into_iter().enumerate() {
                 let put = |sum: V, to: *mut u8| match stream {
                     true => sum.stream(to),
                     false => sum.store(to),
@@ -99,20 +108,20 @@ unsafe fn combine_with<V: Vector, const N: usize>(
     }
 }
 
-/// Sums the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls `meanwhile` with
-/// every block and its number.
+/// Adds to `acc` the products of the blocks and the planes of a coordinate, from byte `first` of the blocks on; calls
+/// `meanwhile` with every block and its number.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`, and the `N` vectors must be within a block.
 #[inline(always)]
 unsafe fn sum_products<V: Vector, const N: usize>(
+    mut acc: [[V; N]; 4],
     blocks: &[[u8; BLOCK]],
     coefficients: &[Coefficients],
     first: usize,
     coordinate: usize,
     mut meanwhile: impl FnMut(usize, &[u8; BLOCK]),
 ) -> [[V; N]; 4] {
-    let mut acc = [[V::splat(0); N]; 4];
     for (i, (block, coefficients)) in blocks.iter().zip(coefficients).enumerate() {
         meanwhile(i, block);
         let mut terms = [V::splat(0); N];
@@ -301,7 +310,8 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
                         next.step::<V>();
                     }
                 };
-                let acc = sum_products(blocks, coefficients, first, coordinate, step);
+                let zeros = [[V::splat(0); N]; 4];
+                let acc = sum_products(zeros, blocks, coefficients, first, coordinate, step);
                 let put = |sum: V, to: *mut u8| match add {
                     true => add_mod_p(sum, V::load(to)).store(to),
                     false => sum.store(to),

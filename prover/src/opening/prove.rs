@@ -1,4 +1,4 @@
-//! Opening the weights: tile sumcheck, combined column, and the sumcheck that folds it (BaseFold).
+//! Opening the weights: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -8,8 +8,8 @@ use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, OpeningClaim, OpeningPolicy, OpeningProof, OracleOpening,
-    FOLD_LOG, TILE_AREA_LOG,
+    absorb_statement, draw_leaves, CommitmentParams, OpenedColumns, OpeningClaim, OpeningPolicy, OpeningProof,
+    OracleOpening, FOLD_LOG,
 };
 use tessera_verifier::transcript::Transcript;
 
@@ -34,44 +34,49 @@ pub struct Start {
     pub memory: Table<Elements>,
 }
 
-/// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `tile_values[T]` is
-/// `T~(claim.local_point)` for every tile of the claim's columns. Also returns what was read of the weights: once for the
+/// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `band_values[B]` is
+/// `B~(claim.local_point)` for every band of the claim's columns. Also returns what was read of the weights: once for the
 /// combined column, and once for the opened rows if there is no file of the codeword.
 pub fn open(
     source: &dyn TileSource,
     codeword: &Codeword,
     policy: &OpeningPolicy,
     claim: &OpeningClaim<'_>,
-    tile_values: &[SecureField],
+    band_values: &[SecureField],
     start: Start,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let (commitment, params) = (codeword.params(), &claim.columns.params);
-    params.check()?;
+    claim.columns.check()?;
     policy.check()?;
-    if commitment.columns_of(&claim.columns.tiles()) != claim.columns {
+    if commitment.columns_of(&claim.columns.tiles(), claim.columns.log_band) != claim.columns {
         return Err(OpeningProverError::CodewordParams {
             got: *commitment,
             expected: *params,
         });
     }
     length("tiles of the source", source.tiles(), commitment.tiles)?;
-    length("gamma", claim.gamma.len(), params.tiles)?;
-    length("tile values", tile_values.len(), params.tiles)?;
-    length("local point", claim.local_point.len(), TILE_AREA_LOG as usize)?;
+    let bands = claim.columns.bands().len();
+    length("gamma", claim.gamma.len(), bands)?;
+    length("values of bands", band_values.len(), bands)?;
+    length(
+        "local point",
+        claim.local_point.len(),
+        claim.columns.log_area() as usize,
+    )?;
 
     absorb_statement(transcript, commitment, policy, codeword.root(), claim);
-    let (tile_rounds, rho, tile_value) = tile_sumcheck(params, claim.gamma, tile_values, transcript);
-    let (column_point, tile_point) = rho.split_at(params.log_columns() as usize);
+    let (band_rounds, rho, band_value) = band_sumcheck(&claim.columns, claim.gamma, band_values, transcript);
+    let (column_point, band_point) = rho.split_at(params.log_columns() as usize);
     let columns = TileRange::new(source, claim.columns.tiles());
     let (message, mut traffic) = combine_columns(&columns, params, &eq_table(column_point), start.memory);
-    let message = Message::new(message, [tile_point, claim.local_point].concat());
+    let message = Message::new(message, [band_point, claim.local_point].concat());
     let mut folding = Folding::new(params, message);
     folding.skip = start.skip;
     folding.run(transcript);
     let proof = OpeningProof {
-        tile_rounds,
-        tile_value,
+        band_rounds,
+        band_value,
         ..Default::default()
     };
     let (proof, read) = folding.finish(source, codeword, policy, transcript, proof)?;
@@ -79,31 +84,31 @@ pub fn open(
     Ok((proof, traffic))
 }
 
-/// The value of a claim: the sum of `gamma[T] tile_values[T]`.
-pub fn value(gamma: &[SecureField], tile_values: &[SecureField]) -> SecureField {
-    let terms = gamma.iter().zip(tile_values);
+/// The value of a claim: the sum of `gamma[B] band_values[B]`.
+pub fn value(gamma: &[SecureField], band_values: &[SecureField]) -> SecureField {
+    let terms = gamma.iter().zip(band_values);
     terms.fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w)
 }
 
-/// Sumcheck of `sum_T gamma[T] w[T]`. Returns the rounds, the point and the final value of `w`.
-fn tile_sumcheck(
-    params: &CommitmentParams,
+/// Sumcheck of `sum_B gamma[B] w[B]`. Returns the rounds, the point and the final value of `w`.
+fn band_sumcheck(
+    columns: &OpenedColumns,
     gamma: &[SecureField],
-    tile_values: &[SecureField],
+    band_values: &[SecureField],
     transcript: &mut Transcript,
 ) -> (Vec<Round>, Vec<SecureField>, SecureField) {
     let padded = |values: &[SecureField]| {
         let mut table = values.to_vec();
-        table.resize(1 << params.log_tiles(), SecureField::zero());
+        table.resize(1 << columns.log_bands(), SecureField::zero());
         table
     };
-    let (mut gamma, mut values) = (padded(gamma), padded(tile_values));
+    let (mut gamma, mut values) = (padded(gamma), padded(band_values));
     let (mut rounds, mut rho) = (Vec::new(), Vec::new());
     while values.len() > 1 {
         let half = values.len() / 2;
         let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
-        transcript.message("opening tile round", &round);
-        let r = transcript.challenge("opening tile challenge");
+        transcript.message("opening band round", &round);
+        let r = transcript.challenge("opening band challenge");
         bind_most_significant(&mut gamma, r);
         bind_most_significant(&mut values, r);
         rounds.push(round);

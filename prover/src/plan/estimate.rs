@@ -20,8 +20,8 @@ const FIXED: u64 = 40 << 20;
 const WORD: u64 = 4;
 const SECURE: u64 = 16;
 const DIGEST: u64 = 32;
-/// Bytes of the sums of a tile in the first pass over the weights.
-const TILE_SUMS: u64 = 1024;
+/// Bytes of the sums of a band in the first pass over the weights.
+const BAND_SUMS: u64 = 1024;
 /// Buffers of the second pass over the weights.
 const COMBINE: u64 = 16 << 20;
 /// Values of a Merkle leaf in FRI.
@@ -233,8 +233,11 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let made = base + idle + record + trace.columns;
     let commit = base + idle + counts.max(trace.committed(kept) + trace.extending());
 
-    let opened = model.commitment.columns_of(&chunk.tiles(model.config)).params;
-    let sums = TILE_SUMS * opened.tiles as u64;
+    let opened = model
+        .commitment
+        .columns_of(&chunk.tiles(model.config), model.config.band_log());
+    let bands = opened.bands().len() as u64;
+    let sums = BAND_SUMS * bands;
     let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
     let committed = base + trace.committed(kept);
     let matmuls = committed + reading + sums + copied(products);
@@ -255,10 +258,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
         phase("commit trace", commit),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase(
-            "open weights",
-            committed + opening(model, opened.tiles, choices.residency),
-        ),
+        phase("open weights", committed + opening(model, bands, choices.residency)),
         phase("stark", base + idle + trace.prove(kept)),
     ]
 }
@@ -275,14 +275,14 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
     32 * length + ((64 * length) >> choices.split.log())
 }
 
-/// What the opening of some tiles of the weights holds: the combined message, its oracles, and the opened rows.
-fn opening(model: &Model<'_>, tiles: usize, residency: Residency) -> u64 {
+/// What the opening of some bands of the weights holds: the combined message, its oracles, and the opened rows.
+fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let params = &model.commitment;
     let (reading, idle) = model.resident(residency);
     let message = SECURE << params.log_message;
     let (twiddles, making) = code_twiddles(params);
-    // The message is in the memory of the first pass's sums, if that is enough; it is folded to another table.
-    let combined = message.max(TILE_SUMS * tiles as u64);
+    // The message is in the memory of the first pass's sums; it is folded to another table.
+    let combined = message.max(BAND_SUMS * bands);
     let start = combined + making.max(twiddles + message / 2);
     let oracle = |variables: u32| {
         let values = SECURE << (variables + params.log_blowup);
@@ -298,7 +298,7 @@ fn opening(model: &Model<'_>, tiles: usize, residency: Residency) -> u64 {
         true => idle,
         false => reading + 3 * queries * 64 * WORD * params.columns() as u64 + COMBINE,
     };
-    let tables = 3 * SECURE * tiles as u64;
+    let tables = 3 * SECURE * bands;
     let later = idle + start.max(folded);
     tables
         + (reading + combined + COMBINE)

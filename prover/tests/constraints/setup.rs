@@ -18,7 +18,7 @@ use tessera_prover::matmul;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::lookups::multiplicities;
 use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, TestRng};
+use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, unrooted_key, TestRng};
 use tessera_verifier::transcript::Transcript;
 
 /// Three layers, padded to four, and no dimension a power of two.
@@ -153,13 +153,8 @@ impl Case {
             statistics: &statistics(&witness),
             points: &points,
         };
-        let proved = matmul::prove(
-            &public,
-            &columns,
-            &model.weights,
-            chunk.tiles(&model.config),
-            &mut transcript,
-        );
+        let opened = unrooted_key(&model).opened(chunk);
+        let proved = matmul::prove(&public, &columns, &model.weights, &opened, &mut transcript);
         let mut claims = public.trace_claims(proved.proof.claim);
         claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
         Self {

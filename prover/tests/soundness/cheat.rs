@@ -22,7 +22,7 @@ use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
-use tessera_prover::matmul::{self, bind_tiles, tile_values, PrecomputedMatmuls};
+use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};
@@ -128,10 +128,12 @@ pub struct Hooks<'a> {
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
     /// Alters the list of claims that are batched.
     pub claims: &'a dyn Fn(&mut Vec<LinearClaim>),
-    /// Alters the evaluations of the tiles in the opening, given their coefficients.
-    pub tile_values: &'a dyn Fn(&[K], &mut [K]),
+    /// Alters the evaluations of the bands in the opening, given their coefficients.
+    pub band_values: &'a dyn Fn(&[K], &mut [K]),
     /// The columns of the commitment that are opened, if not those of the chunk.
     pub opened: Option<OpenedColumns>,
+    /// log2 of the number of tiles of a band, if not that of the architecture.
+    pub bands: Option<u32>,
     /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
     pub point: &'a dyn Fn(&[K]) -> Vec<K>,
     /// Alters interaction columns and claimed sums.
@@ -162,8 +164,9 @@ pub const HONEST: Hooks<'static> = Hooks {
     linear: Rounds::Honest,
     broken_claims: &|_| (),
     claims: &|_| (),
-    tile_values: &|_, _| (),
+    band_values: &|_, _| (),
     opened: None,
+    bands: None,
     point: &|point| point.to_vec(),
     interaction: &|_, _, _| (),
     balance: false,
@@ -203,23 +206,25 @@ fn constant_rounds(label: &str, claim: K, variables: usize, transcript: &mut Tra
 fn free_matmuls(
     public: &Public<'_>,
     columns: &[Columns],
-    tiles: &TileRange<'_>,
+    tiles: &dyn TileSource,
+    opened: &OpenedColumns,
     free: Rounds,
     t: &mut Transcript,
 ) -> PrecomputedMatmuls {
     let claim = total(&public.trace_claims(K::zero())[0], columns);
     let variables = product_variables(public.shape) as usize;
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
-    let (tables, traffic) = bind_tiles(tiles, suffix(&public.points.out, TILE_LOG));
-    let tile_values = tile_values(&tables, suffix(&point, TILE_LOG));
+    let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
+    let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
+    let band_values = band_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest.
     let mut operands = [[K::zero(); 2]; 6];
     for (at, product) in PRODUCTS.iter().enumerate() {
         let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
-        let gamma = public.tile_coefficients(&point, &families, tiles.offset()..tiles.offset() + tiles.tiles());
+        let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band);
         operands[at][1] = gamma
             .iter()
-            .zip(&tile_values)
+            .zip(&band_values)
             .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
     }
     operands[3][0] = public.embed_operand(&point);
@@ -247,7 +252,7 @@ fn free_matmuls(
     PrecomputedMatmuls {
         proof,
         point,
-        tile_values,
+        band_values,
         memory: tables,
         traffic,
     }
@@ -435,10 +440,13 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         points: &points,
     };
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
-    let opened = key.weights.columns_of(&chunk.tiles(&key.config));
+    let opened = hooks.bands.map_or_else(
+        || key.opened(chunk),
+        |log_band| key.weights.columns_of(&chunk.tiles(&key.config), log_band),
+    );
     let mut matmuls = altered_matmuls(hooks, &mut transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, opened.tiles(), t),
-        free => free_matmuls(&public, &trace.columns, &TileRange::new(tiles, opened.tiles()), free, t),
+        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &opened, t),
+        free => free_matmuls(&public, &trace.columns, tiles, &opened, free, t),
     });
     let families = weight_families(&mut transcript);
 
@@ -463,12 +471,12 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         _ => free_linear(&batch, &trace, &mut transcript),
     };
 
-    let gamma = public.tile_coefficients(&matmuls.point, &families, opened.tiles());
-    (hooks.tile_values)(&gamma, &mut matmuls.tile_values);
+    let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
+    (hooks.band_values)(&gamma, &mut matmuls.band_values);
     let opening = OpeningClaim {
         columns: hooks.opened.unwrap_or(opened),
         gamma: &gamma,
-        local_point: &public.local_point(&matmuls.point),
+        local_point: &public.local_point(&matmuls.point, opened.log_band),
         value: weight_claim(&matmuls.proof.operands, &families),
     };
     let (opening, _) = opening::open(
@@ -476,7 +484,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         model.codeword,
         &opening_policy(&key.weights),
         &opening,
-        &matmuls.tile_values,
+        &matmuls.band_values,
         opening::Start {
             skip: 0,
             memory: matmuls.memory,

@@ -149,7 +149,7 @@ fn both_embedding_operands_are_zero() {
         operands: &|operands| operands[3][1] += K::one(),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::TileClaim));
+    assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::BandClaim));
 }
 
 /// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token
@@ -237,14 +237,13 @@ fn weights_are_those_of_the_chunk() {
 #[test]
 fn the_opened_columns_are_those_of_the_chunk() {
     let scene = Scene::middle();
-    let key = &scene.model.key;
-    let own = key.weights.columns_of(&scene.chunk.tiles(&key.config));
+    let own = scene.model.key.opened(&scene.chunk);
     let moved = |first| OpenedColumns { first, ..own };
     for first in [own.first - 1, own.first + 1] {
         let hooks = Hooks {
             opened: Some(moved(first)),
             ..HONEST
         };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::TileClaim));
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::BandClaim));
     }
 }

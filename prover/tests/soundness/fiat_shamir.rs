@@ -107,11 +107,16 @@ impl Challenges {
         drawn.push(t.clone().challenge("whatever comes next"));
 
         let public = challenges.public(key, proof);
-        let columns = key.weights.columns_of(&whole.tiles(&key.config));
+        let columns = key.opened(&whole);
         let claim = OpeningClaim {
             columns,
-            gamma: &public.tile_coefficients(&challenges.products, &challenges.families, columns.tiles()),
-            local_point: &public.local_point(&challenges.products),
+            gamma: &public.band_coefficients(
+                &challenges.products,
+                &challenges.families,
+                columns.bands(),
+                columns.log_band,
+            ),
+            local_point: &public.local_point(&challenges.products, columns.log_band),
             value: weight_claim(&matmuls.operands, &challenges.families),
         };
         let policy = opening_policy(&key.weights);
@@ -294,7 +299,7 @@ fn evaluations_are_not_chosen_after_their_weights() {
         evaluations[0][i] += change;
     }
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
-    assert_rejected!(verify(key, &forged), VerifyError::Weights(OpeningError::TileClaim));
+    assert_rejected!(verify(key, &forged), VerifyError::Weights(OpeningError::BandClaim));
 }
 
 /// A message, a change of it, and the place of the first challenge that must change with it.

@@ -22,7 +22,7 @@ use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::check::check_row;
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::{edit, odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -124,6 +124,11 @@ impl Scene {
         let output = run.expect("a forward pass").output;
         self.output = (!self.chunk.is_last()).then_some(output);
         self.witness = witness;
+    }
+
+    /// A model whose tiles are opened in bands of four.
+    pub fn banded() -> Self {
+        Self::of(random_model(banded_config(2), Strategy::W8, 7))
     }
 
     pub fn honest() -> Self {

@@ -422,7 +422,7 @@ fn another_weight_is_rejected() {
     assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
     let honest = Scene::honest();
     let hooks = Hooks {
-        tile_values: &|gamma, values| {
+        band_values: &|gamma, values| {
             values[0] += gamma[1];
             values[1] -= gamma[0];
         },
@@ -430,10 +430,54 @@ fn another_weight_is_rejected() {
     };
     assert_rejected!(honest.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
     let hooks = Hooks {
-        tile_values: &|_, values| values[0] += K::one(),
+        band_values: &|_, values| values[0] += K::one(),
         ..HONEST
     };
-    assert_rejected!(honest.attempt(&hooks), VerifyError::Weights(OpeningError::TileClaim));
+    assert_rejected!(honest.attempt(&hooks), VerifyError::Weights(OpeningError::BandClaim));
+}
+
+/// Tiles of one band, exchanged as a whole or in one weight of each. As above.
+#[test]
+fn weights_do_not_move_within_a_band() {
+    let mut scene = Scene::banded();
+    scene.attempt(&HONEST).expect("an honest proof");
+    let swapped = swapped(&scene.model.quantised.weights);
+    let hooks = Hooks {
+        tiles: Some(&swapped),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+    let mut other = scene.model.quantised.clone();
+    // Outputs 5 and 69 of the first input: the same place in the first two tiles.
+    edit(&mut other, MatmulKind::Down, 1, |down| down.swap(5, 69));
+    assert_ne!(other.weights.all(), scene.model.quantised.weights.all());
+    scene.witness = witness_of(&other, &scene.statement);
+    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
+    let hooks = Hooks {
+        tiles: Some(&other.weights),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+}
+
+/// A complete proof whose opening is in shorter bands than those of the architecture, honest but for that: the coordinates
+/// of a tile in its band are bound in the sumcheck instead of before.
+#[test]
+fn bands_are_those_of_the_architecture() {
+    let scene = Scene::banded();
+    for bands in [0, 1] {
+        let hooks = Hooks {
+            bands: Some(bands),
+            ..HONEST
+        };
+        assert_rejected!(
+            scene.attempt(&hooks),
+            VerifyError::Weights(OpeningError::Length {
+                what: "band sumcheck",
+                ..
+            })
+        );
+    }
 }
 
 /// The first two tiles exchanged.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{ModelConfig, Strategy};
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel, TestRng};
+use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel, TestRng};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify_bytes;
@@ -42,19 +42,23 @@ enum Proved {
 }
 
 /// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
-/// and one in two chunks of a model of 12 bits that has half as many keys.
+/// one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
 fn made() -> Vec<(ModelKey, Proof)> {
+    let odd = |hidden, heads, kv_heads| ModelConfig {
+        hidden,
+        heads,
+        kv_heads,
+        ..odd_config()
+    };
     let cases = [
-        (Strategy::W8, (72, 3, 3), &[3][..]),
-        (Strategy::W12, (20, 4, 2), &[1, 1]),
+        (Strategy::W8, odd(72, 3, 3), &[3][..]),
+        (Strategy::W12, odd(20, 4, 2), &[1, 1]),
+        (Strategy::W8, banded_config(2), &[2]),
     ];
-    let prove = |(strategy, (hidden, heads, kv_heads), chunks): (Strategy, _, &[usize])| {
+    let prove = |(strategy, config, chunks): (Strategy, ModelConfig, &[usize])| {
         let config = ModelConfig {
-            hidden,
             layers: chunks.iter().sum(),
-            heads,
-            kv_heads,
-            ..odd_config()
+            ..config
         };
         let model = TestModel::new(random_model(config.clone(), strategy, 7));
         let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);

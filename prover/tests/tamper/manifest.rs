@@ -236,15 +236,15 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
 
 fn opening(proof: &ChunkProof) -> Vec<Row> {
     let mut rows = vec![
-        row!(Change "opening.tile_rounds[*]" => VerifyError::Weights(OpeningError::TileClaim)),
-        row!(Change "opening.tile_value" => VerifyError::Weights(OpeningError::TileClaim)),
+        row!(Change "opening.band_rounds[*]" => VerifyError::Weights(OpeningError::BandClaim)),
+        row!(Change "opening.band_value" => VerifyError::Weights(OpeningError::BandClaim)),
         row!(Change "opening.fold_rounds[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
         row!(Change "opening.roots[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
         row!(Change "opening.final_message[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
         row!(Change "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
         row!(Modulus "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
     ];
-    rows.extend(lengths("opening.tile_rounds", "weights: tile sumcheck"));
+    rows.extend(lengths("opening.band_rounds", "weights: band sumcheck"));
     rows.extend(lengths("opening.fold_rounds", "weights: folding sumcheck"));
     rows.extend(lengths("opening.roots", "weights: roots of folded oracles"));
     rows.extend(lengths("opening.final_message", "weights: final message"));
@@ -405,8 +405,8 @@ fn fields() -> Vec<Row> {
         "linear.rounds[*]",
         "evaluations[*][*]",
         "claimed_sums[*]",
-        "opening.tile_rounds[*]",
-        "opening.tile_value",
+        "opening.band_rounds[*]",
+        "opening.band_value",
         "opening.fold_rounds[*]",
         "opening.final_message[*]",
         "opening.rows.values[*]",

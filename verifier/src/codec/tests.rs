@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x02\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x03\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x01\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x01\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x02\0\0\0\0");
 }
 
 #[test]
@@ -149,13 +149,18 @@ fn header_errors_are_named() {
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 9, this program reads version 2"
+        "proof file of version 9, this program reads version 3"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
-    // A proof of the first version, which had no chunks.
-    bytes[MAGIC_LEN] = 1;
-    let old = decode::<Message>(kind, &bytes);
-    assert!(matches!(old, Err(CodecError::Version { got: 1, .. })), "{old:?}");
+    // Proofs of earlier versions: the first had no chunks, the second no bands.
+    for version in [1, 2] {
+        bytes[MAGIC_LEN] = version;
+        let old = decode::<Message>(kind, &bytes);
+        assert!(
+            matches!(old, Err(CodecError::Version { got, .. }) if got == u32::from(version)),
+            "{old:?}"
+        );
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@
 //! `2^kappa = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one column. A leaf of the
 //! Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
 //!
-//! An opening proves `sum_T gamma[T] T~(x, y) = value`:
-//! 1. a sumcheck over the tile index reduces it to one evaluation of the multilinear extension of the
-//!    whole weight array, `W~(rho_G, rho_s, x, y)`;
-//! 2. the columns are combined with `eq(rho_G, .)` to one message `u` with `u~(rho_s, x, y)` claimed;
+//! A band is `2^g` consecutive tiles. An opening proves `sum_B gamma[B] B~(local point) = value`, over bands:
+//! 1. a sumcheck over the band index reduces it to one evaluation of the multilinear extension of the
+//!    whole weight array, `W~(rho_G, rho_s, local point)`;
+//! 2. the columns are combined with `eq(rho_G, .)` to one message `u` with `u~(rho_s, local point)` claimed;
 //! 3. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
 //!    significant variable of the message is folding its codeword. The first oracle is virtual, the
 //!    folded ones are committed every [`FOLD_LOG`] rounds, the last message is sent in the clear.
@@ -92,10 +92,6 @@ impl CommitmentParams {
 
     /// Checks that the commitment is one this code can verify. Total on hostile input.
     pub fn check(&self) -> Result<(), OpeningError> {
-        let range = |what, value: usize, min: usize, max: usize| match (min..=max).contains(&value) {
-            true => Ok(()),
-            false => Err(OpeningError::OutOfRange { what, value, min, max }),
-        };
         range("number of tiles", self.tiles, 1, MAX_TILES)?;
         range(
             "log2 of the message length",
@@ -111,8 +107,8 @@ impl CommitmentParams {
         )
     }
 
-    /// The columns that hold `tiles`, at least one.
-    pub fn columns_of(&self, tiles: &Range<usize>) -> OpenedColumns {
+    /// The columns that hold `tiles`, at least one, in bands of `2^log_band` tiles or as many as a column has.
+    pub fn columns_of(&self, tiles: &Range<usize>, log_band: u32) -> OpenedColumns {
         let log = self.log_column_tiles();
         let first = (tiles.start >> log).min(self.columns().saturating_sub(1));
         let end = (tiles.end.div_ceil(1 << log) << log).min(self.tiles);
@@ -122,6 +118,7 @@ impl CommitmentParams {
                 tiles: end.saturating_sub(first << log).max(1),
                 ..*self
             },
+            log_band: log_band.min(log),
         }
     }
 
@@ -140,7 +137,7 @@ impl CommitmentParams {
         self.columns().next_power_of_two().trailing_zeros()
     }
 
-    /// log2 of the number of tiles of the multilinear extension: rounds of the tile sumcheck.
+    /// log2 of the number of tiles of the multilinear extension.
     pub const fn log_tiles(&self) -> u32 {
         self.log_columns() + self.log_column_tiles()
     }
@@ -194,9 +191,40 @@ pub struct OpenedColumns {
     pub first: usize,
     /// The columns as a commitment of their own.
     pub params: CommitmentParams,
+    /// log2 of the number of tiles of a band, at most that of a column.
+    pub log_band: u32,
 }
 
 impl OpenedColumns {
+    /// Checks that the columns are ones this code can open, and made of whole bands. Total on hostile input.
+    pub fn check(&self) -> Result<(), OpeningError> {
+        self.params.check()?;
+        let max = self.params.log_column_tiles() as usize;
+        range("log2 of the tiles of a band", self.log_band as usize, 0, max)?;
+        range(
+            "number of tiles beyond the last band",
+            self.params.tiles % (1 << self.log_band),
+            0,
+            0,
+        )
+    }
+
+    /// The bands of the tiles in the columns, as the whole commitment numbers them.
+    pub const fn bands(&self) -> Range<usize> {
+        let tiles = self.tiles();
+        tiles.start >> self.log_band..tiles.end >> self.log_band
+    }
+
+    /// log2 of the number of bands of the multilinear extension: rounds of the band sumcheck.
+    pub const fn log_bands(&self) -> u32 {
+        self.params.log_tiles() - self.log_band
+    }
+
+    /// log2 of the number of weights of a band: coordinates of the local point.
+    pub const fn log_area(&self) -> u32 {
+        self.log_band + TILE_AREA_LOG
+    }
+
     /// The tiles in the columns, as the whole commitment numbers them.
     pub const fn tiles(&self) -> Range<usize> {
         let start = self.first << self.params.log_column_tiles();
@@ -204,13 +232,13 @@ impl OpenedColumns {
     }
 }
 
-/// What is claimed of a commitment: `sum_T gamma[T] T~(local_point) = value`.
+/// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpeningClaim<'a> {
     pub columns: OpenedColumns,
-    /// One entry for every tile of the columns.
+    /// One entry for every band of the columns.
     pub gamma: &'a [SecureField],
-    /// Twelve coordinates, MSB-first: six of the input, six of the output.
+    /// Coordinates of the index within a band, MSB-first: `log_band` of the tile, six of the input, six of the output.
     pub local_point: &'a [SecureField],
     pub value: SecureField,
 }
@@ -258,10 +286,10 @@ pub struct OracleOpening {
 /// Proof of one opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpeningProof {
-    /// Sumcheck over the tile index, most significant bit first.
-    pub tile_rounds: Vec<Round>,
-    /// `W~(rho, local_point)`, the evaluation that the tile sumcheck ends at.
-    pub tile_value: SecureField,
+    /// Sumcheck over the band index, most significant bit first.
+    pub band_rounds: Vec<Round>,
+    /// `W~(rho, local_point)`, the evaluation that the band sumcheck ends at.
+    pub band_value: SecureField,
     /// Sumcheck over the index in the column, least significant bit first, down to the final message.
     pub fold_rounds: Vec<Round>,
     /// Roots of the folded oracles.
@@ -316,8 +344,8 @@ pub enum OpeningError {
     OpenedValues { tree: Tree, got: usize, expected: usize },
     #[error("{what}: a field element is not canonical")]
     NotCanonical { what: &'static str },
-    #[error("the tile sumcheck does not end at the claimed evaluation of the weights")]
-    TileClaim,
+    #[error("the band sumcheck does not end at the claimed evaluation of the weights")]
+    BandClaim,
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,
     #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
@@ -332,6 +360,13 @@ pub enum OpeningError {
     Fold { oracle: usize, position: usize },
     #[error("the final message at position {position} is not the fold of the last oracle")]
     FinalMessage { position: usize },
+}
+
+fn range(what: &'static str, value: usize, min: usize, max: usize) -> Result<(), OpeningError> {
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(OpeningError::OutOfRange { what, value, min, max }),
+    }
 }
 
 fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningError> {
@@ -349,8 +384,8 @@ impl OpeningProof {
                 true => Ok(()),
                 false => Err(OpeningError::NotCanonical { what }),
             };
-        secure("tile sumcheck", self.tile_rounds.as_flattened())?;
-        secure("evaluation of the weights", &[self.tile_value])?;
+        secure("band sumcheck", self.band_rounds.as_flattened())?;
+        secure("evaluation of the weights", &[self.band_value])?;
         secure("folding sumcheck", self.fold_rounds.as_flattened())?;
         secure("final message", &self.final_message)?;
         for oracle in &self.oracles {
@@ -383,6 +418,7 @@ pub fn absorb_statement(
             policy.work_bits,
             claim.columns.first as u32,
             claim.columns.params.tiles as u32,
+            claim.columns.log_band,
         ],
     );
     transcript.bytes("opening root", root);
@@ -406,11 +442,12 @@ pub fn draw_leaves(transcript: &mut Transcript, params: &CommitmentParams, polic
 /// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
 /// - folds: `kappa` folds of codes of length at most `n`, `n / |K|` each;
 /// - sumchecks: degree 2, so `2 / |K|` per round.
-pub fn soundness_terms(params: &CommitmentParams, policy: &OpeningPolicy) -> Vec<(String, f64)> {
+pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
+    let params = &columns.params;
     let field_bits = 4.0 * f64::from(P).log2();
     let n = f64::from(params.log_codeword());
     let rate = (-f64::from(params.log_blowup)).exp2();
-    let rounds = params.log_tiles() + params.log_message - params.log_final();
+    let rounds = columns.log_bands() + params.log_message - params.log_final();
     let mut terms = vec![
         (
             "opening: queries".to_string(),
@@ -469,7 +506,7 @@ mod tests {
         assert_eq!((own.log_column_tiles(), own.columns(), own.log_columns()), (3, 65, 7));
         assert_eq!((own.log_tiles(), own.log_codeword(), own.log_leaves()), (10, 17, 16));
         let of = |tiles: Range<usize>| {
-            let opened = own.columns_of(&tiles);
+            let opened = own.columns_of(&tiles, 0);
             (opened.first, opened.params.tiles, opened.tiles())
         };
         assert_eq!(of(0..1), (0, 8, 0..8));
@@ -478,6 +515,33 @@ mod tests {
         assert_eq!(of(500..515), (62, 19, 496..515));
         // Total, whatever the range.
         assert_eq!(of(600..600), (64, 3, 512..515));
+    }
+
+    /// Bands are not longer than a column, and columns and what is opened of them are made of whole ones.
+    #[test]
+    fn columns_are_made_of_bands() {
+        let own = params(64 * 8 + 4, 15, 2);
+        for (log_band, bands, rounds) in [(0, 496..516, 5), (1, 248..258, 4), (2, 124..129, 3)] {
+            let opened = own.columns_of(&(500..516), log_band);
+            assert_eq!((opened.check(), opened.log_band), (Ok(()), log_band));
+            assert_eq!((opened.bands(), opened.log_bands()), (bands, rounds));
+            assert_eq!(opened.log_area(), 12 + log_band);
+        }
+        for (log_message, expected) in [(12, 0), (13, 1), (14, 2), (15, 2)] {
+            let opened = params(8, log_message, 2).columns_of(&(0..8), 2);
+            assert_eq!((opened.check(), opened.log_band), (Ok(()), expected));
+        }
+        let opened = own.columns_of(&(0..8), 2);
+        let long = OpenedColumns { log_band: 4, ..opened };
+        let mut cut = opened;
+        cut.params.tiles = 7;
+        for (own, what, value, max) in [
+            (long, "log2 of the tiles of a band", 4, 3),
+            (cut, "number of tiles beyond the last band", 3, 0),
+        ] {
+            let min = 0;
+            assert_eq!(own.check(), Err(OpeningError::OutOfRange { what, value, min, max }));
+        }
     }
 
     /// The limits themselves are accepted, and nothing beyond them.

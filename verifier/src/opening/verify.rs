@@ -8,7 +8,7 @@ use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
 use super::{
     absorb_statement, circle, draw_leaves, length, CommitmentParams, OpeningClaim, OpeningError, OpeningPolicy,
-    OpeningProof, OracleOpening, Tree, FIBRE, FOLD_LOG, TILE_AREA_LOG,
+    OpeningProof, OracleOpening, Tree, FIBRE, FOLD_LOG,
 };
 use crate::transcript::Transcript;
 
@@ -27,17 +27,17 @@ pub fn verify(
 ) -> Result<(), OpeningError> {
     let params = &claim.columns.params;
     commitment.check()?;
-    params.check()?;
+    claim.columns.check()?;
     policy.check()?;
     check_shape(claim, proof)?;
     proof.check_canonical()?;
 
     absorb_statement(transcript, commitment, policy, root, claim);
-    let rho = tile_sumcheck(claim, proof, transcript)?;
-    let (column_point, tile_point) = rho
+    let rho = band_sumcheck(claim, proof, transcript)?;
+    let (column_point, band_point) = rho
         .split_at_checked(params.log_columns() as usize)
         .unwrap_or((&rho, &[]));
-    let point: Vec<SecureField> = tile_point.iter().chain(claim.local_point).copied().collect();
+    let point: Vec<SecureField> = band_point.iter().chain(claim.local_point).copied().collect();
     let challenges = fold_sumcheck(params, &point, proof, transcript)?;
 
     if !transcript.check_work(policy.work_bits, proof.nonce) {
@@ -56,11 +56,11 @@ pub fn verify(
 
 /// Checks every length that does not depend on the queries.
 fn check_shape(claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
-    let params = &claim.columns.params;
+    let (columns, params) = (&claim.columns, &claim.columns.params);
     let oracles = params.oracles().count();
-    length("gamma", claim.gamma.len(), params.tiles)?;
-    length("local point", claim.local_point.len(), TILE_AREA_LOG as usize)?;
-    length("tile sumcheck", proof.tile_rounds.len(), params.log_tiles() as usize)?;
+    length("gamma", claim.gamma.len(), columns.bands().len())?;
+    length("local point", claim.local_point.len(), columns.log_area() as usize)?;
+    length("band sumcheck", proof.band_rounds.len(), columns.log_bands() as usize)?;
     length(
         "folding sumcheck",
         proof.fold_rounds.len(),
@@ -71,29 +71,29 @@ fn check_shape(claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), Ope
     length("opened folded oracles", proof.oracles.len(), oracles)
 }
 
-/// Step 1: from the batch of tile evaluations to one evaluation. Returns the point `rho` of the tile index.
-fn tile_sumcheck(
+/// Step 1: from the batch of evaluations of bands to one evaluation. Returns the point `rho` of the band index.
+fn band_sumcheck(
     claim: &OpeningClaim<'_>,
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
     let OpeningClaim { gamma, value, .. } = *claim;
     let mut claim = value;
-    let mut rho = Vec::with_capacity(proof.tile_rounds.len());
-    for round in &proof.tile_rounds {
-        transcript.message("opening tile round", round);
-        let r = transcript.challenge("opening tile challenge");
+    let mut rho = Vec::with_capacity(proof.band_rounds.len());
+    for round in &proof.band_rounds {
+        transcript.message("opening band round", round);
+        let r = transcript.challenge("opening band challenge");
         claim = next_claim(claim, *round, r);
         rho.push(r);
     }
-    transcript.message("opening evaluation", &[proof.tile_value]);
-    match evaluate(gamma, &rho) * proof.tile_value == claim {
+    transcript.message("opening evaluation", &[proof.band_value]);
+    match evaluate(gamma, &rho) * proof.band_value == claim {
         true => Ok(rho),
-        false => Err(OpeningError::TileClaim),
+        false => Err(OpeningError::BandClaim),
     }
 }
 
-/// Step 3, interactive part: the sumcheck for `u~(point) = tile_value` and the commitments to the folded
+/// Step 3, interactive part: the sumcheck for `u~(point) = band_value` and the commitments to the folded
 /// oracles. Returns the folding challenges.
 fn fold_sumcheck(
     params: &CommitmentParams,
@@ -101,7 +101,7 @@ fn fold_sumcheck(
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
-    let mut claim = proof.tile_value;
+    let mut claim = proof.band_value;
     let mut challenges = Vec::with_capacity(proof.fold_rounds.len());
     let mut roots = params.oracles().zip(&proof.roots).peekable();
     for (round, variables) in proof.fold_rounds.iter().zip((0..params.log_message).rev()) {

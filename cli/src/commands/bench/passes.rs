@@ -8,8 +8,9 @@ use rayon::prelude::*;
 use serde_json::{json, Value};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::TILE_LOG;
 use tessera_prover::library::{read_key, Model, KEY_FILE};
-use tessera_prover::matmul::bind_tiles;
+use tessera_prover::matmul::bind_bands;
 use tessera_prover::opening::combine_columns;
 use tessera_prover::plan::{Budget, Subject, Task};
 use tessera_prover::stream::Traffic;
@@ -27,15 +28,14 @@ const WORD: usize = 8;
 /// Measures the passes over the weights of a model directory, resident as a proof within `memory` has them.
 pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let key = read_key(&dir.join(KEY_FILE))?;
-    let task = Task::Prove {
-        rows: 1,
-        chunk: Chunk::whole(key.config.layers),
-    };
+    let whole = Chunk::whole(key.config.layers);
+    let task = Task::Prove { rows: 1, chunk: whole };
     let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     let weights = &model.quantised.weights;
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
-    let point: Vec<SecureField> = (1..7).map(element).collect();
+    let opened = key.opened(&whole);
+    let point: Vec<SecureField> = (0..TILE_LOG + opened.log_band).map(element).collect();
     let coefficients: Vec<SecureField> = (0..key.weights.columns() as u32).map(element).collect();
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     let mut processor = times.clone();
@@ -44,7 +44,8 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     for _ in 0..=RUNS {
         let plain = timed(|| plain_read(weights));
         // As in a proof, the second pass has the memory of the first.
-        let (first, (table, read_first)) = timed(|| bind_tiles(weights, &point));
+        let (first, (table, read_first)) =
+            timed(|| bind_bands(weights, &point, size_of::<SecureField>() << key.weights.log_message));
         let (second, (_, read_second)) = timed(|| combine_columns(weights, &key.weights, &coefficients, table));
         let measured = [plain, (first, read_first), (second, read_second)];
         for (i, ([seconds, busy], traffic)) in measured.into_iter().enumerate() {

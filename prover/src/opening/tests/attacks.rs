@@ -11,7 +11,7 @@ use super::{transcript, Case, Weights, POLICY};
 use crate::tiles::TileSource;
 use tessera_verifier::opening::{draw_leaves, OpeningProof};
 
-/// A complete opening with these evaluations of the tiles, and the verdict on the value that follows from them.
+/// A complete opening with these evaluations of the bands, and the verdict on the value that follows from them.
 fn attempt(case: &Case, source: &Weights, values: &[SecureField]) -> Result<(), OpeningError> {
     let claim = OpeningClaim {
         value: value(&case.gamma, values),
@@ -51,40 +51,54 @@ fn transpose(tile: &[i16]) -> Vec<i16> {
 type Change<'a> = (&'static str, &'a dyn Fn(&mut [Vec<i16>]));
 
 /// Gains products with other weights: a tile that is left out, used twice, transposed, exchanged with another one, or
-/// has a single weight beyond its range. Once only the evaluations follow the lie, once everything but the commitment.
+/// has a single weight beyond its range, or gives some of a weight to its neighbour, which may be of the same band. Once only
+/// the evaluations follow the lie, once everything but the commitment.
 #[test]
 fn every_tile_is_opened_once_in_its_place() {
-    let case = Case::small();
-    let changes: [Change<'_>; 5] = [
+    let changes: [Change<'_>; 7] = [
+        ("moved", &|tiles| {
+            tiles[0][7] += 3;
+            tiles[1][7] -= 3;
+        }),
+        ("exchanged with its neighbour", &|tiles| tiles.swap(2, 3)),
         ("left out", &|tiles| tiles[2].fill(0)),
         ("used twice", &|tiles| tiles[3] = tiles[2].clone()),
         ("transposed", &|tiles| tiles[1] = transpose(&tiles[1])),
         ("exchanged", &|tiles| tiles.swap(0, 4)),
         ("out of range", &|tiles| tiles[0][77] = 2047 - tiles[0][77]),
     ];
-    for (name, change) in changes {
-        let other = altered(&case, change);
-        let values = other.tile_values(&case.point);
-        let verdict = attempt(&case, &case.weights, &values);
-        assert_eq!(verdict, Err(OpeningError::FoldClaim), "{name}, evaluations alone");
-        let verdict = attempt(&case, &other, &values);
-        assert!(
-            matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
-            "{name}: {verdict:?}"
-        );
+    for case in [Case::small(), Case::banded()] {
+        for (name, change) in changes {
+            let other = altered(&case, change);
+            let values = other.band_values(&case.point);
+            let verdict = attempt(&case, &case.weights, &values);
+            assert_eq!(verdict, Err(OpeningError::FoldClaim), "{name}, evaluations alone");
+            let verdict = attempt(&case, &other, &values);
+            assert!(
+                matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+                "{name}: {verdict:?}"
+            );
+        }
     }
 }
 
 /// Gains the same: the evaluations are those of another point, and of a tile read with its axes exchanged.
 #[test]
 fn tiles_are_evaluated_at_the_point() {
-    let case = Case::small();
-    let (x, y) = case.point.split_at(6);
-    let mut other = case.point.clone();
-    other[11] += SecureField::from(1);
-    for point in [[y, x].concat(), other] {
-        let verdict = attempt(&case, &case.weights, &case.weights.tile_values(&point));
-        assert_eq!(verdict, Err(OpeningError::FoldClaim));
+    for case in [Case::small(), Case::banded()] {
+        let (tile, within) = case.point.split_at(case.columns.log_band as usize);
+        let (x, y) = within.split_at(6);
+        let mut points = vec![[tile, y, x].concat(), case.point.clone(), case.point.clone()];
+        points[1][0] += SecureField::from(1);
+        points[2][case.point.len() - 1] += SecureField::from(1);
+        if !tile.is_empty() {
+            // The tiles of a band in another order, and their index as the last one.
+            points.extend([[&[tile[1], tile[0]], x, y].concat(), [x, y, tile].concat()]);
+        }
+        for point in points {
+            let verdict = attempt(&case, &case.weights, &case.weights.band_values(&point));
+            assert_eq!(verdict, Err(OpeningError::FoldClaim));
+        }
     }
 }
 
@@ -127,11 +141,11 @@ fn leaves(case: &Case, proof: &OpeningProof) -> Vec<usize> {
     let mut t = transcript();
     let (params, root) = (&case.params, case.codeword.root());
     tessera_verifier::opening::absorb_statement(&mut t, params, &POLICY, root, &case.claim());
-    for round in &proof.tile_rounds {
-        t.message("opening tile round", round);
-        t.challenge("opening tile challenge");
+    for round in &proof.band_rounds {
+        t.message("opening band round", round);
+        t.challenge("opening band challenge");
     }
-    t.message("opening evaluation", &[proof.tile_value]);
+    t.message("opening evaluation", &[proof.band_value]);
     let mut roots = params.oracles().zip(&proof.roots).peekable();
     for (round, variables) in proof.fold_rounds.iter().zip((0..params.log_message).rev()) {
         t.message("opening fold round", round);

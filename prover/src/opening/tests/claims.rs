@@ -18,16 +18,25 @@ use crate::weights::PackedWeights;
 
 #[test]
 fn honest_openings_are_accepted() {
-    for (tiles, log_message, log_blowup) in [
-        (1, 12, 1),
-        (1, 13, 2),
-        (2, 12, 2),
-        (3, 12, 2),
-        (3, 14, 1),
-        (5, 13, 3),
-        (17, 12, 2),
-        (37, 14, 2),
-        (40, 15, 2),
+    for (tiles, log_message, log_blowup, log_band) in [
+        (1, 12, 1, 0),
+        (1, 13, 2, 0),
+        (2, 12, 2, 0),
+        (3, 12, 2, 0),
+        (3, 14, 1, 0),
+        (5, 13, 3, 0),
+        (17, 12, 2, 0),
+        (37, 14, 2, 0),
+        (40, 15, 2, 0),
+        // A column of one band; more than one of them; bands of the whole weights and longer than a column.
+        (2, 13, 2, 1),
+        (6, 13, 1, 1),
+        (36, 14, 2, 2),
+        (40, 15, 2, 1),
+        (44, 15, 2, 2),
+        (4, 14, 2, 2),
+        (8, 13, 2, 2),
+        (8, 12, 2, 1),
     ] {
         let params = CommitmentParams {
             tiles,
@@ -36,9 +45,9 @@ fn honest_openings_are_accepted() {
         };
         // All tiles, the last one, and some from the middle.
         for opened in [0..tiles, tiles - 1..tiles, tiles / 3..tiles.div_ceil(2)] {
-            let case = Case::of_tiles(params, opened.clone());
+            let case = Case::of_tiles(params, opened.clone(), log_band);
             let (mut ours, mut theirs) = (transcript(), transcript());
-            let (source, values) = (&case.weights.0, &case.tile_values);
+            let (source, values) = (&case.weights.0, &case.band_values);
             let (proof, _) = open(
                 source,
                 &case.codeword,
@@ -69,7 +78,7 @@ fn opened_columns_hold_the_tiles() {
         };
         let column = 1 << params.log_column_tiles();
         for (start, end) in (0..tiles).flat_map(|start| (start + 1..=tiles).map(move |end| (start, end))) {
-            let opened = params.columns_of(&(start..end));
+            let opened = params.columns_of(&(start..end), 0);
             let held = opened.tiles();
             assert!(
                 held.start <= start && end <= held.end && held.end <= tiles,
@@ -80,7 +89,7 @@ fn opened_columns_hold_the_tiles() {
                 "{start}..{end}: {opened:?}"
             );
             assert_eq!(held.start, opened.first * column);
-            assert_eq!(params.columns_of(&held), opened);
+            assert_eq!(params.columns_of(&held, 0), opened);
         }
     }
 }
@@ -93,20 +102,17 @@ fn other_columns_are_rejected() {
         log_message: 14,
         log_blowup: 2,
     };
-    let mut case = Case::of_tiles(params, 8..16);
+    let mut case = Case::of_tiles(params, 8..16, 0);
     // Every column holds the same tiles.
     let tile = case.weights.0.bytes(0..4).to_vec();
     case.weights = Weights(PackedWeights::in_memory(Strategy::W12, tile.repeat(6)));
     case.codeword = committed(&case.weights.0, &params);
-    case.tile_values = case.weights.tile_values(&case.point)[8..16].to_vec();
-    case.value = value(&case.gamma, &case.tile_values);
+    case.band_values = case.weights.band_values(&case.point)[8..16].to_vec();
+    case.value = value(&case.gamma, &case.band_values);
     let proof = case.prove(&case.weights, &POLICY);
     assert_eq!(case.verify(&proof), Ok(()));
     for first in [0, 1, 3, 4] {
-        let columns = OpenedColumns {
-            first,
-            params: case.columns.params,
-        };
+        let columns = OpenedColumns { first, ..case.columns };
         let verdict = case.verify_claim(
             &OpeningClaim {
                 columns,
@@ -114,14 +120,49 @@ fn other_columns_are_rejected() {
             },
             &proof,
         );
-        assert_eq!(verdict, Err(OpeningError::TileClaim), "first column {first}");
+        assert_eq!(verdict, Err(OpeningError::BandClaim), "first column {first}");
+    }
+}
+
+/// An opening in bands of another length is about other evaluations: whoever reads it expects as many rounds as there are
+/// bands, and a point in a band.
+#[test]
+fn other_bands_are_rejected() {
+    let case = Case::banded();
+    assert_eq!(case.verify(&case.prove(&case.weights, &POLICY)), Ok(()));
+    for log_band in [0, 1, 3] {
+        let other = Case::of_tiles(case.params, 0..12, log_band);
+        if other.columns.check().is_err() {
+            continue;
+        }
+        let proof = other.prove(&other.weights, &POLICY);
+        assert_eq!(other.verify(&proof), Ok(()));
+        let what = "band sumcheck";
+        let (got, expected) = (4 - log_band as usize, 2);
+        assert_eq!(case.verify(&proof), Err(OpeningError::Length { what, got, expected }));
+        let (gamma, local_point) = (&other.gamma[..], &other.point[..]);
+        for (gamma, point, what) in [
+            (gamma, &case.point[..], "gamma"),
+            (&case.gamma, local_point, "local point"),
+        ] {
+            let claim = OpeningClaim {
+                gamma,
+                local_point: point,
+                ..case.claim()
+            };
+            let verdict = case.verify_claim(&claim, &proof);
+            assert!(
+                matches!(&verdict, Err(OpeningError::Length { what: own, .. }) if *own == what),
+                "{log_band}: {verdict:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn every_skipped_nonce_gives_another_valid_proof() {
     let case = Case::small();
-    let (source, values) = (&case.weights.0, &case.tile_values);
+    let (source, values) = (&case.weights.0, &case.band_values);
     let proofs = [0, 1, 2].map(|skip| {
         let claim = case.claim();
         let opened = open(
@@ -156,9 +197,9 @@ fn small_model_is_within_its_budget() {
         let commitment = start.elapsed();
         let mut random = Random(11);
         let (gamma, point) = (random.secures(224), random.secures(12));
-        let values = weights.tile_values(&point);
+        let values = weights.band_values(&point);
         let claim = OpeningClaim {
-            columns: params.columns_of(&(0..224)),
+            columns: params.columns_of(&(0..224), 0),
             gamma: &gamma,
             local_point: &point,
             value: value(&gamma, &values),
@@ -196,10 +237,10 @@ fn wrong_claims_are_rejected() {
         value: case.value + SecureField::one(),
         ..case.claim()
     };
-    assert_eq!(case.verify_claim(&wrong, &proof), Err(OpeningError::TileClaim));
+    assert_eq!(case.verify_claim(&wrong, &proof), Err(OpeningError::BandClaim));
     let check = |params: &CommitmentParams, policy: &OpeningPolicy, root: &Digest, gamma: &[_], point: &[_]| {
         let claim = OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles)),
+            columns: params.columns_of(&(0..params.tiles), 0),
             gamma,
             local_point: point,
             value: case.value,
@@ -212,7 +253,7 @@ fn wrong_claims_are_rejected() {
         gamma[i] += SecureField::one();
         assert_eq!(
             check(params, &POLICY, root, &gamma, &case.point),
-            Err(OpeningError::TileClaim)
+            Err(OpeningError::BandClaim)
         );
     }
     for i in 0..12 {
@@ -220,7 +261,7 @@ fn wrong_claims_are_rejected() {
         point[i] += SecureField::one();
         assert_eq!(
             check(params, &POLICY, root, &case.gamma, &point),
-            Err(OpeningError::TileClaim)
+            Err(OpeningError::BandClaim)
         );
     }
     let mut wrong_root = *root;
@@ -286,8 +327,8 @@ fn prover_rejects_what_does_not_fit() {
         commit(&case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
-    let (source, values) = (&case.weights.0, &case.tile_values);
-    let columns = wrong.columns_of(&(0..wrong.tiles));
+    let (source, values) = (&case.weights.0, &case.band_values);
+    let columns = wrong.columns_of(&(0..wrong.tiles), 0);
     let other = OpeningClaim {
         columns,
         ..case.claim()
@@ -315,7 +356,7 @@ fn chosen_parameters_balance_the_proof() {
     }
     let params = CommitmentParams::for_tiles(224);
     let terms = soundness_terms(
-        &params,
+        &params.columns_of(&(0..224), 0),
         &OpeningPolicy {
             queries: 118,
             work_bits: 20,

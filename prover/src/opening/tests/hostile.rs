@@ -31,11 +31,11 @@ fn tampered_proofs_are_rejected() {
         assert_ne!(tampered, proof, "{name}");
         assert!(case.verify(&tampered).is_err(), "{name}");
     };
-    for i in 0..proof.tile_rounds.len() {
-        reject("tile round", &|p| p.tile_rounds[i][0] += one);
-        reject("tile round", &|p| p.tile_rounds[i][1] += one);
+    for i in 0..proof.band_rounds.len() {
+        reject("band round", &|p| p.band_rounds[i][0] += one);
+        reject("band round", &|p| p.band_rounds[i][1] += one);
     }
-    reject("tile value", &|p| p.tile_value += one);
+    reject("band value", &|p| p.band_value += one);
     for i in 0..proof.fold_rounds.len() {
         reject("fold round", &|p| p.fold_rounds[i][0] += one);
         reject("fold round", &|p| p.fold_rounds[i][1] += one);
@@ -80,7 +80,7 @@ fn hostile_lengths_and_values_are_errors() {
         for field in 0..7 + 2 * proof.oracles.len() {
             let mut hostile = proof.clone();
             match field {
-                0 => resize(&mut hostile.tile_rounds, how),
+                0 => resize(&mut hostile.band_rounds, how),
                 1 => resize(&mut hostile.fold_rounds, how),
                 2 => resize(&mut hostile.roots, how),
                 3 => resize(&mut hostile.final_message, how),
@@ -116,8 +116,8 @@ fn hostile_lengths_and_values_are_errors() {
         for field in 0..6 {
             let mut hostile = proof.clone();
             match field {
-                0 => hostile.tile_rounds[1][1] = secure,
-                1 => hostile.tile_value = secure,
+                0 => hostile.band_rounds[1][1] = secure,
+                1 => hostile.band_value = secure,
                 2 => hostile.fold_rounds[3][0] = secure,
                 3 => hostile.final_message[2] = secure,
                 4 => hostile.rows.values[5] = base,
@@ -151,7 +151,11 @@ fn bad_parameters_are_errors() {
             log_message,
             log_blowup,
         };
-        let columns = OpenedColumns { first: 0, params };
+        let columns = OpenedColumns {
+            first: 0,
+            params,
+            log_band: 0,
+        };
         let claim = OpeningClaim {
             columns,
             ..case.claim()
@@ -171,23 +175,50 @@ fn bad_parameters_are_errors() {
     }
 }
 
+/// Bands that are longer than a column, or not full, cannot be opened.
+#[test]
+fn bad_bands_are_errors() {
+    let case = Case::banded();
+    let proof = case.prove(&case.weights, &POLICY);
+    for log_band in [3, 4, 63, 64, u32::MAX] {
+        let columns = OpenedColumns {
+            log_band,
+            ..case.columns
+        };
+        let claim = OpeningClaim {
+            columns,
+            ..case.claim()
+        };
+        let verdict = case.verify_claim(&claim, &proof);
+        let what = match log_band {
+            3 => "number of tiles beyond the last band",
+            _ => "log2 of the tiles of a band",
+        };
+        assert!(
+            matches!(verdict, Err(OpeningError::OutOfRange { what: own, .. }) if own == what),
+            "{log_band}: {verdict:?}"
+        );
+    }
+}
+
 /// A proof about other weights, honest but for the commitment, fails at the virtual oracle.
 #[test]
 fn other_weights_do_not_open_the_commitment() {
-    let case = Case::small();
-    let mut bytes = case.weights.0.all().to_vec();
-    bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
-    let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
-    let claim = OpeningClaim {
-        value: value(&case.gamma, &other.tile_values(&case.point)),
-        ..case.claim()
-    };
-    assert_ne!(claim.value, case.value);
-    let verdict = case.verify_claim(&claim, &case.prove(&other, &POLICY));
-    assert!(
-        matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
-        "{verdict:?}"
-    );
+    for case in [Case::small(), Case::banded()] {
+        let mut bytes = case.weights.0.all().to_vec();
+        bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
+        let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
+        let claim = OpeningClaim {
+            value: value(&case.gamma, &other.band_values(&case.point)),
+            ..case.claim()
+        };
+        assert_ne!(claim.value, case.value);
+        let verdict = case.verify_claim(&claim, &case.prove(&other, &POLICY));
+        assert!(
+            matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+            "{verdict:?}"
+        );
+    }
 }
 
 /// A commitment to words that are no codewords cannot be opened as anything.
@@ -206,7 +237,7 @@ fn far_words_are_rejected() {
     case.codeword = Codeword::with_file(case.params, tree, file.path()).unwrap();
     for source in [case.weights.clone(), Weights::new(&[0; 5 * TILE_AREA])] {
         let claim = OpeningClaim {
-            value: value(&case.gamma, &source.tile_values(&case.point)),
+            value: value(&case.gamma, &source.band_values(&case.point)),
             ..case.claim()
         };
         let verdict = case.verify_claim(&claim, &case.prove(&source, &POLICY));
@@ -221,7 +252,7 @@ fn far_words_are_rejected() {
 /// is caught at the next oracle, or at the final message after the last one.
 #[test]
 fn skipped_folding_is_rejected() {
-    // One column of one tile: no tile rounds, and the message is the tile.
+    // One column of one tile: no band rounds, and the message is the tile.
     let case = Case::new(CommitmentParams {
         tiles: 1,
         log_message: 12,
@@ -236,9 +267,9 @@ fn skipped_folding_is_rejected() {
     ] {
         let mut transcript = transcript();
         let (params, root) = (&case.params, case.codeword.root());
-        let tile_value = case.tile_values[0];
+        let band_value = case.band_values[0];
         absorb_statement(&mut transcript, params, &POLICY, root, &case.claim());
-        transcript.message("opening evaluation", &[tile_value]);
+        transcript.message("opening evaluation", &[band_value]);
         let mut folding = Folding::new(
             params,
             Message::new(Table::from(&case.weights.field()[..]), case.point.clone()),
@@ -251,7 +282,7 @@ fn skipped_folding_is_rejected() {
             folding.commit(&mut transcript);
         }
         let start = OpeningProof {
-            tile_value,
+            band_value,
             ..Default::default()
         };
         let (proof, _) = folding

@@ -78,10 +78,11 @@ impl Weights {
             })
             .collect()
     }
-    fn tile_values(&self, point: &[SecureField]) -> Vec<SecureField> {
+    /// Values at a point of a band.
+    fn band_values(&self, point: &[SecureField]) -> Vec<SecureField> {
         self.field()
-            .chunks(TILE_AREA)
-            .map(|tile| evaluate(tile, point))
+            .chunks(1 << point.len())
+            .map(|band| evaluate(band, point))
             .collect()
     }
 }
@@ -100,7 +101,7 @@ struct Case {
     columns: OpenedColumns,
     gamma: Vec<SecureField>,
     point: Vec<SecureField>,
-    tile_values: Vec<SecureField>,
+    band_values: Vec<SecureField>,
     value: SecureField,
 }
 
@@ -118,26 +119,27 @@ fn transcript() -> Transcript {
 impl Case {
     /// A claim about all weights.
     fn new(params: CommitmentParams) -> Self {
-        Self::of_tiles(params, 0..params.tiles)
+        Self::of_tiles(params, 0..params.tiles, 0)
     }
 
-    /// A claim about the columns that hold some of the tiles.
-    fn of_tiles(params: CommitmentParams, tiles: Range<usize>) -> Self {
-        let columns = params.columns_of(&tiles);
+    /// A claim about the columns that hold some of the tiles, in bands of `2^log_band`.
+    fn of_tiles(params: CommitmentParams, tiles: Range<usize>, log_band: u32) -> Self {
+        let columns = params.columns_of(&tiles, log_band);
         let weights = Weights::random(params.tiles, 7);
         let codeword = committed(&weights.0, &params);
         let mut random = Random(11);
-        let (gamma, point) = (random.secures(columns.params.tiles), random.secures(12));
-        let tile_values = weights.tile_values(&point)[columns.tiles()].to_vec();
+        let gamma = random.secures(columns.bands().len());
+        let point = random.secures(columns.log_area() as usize);
+        let band_values = weights.band_values(&point)[columns.bands()].to_vec();
         Self {
-            value: value(&gamma, &tile_values),
+            value: value(&gamma, &band_values),
             weights,
             params,
             codeword,
             columns,
             gamma,
             point,
-            tile_values,
+            band_values,
         }
     }
 
@@ -147,6 +149,16 @@ impl Case {
             log_message: 13,
             log_blowup: 2,
         })
+    }
+
+    /// Two columns of two bands of four tiles, the last one half full.
+    fn banded() -> Self {
+        let params = CommitmentParams {
+            tiles: 12,
+            log_message: 15,
+            log_blowup: 2,
+        };
+        Self::of_tiles(params, 0..12, 2)
     }
 
     fn claim(&self) -> OpeningClaim<'_> {
@@ -160,7 +172,7 @@ impl Case {
 
     /// Opens the commitment with the weights of `source`.
     fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> OpeningProof {
-        let values = &source.tile_values(&self.point)[self.columns.tiles()];
+        let values = &source.band_values(&self.point)[self.columns.bands()];
         let claim = OpeningClaim {
             value: value(&self.gamma, values),
             ..self.claim()
@@ -199,7 +211,7 @@ fn proof_bytes(proof: &OpeningProof) -> usize {
         .iter()
         .map(|o| o.values.len() * 16 + o.path.len() * 32)
         .sum();
-    let rounds = proof.tile_rounds.len() + proof.fold_rounds.len();
+    let rounds = proof.band_rounds.len() + proof.fold_rounds.len();
     let clear = 16 * (2 * rounds + 1 + proof.final_message.len()) + 32 * proof.roots.len() + 8;
     clear + proof.rows.values.len() * 4 + proof.rows.path.len() * 32 + oracles
 }
