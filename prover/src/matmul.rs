@@ -59,7 +59,7 @@ pub fn prove(
     };
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
-    let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << opened.params.log_message);
+    let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1));
     let instances: Vec<Instance> = PRODUCTS
         .iter()
         .map(|&product| {

@@ -6,7 +6,7 @@
 //! | function | used by | a block is | lanes |
 //! |---|---|---|---|
 //! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
-//! | [`combine_columns`], [`scatter`] | second pass | 64 places of four columns | the places |
+//! | [`combine_columns`], [`scatter`] | second pass | 64 pairs of neighbours of two columns | the pairs |
 //! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
 //!
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
@@ -36,16 +36,18 @@ pub const PLANE_BLOCKS: usize = 16;
 pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
 /// Most terms that a 32-bit sum of unsigned times signed bytes can have without overflow.
 pub const MAX_TERMS: usize = (i32::MAX / (255 * 128)) as usize;
-/// Most columns of one combination: so few that a reduction of their sums is short.
+/// Most columns of one combination.
 pub const COLUMNS: usize = 256;
-/// Blocks of a column that are combined together.
-pub const ROWS: usize = 16;
-/// The bytes of a column that are combined together. Four columns are read at a time, so runs are long: at the
+/// Columns of a block of a combination, with a pair of bytes each.
+pub const BLOCK_COLUMNS: usize = TERMS / 2;
+/// Rows of 64 pairs of bytes of a column that are combined together.
+pub const ROWS: usize = 8;
+/// The bytes of a column that are combined together. Few columns are read at a time, so runs are long: at the
 /// distance of two columns, which is a large power of two, cached lines displace each other.
-pub type Run = [u8; ROWS * LANES];
-/// Runs of up to [`COLUMNS`] columns: term `j` of lane `interleaved_lane(z)` of `[i][k]` is byte `64 i + z` of
-/// column `4 k + j`. The last `k` is never used: it keeps the rows from displacing each other.
-pub type Columns = [[[u8; BLOCK]; COLUMNS / TERMS + 1]; ROWS];
+pub type Run = [u8; 2 * ROWS * LANES];
+/// Runs of up to [`COLUMNS`] columns: terms `2 j` and `2 j + 1` of lane `interleaved_lane(z)` of `[i][k]` are the pair at
+/// `pair(i, z)` of column `2 k + j`. The last `k` is never used: it keeps the rows from displacing each other.
+pub type Columns = [[[u8; BLOCK]; COLUMNS / BLOCK_COLUMNS + 1]; ROWS];
 
 /// Instructions to compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,19 +131,26 @@ fn combine_to(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], s
     }
 }
 
-/// Lane of place `z` of 64 places in the combinations of [`combine_columns`].
+/// Where pair `z` of row `row` begins in a run. A run is in pieces of 256 bytes; four pairs `4 x ..` are four bytes of a piece
+/// and those at the same place of the next one.
+pub const fn pair(row: usize, z: usize) -> usize {
+    let (pieces, line) = (row / 4, row % 4);
+    let piece = 2 * pieces + z % 4 / 2;
+    BLOCK * piece + LANES * line + z / 4 * 4 + z % 2 * 2
+}
+
+/// Lane of pair `z` of 64 pairs in the combinations of [`combine_columns`].
 pub const fn interleaved_lane(z: usize) -> usize {
     let (row, column, rest) = (z / 16, z / 4 % 4, z % 4);
     16 * column + 4 * row + rest
 }
 
-/// Sums the products of byte `64 i + z` of all columns and their coefficients in the `i`-th sums, lane
-/// `interleaved_lane(z)`: sets the sums, or adds to them, which must be reduced then. Meanwhile, makes [`Columns`] of the runs
-/// `next`, one for each column.
+/// Sums the products of the pairs of bytes at `pair(i, z)` of all columns and their coefficients, two for each column, in the
+/// `i`-th sums, lane `interleaved_lane(z)`: sets the sums, or adds to them, which must be reduced then. Meanwhile, makes
+/// [`Columns`] of the runs `next`, one for each column.
 ///
 /// # Panics
-/// If there are more than [`COLUMNS`] columns or next ones, or the latter are not a multiple of four, or `isa`
-/// is not available.
+/// If there are more than [`COLUMNS`] columns or next ones, or the latter are not even, or `isa` is not available.
 pub fn combine_columns(
     isa: Isa,
     columns: &Columns,
@@ -151,7 +160,9 @@ pub fn combine_columns(
     next: (&[&Run], &mut Columns),
 ) {
     assert!(
-        TERMS * coefficients.len() <= COLUMNS && next.0.len() <= COLUMNS && next.0.len().is_multiple_of(TERMS),
+        BLOCK_COLUMNS * coefficients.len() <= COLUMNS
+            && next.0.len() <= COLUMNS
+            && next.0.len().is_multiple_of(BLOCK_COLUMNS),
         "columns of a combination"
     );
     match isa {
@@ -161,19 +172,19 @@ pub fn combine_columns(
     }
 }
 
-/// Where the sums of [`combine_columns`] go: four places after the other, to lines of a table.
+/// Where the sums of [`combine_columns`] go: four pairs after the other, to lines of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// First line of the 64 places of every row.
+    /// First line of the 64 pairs of every row.
     pub starts: [usize; ROWS],
-    /// From the line of four places to that of the next four.
+    /// From the line of four pairs to that of the next four.
     pub stride: usize,
 }
 
 /// Elements of a line of the cache.
 pub const LINE: usize = 4;
 
-/// Writes sums of [`combine_columns`] to the table `out`, or adds them to it: place `z` of row `i` is element `z % 4` of
+/// Writes sums of [`combine_columns`] to the table `out`, or adds them to it: pair `z` of row `i` is element `z % 4` of
 /// line `starts[i] + z / 4 * stride`. Sums and table must be reduced. Lines that are set are written past the caches where
 /// they are aligned.
 ///

@@ -3,8 +3,8 @@
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    interleaved_lane, Activations, Coefficients, Columns, Elements, LimbSums, Lines, Plane, Run, BLOCK, LANES, LINE, P,
-    ROWS, TERMS,
+    interleaved_lane, pair, Activations, Coefficients, Columns, Elements, LimbSums, Lines, Plane, Run, BLOCK,
+    BLOCK_COLUMNS, LANES, LINE, P, ROWS, TERMS,
 };
 
 pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
@@ -43,9 +43,11 @@ pub(super) fn combine_columns(
         combine_tile(&blocks[..coefficients.len()], coefficients, sums, add);
     }
     for (column, bytes) in next.iter().enumerate() {
-        for (at, byte) in bytes.iter().enumerate() {
-            let term = TERMS * interleaved_lane(at % LANES) + column % TERMS;
-            interleaved[at / LANES][column / TERMS][term] = *byte;
+        for (i, row) in interleaved.iter_mut().enumerate() {
+            for z in 0..LANES {
+                let term = TERMS * interleaved_lane(z) + 2 * (column % BLOCK_COLUMNS);
+                row[column / BLOCK_COLUMNS][term..][..2].copy_from_slice(&bytes[pair(i, z)..][..2]);
+            }
         }
     }
 }

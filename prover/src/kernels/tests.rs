@@ -77,13 +77,13 @@ fn combinations_are_exact() {
 }
 
 fn no_columns() -> Box<Columns> {
-    Box::new([[[1; BLOCK]; COLUMNS / TERMS + 1]; ROWS])
+    Box::new([[[1; BLOCK]; COLUMNS / BLOCK_COLUMNS + 1]; ROWS])
 }
 
 #[test]
 fn columns_are_combined_place_by_place() {
     let mut rng = TestRng(2);
-    let most = COLUMNS / TERMS;
+    let most = COLUMNS / BLOCK_COLUMNS;
     for (n, fill, kind) in [
         (1, 0, 3),
         (2, 4, 3),
@@ -92,7 +92,7 @@ fn columns_are_combined_place_by_place() {
         (most, 0, 0),
         (most, 1, 0),
     ] {
-        let data = bytes(TERMS * n * size_of::<Run>(), fill, &mut rng);
+        let data = bytes(BLOCK_COLUMNS * n * size_of::<Run>(), fill, &mut rng);
         let runs: Vec<&Run> = data.as_chunks().0.iter().collect();
         let terms: Vec<[[u32; 4]; TERMS]> = (0..n).map(|_| std::array::from_fn(|_| term(kind, &mut rng))).collect();
         let coefficients: Vec<Coefficients> = terms.iter().map(coefficients).collect();
@@ -126,8 +126,13 @@ fn columns_are_combined_place_by_place() {
         );
         for i in 0..ROWS {
             for (z, c) in (0..LANES).flat_map(|z| (0..4).map(move |c| (z, c))) {
-                let products = runs.iter().zip(terms.as_flattened());
-                let products = products.map(|(run, term)| i64::from(run[64 * i + z] as i8) * i64::from(term[c]));
+                let products = runs
+                    .iter()
+                    .zip(terms.as_flattened().as_chunks::<2>().0)
+                    .flat_map(|(run, terms)| {
+                        let pair = [0, 1].map(|j| i64::from(run[pair(i, z) + j] as i8) * i64::from(terms[j][c]));
+                        pair.into_iter()
+                    });
                 let lane = interleaved_lane(z);
                 let sum = i64::from(start[i][lane / 16][c][lane % 16]) + products.sum::<i64>();
                 let before = i64::from(start[i][lane / 16][c][lane % 16]);

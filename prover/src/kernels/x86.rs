@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    Activations, Coefficients, Columns, Elements, Isa, LimbSums, Lines, Plane, Run, BLOCK, COLUMNS, LANES, LINE, P,
-    PLANE_BLOCKS, ROWS, TERMS,
+    pair, Activations, Coefficients, Columns, Elements, Isa, LimbSums, Lines, Plane, Run, BLOCK, BLOCK_COLUMNS, LANES,
+    LINE, P, PLANE_BLOCKS, ROWS, TERMS,
 };
 use vector::Vector;
 
@@ -22,7 +22,6 @@ const _: () = assert!(4 * CACHE_LINE == BLOCK);
 
 /// Terms with which `b + 256 b'` of two sums stays in `-P..P`.
 const FEW_TERMS: usize = P as usize / (257 * 255 * 128);
-const _: () = assert!(COLUMNS <= FEW_TERMS);
 
 pub(super) fn combine(
     isa: Isa,
@@ -233,17 +232,17 @@ fn combine_columns_avx2(
 /// Blocks between two lines that are interleaved.
 const SPACE: usize = 4;
 
-/// Runs that are interleaved line by line, four columns at a time.
+/// Runs that are interleaved row by row, two columns at a time.
 struct Interleaving<'a> {
-    runs: &'a [[&'a Run; TERMS]],
+    runs: &'a [[&'a Run; BLOCK_COLUMNS]],
     to: &'a mut Columns,
-    /// The next line: its columns, and its place in their runs.
+    /// The next row: its columns, and its place in their runs.
     k: usize,
-    line: usize,
+    row: usize,
 }
 
 impl Interleaving<'_> {
-    /// Interleaves the next line, if there is one, and asks for the lines of columns further on: those that are next for the
+    /// Interleaves the next row, if there is one, and asks for the lines of columns further on: those that are next for the
     /// first level of the cache, and others for the second, which can wait for more lines at a time.
     ///
     /// # Safety
@@ -251,12 +250,12 @@ impl Interleaving<'_> {
     #[inline(always)]
     unsafe fn step<V: Vector>(&mut self) {
         let Some(columns) = self.runs.get(self.k) else { return };
-        self.fetch::<_MM_HINT_T0>(self.k + 1);
-        self.fetch::<_MM_HINT_T1>(self.k + 3);
-        interleave::<V>(columns, self.line * LANES, &mut self.to[self.line][self.k]);
-        self.line += 1;
-        if self.line == ROWS {
-            (self.k, self.line) = (self.k + 1, 0);
+        self.fetch::<_MM_HINT_T0>(self.k + 2);
+        self.fetch::<_MM_HINT_T1>(self.k + 6);
+        interleave::<V>(columns, pair(self.row, 0), &mut self.to[self.row][self.k]);
+        self.row += 1;
+        if self.row == ROWS {
+            (self.k, self.row) = (self.k + 1, 0);
         }
     }
 
@@ -273,8 +272,11 @@ impl Interleaving<'_> {
             ),
         };
         for column in columns {
-            // A hint may have any address.
-            _mm_prefetch::<HINT>(column.as_ptr().wrapping_add(run + self.line * LANES).cast());
+            for piece in [0, BLOCK] {
+                // A hint may have any address.
+                let at = column.as_ptr().wrapping_add(run + pair(self.row, 0) + piece);
+                _mm_prefetch::<HINT>(at.cast());
+            }
         }
     }
 }
@@ -293,12 +295,12 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
     (next, interleaved): (&[&Run], &mut Columns),
 ) {
     let mut next = Interleaving {
-        runs: next.as_chunks::<TERMS>().0,
+        runs: next.as_chunks::<BLOCK_COLUMNS>().0,
         to: interleaved,
         k: 0,
-        line: 0,
+        row: 0,
     };
-    // Steps for every coordinate of every row, so that all lines get their turn.
+    // Steps for every coordinate of every row, so that all rows get their turn.
     let share = (next.runs.len() * N * V::BYTES).div_ceil(4 * BLOCK);
     for (blocks, sums) in columns.iter().zip(sums) {
         let blocks = &blocks[..coefficients.len()];
@@ -316,7 +318,10 @@ unsafe fn combine_columns_with<V: Vector, const N: usize>(
                     true => add_mod_p(sum, V::load(to)).store(to),
                     false => sum.store(to),
                 };
-                reduce_to::<V, N, true>(acc, first, coordinate, sums, put);
+                match TERMS * blocks.len() <= FEW_TERMS {
+                    true => reduce_to::<V, N, true>(acc, first, coordinate, sums, put),
+                    false => reduce_to::<V, N, false>(acc, first, coordinate, sums, put),
+                }
                 for _ in blocks.len().div_ceil(SPACE)..share {
                     next.step::<V>();
                 }
@@ -382,18 +387,18 @@ fn scatter_avx512(sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [
     _mm_sfence();
 }
 
-/// Unpacking works within 128-bit lanes: vector `i` gets places `4 i..4 i + 4` of every 16 places.
+/// The row whose first pair is at `at`. Unpacking works within 128-bit lanes: vector `i` gets pairs `4 i..4 i + 4` of every 16.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-unsafe fn interleave<V: Vector>(columns: &[&Run; TERMS], at: usize, block: &mut [u8; BLOCK]) {
-    let [a, b, c, d] = columns.map(|column| column.as_ptr().add(at));
+unsafe fn interleave<V: Vector>(columns: &[&Run; BLOCK_COLUMNS], at: usize, block: &mut [u8; BLOCK]) {
+    let [a, b] = columns.map(|column| column.as_ptr().add(at));
     for at in (0..LANES).step_by(V::BYTES) {
-        let ab = V::load(a.add(at)).unpack_bytes(V::load(b.add(at)));
-        let cd = V::load(c.add(at)).unpack_bytes(V::load(d.add(at)));
-        for (half, (ab, cd)) in ab.into_iter().zip(cd).enumerate() {
-            for (i, lanes) in ab.unpack_words(cd).into_iter().enumerate() {
+        // A piece and the next one.
+        let [one, two] = [at, at + BLOCK].map(|at| V::load(a.add(at)).unpack_words(V::load(b.add(at))));
+        for (half, (one, two)) in one.into_iter().zip(two).enumerate() {
+            for (i, lanes) in one.unpack_quads(two).into_iter().enumerate() {
                 lanes.store(block.as_mut_ptr().add((2 * half + i) * LANES + at));
             }
         }

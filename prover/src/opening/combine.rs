@@ -1,4 +1,4 @@
-//! Second pass over the weights: the columns combined to one message.
+//! Second pass over the weights: the columns combined to one message, which is folded once meanwhile.
 
 use std::ops::Range;
 
@@ -9,7 +9,9 @@ use tessera_verifier::opening::CommitmentParams;
 
 use super::TILE_AREA;
 use crate::kernels::pages::Table;
-use crate::kernels::{self, coefficients, Coefficients, Elements, Isa, Lines, Run, LANES, LINE, ROWS, TERMS};
+use crate::kernels::{
+    self, coefficients, Coefficients, Elements, Isa, Lines, Run, BLOCK_COLUMNS, LANES, LINE, ROWS, TERMS,
+};
 use crate::stream::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
 use crate::tiles::{planes, planes_of, TileSource, GROUP};
 
@@ -19,11 +21,13 @@ const LEAST_TILES: usize = 16;
 const MOST_TILES: usize = 64;
 /// Runs of a plane of a tile.
 const RUNS: usize = TILE_AREA / size_of::<Run>();
+/// Pairs of neighbouring weights of a tile.
+const TILE_PAIRS: usize = TILE_AREA / 2;
 /// In place of what columns lack.
 const ZEROS: &Run = &[0; size_of::<Run>()];
 
-/// The message `u = sum_G weights[G] W_G`, and what was read for it. The message takes the place of `memory`, if that is
-/// enough.
+/// The message `u = sum_G weights[G] W_G` with its least significant variable bound to `fold`, and what was read for it. The
+/// message takes the place of `memory`, if that is enough.
 ///
 /// # Panics
 /// If there are fewer weights than columns.
@@ -31,9 +35,10 @@ pub fn combine_columns(
     source: &dyn TileSource,
     params: &CommitmentParams,
     weights: &[SecureField],
+    fold: SecureField,
     memory: Table<Elements>,
 ) -> (Table<SecureField>, Traffic) {
-    combine_with(source, params, weights, memory, kernels::COLUMNS)
+    combine_with(source, params, weights, fold, memory, kernels::COLUMNS)
 }
 
 /// As [`combine_columns`]; at most `most` planes of columns are combined together.
@@ -41,6 +46,7 @@ fn combine_with(
     source: &dyn TileSource,
     params: &CommitmentParams,
     weights: &[SecureField],
+    fold: SecureField,
     memory: Table<Elements>,
     most: usize,
 ) -> (Table<SecureField>, Traffic) {
@@ -55,16 +61,16 @@ fn combine_with(
         group,
         groups: params.columns().div_ceil(group),
     };
-    let weights = columns.coefficients(&weights[..params.columns()]);
+    let weights = columns.coefficients(&weights[..params.columns()], fold);
     let parts = columns.parts();
     let windows: Vec<Window> = parts.iter().map(|part| columns.window(part)).collect();
-    let mut message = Table::reuse(memory, 1 << params.log_message);
+    let mut message = Table::reuse(memory, 1 << (params.log_message - 1));
     let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
         for part in &parts {
-            let message = &mut message[part.tiles.start * TILE_AREA..part.tiles.end * TILE_AREA];
+            let message = &mut message[part.tiles.start * TILE_PAIRS..part.tiles.end * TILE_PAIRS];
             let share = (part.tiles.len() / (4 * rayon::current_num_threads())).clamp(1, MOST_TILES);
             pass.next(|| {
-                let shares = message.par_chunks_mut(share * TILE_AREA).enumerate();
+                let shares = message.par_chunks_mut(share * TILE_PAIRS).enumerate();
                 shares.for_each_init(Buffers::new, |buffers, (i, message)| {
                     let first = part.tiles.start + i * share;
                     columns.combine(first, part.groups.clone(), &weights, message, buffers);
@@ -85,7 +91,8 @@ struct Buffers {
 
 impl Buffers {
     fn new() -> Self {
-        let empty: Box<kernels::Columns> = Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / TERMS + 1]; ROWS]);
+        let empty: Box<kernels::Columns> =
+            Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / BLOCK_COLUMNS + 1]; ROWS]);
         Self {
             columns: empty.clone(),
             next: empty,
@@ -114,11 +121,12 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Coefficients of the groups, plane by plane, filled up to whole blocks.
-    fn coefficients(&self, weights: &[SecureField]) -> Vec<Vec<Coefficients>> {
+    /// Coefficients of the groups, plane by plane, of the even and the odd one of every pair, filled up to whole blocks.
+    fn coefficients(&self, weights: &[SecureField], fold: SecureField) -> Vec<Vec<Coefficients>> {
         let strategy = self.source.strategy();
         let group = |weights: &[SecureField]| {
-            let mut terms = planes_of(strategy, weights);
+            let pairs: Vec<SecureField> = weights.iter().flat_map(|w| [*w - *w * fold, *w * fold]).collect();
+            let mut terms = planes_of(strategy, &pairs);
             terms.resize(terms.len().next_multiple_of(TERMS), [0; 4]);
             terms.as_chunks().0.iter().map(coefficients).collect()
         };
@@ -163,7 +171,7 @@ impl<'a> Columns<'a> {
                 self.bytes.get((t * planes + plane) * RUNS + run).unwrap_or(ZEROS)
             }));
         }
-        runs.resize(runs.len().next_multiple_of(TERMS), ZEROS);
+        runs.resize(runs.len().next_multiple_of(BLOCK_COLUMNS), ZEROS);
     }
 
     /// Adds the columns of some groups to the message from tile `first` on; if the first group is among them, sets
@@ -177,7 +185,7 @@ impl<'a> Columns<'a> {
         buffers: &mut Buffers,
     ) {
         let Buffers { columns, next, sums } = buffers;
-        let tiles = message.chunks_mut(TILE_AREA);
+        let tiles = message.chunks_mut(TILE_PAIRS);
         let steps = (first..first + tiles.len()).flat_map(|tile| (0..RUNS).map(move |run| (tile, run)));
         let mut steps = steps.flat_map(|(tile, run)| groups.clone().map(move |group| (tile, run, group)));
         let mut runs = Vec::new();
@@ -200,24 +208,25 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Lines of the message of a tile that the sums of a run belong to: a place is `[y / 4][x][y % 4]`, and weight `(x, y)` is
-/// number `64 x + y`.
+/// Lines of the message of a tile that the sums of a run belong to: a place is `[y / 4][x][y % 4]`, and the pair of the weights
+/// `(x, y)` and `(x, y + 1)` is number `32 x + y / 2`. Rows are of 16 inputs and 8 outputs.
 fn lines(run: usize) -> Lines {
-    const ROWS_OF_OUTPUTS: usize = TILE * GROUP / LANES;
-    const INPUTS: usize = LANES / GROUP;
+    const INPUTS: usize = LANES / LINE;
+    const ROWS_OF_OUTPUTS: usize = TILE / INPUTS;
+    const STRIDE: usize = TILE / 2 / LINE;
     Lines {
         starts: std::array::from_fn(|row| {
             let row = run * ROWS + row;
-            (row % ROWS_OF_OUTPUTS * INPUTS * TILE + row / ROWS_OF_OUTPUTS * GROUP) / LINE
+            row % ROWS_OF_OUTPUTS * INPUTS * STRIDE + row / ROWS_OF_OUTPUTS
         }),
-        stride: TILE / LINE,
+        stride: STRIDE,
     }
 }
 const _: () = assert!(GROUP == LINE);
 
 #[cfg(test)]
 mod tests {
-    use num_traits::Zero;
+    use num_traits::{One, Zero};
     use tessera_circuits::model::Strategy;
 
     use super::*;
@@ -268,15 +277,22 @@ mod tests {
                         weights[column] * SecureField::from(stwo::core::fields::m31::BaseField::from(i32::from(*w)));
                 }
             }
+            let fold = weights[0] + SecureField::one();
+            let expected: Vec<SecureField> = expected
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[even, odd]| *even + fold * (*odd - *even))
+                .collect();
             for most in [kernels::COLUMNS, 64, 12] {
                 let dirty = Table::from(&vec![[[[7; 16]; 4]; 4]; tiles][..]);
-                assert!(combine_with(&source, &params, &weights, dirty, most).0[..] == expected);
+                assert!(combine_with(&source, &params, &weights, fold, dirty, most).0[..] == expected);
             }
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
             let residency = Residency::Stream { bytes: 1 << 20 };
             let streamed = PackedWeights::mapped(strategy, files::map(&path).unwrap()).with_residency(residency);
-            let (message, traffic) = combine_columns(&streamed, &params, &weights, Table::new(0));
+            let (message, traffic) = combine_columns(&streamed, &params, &weights, fold, Table::new(0));
             assert!(message[..] == expected);
             assert_eq!(traffic.bytes, bytes.len() as u64);
         }

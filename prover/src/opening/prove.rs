@@ -69,8 +69,11 @@ pub fn open(
     let (band_rounds, rho, band_value) = band_sumcheck(&claim.columns, claim.gamma, band_values, transcript);
     let (column_point, band_point) = rho.split_at(params.log_columns() as usize);
     let columns = TileRange::new(source, claim.columns.tiles());
-    let (message, mut traffic) = combine_columns(&columns, params, &eq_table(column_point), start.memory);
-    let message = Message::new(message, [band_point, claim.local_point].concat());
+    // The last coordinate of the point is the first folding challenge: what it binds needs no round.
+    let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
+    let weights = eq_table(column_point);
+    let (message, mut traffic) = combine_columns(&columns, params, &weights, fold, start.memory);
+    let message = Message::new(message, [band_point, rest].concat());
     let mut folding = Folding::new(params, message);
     folding.skip = start.skip;
     folding.run(transcript);
@@ -187,8 +190,9 @@ impl Folding {
         self.message.values().len().ilog2()
     }
 
-    /// All rounds, with the commitments between them.
+    /// All rounds, with the commitments before and between them.
     fn run(&mut self, transcript: &mut Transcript) {
+        self.commit(transcript);
         while self.variables() > self.params.log_final() {
             self.round(transcript);
             self.commit(transcript);

@@ -149,7 +149,7 @@ impl Trace {
 
     /// Columns that threads are extending.
     fn extending(&self) -> u64 {
-        rayon::current_num_threads() as u64 * WORD * self.longest >> self.blowup
+        rayon::current_num_threads() as u64 * ((WORD * self.longest) >> self.blowup)
     }
 
     /// What is held from the commitment to the trace on: columns in row order, tree and twiddles.
@@ -279,7 +279,8 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
 fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let params = &model.commitment;
     let (reading, idle) = model.resident(residency);
-    let message = SECURE << params.log_message;
+    // Folded once while it is made.
+    let message = SECURE << (params.log_message - 1);
     let (twiddles, making) = code_twiddles(params);
     // The message is in the memory of the first pass's sums; it is folded to another table.
     let combined = message.max(BAND_SUMS * bands);

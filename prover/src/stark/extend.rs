@@ -77,20 +77,21 @@ fn evaluation(
     let reversed = |value: usize, bits: u32| value.reverse_bits() >> (usize::BITS - bits);
     let pair = |i: usize| [rows[2 * i], rows[rows.len() - 1 - 2 * i]];
     match bits.checked_sub(2 * SQUARE_LOG).filter(|middle| *middle > 0) {
-        // Squares, so that whole lines are read and written: of `i` the first and last bits are `column` and `line`.
+        // Squares, so that whole lines are read and written: the first and last bits of `i` are those of the place in a line
+        // of the square and of the line, reversed.
         Some(middle_bits) => {
             let mut square = [[[BaseField::default(); 2]; SQUARE]; SQUARE];
             for middle in 0..1 << middle_bits {
                 let from = reversed(middle, middle_bits) << SQUARE_LOG;
-                for column in 0..SQUARE {
-                    let first = reversed(column, SQUARE_LOG) << (bits - SQUARE_LOG) | from;
-                    for line in 0..SQUARE {
-                        square[reversed(line, SQUARE_LOG)][column] = pair(first + line);
+                for at in 0..SQUARE {
+                    let first = reversed(at, SQUARE_LOG) << (bits - SQUARE_LOG) | from;
+                    for (line, entries) in square.iter_mut().enumerate() {
+                        entries[at] = pair(first + reversed(line, SQUARE_LOG));
                     }
                 }
-                for (line, square) in square.iter().enumerate() {
+                for (line, entries) in square.iter().enumerate() {
                     let first = line << (bits - SQUARE_LOG) | middle << SQUARE_LOG;
-                    places[first..][..SQUARE].copy_from_slice(square);
+                    places[first..][..SQUARE].copy_from_slice(entries);
                 }
             }
         }

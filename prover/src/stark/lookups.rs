@@ -305,7 +305,7 @@ impl Pairs {
         let mut values = self.sums.as_chunks_mut::<SECURE_EXTENSION_DEGREE>().0.iter_mut().rev();
         for pair in self.pairs.iter().rev() {
             let value = Secure::Full(inverse * pair.before) * pair.numerator;
-            inverse = inverse * pair.denominator;
+            inverse *= pair.denominator;
             let coordinates = values.next().into_iter().flatten();
             for (coordinate, value) in coordinates.zip(value.packed().into_packed_m31s()) {
                 coordinate[vector] = value;

@@ -9,8 +9,9 @@
 //!    whole weight array, `W~(rho_G, rho_s, local point)`;
 //! 2. the columns are combined with `eq(rho_G, .)` to one message `u` with `u~(rho_s, local point)` claimed;
 //! 3. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
-//!    significant variable of the message is folding its codeword. The first oracle is virtual, the
-//!    folded ones are committed every [`FOLD_LOG`] rounds, the last message is sent in the clear.
+//!    significant variable of the message is folding its codeword. The first variable is bound to the
+//!    last coordinate of the point, which needs no round. The first oracle is virtual, the
+//!    folded ones are committed every [`FOLD_LOG`] folds, the last message is sent in the clear.
 
 pub mod circle;
 pub mod merkle;
@@ -290,7 +291,7 @@ pub struct OpeningProof {
     pub band_rounds: Vec<Round>,
     /// `W~(rho, local_point)`, the evaluation that the band sumcheck ends at.
     pub band_value: SecureField,
-    /// Sumcheck over the index in the column, least significant bit first, down to the final message.
+    /// Sumcheck over the index in the column, from its second bit on, least significant bit first, down to the final message.
     pub fold_rounds: Vec<Round>,
     /// Roots of the folded oracles.
     pub roots: Vec<Digest>,
@@ -447,7 +448,7 @@ pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(
     let field_bits = 4.0 * f64::from(P).log2();
     let n = f64::from(params.log_codeword());
     let rate = (-f64::from(params.log_blowup)).exp2();
-    let rounds = columns.log_bands() + params.log_message - params.log_final();
+    let rounds = columns.log_bands() + (params.log_message - params.log_final()).saturating_sub(1);
     let mut terms = vec![
         (
             "opening: queries".to_string(),

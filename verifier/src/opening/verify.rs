@@ -64,7 +64,7 @@ fn check_shape(claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), Ope
     length(
         "folding sumcheck",
         proof.fold_rounds.len(),
-        (params.log_message - params.log_final()) as usize,
+        (params.log_message - params.log_final()).saturating_sub(1) as usize,
     )?;
     length("roots of folded oracles", proof.roots.len(), oracles)?;
     length("final message", proof.final_message.len(), 1 << params.log_final())?;
@@ -94,7 +94,8 @@ fn band_sumcheck(
 }
 
 /// Step 3, interactive part: the sumcheck for `u~(point) = band_value` and the commitments to the folded
-/// oracles. Returns the folding challenges.
+/// oracles. Returns the folding challenges, of which the first is the last coordinate of the point: it was drawn after the
+/// commitment to the weights, and the claim with this variable bound to it needs no round.
 fn fold_sumcheck(
     params: &CommitmentParams,
     point: &[SecureField],
@@ -102,24 +103,31 @@ fn fold_sumcheck(
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
     let mut claim = proof.band_value;
-    let mut challenges = Vec::with_capacity(proof.fold_rounds.len());
+    let (&first, point) = point.split_last().unwrap_or((&claim, &[]));
+    let mut challenges = Vec::with_capacity(proof.fold_rounds.len() + 1);
+    challenges.push(first);
     let mut roots = params.oracles().zip(&proof.roots).peekable();
-    for (round, variables) in proof.fold_rounds.iter().zip((0..params.log_message).rev()) {
+    let mut absorb = |variables: u32, transcript: &mut Transcript| {
+        if let Some((_, root)) = roots.next_if(|(oracle, _)| *oracle == variables) {
+            transcript.bytes("opening oracle", root);
+        }
+    };
+    let bound = params.log_message.saturating_sub(1);
+    absorb(bound, transcript);
+    for (round, variables) in proof.fold_rounds.iter().zip((0..bound).rev()) {
         transcript.message("opening fold round", round);
         let r = transcript.challenge("opening fold challenge");
         claim = next_claim(claim, *round, r);
         challenges.push(r);
-        if let Some((_, root)) = roots.next_if(|(oracle, _)| *oracle == variables) {
-            transcript.bytes("opening oracle", root);
-        }
+        absorb(variables, transcript);
     }
     transcript.message("opening final message", &proof.final_message);
 
-    // The challenges have bound the last coordinates of the point, from the last one on.
+    // The other challenges have bound the last coordinates that were left, from the last one on.
     let (rest, _) = point
         .split_at_checked(params.log_final() as usize)
         .unwrap_or((point, &[]));
-    let bound = eq_eval(challenges.iter(), point.iter().rev());
+    let bound = eq_eval(challenges.iter().skip(1), point.iter().rev());
     match bound * evaluate(&proof.final_message, rest) == claim {
         true => Ok(challenges),
         false => Err(OpeningError::FoldClaim),

@@ -44,9 +44,15 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     for _ in 0..=RUNS {
         let plain = timed(|| plain_read(weights));
         // As in a proof, the second pass has the memory of the first.
-        let (first, (table, read_first)) =
-            timed(|| bind_bands(weights, &point, size_of::<SecureField>() << key.weights.log_message));
-        let (second, (_, read_second)) = timed(|| combine_columns(weights, &key.weights, &coefficients, table));
+        let (first, (table, read_first)) = timed(|| {
+            bind_bands(
+                weights,
+                &point,
+                size_of::<SecureField>() << (key.weights.log_message - 1),
+            )
+        });
+        let (second, (_, read_second)) =
+            timed(|| combine_columns(weights, &key.weights, &coefficients, element(9), table));
         let measured = [plain, (first, read_first), (second, read_second)];
         for (i, ([seconds, busy], traffic)) in measured.into_iter().enumerate() {
             times[i].push(seconds);

@@ -29,8 +29,8 @@ pub(super) trait Vector: Copy {
     unsafe fn min(self, other: Self) -> Self;
     /// Transposes the 4 x 4 bytes of every 128-bit lane.
     unsafe fn transpose(self) -> Self;
-    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2];
     unsafe fn unpack_words(self, other: Self) -> [Self; 2];
+    unsafe fn unpack_quads(self, other: Self) -> [Self; 2];
     /// 128-bit lane `i` is the sum of the 128-bit lanes of vector `i`, one vector for each lane.
     unsafe fn fold<const N: usize>(vectors: [Self; N]) -> Self;
 }
@@ -117,12 +117,12 @@ impl Vector for __m512i {
         _mm512_shuffle_epi8(self, control)
     }
     #[inline(always)]
-    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2] {
-        [_mm512_unpacklo_epi8(self, other), _mm512_unpackhi_epi8(self, other)]
-    }
-    #[inline(always)]
     unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
         [_mm512_unpacklo_epi16(self, other), _mm512_unpackhi_epi16(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn unpack_quads(self, other: Self) -> [Self; 2] {
+        [_mm512_unpacklo_epi64(self, other), _mm512_unpackhi_epi64(self, other)]
     }
     #[inline(always)]
     unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {
@@ -212,12 +212,12 @@ impl Vector for __m256i {
         _mm256_shuffle_epi8(self, control)
     }
     #[inline(always)]
-    unsafe fn unpack_bytes(self, other: Self) -> [Self; 2] {
-        [_mm256_unpacklo_epi8(self, other), _mm256_unpackhi_epi8(self, other)]
-    }
-    #[inline(always)]
     unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
         [_mm256_unpacklo_epi16(self, other), _mm256_unpackhi_epi16(self, other)]
+    }
+    #[inline(always)]
+    unsafe fn unpack_quads(self, other: Self) -> [Self; 2] {
+        [_mm256_unpacklo_epi64(self, other), _mm256_unpackhi_epi64(self, other)]
     }
     #[inline(always)]
     unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {

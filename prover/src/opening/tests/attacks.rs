@@ -147,9 +147,11 @@ fn leaves(case: &Case, proof: &OpeningProof) -> Vec<usize> {
     }
     t.message("opening evaluation", &[proof.band_value]);
     let mut roots = params.oracles().zip(&proof.roots).peekable();
-    for (round, variables) in proof.fold_rounds.iter().zip((0..params.log_message).rev()) {
-        t.message("opening fold round", round);
-        t.challenge("opening fold challenge");
+    for variables in (params.log_final()..params.log_message).rev() {
+        if let Some(round) = (params.log_message - 1 - variables).checked_sub(1) {
+            t.message("opening fold round", &proof.fold_rounds[round as usize]);
+            t.challenge("opening fold challenge");
+        }
         if let Some((_, root)) = roots.next_if(|(due, _)| *due == variables) {
             t.bytes("opening oracle", root);
         }

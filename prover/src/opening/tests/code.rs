@@ -251,6 +251,7 @@ fn combined_columns_evaluate_the_whole_array() {
     let weights = Weights::random(11, 5);
     let point = Random(6).secures((params.log_tiles() + 12) as usize);
     let (columns, rest) = point.split_at(params.log_columns() as usize);
-    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns), Table::default());
-    assert_eq!(evaluate(&message, rest), evaluate(&weights.field(), &point));
+    let (fold, bound) = rest.split_last().expect("a point");
+    let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns), *fold, Table::default());
+    assert_eq!(evaluate(&message, bound), evaluate(&weights.field(), &point));
 }

@@ -13,6 +13,7 @@ use super::super::fold::Message;
 use super::super::prove::Folding;
 use super::super::tree::SUBTREE_LOG;
 use super::super::{merkle, value, Codeword, Tree, TILE_AREA};
+use super::bind_least_significant;
 use super::{transcript, Case, Random, Weights, POLICY};
 use crate::kernels::pages::Table;
 use crate::tiles::tile_bytes;
@@ -270,16 +271,20 @@ fn skipped_folding_is_rejected() {
         let band_value = case.band_values[0];
         absorb_statement(&mut transcript, params, &POLICY, root, &case.claim());
         transcript.message("opening evaluation", &[band_value]);
-        let mut folding = Folding::new(
-            params,
-            Message::new(Table::from(&case.weights.field()[..]), case.point.clone()),
-        );
-        while folding.variables() > params.log_final() {
-            folding.round(&mut transcript);
+        let (fold, point) = case.point.split_last().expect("a point");
+        let mut message = case.weights.field();
+        bind_least_significant(&mut message, *fold);
+        let message = Message::new(Table::from(&message[..]), point.to_vec());
+        let mut folding = Folding::new(params, message);
+        loop {
             if folding.variables() == cheat_at {
                 folding.message.cheat();
             }
             folding.commit(&mut transcript);
+            if folding.variables() == params.log_final() {
+                break;
+            }
+            folding.round(&mut transcript);
         }
         let start = OpeningProof {
             band_value,
