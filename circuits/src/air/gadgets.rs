@@ -10,16 +10,17 @@ use super::{constant, use_bits, use_range16, Relations};
 /// has a 16-bit and a 7-bit limb.
 const WIDE_OFFSET: i64 = 1 << 22;
 
-/// `2^-bits`, `1 <= bits <= 31`: the order of the field is `2^31 - 1`, so `2^31 = 1`.
-fn inverse_power<E: EvalAtRow>(bits: u32) -> E::F {
-    E::F::from(BaseField::from_u32_unchecked(1 << (31 - bits)))
+/// `2^-BITS`, `1 <= BITS <= 31`: the order of the field is `2^31 - 1`, so `2^31 = 1`.
+fn inverse_power<E: EvalAtRow, const BITS: u32>() -> E::F {
+    const { assert!(BITS >= 1 && BITS <= 31, "a power of two that is canonical") };
+    E::F::from(BaseField::from_u32_unchecked(1 << (31 - BITS)))
 }
 
 /// `acc_hi + floor(acc_lo / 2^8)` for `|acc_lo| < 2^30`. `v` is the low byte of `acc_lo`, `u` the low 16 bits
 /// of `floor(acc_lo / 2^8) + 2^22`.
 pub fn join_wide<E: EvalAtRow>(e: &mut E, rel: &Relations, [acc_hi, acc_lo, v, u]: [E::F; 4]) -> E::F {
-    let quotient = (acc_lo - v.clone()) * inverse_power::<E>(8);
-    let high = (quotient.clone() + constant::<E>(WIDE_OFFSET) - u.clone()) * inverse_power::<E>(16);
+    let quotient = (acc_lo - v.clone()) * inverse_power::<E, 8>();
+    let high = (quotient.clone() + constant::<E>(WIDE_OFFSET) - u.clone()) * inverse_power::<E, 16>();
     use_bits(e, rel, constant::<E>(1 << 8), v);
     use_range16(e, rel, u);
     use_bits(e, rel, constant::<E>(1 << 7), high);
@@ -67,7 +68,7 @@ impl<F: Clone> Rounding<F> {
 /// |previous| + 2^15 excess` must stay below p (checked on the key, [`crate::bounds`]).
 pub fn round<E: EvalAtRow>(e: &mut E, rel: &Relations, t: E::F, pow: E::F, out: E::F, r: Rounding<E::F>, excess: i64) {
     let one = || constant::<E>(1);
-    let base = t + pow.clone() * inverse_power::<E>(1);
+    let base = t + pow.clone() * inverse_power::<E, 1>();
     let plain = base.clone() - pow.clone() * out.clone();
     // In the negative saturated case the remainder is measured downwards: pow - 1 - (base + 32768 pow).
     let mirrored = pow.clone() - one() - (base + pow.clone() * constant::<E>(1 << 15)) * constant::<E>(2);

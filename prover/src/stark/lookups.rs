@@ -86,8 +86,8 @@ impl<S: FnMut(SecureFraction)> EvalAtRow for Recorder<'_, S> {
     fn finalize_logup_in_pairs(&mut self) {}
 }
 
-/// Hands the fractions of some rows, not more than [`VECTORS`], to `sink`: with the number of the vector, in the order of the
-/// constraints. Between vectors, `done` is called.
+/// Hands the fractions of some rows, not more than [`VECTORS`] vectors, to `sink`, vector by vector and in the order of the
+/// constraints. After every vector `done` is called with its number.
 fn fractions<T>(
     bound: &Bound,
     source: Source<'_>,

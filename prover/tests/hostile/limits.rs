@@ -169,7 +169,7 @@ fn padded_proofs_are_refused() {
         ("parts without evaluations", &|p| {
             messages(p).evaluations = vec![empty(); SIZE / 8]
         }),
-        ("tile rounds", &|p| fill(&mut messages(p).opening.band_rounds, 32)),
+        ("band rounds", &|p| fill(&mut messages(p).opening.band_rounds, 32)),
         ("folded oracles", &|p| {
             messages(p).opening.oracles = vec![Default::default(); SIZE / 16]
         }),

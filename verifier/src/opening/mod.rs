@@ -185,7 +185,8 @@ impl CommitmentParams {
 }
 
 /// The columns of a commitment that hold the tiles of a chunk: what an opening is about. Its tiles are numbered from the
-/// first tile of the first of these columns on.
+/// first tile of the first of these columns on. Methods assume what [`OpenedColumns::check`] checks, which the columns of
+/// [`CommitmentParams::columns_of`] satisfy where the tiles are whole bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenedColumns {
     /// The first of the columns.
