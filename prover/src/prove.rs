@@ -16,7 +16,6 @@ use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::OpeningClaim;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{opening_policy, security_bits, TracePolicy, MIN_BITS};
-use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
@@ -82,9 +81,6 @@ pub enum ProveError {
     #[error("a statement of {rows} token rows has {got:.1} bits of security, below the minimum of {min:.0}")]
     Security { rows: usize, got: f64, min: f64 },
 }
-
-/// Proofs of one statement that are tried when queries meet in the wrong order, which happens to one in a hundred.
-const ATTEMPTS: u32 = 8;
 
 /// Measures phases and tells the progress display.
 struct Phases<'a> {
@@ -255,8 +251,7 @@ impl Phases<'_> {
         })
     }
 
-    /// Proves a chunk, checks the proof, and tries again where queries meet in the wrong order. Also returns the
-    /// saturated values.
+    /// Proves a chunk and checks the proof. Also returns the saturated values.
     fn chunk(
         &mut self,
         model: &ProverModel<'_>,
@@ -271,22 +266,16 @@ impl Phases<'_> {
             chunk,
             ends,
         };
-        let mut attempt = 0;
-        loop {
-            let (proof, saturated) = self.attempt(model, &claim, attempt)?;
-            match self.run("check", || verify_chunk(&claim, &proof)) {
-                Ok(()) => return Ok((proof, saturated)),
-                Err(VerifyError::Stark(StarkError::QueryOrder)) if attempt + 1 < ATTEMPTS => attempt += 1,
-                Err(error) => return Err(ProveError::Check(error)),
-            }
-        }
+        let proved = self.unchecked(model, &claim)?;
+        self.run("check", || verify_chunk(&claim, &proved.0))
+            .map_err(ProveError::Check)?;
+        Ok(proved)
     }
 
-    fn attempt(
+    fn unchecked(
         &mut self,
         model: &ProverModel<'_>,
         claim: &ChunkStatement<'_>,
-        attempt: u32,
     ) -> Result<(ChunkProof, BTreeMap<String, u64>), ProveError> {
         let ChunkStatement {
             key,
@@ -369,10 +358,7 @@ impl Phases<'_> {
                 &opening_policy(&key.weights),
                 &opening,
                 &matmuls.band_values,
-                opening::Start {
-                    skip: attempt,
-                    memory: matmuls.memory,
-                },
+                matmuls.memory,
                 &mut transcript,
             )
         })?;

@@ -24,7 +24,7 @@ use thiserror::Error;
 pub use self::codeword::Codeword;
 pub use self::combine::combine_columns;
 pub use self::commit::{commit, Split};
-pub use self::prove::{open, value, Start};
+pub use self::prove::{open, value};
 pub use self::tree::Tree;
 pub use crate::tiles::TileSource;
 

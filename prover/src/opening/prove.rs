@@ -25,15 +25,6 @@ use crate::tiles::{TileRange, TileSource};
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
 
-/// What an opening may start from.
-#[derive(Debug, Default)]
-pub struct Start {
-    /// Nonces to pass over: every nonce is another continuation of the transcript.
-    pub skip: u32,
-    /// Memory that the combined column takes, if it is enough.
-    pub memory: Table<Elements>,
-}
-
 /// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `band_values[B]` is
 /// `B~(claim.local_point)` for every band of the claim's columns. Also returns what was read of the weights: once for the
 /// combined column, and once for the opened rows if there is no file of the codeword.
@@ -43,7 +34,7 @@ pub fn open(
     policy: &OpeningPolicy,
     claim: &OpeningClaim<'_>,
     band_values: &[SecureField],
-    start: Start,
+    memory: Table<Elements>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let (commitment, params) = (codeword.params(), &claim.columns.params);
@@ -72,10 +63,9 @@ pub fn open(
     // The last coordinate of the point is the first folding challenge: what it binds needs no round.
     let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
     let weights = eq_table(column_point);
-    let (message, mut traffic) = combine_columns(&columns, params, &weights, fold, start.memory);
+    let (message, mut traffic) = combine_columns(&columns, params, &weights, fold, memory);
     let message = Message::new(message, [band_point, rest].concat());
     let mut folding = Folding::new(params, message);
-    folding.skip = start.skip;
     folding.run(transcript);
     let proof = OpeningProof {
         band_rounds,
@@ -169,8 +159,6 @@ pub(super) struct Folding {
     pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
-    /// Nonces to pass over.
-    skip: u32,
 }
 
 impl Folding {
@@ -181,7 +169,6 @@ impl Folding {
             message,
             rounds: Vec::new(),
             oracles: Vec::new(),
-            skip: 0,
         }
     }
 
@@ -237,13 +224,7 @@ impl Folding {
         proof: OpeningProof,
     ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
         transcript.message("opening final message", self.message.values());
-        let mut nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
-        for _ in 0..self.skip {
-            nonce += 1;
-            while !transcript.check_work(policy.work_bits, nonce) {
-                nonce += 1;
-            }
-        }
+        let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 

@@ -6,6 +6,7 @@ pub mod composition;
 pub mod extend;
 pub mod lookups;
 mod packed;
+pub mod queries;
 pub mod trace;
 
 use num_traits::{One, Zero};
@@ -32,6 +33,7 @@ use thiserror::Error;
 use self::composition::Composed;
 use self::extend::{commit_extended, extend, Scheme};
 use self::lookups::logup;
+use self::queries::{ordered, OrderedChannel};
 use self::trace::Columns;
 
 /// The aggregator could not be proved.
@@ -139,8 +141,10 @@ impl<'a> Trace<'a> {
         let components = components(self.shape, &relations, bindings, &sums);
         let composed: Vec<Composed<'_>> = components.iter().map(Composed).collect();
         let provers: Vec<&dyn ComponentProver<SimdBackend>> = composed.iter().map(|c| c as _).collect();
-        let stark = stwo::prover::prove(&provers, transcript.channel(), self.scheme)
+        let mut channel = OrderedChannel::new(transcript.channel().clone(), &self.scheme, self.shape.max_log_rows());
+        let stark = stwo::prover::prove(&provers, &mut channel, ordered(self.scheme))
             .map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
+        *transcript.channel() = channel.into_inner();
         Ok((sums, stark))
     }
 

@@ -485,10 +485,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         &opening_policy(&key.weights),
         &opening,
         &matmuls.band_values,
-        opening::Start {
-            skip: 0,
-            memory: matmuls.memory,
-        },
+        matmuls.memory,
         &mut transcript,
     )
     .expect("an opening");

@@ -6,8 +6,9 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, verify_batch}
 use tessera_verifier::opening::{OpeningClaim, OpeningError, Tree};
 
 use super::super::fft::Twiddles;
-use super::super::{merkle, open, value, Start, TILE_AREA};
+use super::super::{merkle, open, value, TILE_AREA};
 use super::{transcript, Case, Weights, POLICY};
+use crate::kernels::pages::Table;
 use crate::tiles::TileSource;
 use tessera_verifier::opening::{draw_leaves, OpeningProof};
 
@@ -24,7 +25,7 @@ fn attempt(case: &Case, source: &Weights, values: &[SecureField]) -> Result<(), 
         &POLICY,
         &claim,
         values,
-        Start::default(),
+        Table::default(),
         &mut transcript(),
     );
     case.verify_claim(&claim, &opened.expect("an opening").0)

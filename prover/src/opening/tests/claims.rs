@@ -10,8 +10,9 @@ use tessera_verifier::opening::{
     soundness_terms, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy,
 };
 
-use super::super::{commit, open, value, OpeningProverError, Split, Start};
+use super::super::{commit, open, value, OpeningProverError, Split};
 use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
+use crate::kernels::pages::Table;
 use crate::progress::Silent;
 use crate::tiles::TileSource;
 use crate::weights::PackedWeights;
@@ -54,7 +55,7 @@ fn honest_openings_are_accepted() {
                 &POLICY,
                 &case.claim(),
                 values,
-                Start::default(),
+                Table::default(),
                 &mut ours,
             )
             .unwrap();
@@ -160,33 +161,6 @@ fn other_bands_are_rejected() {
 }
 
 #[test]
-fn every_skipped_nonce_gives_another_valid_proof() {
-    let case = Case::small();
-    let (source, values) = (&case.weights.0, &case.band_values);
-    let proofs = [0, 1, 2].map(|skip| {
-        let claim = case.claim();
-        let opened = open(
-            source,
-            &case.codeword,
-            &POLICY,
-            &claim,
-            values,
-            Start {
-                skip,
-                ..Default::default()
-            },
-            &mut transcript(),
-        );
-        opened.unwrap().0
-    });
-    for proof in &proofs {
-        assert_eq!(case.verify(proof), Ok(()));
-    }
-    let [a, b, c] = proofs.map(|proof| proof.nonce);
-    assert!(a < b && b < c);
-}
-
-#[test]
 fn small_model_is_within_its_budget() {
     for (log_blowup, queries, limit) in [(2, 110, 160 << 10), (3, 90, 150 << 10)] {
         let params = CommitmentParams::with_blowup(224, log_blowup);
@@ -211,7 +185,7 @@ fn small_model_is_within_its_budget() {
             &policy,
             &claim,
             &values,
-            Start::default(),
+            Table::default(),
             &mut transcript(),
         )
         .unwrap();
@@ -339,7 +313,7 @@ fn prover_rejects_what_does_not_fit() {
         &POLICY,
         &other,
         values,
-        Start::default(),
+        Table::default(),
         &mut transcript(),
     );
     assert!(matches!(result, Err(OpeningProverError::CodewordParams { .. })));

@@ -16,7 +16,8 @@ use tessera_verifier::opening::{
 };
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, value, Codeword, Split, Start, TileSource, TILE_AREA};
+use super::{commit, open, value, Codeword, Split, TileSource, TILE_AREA};
+use crate::kernels::pages::Table;
 use crate::progress::Silent;
 use crate::tiles::{pack_tile, tile_bytes};
 use crate::weights::PackedWeights;
@@ -183,7 +184,7 @@ impl Case {
             policy,
             &claim,
             values,
-            Start::default(),
+            Table::default(),
             &mut transcript(),
         );
         opened.unwrap().0
