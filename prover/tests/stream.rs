@@ -104,7 +104,9 @@ fn streamed_weights_stay_within_their_budget() {
         assert!(traffic.stall_seconds <= traffic.seconds);
         watch.join().unwrap()
     });
-    assert!(most > 0 && most <= 4 * MIB, "{most} bytes were in memory");
+    // A look is not of one moment: it may have counted a window of half of the budget that was let go of before it came to the
+    // one that was entered meanwhile.
+    assert!(most > 0 && most <= 6 * MIB, "{most} bytes were in memory");
     assert_eq!(resident(&path), 0);
     assert_eq!(streamed.tiles(), 64 * MIB / tile_bytes(Strategy::W8));
 }
