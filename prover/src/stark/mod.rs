@@ -89,7 +89,7 @@ pub struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Counts the lookups and commits tables and trace, before any challenge. If `keep_coefficients`, the coefficients
-    /// of all columns are kept beside their extensions: a third more memory, a tenth less work.
+    /// of all columns are kept beside their extensions: a third more memory, less work.
     pub fn commit(
         shape: &'a Shape,
         params: &ModelParams,

@@ -13,7 +13,7 @@ use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Rounds, HONEST};
 use crate::values::row;
-use crate::{assert_rejected, Caught, Scene};
+use crate::{assert_rejected, rejects_weights, Caught, Scene};
 
 type K = SecureField;
 
@@ -225,12 +225,7 @@ fn weights_are_those_of_the_chunk() {
     scene.model.quantised = other.clone();
     scene.run();
     scene.model.quantised = own;
-    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
-    let hooks = Hooks {
-        tiles: Some(&other.weights),
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    rejects_weights(&scene, &other.weights);
 }
 
 /// The opened columns follow from the chunk; a window of the same size elsewhere is another claim.

@@ -23,11 +23,13 @@ use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::check::check_row;
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
+use tessera_prover::weights::PackedWeights;
+use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
 
-use crate::cheat::{forge, BrokenClaims, Hooks};
+use crate::cheat::{forge, BrokenClaims, Hooks, HONEST};
 
 /// Asserts that a result is an error of this pattern.
 macro_rules! assert_rejected {
@@ -37,6 +39,16 @@ macro_rules! assert_rejected {
     }};
 }
 pub(crate) use assert_rejected;
+
+/// A witness of other weights is rejected whether the weights opened are those of the key or the other ones.
+pub fn rejects_weights(scene: &Scene, other: &PackedWeights) {
+    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
+    let hooks = Hooks {
+        tiles: Some(other),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+}
 
 /// What an attempt has: a model, a statement, the chunk that is proved of it, and the witness that the trace is made
 /// from.

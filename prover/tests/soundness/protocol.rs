@@ -24,7 +24,7 @@ use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::{verify, VerifyError};
 
 use crate::cheat::{secure, Hooks, Interaction, Rounds, HONEST};
-use crate::{assert_constraints_violated, assert_rejected, witness_of, Scene};
+use crate::{assert_constraints_violated, assert_rejected, rejects_weights, witness_of, Scene};
 
 type K = SecureField;
 
@@ -407,12 +407,7 @@ fn another_weight_is_rejected() {
     let mut scene = Scene::honest();
     let other = other_weights(&scene);
     scene.witness = witness_of(&other, &scene.statement);
-    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
-    let hooks = Hooks {
-        tiles: Some(&other.weights),
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    rejects_weights(&scene, &other.weights);
     // The same weights in another tile.
     let swapped = swapped(&scene.model.quantised.weights);
     let hooks = Hooks {
@@ -452,12 +447,7 @@ fn weights_do_not_move_within_a_band() {
     edit(&mut other, MatmulKind::Down, 1, |down| down.swap(5, 69));
     assert_ne!(other.weights.all(), scene.model.quantised.weights.all());
     scene.witness = witness_of(&other, &scene.statement);
-    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
-    let hooks = Hooks {
-        tiles: Some(&other.weights),
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    rejects_weights(&scene, &other.weights);
 }
 
 /// A complete proof whose opening is in shorter bands than those of the architecture, honest but for that: the coordinates

@@ -1,0 +1,139 @@
+use super::*;
+
+fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
+    CommitmentParams {
+        tiles,
+        log_message,
+        log_blowup,
+    }
+}
+
+/// Oracles are three folds apart, and the final message is what the last one leaves.
+#[test]
+fn oracles_are_three_folds_apart() {
+    for (log_message, oracles, last) in [
+        (12, &[11, 8][..], 5),
+        (13, &[12, 9, 6], 3),
+        (14, &[13, 10, 7], 4),
+        (15, &[14, 11, 8], 5),
+        (24, &[23, 20, 17, 14, 11, 8], 5),
+    ] {
+        let own = params(1, log_message, 2);
+        assert!(own.oracles().eq(oracles.iter().copied()), "{log_message}");
+        assert_eq!(own.log_final(), last, "{log_message}");
+    }
+}
+
+/// Columns, leaves and rounds of a commitment of 65 columns of 8 tiles, the last one not full.
+#[test]
+fn tiles_lie_in_columns() {
+    let own = params(64 * 8 + 3, 15, 2);
+    assert_eq!((own.log_column_tiles(), own.columns(), own.log_columns()), (3, 65, 7));
+    assert_eq!((own.log_tiles(), own.log_codeword(), own.log_leaves()), (10, 17, 16));
+    let of = |tiles: Range<usize>| {
+        let opened = own.columns_of(&tiles, 0);
+        (opened.first, opened.params.tiles, opened.tiles())
+    };
+    assert_eq!(of(0..1), (0, 8, 0..8));
+    assert_eq!(of(7..9), (0, 16, 0..16));
+    assert_eq!(of(8..16), (1, 8, 8..16));
+    assert_eq!(of(500..515), (62, 19, 496..515));
+    // Total, whatever the range.
+    assert_eq!(of(600..600), (64, 3, 512..515));
+}
+
+/// Bands are not longer than a column, and columns and what is opened of them are made of whole ones.
+#[test]
+fn columns_are_made_of_bands() {
+    let own = params(64 * 8 + 4, 15, 2);
+    for (log_band, bands, rounds) in [(0, 496..516, 5), (1, 248..258, 4), (2, 124..129, 3)] {
+        let opened = own.columns_of(&(500..516), log_band);
+        assert_eq!((opened.check(), opened.log_band), (Ok(()), log_band));
+        assert_eq!((opened.bands(), opened.log_bands()), (bands, rounds));
+        assert_eq!(opened.log_area(), 12 + log_band);
+    }
+    for (log_message, expected) in [(12, 0), (13, 1), (14, 2), (15, 2)] {
+        let opened = params(8, log_message, 2).columns_of(&(0..8), 2);
+        assert_eq!((opened.check(), opened.log_band), (Ok(()), expected));
+    }
+    let opened = own.columns_of(&(0..8), 2);
+    let long = OpenedColumns { log_band: 4, ..opened };
+    let mut cut = opened;
+    cut.params.tiles = 7;
+    for (own, what, value, max) in [
+        (long, "log2 of the tiles of a band", 4, 3),
+        (cut, "number of tiles beyond the last band", 3, 0),
+    ] {
+        let min = 0;
+        assert_eq!(own.check(), Err(OpeningError::OutOfRange { what, value, min, max }));
+    }
+}
+
+/// The limits themselves are accepted, and nothing beyond them.
+#[test]
+fn commitments_and_policies_have_limits() {
+    assert_eq!(params(1, 12, 1).check(), Ok(()));
+    assert_eq!(params(1 << 24, 24, 4).check(), Ok(()));
+    for (own, what, value, min, max) in [
+        (params(0, 12, 1), "number of tiles", 0, 1, 1 << 24),
+        (
+            params((1 << 24) + 1, 12, 1),
+            "number of tiles",
+            (1 << 24) + 1,
+            1,
+            1 << 24,
+        ),
+        (params(1, 11, 1), "log2 of the message length", 11, 12, 24),
+        (params(1, 25, 1), "log2 of the message length", 25, 12, 24),
+        (params(1, 12, 0), "log2 of the blowup", 0, 1, 4),
+        (params(1, 12, 5), "log2 of the blowup", 5, 1, 4),
+    ] {
+        assert_eq!(own.check(), Err(OpeningError::OutOfRange { what, value, min, max }));
+    }
+    let policy = |queries, work_bits| OpeningPolicy { queries, work_bits }.check();
+    assert_eq!((policy(1, 0), policy(4096, 32)), (Ok(()), Ok(())));
+    for (queries, work_bits) in [(0, 20), (4097, 20), (118, 33)] {
+        assert_eq!(
+            policy(queries, work_bits),
+            Err(OpeningError::Policy { queries, work_bits })
+        );
+    }
+}
+
+/// The estimate, worked out by hand: leaves and paths of the weight tree and of two oracles. Of a path, the levels that
+/// all queries share are left out.
+#[test]
+fn sizes_are_estimated() {
+    let path = |queries: usize, levels: usize| 32 * queries * levels;
+    let rows = 118 * 2 * 4 + path(118, 13 - 6);
+    let oracles = 2 * 118 * 8 * 16 + path(118, 10 - 6) + path(118, 7 - 6);
+    assert_eq!(params(1, 12, 2).estimated_bytes(118), rows + oracles);
+    // Nine columns; a tree of 2^7 leaves is opened as a whole.
+    let rows = 1000 * 9 * 2 * 4 + path(1000, 13 - 9);
+    let oracles = 2 * 1000 * 8 * 16 + path(1000, 10 - 9);
+    assert_eq!(params(9, 12, 2).estimated_bytes(1000), rows + oracles);
+}
+
+/// A commitment has the message length with the smallest proof, or beyond 2^20 the shortest one whose proof is at most an
+/// eighth larger; and rate 1/2 from 2^13 tiles on.
+#[test]
+fn commitments_have_small_proofs_and_short_messages() {
+    for tiles in [1, 24, 224, 1 << 13, (1 << 13) + 1, 39_744, 108_000, 268_600, 1 << 24] {
+        let own = CommitmentParams::for_tiles(tiles);
+        assert_eq!(own.log_blowup, if tiles <= 1 << 13 { 2 } else { 1 });
+        assert_eq!((own.tiles, own.check()), (tiles, Ok(())));
+        let queries = opening_policy(&own).queries;
+        let bytes = |log| params(tiles, log, own.log_blowup).estimated_bytes(queries);
+        let smallest = (12..=24).min_by_key(|log| bytes(*log)).unwrap();
+        let short = |log: &u32| bytes(*log) <= bytes(smallest) / 8 * 9;
+        let expected = match smallest {
+            0..=20 => smallest,
+            _ => (20..=smallest).find(short).unwrap(),
+        };
+        assert_eq!(own.log_message, expected, "{tiles}");
+    }
+    let long = [39_744, 50_000, 108_000, 134_000, 268_600, 1_700_000];
+    let long = long.map(|tiles| CommitmentParams::for_tiles(tiles).log_message);
+    assert_eq!(long, [21, 21, 22, 23, 23, 24]);
+    assert_eq!(CommitmentParams::for_tiles(224).log_message, 15);
+}
