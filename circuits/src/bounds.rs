@@ -3,13 +3,21 @@
 
 use stwo::core::fields::m31::P;
 
-use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams};
+use crate::model::{
+    ByClass, ChannelShift, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
+    MIN_WEIGHT_BITS,
+};
 use crate::semantics::RSQRT_BITS;
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
 /// Contribution of the low accumulator after division by 2^8.
 const LOW: u64 = 1 << 23;
+
+/// Largest exponent of a channel of the residual stream.
+pub const MAX_EXPONENT: u8 = 7;
+/// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
+pub const MAX_SQUARES: u64 = 1 << 14;
 
 /// Bound on `|acc_hi + floor(acc_lo / 2^8)|` of a requantisation: the type of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,41 +64,87 @@ fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
     Ok(())
 }
 
+/// An exponent of a shift or skip, which hostile parameters may put anywhere.
+fn small(what: &'static str, value: i32, min: u8, max: u8) -> Result<u8, ModelError> {
+    u8::try_from(value)
+        .ok()
+        .filter(|v| (min..=max).contains(v))
+        .ok_or(ModelError::OutOfRange {
+            what,
+            value: value.unsigned_abs().into(),
+            min: min.into(),
+            max: max.into(),
+        })
+}
+
 struct Check<'a> {
     config: &'a ModelConfig,
     params: &'a ModelParams,
 }
 
 impl Check<'_> {
+    fn bound(&self, what: &'static str, kind: MatmulKind, layer: usize) -> Result<AccumulatorBound, ModelError> {
+        let (in_dim, _) = self.config.dims(kind);
+        let max_weight = self.params.max_weight(kind);
+        match kind {
+            // One-hot: a single product in the high accumulator.
+            MatmulKind::Embed => Ok(AccumulatorBound(
+                ((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW,
+            )),
+            _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
+                what,
+                layer,
+                bound: 255 * in_dim as u64 * max_weight as u64,
+                shift: 0,
+            }),
+        }
+    }
+
+    fn channels(&self, what: &'static str, kind: MatmulKind, shift: &ChannelShift) -> Result<(), ModelError> {
+        let (_, out_dim) = self.config.dims(kind);
+        match shift.0.len() == 1 || shift.0.len() == out_dim {
+            true => Ok(()),
+            false => Err(ModelError::Length {
+                what,
+                got: shift.0.len(),
+                expected: out_dim,
+            }),
+        }
+    }
+
     fn matmul(
         &self,
         what: &'static str,
         kind: MatmulKind,
         layer: usize,
         shift: &ChannelShift,
-        skip: Option<u8>,
     ) -> Result<(), ModelError> {
-        let (in_dim, out_dim) = self.config.dims(kind);
-        if shift.0.len() != 1 && shift.0.len() != out_dim {
-            return Err(ModelError::Length {
-                what,
-                got: shift.0.len(),
-                expected: out_dim,
-            });
-        }
-        let max_weight = self.params.strategy.max_weight();
-        let bound = match kind {
-            // One-hot: a single product in the high accumulator.
-            MatmulKind::Embed => AccumulatorBound(((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW),
-            _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
-                what,
-                layer,
-                bound: 255 * in_dim as u64 * max_weight as u64,
-                shift: 0,
-            })?,
-        };
-        for &s in &shift.0 {
-            self.round(what, layer, bound, s, skip)?;
+        self.channels(what, kind, shift)?;
+        let bound = self.bound(what, kind, layer)?;
+        let mut shifts = shift.0.iter();
+        shifts.try_for_each(|s| self.round(what, layer, bound, *s, None))
+    }
+
+    /// Shifts into the residual stream, with the residual multiplied by `2^(shift + skip)`; none enters the embedding.
+    fn stream(
+        &self,
+        what: &'static str,
+        kind: MatmulKind,
+        layer: usize,
+        shift: &StreamShift,
+        skip: Option<ByClass<i8>>,
+    ) -> Result<(), ModelError> {
+        self.channels(what, kind, &shift.body)?;
+        let bound = self.bound(what, kind, layer)?;
+        for class in [RowClass::Body, RowClass::Lead] {
+            for out in 0..shift.body.0.len() {
+                let own = shift.at(out, class);
+                let skip = match skip {
+                    Some(skip) => small("residual skip", own + i32::from(skip.of(class)), 0, 13)?,
+                    None => 0,
+                };
+                self.round(what, layer, bound, small(what, own, 1, 13)?, Some(skip))?;
+            }
         }
         Ok(())
     }
@@ -104,14 +158,6 @@ impl Check<'_> {
         skip: Option<u8>,
     ) -> Result<(), ModelError> {
         shift_in_range(what, shift)?;
-        if let Some(skip) = skip.filter(|s| *s > 13) {
-            return Err(ModelError::OutOfRange {
-                what: "residual skip",
-                value: skip.into(),
-                min: 0,
-                max: 13,
-            });
-        }
         if !bound.fits(shift, skip) {
             return Err(ModelError::Accumulator {
                 what,
@@ -131,6 +177,13 @@ impl Check<'_> {
             norm.shift,
             None,
         )?;
+        let largest = self.params.exponents.iter().copied().max().unwrap_or(0);
+        small(
+            "norm shift of a channel",
+            i32::from(norm.shift) - i32::from(largest),
+            1,
+            13,
+        )?;
         if norm.scale > 48 {
             return Err(ModelError::OutOfRange {
                 what: "norm scale",
@@ -139,15 +192,51 @@ impl Check<'_> {
                 max: 48,
             });
         }
-        if norm.eps == 0 || norm.eps >= 1 << 60 {
-            return Err(ModelError::OutOfRange {
-                what: "norm eps",
-                value: norm.eps,
-                min: 1,
-                max: (1 << 60) - 1,
-            });
+        for eps in [norm.eps.body, norm.eps.lead] {
+            if eps == 0 || eps >= 1 << 60 {
+                return Err(ModelError::OutOfRange {
+                    what: "norm eps",
+                    value: eps,
+                    min: 1,
+                    max: (1 << 60) - 1,
+                });
+            }
         }
         Ok(())
+    }
+
+    /// Exponents of channels, and that the statistics of norms do not wrap: sums of `4^k` times a product of two limbs, which
+    /// is at most `255^2`, stay below `2^30`.
+    fn exponents(&self) -> Result<(), ModelError> {
+        let exponents = &self.params.exponents;
+        if !exponents.is_empty() && exponents.len() != self.config.hidden {
+            return Err(ModelError::Length {
+                what: "channel exponents",
+                got: exponents.len(),
+                expected: self.config.hidden,
+            });
+        }
+        for k in exponents {
+            small("channel exponent", i32::from(*k), 0, MAX_EXPONENT)?;
+        }
+        let squares: u64 = (0..self.config.hidden)
+            .map(|c| 1 << (2 * self.params.exponent(c)))
+            .sum();
+        match squares <= MAX_SQUARES {
+            true => Ok(()),
+            false => Err(ModelError::OutOfRange {
+                what: "sum of 4^k over the channel exponents k",
+                value: squares,
+                min: 0,
+                max: MAX_SQUARES,
+            }),
+        }
+    }
+
+    fn weight_bits(&self) -> Result<(), ModelError> {
+        let most = self.params.format.max_bits();
+        let mut bits = self.params.weight_bits.iter();
+        bits.try_for_each(|b| small("weight bits", i32::from(*b), MIN_WEIGHT_BITS, most).map(|_| ()))
     }
 }
 
@@ -162,15 +251,7 @@ impl ModelParams {
                 expected: config.layers,
             });
         }
-        if self.embed_exponent > 13 {
-            let value = self.embed_exponent.into();
-            return Err(ModelError::OutOfRange {
-                what: "embed exponent",
-                value,
-                min: 0,
-                max: 13,
-            });
-        }
+        small("embed exponent", i32::from(self.embed_exponent), 0, 13)?;
         for (what, bits) in [
             ("score bits", self.score_bits),
             ("gate bits", self.gate_bits),
@@ -187,33 +268,37 @@ impl ModelParams {
             }
         }
         let check = Check { config, params: self };
-        check.matmul("embedding", MatmulKind::Embed, 0, &self.embed, Some(0))?;
+        check.weight_bits()?;
+        check.exponents()?;
+        check.stream("embedding", MatmulKind::Embed, 0, &self.embed, None)?;
         for (l, p) in self.layers.iter().enumerate() {
             check.norm(l, &p.norm_attn)?;
-            check.matmul("q", MatmulKind::Q, l, &p.q, None)?;
-            check.matmul("k", MatmulKind::K, l, &p.k, None)?;
-            check.matmul("v", MatmulKind::V, l, &p.v, None)?;
+            check.matmul("q", MatmulKind::Q, l, &p.q)?;
+            check.matmul("k", MatmulKind::K, l, &p.k)?;
+            check.matmul("v", MatmulKind::V, l, &p.v)?;
             let score = AccumulatorBound((config.head_dim as u64) << 22).get() + LOW;
             check.round("scores", l, AccumulatorBound(score), p.score, None)?;
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
-            check.matmul("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
+            check.stream("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
             check.norm(l, &p.norm_mlp)?;
-            check.matmul("gate", MatmulKind::Gate, l, &p.gate, None)?;
-            check.matmul("up", MatmulKind::Up, l, &p.up, None)?;
-            check.round("mlp product", l, AccumulatorBound::element(7), p.act, None)?;
-            check.matmul("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
+            check.matmul("gate", MatmulKind::Gate, l, &p.gate)?;
+            check.matmul("up", MatmulKind::Up, l, &p.up)?;
+            for act in [p.act.body, p.act.lead] {
+                check.round("mlp product", l, AccumulatorBound::element(7), act, None)?;
+            }
+            check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;
-        check.matmul("head", MatmulKind::Head, 0, &self.head, None)
+        check.matmul("head", MatmulKind::Head, 0, &self.head)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::odd_config;
+    use crate::model::{odd_config, test_params};
 
     #[test]
     fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -289,14 +374,19 @@ mod tests {
         }
     }
 
-    /// Parameters that are all at the same end of their ranges.
-    fn params(shift: u8, skip: u8, scale: u8, eps: u64, bits: i32) -> ModelParams {
+    /// Parameters that are all at the same end of their ranges; the exponent of the residual's factor is `residual`.
+    fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParams {
         let one = || ChannelShift(vec![shift]);
-        let norm = NormParams { scale, eps, shift };
+        let norm = NormParams {
+            scale,
+            eps: ByClass::both(eps),
+            shift,
+        };
+        let skip = ByClass::both(residual as i8 - shift as i8);
+        let base = test_params(&odd_config(1));
         ModelParams {
-            strategy: crate::model::Strategy::W8,
-            embed_exponent: skip,
-            embed: one(),
+            embed_exponent: residual,
+            embed: StreamShift::one(shift),
             layers: vec![crate::model::LayerParams {
                 norm_attn: norm,
                 q: one(),
@@ -304,13 +394,13 @@ mod tests {
                 v: one(),
                 score: shift,
                 att: shift,
-                o: one(),
+                o: StreamShift::one(shift),
                 skip_attn: skip,
                 norm_mlp: norm,
                 gate: ChannelShift(vec![shift; 44]),
                 up: one(),
-                act: shift,
-                down: one(),
+                act: ByClass::both(shift),
+                down: StreamShift::one(shift),
                 skip_mlp: skip,
             }],
             norm_final: norm,
@@ -319,6 +409,7 @@ mod tests {
             gate_bits: bits,
             silu_bits: bits,
             logit_bits: bits,
+            ..base
         }
     }
 
@@ -329,11 +420,115 @@ mod tests {
         assert_eq!(params(13, 13, 48, (1 << 60) - 1, 64).check(&odd_config(1)), Ok(()));
     }
 
+    /// The two classes of rows are checked each for itself, whatever their offsets.
+    #[test]
+    fn leading_rows_have_the_limits_of_all_rows() {
+        let with = |change: fn(&mut ModelParams)| {
+            let mut own = params(6, 6, 30, 1, 10);
+            change(&mut own);
+            own.check(&odd_config(1))
+        };
+        let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
+        assert_eq!(with(|p| p.layers[0].o.lead = 7), Ok(()));
+        assert_eq!(with(|p| p.layers[0].o.lead = -5), Ok(()));
+        assert_eq!(with(|p| p.layers[0].o.lead = 8), refused("residual skip", 14, 0, 13));
+        assert_eq!(with(|p| p.layers[0].o.lead = -6), refused("o", 0, 1, 13));
+        assert_eq!(
+            with(|p| p.layers[0].down.lead = i8::MIN),
+            refused("residual skip", 122, 0, 13)
+        );
+        assert_eq!(with(|p| p.layers[0].skip_mlp.lead = 7), Ok(()));
+        assert_eq!(
+            with(|p| p.layers[0].skip_mlp.lead = 8),
+            refused("residual skip", 14, 0, 13)
+        );
+        assert_eq!(
+            with(|p| p.layers[0].skip_mlp.body = -7),
+            refused("residual skip", 1, 0, 13)
+        );
+        assert_eq!(with(|p| p.embed.lead = 7), Ok(()));
+        assert_eq!(with(|p| p.embed.lead = 8), refused("embedding", 14, 1, 13));
+        assert_eq!(
+            with(|p| p.layers[0].act.lead = 14),
+            refused("shift", 14, 1, 13).map_err(|e| renamed(e, "mlp product"))
+        );
+        assert_eq!(
+            with(|p| p.norm_final.eps.lead = 0),
+            refused("norm eps", 0, 1, (1 << 60) - 1)
+        );
+    }
+
+    fn renamed(error: ModelError, name: &'static str) -> ModelError {
+        match error {
+            ModelError::OutOfRange { value, min, max, .. } => ModelError::OutOfRange {
+                what: name,
+                value,
+                min,
+                max,
+            },
+            other => other,
+        }
+    }
+
+    /// Statistics of norms sum `4^k` times products of limbs: as many channels as fit, and one exponent more is refused.
+    #[test]
+    fn exponents_leave_the_statistics_in_range() {
+        let config = odd_config(1);
+        let with = |exponents: &[u8]| {
+            let mut own = params(9, 9, 30, 1, 10);
+            own.exponents = exponents.to_vec();
+            own.exponents.resize(config.hidden, 0);
+            own.check(&config)
+        };
+        let squares = "sum of 4^k over the channel exponents k";
+        assert_eq!(with(&[]), Ok(()));
+        // Three channels of 4^6, three of 4^5, and so on: 16383 with the fourteen others.
+        assert_eq!(with(&[6, 6, 6, 5, 5, 5, 4, 3, 3]), Ok(()));
+        let (min, max) = (0, MAX_SQUARES);
+        for (exponents, value) in [(&[6, 6, 6, 6][..], 16400), (&[7], 16403)] {
+            let what = squares;
+            assert_eq!(with(exponents), Err(ModelError::OutOfRange { what, value, min, max }));
+        }
+        let (what, value, min, max) = ("channel exponent", 8, 0, 7);
+        assert_eq!(with(&[8]), Err(ModelError::OutOfRange { what, value, min, max }));
+        let mut own = params(5, 5, 30, 1, 10);
+        own.exponents = vec![5; 20];
+        let (what, value, min, max) = ("norm shift of a channel", 0, 1, 13);
+        own.layers[0].norm_attn.shift = 5;
+        own.exponents = [vec![5], vec![0; 19]].concat();
+        assert_eq!(
+            own.check(&config),
+            Err(ModelError::OutOfRange { what, value, min, max })
+        );
+        own.exponents.pop();
+        let (what, got, expected) = ("channel exponents", 19, 20);
+        assert_eq!(own.check(&config), Err(ModelError::Length { what, got, expected }));
+    }
+
+    /// A weight has at least two bits, and no more than its format holds.
+    #[test]
+    fn weight_bits_are_those_of_the_format() {
+        use crate::model::WeightFormat;
+        for (format, most) in [(WeightFormat::Int8, 8), (WeightFormat::Int16, 14)] {
+            let with = |bits| {
+                let mut own = params(6, 6, 30, 1, 10);
+                (own.format, own.weight_bits[7]) = (format, bits);
+                (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
+            };
+            assert_eq!(with(most), (Ok(()), (1 << (most - 1)) - 1));
+            assert_eq!(with(2), (Ok(()), 1));
+            for bits in [0, 1, most + 1, 255] {
+                let (what, value, min, max) = ("weight bits", u64::from(bits), 2, u64::from(most));
+                assert_eq!(with(bits).0, Err(ModelError::OutOfRange { what, value, min, max }));
+            }
+        }
+    }
+
     /// The embedding has one product per output: its vocabulary may be as large as any.
     #[test]
     fn embeddings_of_any_vocabulary_are_accepted() {
         let mut own = params(1, 13, 30, 1, 10);
-        own.strategy = crate::model::Strategy::W12;
+        (own.format, own.weight_bits[0]) = (crate::model::WeightFormat::Int16, 14);
         let large = ModelConfig {
             vocab: 1 << 18,
             ..odd_config(1)
@@ -386,8 +581,8 @@ mod tests {
             ..odd_config(1)
         };
         assert_eq!(own.check(&most), Ok(()));
-        own.layers[0].skip_mlp = 13;
-        own.layers[0].down = ChannelShift(vec![13]);
+        own.layers[0].skip_mlp = ByClass::both(0);
+        own.layers[0].down = StreamShift::one(13);
         let bound = 128 * 33155 * 127 + (1 << 23);
         assert_eq!(own.check(&most), refused("down", bound, 13));
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::model::{ChannelShift, Matmul, MatmulKind, ModelConfig, ModelParams};
+use crate::model::{Matmul, MatmulKind, ModelConfig, ModelParams, StreamShift};
 
 /// Skip exponent of the first state of every chunk, and its shift where there is no embedding: the state is what enters,
 /// times 2, halved. Nothing enters a chunk with embedding.
@@ -92,7 +92,7 @@ impl Chunk {
         let next = model.layers.get(self.end);
         let (embed_exponent, embed) = match self.is_first() {
             true => (model.embed_exponent, model.embed.clone()),
-            false => (0, ChannelShift(vec![INPUT_SHIFT])),
+            false => (0, StreamShift::one(INPUT_SHIFT)),
         };
         ModelParams {
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
@@ -182,7 +182,7 @@ pub fn ends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, LayerParams, NormParams, Strategy};
+    use crate::model::{odd_config, test_params, ChannelShift};
 
     const LAYERS: usize = 7;
 
@@ -195,40 +195,17 @@ mod tests {
 
     /// Parameters that tell layers apart.
     fn params() -> ModelParams {
-        let shift = |s: usize| ChannelShift(vec![s as u8]);
-        let norm = |s: usize| NormParams {
-            scale: 1,
-            eps: 1,
-            shift: s as u8,
-        };
-        let layer = |l: usize| LayerParams {
-            norm_attn: norm(1 + l),
-            q: shift(1 + l),
-            k: shift(1 + l),
-            v: shift(1 + l),
-            score: 1,
-            att: 1,
-            o: shift(1 + l),
-            skip_attn: l as u8,
-            norm_mlp: norm(2 + l),
-            gate: shift(1 + l),
-            up: shift(1 + l),
-            act: 1,
-            down: shift(1 + l),
-            skip_mlp: l as u8,
-        };
-        ModelParams {
-            strategy: Strategy::W8,
-            embed_exponent: 5,
-            embed: shift(9),
-            layers: (0..LAYERS).map(layer).collect(),
-            norm_final: norm(13),
-            head: shift(4),
-            score_bits: 8,
-            gate_bits: 8,
-            silu_bits: 8,
-            logit_bits: 8,
+        let mut params = test_params(&config());
+        for (l, layer) in params.layers.iter_mut().enumerate() {
+            layer.norm_attn.shift = 1 + l as u8;
+            layer.norm_mlp.shift = 2 + l as u8;
+            layer.q = ChannelShift(vec![1 + l as u8]);
+            layer.down = StreamShift::one(1 + l as u8);
+            layer.skip_attn.lead = -(l as i8);
         }
+        params.norm_final.shift = 13;
+        (params.embed_exponent, params.embed) = (5, StreamShift::one(9));
+        params
     }
 
     /// All partitions of the model.
@@ -291,8 +268,8 @@ mod tests {
             };
             assert_eq!(own.norm_final, norm);
             let embedding = match chunk.is_first() {
-                true => (5, ChannelShift(vec![9])),
-                false => (0, ChannelShift(vec![INPUT_SHIFT])),
+                true => (5, StreamShift::one(9)),
+                false => (0, StreamShift::one(INPUT_SHIFT)),
             };
             assert_eq!((own.embed_exponent, own.embed), embedding);
         }

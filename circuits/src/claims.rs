@@ -117,7 +117,9 @@ impl Group {
             }
             Weight::Dense(values) => {
                 let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
+                // A lane without weight has no part in the sum.
                 lanes
+                    .filter(|(_, own)| own.iter().any(|w| !w.is_zero()))
                     .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
                     .collect()
             }

@@ -1,7 +1,7 @@
 //! The integer semantics, normative and written once (docs/protocol.md, section 2). Plain integers, no
 //! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
 
-use crate::model::{ModelConfig, NormParams};
+use crate::model::{ModelConfig, NormParams, RowClass};
 
 /// Fractional bits of softmax probabilities and of the exp table.
 pub const PROB_BITS: u32 = 15;
@@ -39,12 +39,15 @@ pub const fn limbs(a: i16) -> (i32, i32) {
     ((a >> 8) as i32, (a & 0xff) as i32)
 }
 
-/// The three limb sums of a row of RMSNorm: sums of `hi^2`, `hi lo`, `lo^2`.
-pub fn norm_sums(x: &[i16]) -> [i64; 3] {
-    x.iter().fold([0; 3], |[a, b, c], &v| {
+/// The three limb sums of a row of RMSNorm: sums of `4^k hi^2`, `4^k hi lo`, `4^k lo^2`, `k` the exponent of the channel, or 0
+/// where there is none.
+pub fn norm_sums(x: &[i16], exponents: &[u8]) -> [i64; 3] {
+    let exponents = exponents.iter().copied().chain(std::iter::repeat(0));
+    x.iter().zip(exponents).fold([0; 3], |[a, b, c], (&v, k)| {
         let (hi, lo) = limbs(v);
         let (hi, lo) = (i64::from(hi), i64::from(lo));
-        [a + hi * hi, b + hi * lo, c + lo * lo]
+        let k = 2 * u32::from(k);
+        [a + (hi * hi << k), b + (hi * lo << k), c + (lo * lo << k)]
     })
 }
 
@@ -55,14 +58,15 @@ pub fn isqrt(n: u128) -> u128 {
 
 /// The reciprocal square root of RMSNorm: the largest `r < 2^22` with
 /// `r^2 (2^16 hh + 2^9 hl + ll + eps) <= hidden * 2^(2 scale)`.
-pub fn norm_rsqrt(sums: [i64; 3], hidden: usize, p: &NormParams) -> u32 {
-    let squares = (i128::from(sums[0]) << 16) + (i128::from(sums[1]) << 9) + i128::from(sums[2]) + i128::from(p.eps);
+pub fn norm_rsqrt(sums: [i64; 3], hidden: usize, p: &NormParams, class: RowClass) -> u32 {
+    let eps = i128::from(p.eps.of(class));
+    let squares = (i128::from(sums[0]) << 16) + (i128::from(sums[1]) << 9) + i128::from(sums[2]) + eps;
     let squares = squares.max(1) as u128;
     let bound = (hidden as u128) << (2 * u32::from(p.scale.min(48)));
     isqrt(bound / squares).min((1 << RSQRT_BITS) - 1) as u32
 }
 
-/// RMSNorm of one element.
+/// RMSNorm of one element; `shift` is that of its channel.
 pub fn norm_element(x: i16, rsqrt: u32, shift: u8) -> i16 {
     requantise(i64::from(x) * i64::from(rsqrt), shift)
 }
@@ -133,11 +137,18 @@ pub fn arg_max(logits: &[i16]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ByClass;
 
     /// Worked out by hand: `floor(sqrt(hidden 2^(2 scale) / squares))`, where the squares are those of the row and epsilon.
     #[test]
     fn reciprocal_roots_are_those_of_the_document() {
-        let of = |sums, hidden, scale, eps| norm_rsqrt(sums, hidden, &NormParams { scale, eps, shift: 1 });
+        let of = |sums, hidden, scale, eps| {
+            let eps = ByClass {
+                body: eps,
+                lead: 1 << 50,
+            };
+            norm_rsqrt(sums, hidden, &NormParams { scale, eps, shift: 1 }, RowClass::Body)
+        };
         assert_eq!(of([0, 0, 3], 1, 10, 1), 1 << 9);
         assert_eq!(of([0, 0, 3], 4, 10, 1), 1 << 10);
         assert_eq!(of([0, 0, 7], 1, 10, 1), 362);
@@ -154,13 +165,29 @@ mod tests {
         assert_eq!(of([0, -1, 0], 1, 20, 1), 1 << 20);
     }
 
-    /// Sums of squares of limbs are those of the values.
+    /// Sums of squares of limbs are those of the values, in the units of their channels.
     #[test]
     fn norm_sums_are_sums_of_squares() {
         let row = [i16::MIN, -1, 0, 1, 255, 256, 12_345, i16::MAX];
-        let [hh, hl, ll] = norm_sums(&row);
+        let whole = |[hh, hl, ll]: [i64; 3]| (hh << 16) + (hl << 9) + ll;
         let squares: i64 = row.iter().map(|v| i64::from(*v).pow(2)).sum();
-        assert_eq!((hh << 16) + (hl << 9) + ll, squares);
+        assert_eq!(whole(norm_sums(&row, &[])), squares);
+        let exponents = [3, 0, 1, 0, 2, 7, 0, 1];
+        let values = row.iter().zip(exponents).map(|(v, k)| i64::from(*v) << k);
+        assert_eq!(whole(norm_sums(&row, &exponents)), values.map(|v| v * v).sum::<i64>());
+    }
+
+    /// Rows of each class have an epsilon in their own unit.
+    #[test]
+    fn leading_rows_have_their_own_epsilon() {
+        let eps = ByClass { body: 1, lead: 13 };
+        let norm = NormParams {
+            scale: 10,
+            eps,
+            shift: 1,
+        };
+        assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Body), 1 << 9);
+        assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Lead), 1 << 8);
     }
 
     /// The reciprocal is that of the sum, of `2^15` for sums that no row has, and a probability of 1 is the largest int16.

@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ModelConfig;
-use crate::model::{ModelParams, NormParams};
+use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
 use crate::semantics::{norm_rsqrt, reciprocal};
 
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
@@ -72,6 +71,11 @@ impl Statement {
         ids
     }
 
+    /// Number of leading rows among the `2^token_log` padded rows, which are the first ones.
+    pub fn leading(&self, rule: &LeadingRows, token_log: u32) -> usize {
+        rule.count(&self.row_ids(token_log))
+    }
+
     /// (row, output token) of every generated position.
     pub fn generated(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         let first = self.prompt.len().saturating_sub(1);
@@ -83,7 +87,8 @@ impl Statement {
 /// padded token rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs.
+    /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs, each times `4^k`, `k` the
+    /// exponent of the channel.
     pub norms: Vec<[i32; 3]>,
     /// `[layer][head][token]`: sum of exponentials of the softmax row.
     pub sums: Vec<u32>,
@@ -136,16 +141,18 @@ impl Statistics {
         Ok(())
     }
 
-    /// Reciprocal square root of every (state, token).
-    pub fn rsqrts(&self, config: &ModelConfig, params: &ModelParams) -> Vec<u32> {
+    /// Reciprocal square root of every (state, token); the first `leading` tokens are leading rows.
+    pub fn rsqrts(&self, config: &ModelConfig, params: &ModelParams, leading: usize) -> Vec<u32> {
         let tokens = self.norms.len() / (2 * config.layers + 1);
         let of = |state: usize| norm_of(params, state);
         self.norms
             .chunks(tokens.max(1))
             .enumerate()
             .flat_map(|(state, row)| {
-                row.iter()
-                    .map(move |s| norm_rsqrt(s.map(i64::from), config.hidden, of(state)))
+                row.iter().enumerate().map(move |(i, s)| {
+                    let class = class_of(i, leading);
+                    norm_rsqrt(s.map(i64::from), config.hidden, of(state), class)
+                })
             })
             .collect()
     }
@@ -153,6 +160,14 @@ impl Statistics {
     /// Reciprocal of every softmax sum.
     pub fn reciprocals(&self) -> Vec<u32> {
         self.sums.iter().map(|s| reciprocal(*s)).collect()
+    }
+}
+
+/// Class of a token row, where the first `leading` ones are leading rows.
+pub const fn class_of(row: usize, leading: usize) -> RowClass {
+    match row < leading {
+        true => RowClass::Lead,
+        false => RowClass::Body,
     }
 }
 
@@ -168,7 +183,7 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, ChannelShift, LayerParams, Strategy};
+    use crate::model::{odd_config, test_params, ByClass};
 
     fn statement(prompt: usize, output: usize, id: u32) -> Statement {
         Statement {
@@ -209,6 +224,23 @@ mod tests {
         assert_eq!(own.rows(), 4);
         assert_eq!(own.row_ids(3), [7, 8, 9, 10, 0, 0, 0, 0]);
         assert!(own.generated().eq([(2, 10), (3, 11)]));
+    }
+
+    /// Leading rows follow from the ids: the first ones, and those that repeat the first; padding repeats token 0.
+    #[test]
+    fn leading_rows_follow_from_the_ids() {
+        let of = |prompt: &[u32], first, run| {
+            let (prompt, output) = (prompt.to_vec(), vec![9]);
+            Statement { prompt, output }.leading(&LeadingRows { first, run }, 2)
+        };
+        assert_eq!(of(&[7, 8, 9], 1, true), 1);
+        assert_eq!(of(&[7, 7, 9], 1, true), 2);
+        assert_eq!(of(&[7, 7, 9], 1, false), 1);
+        assert_eq!(of(&[7, 7, 9], 0, false), 0);
+        assert_eq!(of(&[7, 8, 7], 0, true), 1);
+        assert_eq!(of(&[7, 7, 7], 2, true), 3);
+        assert_eq!(of(&[0, 0, 0], 1, true), 4);
+        assert_eq!(of(&[7], 9, false), 4);
     }
 
     /// True statistics are below 2^30 in absolute value, and all but `HL` are not negative: so none has an alias modulo p.
@@ -261,54 +293,31 @@ mod tests {
     fn norms_are_those_of_their_states() {
         let norm = |scale| NormParams {
             scale,
-            eps: 1,
+            eps: ByClass { body: 1, lead: 46 },
             shift: 1,
         };
-        let one = || ChannelShift(vec![1]);
-        let layer = |attn, mlp| LayerParams {
-            norm_attn: norm(attn),
-            q: one(),
-            k: one(),
-            v: one(),
-            score: 1,
-            att: 1,
-            o: one(),
-            skip_attn: 0,
-            norm_mlp: norm(mlp),
-            gate: one(),
-            up: one(),
-            act: 1,
-            down: one(),
-            skip_mlp: 0,
-        };
-        let params = ModelParams {
-            strategy: Strategy::W8,
-            embed_exponent: 0,
-            embed: one(),
-            layers: vec![layer(4, 5), layer(6, 7), layer(8, 9)],
-            norm_final: norm(10),
-            head: one(),
-            score_bits: 10,
-            gate_bits: 10,
-            silu_bits: 10,
-            logit_bits: 10,
-        };
-        assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
         let config = ModelConfig {
             hidden: 4,
             layers: 3,
             ..odd_config(2)
         };
+        let mut params = test_params(&config);
+        for (l, layer) in params.layers.iter_mut().enumerate() {
+            (layer.norm_attn, layer.norm_mlp) = (norm(2 * l as u8 + 4), norm(2 * l as u8 + 5));
+        }
+        params.norm_final = norm(10);
+        assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
         let own = Statistics {
             norms: (0..7 * 8).map(|i| [0, 0, 15 * (i % 8)]).collect(),
             sums: vec![0, 1 << 16],
         };
-        // Squares and epsilon of the eight tokens of every state.
-        let root = |scale: u32, token: u64| ((1u64 << (2 * scale + 2)) / (15 * token + 1)).isqrt() as u32;
+        // Squares and epsilon of the eight tokens of every state, of which two are leading rows.
+        let eps = |token: u64| if token < 2 { 46 } else { 1 };
+        let root = |scale: u32, token: u64| ((1u64 << (2 * scale + 2)) / (15 * token + eps(token))).isqrt() as u32;
         let expected: Vec<u32> = (4..11)
             .flat_map(|scale| (0..8).map(move |token| root(scale, token)))
             .collect();
-        assert_eq!(own.rsqrts(&config, &params), expected);
+        assert_eq!(own.rsqrts(&config, &params, 2), expected);
         assert_eq!(own.reciprocals(), [1 << 21, 1 << 20]);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::model::{ChannelShift, ModelConfig, Strategy};
+use tessera_circuits::model::{ChannelShift, ModelConfig, WeightFormat};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -48,7 +48,7 @@ pub fn honest() -> &'static Honest {
             layers: 1,
             ..odd_config()
         };
-        let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+        let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
         let proofs = [3, 4].map(|seed| {
             let report = prove(&model.prover(), &random_ids(&config, 4, seed), 3, &Silent);
             report.expect("an honest proof").proof

@@ -2,7 +2,7 @@
 //! Compare figures of one run only.
 
 use divan::Bencher;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_prover::forward::{ForwardState, Witness};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -14,7 +14,7 @@ fn main() {
 }
 
 fn model() -> TestModel {
-    TestModel::new(random_model(fixture_size_config(), Strategy::W12, 7))
+    TestModel::new(random_model(fixture_size_config(), WeightFormat::Int16, 7))
 }
 
 /// The integer forward pass of 64 rows, with the witness.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy, TILE_LOG};
+use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, TILE_LOG};
 use tessera_prover::forward::ForwardState;
 use tessera_prover::kernels::Isa;
 use tessera_prover::matmul::bind_bands;
@@ -20,7 +20,7 @@ use tessera_verifier::opening::CommitmentParams;
 const RUNS: usize = 5;
 
 /// Dimensions of which `bytes` is about the size, as of a model of several billion weights.
-fn config(bytes: usize, strategy: Strategy) -> ModelConfig {
+fn config(bytes: usize, format: WeightFormat) -> ModelConfig {
     let config = |layers| ModelConfig {
         hidden: 2048,
         layers,
@@ -32,14 +32,14 @@ fn config(bytes: usize, strategy: Strategy) -> ModelConfig {
         context: 512,
         ..fixture_size_config()
     };
-    let size = |layers| config(layers).total_tiles() * tile_bytes(strategy);
+    let size = |layers| config(layers).total_tiles() * tile_bytes(format);
     let per_layer = size(2) - size(1);
     config((bytes.saturating_sub(size(1)) / per_layer).max(1))
 }
 
 /// A model of random bytes, each a weight or a plane of one.
-fn model(bytes: usize, strategy: Strategy) -> QuantisedModel {
-    let config = config(bytes, strategy);
+fn model(bytes: usize, format: WeightFormat) -> QuantisedModel {
+    let config = config(bytes, format);
     let small = ModelConfig {
         layers: config.layers,
         vocab: 300,
@@ -50,7 +50,7 @@ fn model(bytes: usize, strategy: Strategy) -> QuantisedModel {
         head_dim: 64,
         ..config.clone()
     };
-    let mut params = random_model(small, strategy, 7).params;
+    let mut params = random_model(small, format, 7).params;
     for layer in &mut params.layers {
         for shift in [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o] {
             shift.0.truncate(1);
@@ -61,7 +61,7 @@ fn model(bytes: usize, strategy: Strategy) -> QuantisedModel {
     }
     params.embed.0.truncate(1);
     params.head.0.truncate(1);
-    let mut bytes = vec![0u8; config.total_tiles() * tile_bytes(strategy)];
+    let mut bytes = vec![0u8; config.total_tiles() * tile_bytes(format)];
     bytes.par_chunks_mut(1 << 16).enumerate().for_each(|(i, chunk)| {
         let mut state = i as u64;
         for word in chunk.chunks_mut(8) {
@@ -71,7 +71,7 @@ fn model(bytes: usize, strategy: Strategy) -> QuantisedModel {
             word.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes()[..word.len()]);
         }
     });
-    QuantisedModel::new(config, params, PackedWeights::in_memory(strategy, bytes))
+    QuantisedModel::new(config, params, PackedWeights::in_memory(format, bytes))
 }
 
 /// Processor seconds of all threads so far; 0 where they are not known.
@@ -114,12 +114,12 @@ fn report(name: &str, bytes: usize, weights: usize, times: [f64; 2], plain: [f64
     );
 }
 
-fn bench(strategy: Strategy, bytes: usize) {
-    let model = model(bytes, strategy);
+fn bench(format: WeightFormat, bytes: usize) {
+    let model = model(bytes, format);
     let weights = &model.weights;
-    let (size, count) = (weights.all().len(), weights.all().len() / planes(strategy));
+    let (size, count) = (weights.all().len(), weights.all().len() / planes(format));
     println!(
-        "{strategy:?}: {:.2} GB, {} threads, {:?}",
+        "{format:?}: {:.2} GB, {} threads, {:?}",
         size as f64 / 1e9,
         rayon::current_num_threads(),
         Isa::best()
@@ -151,7 +151,7 @@ fn bench(strategy: Strategy, bytes: usize) {
     let both = [pass_1[0] + pass_2[0], pass_1[1] + pass_2[1]];
     report("both passes", size, count, both, plain);
 
-    let embedding = model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(strategy);
+    let embedding = model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(format);
     let read = size - embedding;
     let scaled = plain.map(|t| t * read as f64 / size as f64);
     for tokens in [1, 2, 4, 16, 64] {
@@ -160,13 +160,13 @@ fn bench(strategy: Strategy, bytes: usize) {
             std::hint::black_box(ForwardState::new(&model).run(&ids, None)).expect("a forward pass");
         });
         let name = format!("forward, {tokens} rows");
-        report(&name, read, read / planes(strategy), forward, scaled);
+        report(&name, read, read / planes(format), forward, scaled);
     }
 }
 
 fn main() {
     let gigabytes = std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(1.1f64);
-    for strategy in [Strategy::W8, Strategy::W12] {
-        bench(strategy, (gigabytes * 1e9) as usize);
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        bench(format, (gigabytes * 1e9) as usize);
     }
 }

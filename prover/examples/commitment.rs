@@ -4,7 +4,7 @@
 use std::io::sink;
 use std::time::Instant;
 
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_prover::opening::{commit, Split, TILE_AREA};
 use tessera_prover::progress::Silent;
 use tessera_prover::testing::TestRng;
@@ -18,7 +18,7 @@ fn random(tiles: usize) -> PackedWeights {
     for eight in bytes.as_chunks_mut::<8>().0 {
         *eight = rng.next_u64().to_le_bytes();
     }
-    PackedWeights::in_memory(Strategy::W8, bytes)
+    PackedWeights::in_memory(WeightFormat::Int8, bytes)
 }
 
 fn main() {

@@ -2,12 +2,12 @@
 //! the fixture's dimensions. `cargo run --release -p tessera-prover --example ledger`
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_prover::testing::{fixture_size_config, random_model, unrooted_key};
 use tessera_verifier::security::ledger;
 
 fn main() {
-    let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
+    let key = unrooted_key(&random_model(fixture_size_config(), WeightFormat::Int16, 7));
     let rows = [8, 64, 512];
     let ledgers = rows.map(|r| ledger(&key, &Chunk::whole(key.config.layers), r));
     println!(

@@ -1,5 +1,5 @@
 //! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel};
@@ -7,7 +7,7 @@ use tessera_verifier::codec::{encode, FileKind};
 
 fn main() {
     let config = fixture_size_config();
-    let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+    let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
     let tokens = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(48);
     let prompt = random_ids(&config, 16, 3);
     for _ in 0..3 {

@@ -119,7 +119,7 @@ pub fn generate(
 mod tests {
     use super::*;
     use crate::testing::{fixture_size_config, odd_config, random_ids, random_model};
-    use tessera_circuits::model::Strategy;
+    use tessera_circuits::model::WeightFormat;
 
     fn options(tokens: usize) -> GenerateOptions {
         GenerateOptions {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn generated_tokens_are_the_arg_maxes_of_one_forward_pass() {
-        let model = random_model(odd_config(), Strategy::W12, 5);
+        let model = random_model(odd_config(), WeightFormat::Int16, 5);
         let prompt = random_ids(&model.config, 7, 5);
         let mut streamed = Vec::new();
         let generation = generate(&model, &prompt, &options(12), |id| streamed.push(id)).unwrap();
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn eos_stops_only_on_request() {
-        let mut model = random_model(odd_config(), Strategy::W8, 6);
+        let mut model = random_model(odd_config(), WeightFormat::Int8, 6);
         let prompt = random_ids(&model.config, 5, 6);
         let free = generate(&model, &prompt, &options(8), |_| ()).unwrap().ids;
         model.config.eos = vec![free[3]];
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_whole_context_can_be_used_and_no_more() {
-        let model = random_model(odd_config(), Strategy::W8, 7);
+        let model = random_model(odd_config(), WeightFormat::Int8, 7);
         let context = model.config.context;
         let prompt = random_ids(&model.config, context - 2, 7);
         assert_eq!(generate(&model, &prompt, &options(3), |_| ()).unwrap().ids.len(), 3);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn bad_requests_are_named() {
-        let model = random_model(fixture_size_config(), Strategy::W8, 8);
+        let model = random_model(fixture_size_config(), WeightFormat::Int8, 8);
         assert_eq!(
             generate(&model, &[], &options(1), |_| ()),
             Err(GenerateError::EmptyPrompt)

@@ -113,13 +113,13 @@ pub fn prove(
 /// # Panics
 /// If the last band is not full.
 pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<Elements>, Traffic) {
-    let (isa, strategy) = (Isa::best(), source.strategy());
+    let (isa, format) = (Isa::best(), source.format());
     let eq = eq_table(point);
     let of_tiles = eq.as_chunks::<TILE>().0;
-    let terms: Vec<_> = of_tiles.iter().flat_map(|eq| planes_of(strategy, eq)).collect();
+    let terms: Vec<_> = of_tiles.iter().flat_map(|eq| planes_of(format, eq)).collect();
     let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
     let band = of_tiles.len();
-    let (size, number) = (band * tile_bytes(strategy), source.tiles() / band);
+    let (size, number) = (band * tile_bytes(format), source.tiles() / band);
     assert_eq!(source.tiles(), number * band, "tiles of whole bands");
     let parts = cut(number, window_tiles(source) / band);
     let tiles = |bands: &Range<usize>| bands.start * band..bands.end * band;

@@ -20,11 +20,11 @@ impl QuantisedModel {
     /// A model.
     ///
     /// # Panics
-    /// If the weights are not those of the config's dimensions and the strategy of the parameters.
+    /// If the weights are not those of the config's dimensions and the format of the parameters.
     pub fn new(config: ModelConfig, params: ModelParams, weights: PackedWeights) -> Self {
         assert_eq!(
-            (weights.tiles(), weights.strategy()),
-            (config.total_tiles(), params.strategy),
+            (weights.tiles(), weights.format()),
+            (config.total_tiles(), params.format),
             "weights of the model"
         );
         Self {
@@ -50,7 +50,7 @@ impl QuantisedModel {
         let m = self.matmul(kind, layer);
         let (x, y) = (self.config.pad_in(kind, x), self.config.pad_out(kind, out));
         let t = m.first_tile + x / TILE * m.out_blocks + y / TILE;
-        tiles::weight(self.params.strategy, self.weights.bytes(t..t + 1), x % TILE, y % TILE)
+        tiles::weight(self.params.format, self.weights.bytes(t..t + 1), x % TILE, y % TILE)
     }
 
     /// A whole matrix in real dimensions: `[vocab][hidden]` for the embedding, else `[out][in]`.

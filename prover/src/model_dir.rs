@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, Strategy, TILE};
+use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
 use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
 use thiserror::Error;
 
@@ -63,12 +63,12 @@ pub enum ModelDirError {
         got: String,
         expected: String,
     },
-    #[error("{}: tile {tile} has the weight {weight}, which strategy {strategy:?} does not allow", path.display())]
+    #[error("{}: tile {tile} has the weight {weight}, which format {format:?} does not allow", path.display())]
     Weight {
         path: PathBuf,
         tile: usize,
         weight: i16,
-        strategy: Strategy,
+        format: WeightFormat,
     },
     #[error("{}: tile {tile} has a weight in its padding", path.display())]
     Padding { path: PathBuf, tile: usize },
@@ -211,18 +211,18 @@ pub fn load_model(dir: &Path) -> Result<QuantisedModel, ModelDirError> {
     let Description {
         config, params, files, ..
     } = description;
-    let weights = open_weights(&path, &config, params.strategy)?;
-    check_weights(&path, &config, params.strategy, &files[WEIGHTS_FILE])?;
+    let weights = open_weights(&path, &config, params.format)?;
+    check_weights(&path, &config, params.format, &files[WEIGHTS_FILE])?;
     Ok(QuantisedModel::new(config, params, weights))
 }
 
 /// Maps a weights file; errors unless it has exactly the tiles of the config.
-pub fn open_weights(path: &Path, config: &ModelConfig, strategy: Strategy) -> Result<PackedWeights, ModelDirError> {
+pub fn open_weights(path: &Path, config: &ModelConfig, format: WeightFormat) -> Result<PackedWeights, ModelDirError> {
     let map = files::map(path)?;
-    let expected = (config.total_tiles() * tile_bytes(strategy)) as u64;
+    let expected = (config.total_tiles() * tile_bytes(format)) as u64;
     let got = map.bytes().len() as u64;
     match got == expected {
-        true => Ok(PackedWeights::mapped(strategy, map)),
+        true => Ok(PackedWeights::mapped(format, map)),
         false => Err(ModelDirError::Length {
             path: path.to_path_buf(),
             got,
@@ -231,15 +231,15 @@ pub fn open_weights(path: &Path, config: &ModelConfig, strategy: Strategy) -> Re
     }
 }
 
-/// Reads a weights file and compares its digest; every weight must be one of the strategy, and padding zero. No more than a
+/// Reads a weights file and compares its digest; every weight must be one of the format, and padding zero. No more than a
 /// block of it is kept in memory.
 pub(crate) fn check_weights(
     path: &Path,
     config: &ModelConfig,
-    strategy: Strategy,
+    format: WeightFormat,
     digest: &FileDigest,
 ) -> Result<(), ModelDirError> {
-    let (size, mut got) = (tile_bytes(strategy), Digester::default());
+    let (size, mut got) = (tile_bytes(format), Digester::default());
     let file = files::map(path)?;
     let mut wrong = Ok(());
     let mut end = 0;
@@ -260,7 +260,7 @@ pub(crate) fn check_weights(
             let checked = block.par_chunks_exact(size).enumerate().try_for_each(|(i, bytes)| {
                 let (b, c) = ((tiles.start + i) / m.out_blocks, (tiles.start + i) % m.out_blocks);
                 let real = (&inputs[b * TILE..][..TILE], &outputs[c * TILE..][..TILE]);
-                check_tile(strategy, bytes, real).map_err(|problem| problem.at(path, m.first_tile + tiles.start + i))
+                check_tile(format, bytes, real).map_err(|problem| problem.at(path, m.first_tile + tiles.start + i))
             });
             wrong = wrong.and(checked);
             file.release(start..end);
@@ -289,7 +289,7 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
 
 /// What is wrong with a tile.
 enum TileProblem {
-    Weight { weight: i16, strategy: Strategy },
+    Weight { weight: i16, format: WeightFormat },
     Padding,
 }
 
@@ -297,11 +297,11 @@ impl TileProblem {
     fn at(self, path: &Path, tile: usize) -> ModelDirError {
         let path = path.to_path_buf();
         match self {
-            Self::Weight { weight, strategy } => ModelDirError::Weight {
+            Self::Weight { weight, format } => ModelDirError::Weight {
                 path,
                 tile,
                 weight,
-                strategy,
+                format,
             },
             Self::Padding => ModelDirError::Padding { path, tile },
         }
@@ -310,23 +310,23 @@ impl TileProblem {
 
 /// Checks the weights of a tile, given its real input and output channels.
 fn check_tile(
-    strategy: Strategy,
+    format: WeightFormat,
     bytes: &[u8],
     (inputs, outputs): (&[Option<usize>], &[Option<usize>]),
 ) -> Result<(), TileProblem> {
     let real = inputs.iter().chain(outputs).all(Option::is_some);
-    if real && all_allowed(strategy, bytes) {
+    if real && all_allowed(format, bytes) {
         return Ok(());
     }
     let mut tile = [0; TILE_WEIGHTS];
-    unpack_tile(strategy, bytes, &mut tile);
+    unpack_tile(format, bytes, &mut tile);
     for (x, row) in inputs.iter().zip(tile.as_chunks::<TILE>().0) {
         for (y, &weight) in outputs.iter().zip(row) {
             if (x.is_none() || y.is_none()) && weight != 0 {
                 return Err(TileProblem::Padding);
             }
-            if i32::from(weight).abs() > strategy.max_weight() {
-                return Err(TileProblem::Weight { weight, strategy });
+            if i32::from(weight).abs() > format.max_weight() {
+                return Err(TileProblem::Weight { weight, format });
             }
         }
     }
@@ -341,29 +341,29 @@ mod tests {
     use crate::testing::{fixture_size_config, odd_config, random_model, FIXTURE};
     use crate::tiles::{position, TileSource};
 
-    fn written(strategy: Strategy) -> (tempfile::TempDir, QuantisedModel) {
+    fn written(format: WeightFormat) -> (tempfile::TempDir, QuantisedModel) {
         let dir = tempfile::tempdir().unwrap();
-        let model = random_model(odd_config(), strategy, 7);
+        let model = random_model(odd_config(), format, 7);
         write_model(dir.path(), &model, Path::new(FIXTURE)).unwrap();
         (dir, model)
     }
 
     #[test]
     fn models_round_trip() {
-        for strategy in [Strategy::W8, Strategy::W12] {
-            let (dir, model) = written(strategy);
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            let (dir, model) = written(format);
             assert_eq!(load_model(dir.path()).unwrap(), model);
         }
         let dir = tempfile::tempdir().unwrap();
-        let model = random_model(fixture_size_config(), Strategy::W12, 8);
+        let model = random_model(fixture_size_config(), WeightFormat::Int16, 8);
         write_model(dir.path(), &model, Path::new(FIXTURE)).unwrap();
         assert_eq!(load_model(dir.path()).unwrap(), model);
     }
 
     #[test]
     fn tiles_are_in_the_padded_layout() {
-        let (dir, model) = written(Strategy::W12);
-        let file = open_weights(&dir.path().join(WEIGHTS_FILE), &model.config, Strategy::W12).unwrap();
+        let (dir, model) = written(WeightFormat::Int16);
+        let file = open_weights(&dir.path().join(WEIGHTS_FILE), &model.config, WeightFormat::Int16).unwrap();
         assert_eq!(file.tiles(), model.config.total_tiles());
         let mut tile = [0; TILE_WEIGHTS];
         for m in model.config.matmuls() {
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn corruption_names_the_file() {
         for name in [WEIGHTS_FILE, TABLES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE] {
-            let (dir, _) = written(Strategy::W8);
+            let (dir, _) = written(WeightFormat::Int8);
             let file = dir.path().join(name);
             let good = fs::read(&file).unwrap();
             let mut bad = good.clone();
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn unusable_descriptions_are_refused() {
-        let (dir, _) = written(Strategy::W8);
+        let (dir, _) = written(WeightFormat::Int8);
         let load = || load_model(dir.path()).unwrap_err();
         describe(dir.path(), |j| j["version"] = 1.into());
         assert!(matches!(load(), ModelDirError::Version { version: 1, .. }));
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn weights_outside_the_format_are_refused() {
-        let (dir, model) = written(Strategy::W8);
+        let (dir, model) = written(WeightFormat::Int8);
         let path = dir.path().join(WEIGHTS_FILE);
         let mut bytes = fs::read(&path).unwrap();
         // hidden is 20: output 63 of the embedding is padding.
@@ -460,7 +460,7 @@ mod tests {
             "{error}"
         );
         assert!(matches!(
-            open_weights(&path, &model.config, Strategy::W12),
+            open_weights(&path, &model.config, WeightFormat::Int16),
             Err(ModelDirError::Length { got, .. }) if got == bytes.len() as u64
         ));
     }

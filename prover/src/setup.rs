@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
@@ -32,7 +32,7 @@ use crate::tokenizer::{Tokenizer, TokenizerError};
 #[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
     /// `None` for the one that fits the model ([`default_strategy`]).
-    pub strategy: Option<Strategy>,
+    pub format: Option<WeightFormat>,
     /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
     pub codeword_cache: CodewordCache,
@@ -114,11 +114,11 @@ pub fn setup(
         source,
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
-    let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
+    let format = options.format.unwrap_or_else(|| default_strategy(opened.config()));
     let tokens = texts.calibration.iter().map(Vec::len).sum();
-    let subject = Subject::of_config(opened.config(), strategy, true);
+    let subject = Subject::of_config(opened.config(), format, true);
     let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
-    let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration)?;
+    let inputs = Inputs::of(&opened, format, DEFAULT_HEADROOM, &texts.calibration)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
@@ -127,7 +127,7 @@ pub fn setup(
         Some(partial) => partial,
         None => {
             progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
-            let quantisation = quantise(&opened, strategy, &texts.calibration, DEFAULT_HEADROOM, progress)?;
+            let quantisation = quantise(&opened, format, &texts.calibration, DEFAULT_HEADROOM, progress)?;
             Partial::create(out, inputs, quantisation)?
         }
     };
@@ -162,7 +162,7 @@ fn finish(
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
     let kept = partial.state.weights.take().filter(|digest| {
-        let whole = model_dir::check_weights(&path, &config, params.strategy, digest).is_ok();
+        let whole = model_dir::check_weights(&path, &config, params.format, digest).is_ok();
         if !whole {
             notes.push(format!("{} was damaged and is written again", path.display()));
         }
@@ -183,7 +183,7 @@ fn finish(
     clock.lap("write weights");
 
     let commitment = CommitmentParams::for_tiles(config.total_tiles());
-    let weights = cache::open_weights(&path, &config, params.strategy)?;
+    let weights = cache::open_weights(&path, &config, params.format)?;
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
         Some(root) => root,

@@ -32,7 +32,7 @@ impl std::ops::AddAssign for Traffic {
 
 /// The most tiles that a window of `source` should have.
 pub fn window_tiles(source: &dyn TileSource) -> usize {
-    let size = tile_bytes(source.strategy());
+    let size = tile_bytes(source.format());
     // Two windows are in memory at a time.
     source
         .streamed()
@@ -103,7 +103,7 @@ impl<'a> StreamingWeightPipeline<'a> {
     /// If there is none.
     pub fn next<T>(&mut self, compute: impl FnOnce() -> T) -> T {
         let window = self.windows.next().expect("a window for every step of the pass");
-        let size = tile_bytes(self.source.strategy());
+        let size = tile_bytes(self.source.format());
         let start = Instant::now();
         if let Some((_, asked)) = &self.reader {
             asked.recv().expect("the reader runs as long as there are windows");
@@ -123,6 +123,6 @@ impl<'a> StreamingWeightPipeline<'a> {
 
 /// Where tiles are in the file.
 fn bytes_of(source: &dyn TileSource, tiles: &Range<usize>) -> Range<usize> {
-    let (size, offset) = (tile_bytes(source.strategy()), source.offset());
+    let (size, offset) = (tile_bytes(source.format()), source.offset());
     (offset + tiles.start) * size..(offset + tiles.end) * size
 }

@@ -1,7 +1,7 @@
 //! Small deterministic models for tests.
 
 use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
+use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, WeightFormat};
 
 use crate::checkpoint::Checkpoint;
 use crate::files::{self, AtomicFile};
@@ -104,12 +104,12 @@ pub fn random_ids(config: &ModelConfig, n: usize, seed: u64) -> Vec<u32> {
 }
 
 /// A random model whose shifts keep activations near `2^11`: uniform weights over the whole range of the
-/// strategy and, with int8 weights, shifts that differ between output channels.
-pub fn random_model(config: ModelConfig, strategy: Strategy, seed: u64) -> QuantisedModel {
+/// format and, with int8 weights, shifts that differ between output channels.
+pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut rng = TestRng(seed);
-    let max = strategy.max_weight() as u64;
-    let params = random_params(&config, strategy, &mut rng);
-    let mut weights = WeightsBuilder::new(&config, strategy);
+    let max = format.max_weight() as u64;
+    let params = random_params(&config, format, &mut rng);
+    let mut weights = WeightsBuilder::new(&config, format);
     for m in config.matmuls() {
         let weight = |_| (rng.below(2 * max + 1) as i64 - max as i64) as i16;
         weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
@@ -120,9 +120,9 @@ pub fn random_model(config: ModelConfig, strategy: Strategy, seed: u64) -> Quant
 
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
 /// saturates nearly everywhere.
-pub fn extreme_model(config: ModelConfig, strategy: Strategy, seed: u64) -> QuantisedModel {
-    let max = strategy.max_weight() as i16;
-    let mut model = random_model(config, strategy, seed);
+pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
+    let max = format.max_weight() as i16;
+    let mut model = random_model(config, format, seed);
     for m in model.config.matmuls() {
         edit(&mut model, m.kind, m.layer, |matrix| {
             matrix.iter_mut().for_each(|w| *w = if *w < 0 { -max } else { max });
@@ -142,16 +142,16 @@ pub fn extreme_model(config: ModelConfig, strategy: Strategy, seed: u64) -> Quan
     model
 }
 
-fn random_params(config: &ModelConfig, strategy: Strategy, rng: &mut TestRng) -> ModelParams {
+fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut TestRng) -> ModelParams {
     // log2 of the root mean square of uniform weights.
-    let weight_bits = f64::from(strategy.max_weight()).log2() - 0.8;
+    let weight_bits = f64::from(format.max_weight()).log2() - 0.8;
     let plain = |inputs: usize| ((weight_bits + (inputs as f64).log2() / 2.0).round() as i64 - 8).clamp(1, 13) as u8;
     let mut channels = |kind: MatmulKind| {
         let (inputs, outputs) = config.dims(kind);
         let base = plain(inputs);
-        ChannelShift(match strategy {
-            Strategy::W8 => (0..outputs).map(|_| base + rng.below(3) as u8).collect(),
-            Strategy::W12 => vec![base],
+        ChannelShift(match format {
+            WeightFormat::Int8 => (0..outputs).map(|_| base + rng.below(3) as u8).collect(),
+            WeightFormat::Int16 => vec![base],
         })
     };
     let norm = NormParams {
@@ -180,12 +180,12 @@ fn random_params(config: &ModelConfig, strategy: Strategy, rng: &mut TestRng) ->
         }
     };
     let layers = (0..config.layers).map(|_| layer()).collect();
-    let (embed_exponent, embed) = match strategy {
-        Strategy::W8 => (6, 1),
-        Strategy::W12 => (2, 1),
+    let (embed_exponent, embed) = match format {
+        WeightFormat::Int8 => (6, 1),
+        WeightFormat::Int16 => (2, 1),
     };
     ModelParams {
-        strategy,
+        format,
         embed_exponent,
         embed: ChannelShift(vec![embed]),
         layers,
@@ -215,12 +215,12 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
 pub fn edit(model: &mut QuantisedModel, kind: MatmulKind, layer: usize, change: impl FnOnce(&mut Vec<i16>)) {
     let mut matrix = model.matrix(kind, layer);
     change(&mut matrix);
-    let (m, strategy) = (*model.matmul(kind, layer), model.params.strategy);
+    let (m, format) = (*model.matmul(kind, layer), model.params.format);
     let mut bytes = model.weights.all().to_vec();
-    let size = tile_bytes(strategy);
+    let size = tile_bytes(format);
     let tiles = &mut bytes[m.first_tile * size..][..m.tiles() * size];
-    pack_matrix(&model.config, strategy, &m, &matrix, tiles);
-    model.weights = PackedWeights::in_memory(strategy, bytes);
+    pack_matrix(&model.config, format, &m, &matrix, tiles);
+    model.weights = PackedWeights::in_memory(format, bytes);
 }
 
 /// A committed model in memory, with everything that proving and verifying need.
@@ -296,16 +296,16 @@ impl TestModel {
 /// If a temporary file cannot be written or is not read back.
 pub fn quantised(
     checkpoint: &Checkpoint,
-    strategy: Strategy,
+    format: WeightFormat,
     calibration_ids: &[Vec<u32>],
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
-    let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
+    let made = quantise(checkpoint, format, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
     made.write_weights(checkpoint, &mut file, &Silent)?;
     file.commit()?;
-    let weights = PackedWeights::in_memory(strategy, files::read(&path)?);
+    let weights = PackedWeights::in_memory(format, files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
     Ok((model, made.report))
 }

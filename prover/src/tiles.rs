@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::{Strategy, TILE};
+use tessera_circuits::model::{WeightFormat, TILE};
 
 use crate::files::Mapped;
 
@@ -20,16 +20,16 @@ pub const TILE_WEIGHTS: usize = TILE * TILE;
 pub const GROUP: usize = 4;
 
 /// Planes of a stored tile.
-pub const fn planes(strategy: Strategy) -> usize {
-    match strategy {
-        Strategy::W8 => 1,
-        Strategy::W12 => 2,
+pub const fn planes(format: WeightFormat) -> usize {
+    match format {
+        WeightFormat::Int8 => 1,
+        WeightFormat::Int16 => 2,
     }
 }
 
 /// Bytes of a stored tile.
-pub const fn tile_bytes(strategy: Strategy) -> usize {
-    planes(strategy) * TILE_WEIGHTS
+pub const fn tile_bytes(format: WeightFormat) -> usize {
+    planes(format) * TILE_WEIGHTS
 }
 
 /// Place in a plane of the weight from local input `x` to local output `y`.
@@ -41,13 +41,13 @@ pub const fn position(x: usize, y: usize) -> usize {
 ///
 /// # Panics
 /// If `out` is not [`tile_bytes`] long.
-pub fn pack_tile(strategy: Strategy, weights: &[i16; TILE_WEIGHTS], out: &mut [u8]) {
-    assert_eq!(out.len(), tile_bytes(strategy), "bytes of a tile");
+pub fn pack_tile(format: WeightFormat, weights: &[i16; TILE_WEIGHTS], out: &mut [u8]) {
+    assert_eq!(out.len(), tile_bytes(format), "bytes of a tile");
     let (low, high) = out.split_at_mut(TILE_WEIGHTS);
     for (x, row) in weights.as_chunks::<TILE>().0.iter().enumerate() {
         for (y, &w) in row.iter().enumerate() {
             low[position(x, y)] = w as u8;
-            if strategy == Strategy::W12 {
+            if format == WeightFormat::Int16 {
                 high[position(x, y)] = ((i32::from(w) - i32::from(w as i8)) >> 8) as u8;
             }
         }
@@ -55,15 +55,15 @@ pub fn pack_tile(strategy: Strategy, weights: &[i16; TILE_WEIGHTS], out: &mut [u
 }
 
 /// Reads a stored tile; the inverse of [`pack_tile`]. Bytes that no tile is stored as, of weights that the
-/// strategy does not allow, give weights that it does not allow.
+/// format does not allow, give weights that it does not allow.
 ///
 /// # Panics
 /// If `bytes` is not [`tile_bytes`] long.
-pub fn unpack_tile(strategy: Strategy, bytes: &[u8], out: &mut [i16; TILE_WEIGHTS]) {
-    assert_eq!(bytes.len(), tile_bytes(strategy), "bytes of a tile");
+pub fn unpack_tile(format: WeightFormat, bytes: &[u8], out: &mut [i16; TILE_WEIGHTS]) {
+    assert_eq!(bytes.len(), tile_bytes(format), "bytes of a tile");
     for (x, row) in out.as_chunks_mut::<TILE>().0.iter_mut().enumerate() {
         for (y, w) in row.iter_mut().enumerate() {
-            *w = weight(strategy, bytes, x, y);
+            *w = weight(format, bytes, x, y);
         }
     }
 }
@@ -72,11 +72,11 @@ pub fn unpack_tile(strategy: Strategy, bytes: &[u8], out: &mut [i16; TILE_WEIGHT
 ///
 /// # Panics
 /// If there is no such place.
-pub fn weight(strategy: Strategy, bytes: &[u8], x: usize, y: usize) -> i16 {
+pub fn weight(format: WeightFormat, bytes: &[u8], x: usize, y: usize) -> i16 {
     let at = position(x, y);
-    match strategy {
-        Strategy::W8 => i16::from(bytes[at] as i8),
-        Strategy::W12 => word(bytes[at], bytes[TILE_WEIGHTS + at]),
+    match format {
+        WeightFormat::Int8 => i16::from(bytes[at] as i8),
+        WeightFormat::Int16 => word(bytes[at], bytes[TILE_WEIGHTS + at]),
     }
 }
 
@@ -86,19 +86,19 @@ fn word(low: u8, high: u8) -> i16 {
     i16::from(low as i8).saturating_add(256 * i16::from(high as i8))
 }
 
-/// Whether the strategy allows all weights of a stored tile.
+/// Whether the format allows all weights of a stored tile.
 ///
 /// # Panics
 /// If `bytes` is not [`tile_bytes`] long.
-pub fn all_allowed(strategy: Strategy, bytes: &[u8]) -> bool {
-    assert_eq!(bytes.len(), tile_bytes(strategy), "bytes of a tile");
+pub fn all_allowed(format: WeightFormat, bytes: &[u8]) -> bool {
+    assert_eq!(bytes.len(), tile_bytes(format), "bytes of a tile");
     let (low, high) = bytes.split_at(TILE_WEIGHTS);
-    let most = strategy.max_weight() as i16;
+    let most = format.max_weight() as i16;
     let beyond = |w: i16| w.saturating_abs() > most;
     // Without a branch, so that many weights are looked at together.
-    match strategy {
-        Strategy::W8 => !low.iter().fold(false, |any, w| any | beyond(i16::from(*w as i8))),
-        Strategy::W12 => !low
+    match format {
+        WeightFormat::Int8 => !low.iter().fold(false, |any, w| any | beyond(i16::from(*w as i8))),
+        WeightFormat::Int16 => !low
             .iter()
             .zip(high)
             .fold(false, |any, (low, high)| any | beyond(word(*low, *high))),
@@ -111,9 +111,9 @@ pub fn coordinates(value: &SecureField) -> [u32; 4] {
 }
 
 /// Coefficients of all planes of tiles, from those of the weights: a unit of the high plane is 256.
-pub fn planes_of(strategy: Strategy, coefficients: &[SecureField]) -> Vec<[u32; 4]> {
+pub fn planes_of(format: WeightFormat, coefficients: &[SecureField]) -> Vec<[u32; 4]> {
     let unit = |plane: usize| SecureField::from(BaseField::from_u32_unchecked(1u32 << (8 * plane)));
-    (0..planes(strategy))
+    (0..planes(format))
         .flat_map(|plane| coefficients.iter().map(move |c| coordinates(&(*c * unit(plane)))))
         .collect()
 }
@@ -121,7 +121,7 @@ pub fn planes_of(strategy: Strategy, coefficients: &[SecureField]) -> Vec<[u32; 
 /// Packed tiles.
 pub trait TileSource: Sync {
     /// How the weights are quantised.
-    fn strategy(&self) -> Strategy;
+    fn format(&self) -> WeightFormat;
     /// Number of tiles.
     fn tiles(&self) -> usize;
     /// The stored bytes of a range of tiles.
@@ -146,7 +146,7 @@ pub trait TileSource: Sync {
 
     /// Unpacks tile `t`: weight `(x, y)` at `64 x + y`.
     fn tile(&self, t: usize, out: &mut [i16; TILE_WEIGHTS]) {
-        unpack_tile(self.strategy(), self.bytes(t..t + 1), out);
+        unpack_tile(self.format(), self.bytes(t..t + 1), out);
     }
 }
 
@@ -174,8 +174,8 @@ impl<'a> TileRange<'a> {
 }
 
 impl TileSource for TileRange<'_> {
-    fn strategy(&self) -> Strategy {
-        self.source.strategy()
+    fn format(&self) -> WeightFormat {
+        self.source.format()
     }
 
     fn tiles(&self) -> usize {
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn tiles_round_trip() {
         let mut rng = TestRng(1);
-        for strategy in [Strategy::W8, Strategy::W12] {
-            let max = strategy.max_weight() as i16;
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            let max = format.max_weight() as i16;
             let fills: [&mut dyn FnMut(usize) -> i16; 4] = [
                 &mut |_| max,
                 &mut |_| -max,
@@ -217,10 +217,10 @@ mod tests {
             ];
             for fill in fills {
                 let weights: [i16; TILE_WEIGHTS] = std::array::from_fn(fill);
-                let mut bytes = vec![0; tile_bytes(strategy)];
-                pack_tile(strategy, &weights, &mut bytes);
+                let mut bytes = vec![0; tile_bytes(format)];
+                pack_tile(format, &weights, &mut bytes);
                 let mut back = [0; TILE_WEIGHTS];
-                unpack_tile(strategy, &bytes, &mut back);
+                unpack_tile(format, &bytes, &mut back);
                 assert!(back == weights);
             }
         }
@@ -230,7 +230,7 @@ mod tests {
     fn a_run_holds_four_outputs_of_sixteen_inputs() {
         let weights = std::array::from_fn(|i| (i / TILE) as i16 + if i % TILE == 5 { 64 } else { 0 });
         let mut bytes = vec![0; TILE_WEIGHTS];
-        pack_tile(Strategy::W8, &weights, &mut bytes);
+        pack_tile(WeightFormat::Int8, &weights, &mut bytes);
         assert_eq!(bytes[256..264], [0, 64, 0, 0, 1, 65, 1, 1]);
         assert_eq!(position(63, 63), TILE_WEIGHTS - 1);
     }
@@ -243,9 +243,9 @@ mod tests {
                 bytes[TILE_WEIGHTS] = high;
                 let exact = 256 * i32::from(high as i8) + i32::from(low as i8);
                 let planes = [vec![low; TILE_WEIGHTS], vec![high; TILE_WEIGHTS]].concat();
-                assert_eq!(all_allowed(Strategy::W12, &planes), exact.abs() <= 2047);
-                assert_eq!(all_allowed(Strategy::W8, &planes[..TILE_WEIGHTS]), low as i8 != -128);
-                let got = i32::from(weight(Strategy::W12, &bytes, 0, 0));
+                assert_eq!(all_allowed(WeightFormat::Int16, &planes), exact.abs() <= 2047);
+                assert_eq!(all_allowed(WeightFormat::Int8, &planes[..TILE_WEIGHTS]), low as i8 != -128);
+                let got = i32::from(weight(WeightFormat::Int16, &bytes, 0, 0));
                 assert!(got == exact || (exact.abs() > 2047 && got.abs() > 2047));
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, Strategy, TILE};
+use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use crate::files::Mapped;
 use crate::tiles::{pack_tile, tile_bytes, TileSource};
@@ -28,18 +28,18 @@ enum Storage {
 #[derive(Clone, Debug)]
 pub struct PackedWeights {
     storage: Storage,
-    strategy: Strategy,
+    format: WeightFormat,
     residency: Residency,
 }
 
 impl PackedWeights {
-    fn new(strategy: Strategy, storage: Storage) -> Self {
+    fn new(format: WeightFormat, storage: Storage) -> Self {
         let weights = Self {
             storage,
-            strategy,
+            format,
             residency: Residency::Keep,
         };
-        assert_eq!(weights.all().len() % tile_bytes(strategy), 0, "bytes of whole tiles");
+        assert_eq!(weights.all().len() % tile_bytes(format), 0, "bytes of whole tiles");
         weights
     }
 
@@ -47,16 +47,16 @@ impl PackedWeights {
     ///
     /// # Panics
     /// If the bytes are not those of whole tiles.
-    pub fn in_memory(strategy: Strategy, bytes: Vec<u8>) -> Self {
-        Self::new(strategy, Storage::Memory(Arc::new(bytes)))
+    pub fn in_memory(format: WeightFormat, bytes: Vec<u8>) -> Self {
+        Self::new(format, Storage::Memory(Arc::new(bytes)))
     }
 
     /// Weights in a file.
     ///
     /// # Panics
     /// If the bytes are not those of whole tiles.
-    pub fn mapped(strategy: Strategy, file: Mapped) -> Self {
-        Self::new(strategy, Storage::File(Arc::new(file)))
+    pub fn mapped(format: WeightFormat, file: Mapped) -> Self {
+        Self::new(format, Storage::File(Arc::new(file)))
     }
 
     /// The same weights with another residency; it has no effect on weights in memory.
@@ -77,21 +77,21 @@ impl PackedWeights {
 /// Equal weights, wherever they are.
 impl PartialEq for PackedWeights {
     fn eq(&self, other: &Self) -> bool {
-        self.strategy == other.strategy && self.all() == other.all()
+        self.format == other.format && self.all() == other.all()
     }
 }
 
 impl TileSource for PackedWeights {
-    fn strategy(&self) -> Strategy {
-        self.strategy
+    fn format(&self) -> WeightFormat {
+        self.format
     }
 
     fn tiles(&self) -> usize {
-        self.all().len() / tile_bytes(self.strategy)
+        self.all().len() / tile_bytes(self.format)
     }
 
     fn bytes(&self, tiles: Range<usize>) -> &[u8] {
-        let size = tile_bytes(self.strategy);
+        let size = tile_bytes(self.format);
         &self.all()[tiles.start * size..tiles.end * size]
     }
 
@@ -104,7 +104,7 @@ impl TileSource for PackedWeights {
 
     fn release(&self, tiles: Range<usize>) {
         if let Some((map, _)) = self.streamed() {
-            let size = tile_bytes(self.strategy);
+            let size = tile_bytes(self.format);
             map.release(tiles.start * size..tiles.end * size);
         }
     }
@@ -136,11 +136,11 @@ pub const fn natural_index(m: &Matmul, x: usize, y: usize) -> usize {
 ///
 /// # Panics
 /// If matrix or bytes do not have the size that follows from `m`.
-pub fn pack_matrix(config: &ModelConfig, strategy: Strategy, m: &Matmul, matrix: &[i16], out: &mut [u8]) {
+pub fn pack_matrix(config: &ModelConfig, format: WeightFormat, m: &Matmul, matrix: &[i16], out: &mut [u8]) {
     assert_eq!(matrix.len(), m.in_dim * m.out_dim, "weights of a matrix");
-    assert_eq!(out.len(), m.tiles() * tile_bytes(strategy), "bytes of a matrix");
+    assert_eq!(out.len(), m.tiles() * tile_bytes(format), "bytes of a matrix");
     let (inputs, outputs) = channels(config, m);
-    out.par_chunks_exact_mut(tile_bytes(strategy))
+    out.par_chunks_exact_mut(tile_bytes(format))
         .enumerate()
         .for_each(|(t, tile)| {
             let rows = &inputs[t / m.out_blocks * TILE..][..TILE];
@@ -149,26 +149,26 @@ pub fn pack_matrix(config: &ModelConfig, strategy: Strategy, m: &Matmul, matrix:
                 (Some(x), Some(y)) => matrix[natural_index(m, x, y)],
                 _ => 0,
             });
-            pack_tile(strategy, &weights, tile);
+            pack_tile(format, &weights, tile);
         });
 }
 
 /// Packs a model matrix by matrix.
 pub struct WeightsBuilder<'a> {
     config: &'a ModelConfig,
-    strategy: Strategy,
+    format: WeightFormat,
     matmuls: std::vec::IntoIter<Matmul>,
     bytes: Vec<u8>,
 }
 
 impl<'a> WeightsBuilder<'a> {
     /// Starts with the first matrix of [`ModelConfig::matmuls`].
-    pub fn new(config: &'a ModelConfig, strategy: Strategy) -> Self {
+    pub fn new(config: &'a ModelConfig, format: WeightFormat) -> Self {
         Self {
             config,
-            strategy,
+            format,
             matmuls: config.matmuls().into_iter(),
-            bytes: Vec::with_capacity(config.total_tiles() * tile_bytes(strategy)),
+            bytes: Vec::with_capacity(config.total_tiles() * tile_bytes(format)),
         }
     }
 
@@ -179,8 +179,8 @@ impl<'a> WeightsBuilder<'a> {
     pub fn push(&mut self, matrix: &[i16]) {
         let m = self.matmuls.next().expect("no more matrices than the model has");
         let start = self.bytes.len();
-        self.bytes.resize(start + m.tiles() * tile_bytes(self.strategy), 0);
-        pack_matrix(self.config, self.strategy, &m, matrix, &mut self.bytes[start..]);
+        self.bytes.resize(start + m.tiles() * tile_bytes(self.format), 0);
+        pack_matrix(self.config, self.format, &m, matrix, &mut self.bytes[start..]);
     }
 
     /// The weights.
@@ -189,6 +189,6 @@ impl<'a> WeightsBuilder<'a> {
     /// If a matrix is missing.
     pub fn finish(mut self) -> PackedWeights {
         assert!(self.matmuls.next().is_none(), "all matrices of the model");
-        PackedWeights::in_memory(self.strategy, self.bytes)
+        PackedWeights::in_memory(self.format, self.bytes)
     }
 }

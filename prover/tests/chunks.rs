@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, Ends};
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::{Statement, StatisticsError};
 use tessera_prover::forward::{ForwardState, Input, Witness};
@@ -25,7 +25,7 @@ fn make(seed: u64) -> TestModel {
         layers: 7,
         ..odd_config()
     };
-    TestModel::new(random_model(config, Strategy::W12, seed))
+    TestModel::new(random_model(config, WeightFormat::Int16, seed))
 }
 
 fn model() -> &'static TestModel {
@@ -159,11 +159,11 @@ fn any_number_of_rows_is_proved() {
 /// that the architecture would allow.
 #[test]
 fn chunks_in_bands_are_proved() {
-    for (longest, strategy, log_message, log_band) in [
-        (1, Strategy::W12, 15, 1),
-        (2, Strategy::W8, 17, 2),
-        (2, Strategy::W12, 13, 1),
-        (2, Strategy::W8, 12, 0),
+    for (longest, format, log_message, log_band) in [
+        (1, WeightFormat::Int16, 15, 1),
+        (2, WeightFormat::Int8, 17, 2),
+        (2, WeightFormat::Int16, 13, 1),
+        (2, WeightFormat::Int8, 12, 0),
     ] {
         let config = ModelConfig {
             layers: 3,
@@ -174,7 +174,7 @@ fn chunks_in_bands_are_proved() {
             log_message,
             log_blowup: 2,
         };
-        let model = TestModel::committed(random_model(config.clone(), strategy, 7), weights);
+        let model = TestModel::committed(random_model(config.clone(), format, 7), weights);
         let chunks = Chunk::partition([1, 1, 1], 3).expect("a partition");
         let opened: Vec<_> = chunks.iter().map(|chunk| model.key.opened(chunk)).collect();
         assert!(opened.iter().all(|columns| columns.log_band == log_band));

@@ -1,6 +1,6 @@
 //! Honest proofs of random models verify, whatever the dimensions.
 
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -10,8 +10,8 @@ use tessera_prover::testing::{
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
-fn round_trip(config: ModelConfig, strategy: Strategy, prompt: usize, tokens: usize) {
-    let model = TestModel::new(random_model(config.clone(), strategy, 7));
+fn round_trip(config: ModelConfig, format: WeightFormat, prompt: usize, tokens: usize) {
+    let model = TestModel::new(random_model(config.clone(), format, 7));
     let prompt = random_ids(&config, prompt, 3);
     let report = prove(&model.prover(), &prompt, tokens, &Silent).expect("an honest proof");
     for (name, seconds) in &report.phases {
@@ -27,28 +27,28 @@ fn round_trip(config: ModelConfig, strategy: Strategy, prompt: usize, tokens: us
 
 #[test]
 fn odd_dimensions_are_proved() {
-    round_trip(odd_config(), Strategy::W12, 5, 4);
+    round_trip(odd_config(), WeightFormat::Int16, 5, 4);
 }
 
 #[test]
 fn one_token_is_proved() {
-    round_trip(odd_config(), Strategy::W12, 1, 1);
+    round_trip(odd_config(), WeightFormat::Int16, 1, 1);
 }
 
 #[test]
 fn per_channel_scales_are_proved() {
-    round_trip(odd_config(), Strategy::W8, 6, 3);
+    round_trip(odd_config(), WeightFormat::Int8, 6, 3);
 }
 
 #[test]
 fn the_size_of_the_fixture_is_proved() {
-    round_trip(fixture_size_config(), Strategy::W12, 16, 48);
+    round_trip(fixture_size_config(), WeightFormat::Int16, 16, 48);
 }
 
 #[test]
 fn a_full_context_is_proved() {
     // 25 rows, padded to 32: beyond the context.
-    round_trip(odd_config(), Strategy::W12, 20, 6);
+    round_trip(odd_config(), WeightFormat::Int16, 20, 6);
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn the_smallest_model_is_proved() {
         context: 1,
         ..odd_config()
     };
-    round_trip(config.clone(), Strategy::W12, 1, 1);
-    round_trip(config, Strategy::W8, 1, 1);
+    round_trip(config.clone(), WeightFormat::Int16, 1, 1);
+    round_trip(config, WeightFormat::Int8, 1, 1);
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn padded_layers_and_large_heads_are_proved() {
         head_dim: 128,
         ..odd_config()
     };
-    round_trip(config, Strategy::W8, 2, 2);
+    round_trip(config, WeightFormat::Int8, 2, 2);
 }
 
 #[test]
 fn saturation_everywhere_is_proved() {
-    for strategy in [Strategy::W8, Strategy::W12] {
-        let model = TestModel::new(extreme_model(odd_config(), strategy, 5));
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let model = TestModel::new(extreme_model(odd_config(), format, 5));
         let prompt = random_ids(&model.key.config, 4, 3);
         let report = prove(&model.prover(), &prompt, 4, &Silent).expect("an honest proof");
         assert!(report.saturated.values().sum::<u64>() > 1000, "{:?}", report.saturated);
@@ -97,21 +97,21 @@ fn a_padded_layer_axis_is_proved() {
         layers: 3,
         ..odd_config()
     };
-    round_trip(config, Strategy::W12, 5, 4);
+    round_trip(config, WeightFormat::Int16, 5, 4);
 }
 
 /// Weights opened two and four tiles at a time.
 #[test]
 fn bands_are_proved() {
-    for (log_band, strategy) in [
-        (1, Strategy::W8),
-        (1, Strategy::W12),
-        (2, Strategy::W8),
-        (2, Strategy::W12),
+    for (log_band, format) in [
+        (1, WeightFormat::Int8),
+        (1, WeightFormat::Int16),
+        (2, WeightFormat::Int8),
+        (2, WeightFormat::Int16),
     ] {
         let config = banded_config(log_band);
         assert_eq!(config.band_log(), log_band);
-        round_trip(config, strategy, 3, 2);
+        round_trip(config, format, 3, 2);
     }
 }
 
@@ -133,5 +133,5 @@ fn parts_in_lanes_are_proved() {
     assert!(!layers.is_power_of_two(), "{layers}");
     // And in the code of large statements.
     assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
-    round_trip(config, Strategy::W12, 60, 5);
+    round_trip(config, WeightFormat::Int16, 60, 5);
 }

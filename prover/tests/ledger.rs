@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -21,8 +21,8 @@ fn whole(key: &ModelKey, rows: usize) -> Ledger {
 
 #[test]
 fn the_fixture_reaches_the_target() {
-    for strategy in [Strategy::W8, Strategy::W12] {
-        let key = unrooted_key(&random_model(fixture_size_config(), strategy, 7));
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let key = unrooted_key(&random_model(fixture_size_config(), format, 7));
         for rows in [1, 8, 63, 64] {
             let bits = whole(&key, rows).bits();
             assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
@@ -34,7 +34,7 @@ fn the_fixture_reaches_the_target() {
 
 #[test]
 fn the_total_is_below_every_term() {
-    let key = unrooted_key(&random_model(fixture_size_config(), Strategy::W12, 7));
+    let key = unrooted_key(&random_model(fixture_size_config(), WeightFormat::Int16, 7));
     let ledger = whole(&key, 64);
     assert!(ledger.terms.iter().all(|t| t.bits > ledger.bits()));
 }
@@ -47,7 +47,7 @@ fn the_errors_of_chunks_add_up() {
         layers: 7,
         ..fixture_size_config()
     };
-    let key = unrooted_key(&random_model(config, Strategy::W12, 7));
+    let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
     for layers in [&[7][..], &[3, 4], &[1, 5, 1], &[1; 7]] {
         let chunks = Chunk::partition(layers.iter().copied(), 7).expect("all layers");
         let errors: Vec<f64> = chunks.iter().map(|c| (-ledger(&key, c, 64).bits()).exp2()).collect();
@@ -106,7 +106,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
         };
         let name = format!("{} with {} rows", case.model, case.rows);
         assert_eq!(config.total_tiles(), case.tiles, "{name}");
-        let mut key = unrooted_key(&random_model(odd_config(), Strategy::W12, 7));
+        let mut key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 7));
         key.weights = CommitmentParams {
             tiles: case.tiles,
             log_message: case.log_message,
@@ -141,11 +141,11 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
 /// An honest proof whose statement is replaced by one with more rows than 90 bits allow. The refusal comes
 /// before anything else in the proof is looked at.
 fn refused(config: ModelConfig, rows: usize) {
-    let small = TestModel::new(random_model(odd_config(), Strategy::W12, 7));
+    let small = TestModel::new(random_model(odd_config(), WeightFormat::Int16, 7));
     let mut proof = prove(&small.prover(), &[1, 2, 3], 1, &Silent)
         .expect("an honest proof")
         .proof;
-    let key = unrooted_key(&random_model(config, Strategy::W12, 7));
+    let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
     key.check().expect("a valid key");
     proof.model = key.id().expect("the key encodes");
     proof.statement.prompt = random_ids(&key.config, rows, 3);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tessera_circuits::model::{Matmul, ModelConfig, Strategy, TILE};
+use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
 use tessera_circuits::semantics::{arg_max, exp_table, rope_angle, silu_table};
 use tessera_prover::forward::ForwardState;
 use tessera_prover::model::QuantisedModel;
@@ -36,7 +36,7 @@ fn write_model(model: &QuantisedModel, dir: &Path) {
         for (b, c) in (0..m.in_blocks).flat_map(|b| (0..m.out_blocks).map(move |c| (b, c))) {
             let values = tile(model, &m, b, c);
             weights.extend(values.iter().map(|&w| w as u8));
-            if model.params.strategy == Strategy::W12 {
+            if model.params.format == WeightFormat::Int16 {
                 weights.extend(values.iter().map(|&w| ((w - i16::from(w as i8)) >> 8) as u8));
             }
         }
@@ -118,11 +118,11 @@ fn many_tiles_config() -> ModelConfig {
 #[test]
 #[ignore = "needs python3 with numpy"]
 fn python_reproduces_the_logits_bit_for_bit() {
-    for (strategy, seed) in [(Strategy::W8, 21), (Strategy::W12, 22)] {
-        check(&random_model(odd_config(), strategy, seed), 25, seed);
-        check(&extreme_model(odd_config(), strategy, seed), 25, seed);
-        check(&random_model(many_tiles_config(), strategy, seed), 40, seed);
-        check(&random_model(fixture_size_config(), strategy, seed), 64, seed);
+    for (format, seed) in [(WeightFormat::Int8, 21), (WeightFormat::Int16, 22)] {
+        check(&random_model(odd_config(), format, seed), 25, seed);
+        check(&extreme_model(odd_config(), format, seed), 25, seed);
+        check(&random_model(many_tiles_config(), format, seed), 40, seed);
+        check(&random_model(fixture_size_config(), format, seed), 64, seed);
     }
 }
 
@@ -130,7 +130,7 @@ fn python_reproduces_the_logits_bit_for_bit() {
 #[test]
 #[ignore = "needs python3 with numpy"]
 fn python_names_unusable_input() {
-    let model = random_model(odd_config(), Strategy::W8, 23);
+    let model = random_model(odd_config(), WeightFormat::Int8, 23);
     let dir = tempfile::tempdir().unwrap();
     write_model(&model, dir.path());
     let complaint = |ids: &[u32]| {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_prover::files;
 use tessera_prover::matmul::bind_bands;
 use tessera_prover::progress::Silent;
@@ -15,27 +15,27 @@ use tessera_prover::weights::{PackedWeights, Residency};
 
 const MIB: usize = 1 << 20;
 
-fn mapped(path: &Path, strategy: Strategy, bytes: &[u8], residency: Residency) -> PackedWeights {
+fn mapped(path: &Path, format: WeightFormat, bytes: &[u8], residency: Residency) -> PackedWeights {
     files::write(path, bytes).unwrap();
-    PackedWeights::mapped(strategy, files::map(path).unwrap()).with_residency(residency)
+    PackedWeights::mapped(format, files::map(path).unwrap()).with_residency(residency)
 }
 
 #[test]
 fn streamed_weights_give_the_same_proof() {
     let dir = tempfile::tempdir().unwrap();
-    for strategy in [Strategy::W8, Strategy::W12] {
-        let mut model = TestModel::new(random_model(fixture_size_config(), strategy, 31));
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let mut model = TestModel::new(random_model(fixture_size_config(), format, 31));
         let prompt = random_ids(&model.key.config, 9, 31);
         let kept = prove(&model.prover(), &prompt, 8, &Silent).unwrap();
         assert!(kept.weights.iter().all(|(_, t)| t.stall_seconds == 0.0));
 
         let bytes = model.quantised.weights.all().to_vec();
         let residency = Residency::Stream { bytes: MIB };
-        model.quantised.weights = mapped(&dir.path().join("weights"), strategy, &bytes, residency);
+        model.quantised.weights = mapped(&dir.path().join("weights"), format, &bytes, residency);
         let streamed = prove(&model.prover(), &prompt, 8, &Silent).unwrap();
-        assert!(streamed.bytes == kept.bytes, "{strategy:?}: the proofs differ");
+        assert!(streamed.bytes == kept.bytes, "{format:?}: the proofs differ");
 
-        let embedding = model.quantised.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(strategy);
+        let embedding = model.quantised.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(format);
         let (all, pass) = (bytes.len() as u64, (bytes.len() - embedding) as u64);
         let expected = [
             ("generate", 8 * pass),
@@ -79,7 +79,7 @@ fn streamed_weights_stay_within_their_budget() {
     let bytes: Vec<u8> = (0..64 * MIB / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
     let point: Vec<SecureField> = (0..6u32).map(|i| SecureField::from(77 + i)).collect();
 
-    let kept = mapped(&path, Strategy::W8, &bytes, Residency::Keep);
+    let kept = mapped(&path, WeightFormat::Int8, &bytes, Residency::Keep);
     let (expected, _) = bind_bands(&kept, &point, 0);
     assert!(
         resident(&path) >= 64 * MIB,
@@ -87,7 +87,7 @@ fn streamed_weights_stay_within_their_budget() {
     );
     drop(kept);
 
-    let streamed = mapped(&path, Strategy::W8, &bytes, Residency::Stream { bytes: 4 * MIB });
+    let streamed = mapped(&path, WeightFormat::Int8, &bytes, Residency::Stream { bytes: 4 * MIB });
     let done = AtomicBool::new(false);
     let most = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
@@ -108,5 +108,5 @@ fn streamed_weights_stay_within_their_budget() {
     // one that was entered meanwhile.
     assert!(most > 0 && most <= 6 * MIB, "{most} bytes were in memory");
     assert_eq!(resident(&path), 0);
-    assert_eq!(streamed.tiles(), 64 * MIB / tile_bytes(Strategy::W8));
+    assert_eq!(streamed.tiles(), 64 * MIB / tile_bytes(WeightFormat::Int8));
 }

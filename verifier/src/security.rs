@@ -279,7 +279,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
 mod tests {
     use super::*;
     use stwo::core::fields::m31::P;
-    use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, Strategy, MAX_CONTEXT};
+    use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, WeightFormat, MAX_CONTEXT};
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
     fn key(config: ModelConfig) -> ModelKey {
@@ -292,7 +292,7 @@ mod tests {
             weights: CommitmentParams::for_tiles(config.total_tiles()),
             config,
             params: ModelParams {
-                strategy: Strategy::W8,
+                format: WeightFormat::Int8,
                 embed_exponent: 0,
                 embed: ChannelShift(vec![1]),
                 layers: Vec::new(),

@@ -19,7 +19,7 @@ use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
 use crate::statement::{Statement, Statistics};
 
-pub use parameters::{pow_column, shift_of, skip_of, update_of};
+pub use parameters::{pow_column, shift_of, update_of, Update, PADDED_EXPONENT};
 pub use points::{suffix, Points};
 pub use products::{product_variables, Product, PRODUCTS, WEIGHTED};
 
@@ -67,6 +67,11 @@ impl Public<'_> {
     /// evaluates to.
     fn cover(&self, part: Part, axis: usize, point: &[K]) -> K {
         less_than_eval(self.shape.extent(part, axis), point)
+    }
+
+    /// Number of leading rows.
+    fn leading(&self) -> usize {
+        self.statement.leading(&self.params.leading, self.shape.token)
     }
 
     fn layers(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The requantisation parameters of a model, by matmul and residual state.
 
 use crate::chunk::INPUT_SHIFT;
-use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelParams};
+use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelParams, RowClass};
 
 /// `2^shift` of every padded output channel.
 pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
@@ -17,19 +17,19 @@ pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, 
     column
 }
 
-/// The parameters of a matmul's requantisation.
+/// The shifts of a matmul's requantisation; those into the residual stream are those of the body.
 pub fn shift_of(params: &ModelParams, kind: MatmulKind, layer: usize) -> Option<&ChannelShift> {
     let of = params.layers.get(layer);
     match kind {
-        MatmulKind::Embed => Some(&params.embed),
+        MatmulKind::Embed => Some(&params.embed.body),
         MatmulKind::Head => Some(&params.head),
         MatmulKind::Q => of.map(|l| &l.q),
         MatmulKind::K => of.map(|l| &l.k),
         MatmulKind::V => of.map(|l| &l.v),
-        MatmulKind::O => of.map(|l| &l.o),
+        MatmulKind::O => of.map(|l| &l.o.body),
         MatmulKind::Gate => of.map(|l| &l.gate),
         MatmulKind::Up => of.map(|l| &l.up),
-        MatmulKind::Down => of.map(|l| &l.down),
+        MatmulKind::Down => of.map(|l| &l.down.body),
     }
 }
 
@@ -42,12 +42,42 @@ pub fn update_of(state: usize) -> (MatmulKind, usize) {
     }
 }
 
-/// Exponent of the factor of the previous residual in the update of a state. Before the first state there is what enters
-/// the chunk.
-pub fn skip_of(params: &ModelParams, state: usize) -> u8 {
-    match update_of(state) {
-        (MatmulKind::O, l) => params.layers.get(l).map_or(0, |p| p.skip_attn),
-        (MatmulKind::Down, l) => params.layers.get(l).map_or(0, |p| p.skip_mlp),
-        _ => INPUT_SHIFT,
+/// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
+/// the exponent of the factor of the previous state is the shift plus `skip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update<'a> {
+    pub channels: &'a ChannelShift,
+    pub lead: i8,
+    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
+    pub skip: Option<i8>,
+}
+
+impl<'a> Update<'a> {
+    /// Of a state, in the rows of a class; `None` if there is no such state.
+    pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
+        let (shift, skip) = match update_of(state) {
+            (MatmulKind::O, l) => params.layers.get(l).map(|p| (&p.o, Some(p.skip_attn)))?,
+            (MatmulKind::Down, l) => params.layers.get(l).map(|p| (&p.down, Some(p.skip_mlp)))?,
+            _ => (&params.embed, None),
+        };
+        Some(Self {
+            channels: &shift.body,
+            lead: match class {
+                RowClass::Body => 0,
+                RowClass::Lead => shift.lead,
+            },
+            skip: skip.map(|skip| skip.of(class)),
+        })
+    }
+
+    /// Exponents of channel `c`: of the divisor (minus 8), and of the factor of the previous state (minus 8). In range if the
+    /// parameters are checked.
+    pub fn exponents(&self, c: usize) -> [u8; 2] {
+        let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
+        let skip = self.skip.map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip));
+        [shift, skip].map(|e| e.clamp(0, 30) as u8)
     }
 }
+
+/// Both exponents of [`Update::exponents`] where a state has no such channel: padding.
+pub const PADDED_EXPONENT: u8 = 1;

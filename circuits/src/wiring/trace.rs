@@ -2,12 +2,12 @@
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, padded, pow_column, shift_of, skip_of, suffix, update_of, Public, K};
+use super::{eq, felt, padded, pow_column, shift_of, suffix, update_of, Public, Update, K, PADDED_EXPONENT};
 use crate::air::{base, ff, logits, requant, rope, scores, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{causal_eval, eq_table, eval_dense, index_eq, less_than_eval};
-use crate::model::MatmulKind;
+use crate::model::{MatmulKind, RowClass};
 use crate::semantics::rope_angle;
 use crate::shape::Part;
 use crate::statement::norm_of;
@@ -193,19 +193,21 @@ impl Public<'_> {
                     .and_then(|s| s.get(limb))
                     .map_or(K::zero(), |v| felt(i64::from(*v)))
             };
+            // Every channel counts 4^k times: once, and 4^k - 1 times where it has an exponent k.
+            let ones = Weight::Ones(self.shape.padded.hidden);
+            let mut groups = vec![group(plain(), ones, vec![(column, K::one())])];
+            if let Some(more) = self.squared_exponents() {
+                groups.push(group(plain(), more, vec![(column, K::one())]));
+            }
             claims.push(LinearClaim {
                 name: "norm statistics",
-                groups: vec![group(
-                    plain(),
-                    Weight::Ones(self.shape.padded.hidden),
-                    vec![(column, K::one())],
-                )],
+                groups,
                 value: over_tokens(&value),
             });
         }
         // Broadcast along the features that are committed.
         let cover = self.cover(Part::Stream, 2, at);
-        let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params);
+        let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params, self.leading());
         for (column, limb) in [(stream::R_HI, 8), (stream::R_LO, 0)] {
             let mask = if limb == 0 { 0xff } else { u32::MAX };
             let value = |at: usize| {
@@ -219,20 +221,10 @@ impl Public<'_> {
                 value: cover * over_tokens(&value),
             });
         }
-        let sum = |value: &dyn Fn(usize) -> K| {
-            states
-                .iter()
-                .enumerate()
-                .fold(K::zero(), |sum, (n, w)| sum + *w * value(n))
-        };
-        let pow = |n: usize| {
-            let (kind, layer) = update_of(n);
-            self.pow_eval(kind, layer, at, self.shape.extent(Part::Stream, 2))
-        };
-        let publics: [(usize, K); 3] = [
-            (stream::POW1, sum(&pow)),
-            (stream::SKIP, cover * sum(&|n| felt(1 << skip_of(self.params, n)))),
-            (stream::POW2, cover * sum(&|n| felt(1 << norm_of(self.params, n).shift))),
+        let publics = [
+            (stream::POW1, self.update_eval(0)),
+            (stream::SKIP, self.update_eval(1)),
+            (stream::POW2, self.norm_shift_eval()),
         ];
         for (column, value) in publics {
             let groups = vec![group(plain(), eq(at), vec![(column, K::one())])];
@@ -242,6 +234,57 @@ impl Public<'_> {
                 value,
             });
         }
+    }
+
+    /// `4^k - 1` of every channel with an exponent `k`; `None` if there is none.
+    fn squared_exponents(&self) -> Option<Weight> {
+        let exponents = &self.params.exponents;
+        let values = exponents.iter().map(|k| felt((1 << (2 * i64::from(*k))) - 1));
+        let any = exponents.iter().any(|k| *k > 0);
+        any.then(|| padded(values.collect(), self.shape.padded.hidden))
+    }
+
+    /// Sum over the committed features of `eq(point, .)` times a power of two: that of its channel, and that of
+    /// [`PADDED_EXPONENT`] for padding.
+    fn feature_powers(&self, features: &[K], exponent: &dyn Fn(usize) -> u32) -> K {
+        let extent = self.shape.extent(Part::Stream, 2);
+        let hidden = self.shape.config.hidden;
+        let powers = (0..extent).map(|c| match c < hidden {
+            true => exponent(c),
+            false => u32::from(PADDED_EXPONENT),
+        });
+        let terms = features.iter().zip(powers);
+        terms.fold(K::zero(), |sum, (w, e)| sum + *w * base(1 << e.min(30)))
+    }
+
+    /// MLE of `POW1` (`which` 0) or `SKIP` (1), committed states and features: the rows of each class have exponents of
+    /// their own.
+    fn update_eval(&self, which: usize) -> K {
+        let points = self.points;
+        let features = eq_table(points.out(self.shape.padded.hidden));
+        let leading = less_than_eval(self.leading(), &points.token);
+        let classes = [(RowClass::Body, K::one() - leading), (RowClass::Lead, leading)];
+        let states = points.state_weights(self.shape.states());
+        states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
+            let of = |(class, rows): (RowClass, K)| {
+                let update = Update::of(self.params, n, class)?;
+                let exponent = |c: usize| update.exponents(c)[which].into();
+                Some(rows * self.feature_powers(&features, &exponent))
+            };
+            let classes = classes.into_iter().filter_map(of);
+            sum + *state * classes.fold(K::zero(), |sum, v| sum + v)
+        })
+    }
+
+    /// MLE of `POW2`: the shift of a channel is less by its exponent.
+    fn norm_shift_eval(&self) -> K {
+        let features = eq_table(self.points.out(self.shape.padded.hidden));
+        let states = self.points.state_weights(self.shape.states());
+        states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
+            let shift = u32::from(norm_of(self.params, n).shift);
+            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
+            sum + *state * self.feature_powers(&features, &exponent)
+        })
     }
 
     /// Public columns of queries, keys, values, attention output and MLP.
@@ -288,6 +331,7 @@ impl Public<'_> {
         let (head, ..) = self.head_point(p.kv_heads);
         let last = |log: u32| eq(points.out(log));
         let layer = |l: usize| self.params.layers.get(l);
+        let leading = less_than_eval(self.leading(), &points.token);
         let list: [(Part, Vec<Weight>, usize, K); 5] = [
             (
                 Part::V,
@@ -327,7 +371,13 @@ impl Public<'_> {
                 Part::Ff,
                 vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
                 ff::POW,
-                self.cover(Part::Ff, 2, points.out(p.ff)) * sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.act))),
+                self.cover(Part::Ff, 2, points.out(p.ff))
+                    * sum(&|l| {
+                        let power = |shift: u8| felt(1 << shift);
+                        layer(l).map_or(K::zero(), |p| {
+                            power(p.act.body) + leading * (power(p.act.lead) - power(p.act.body))
+                        })
+                    }),
             ),
         ];
         for (part, weights, column, value) in list {

@@ -72,7 +72,7 @@ pub(super) fn matmul(
     let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
     let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
-    let planes = planes(model.params.strategy);
+    let planes = planes(model.params.format);
     // [out-block][row]
     let mut sums: Vec<LimbSums> = vec![[[0; LANES]; 2]; m.out_blocks * rows];
     for part in parts(model, m) {
@@ -128,7 +128,7 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32]) -> Vec<i16> {
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.
-        file.release(0..model.matmul(MatmulKind::Embed, 0).tiles() * crate::tiles::tile_bytes(model.params.strategy));
+        file.release(0..model.matmul(MatmulKind::Embed, 0).tiles() * crate::tiles::tile_bytes(model.params.format));
     }
     rows
 }

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_pair, sat16, RECIPROCAL_BITS,
 };
@@ -235,8 +235,8 @@ fn spread(values: &[i16]) -> f64 {
 
 #[test]
 fn witness_values_follow_from_each_other() {
-    for (strategy, seed) in [(Strategy::W8, 1), (Strategy::W12, 2)] {
-        let model = random_model(odd_config(), strategy, seed);
+    for (format, seed) in [(WeightFormat::Int8, 1), (WeightFormat::Int16, 2)] {
+        let model = random_model(odd_config(), format, seed);
         let witness = witness_of(&model, &random_ids(&model.config, 19, seed));
         check_witness(&model, &witness);
         // The random model exercises the semantics away from zero and saturation.
@@ -253,10 +253,10 @@ fn witness_values_follow_from_each_other() {
 
 #[test]
 fn any_split_in_blocks_gives_the_same_logits() {
-    for (strategy, seed) in [(Strategy::W8, 3), (Strategy::W12, 4)] {
+    for (format, seed) in [(WeightFormat::Int8, 3), (WeightFormat::Int16, 4)] {
         for model in [
-            random_model(odd_config(), strategy, seed),
-            extreme_model(odd_config(), strategy, seed),
+            random_model(odd_config(), format, seed),
+            extreme_model(odd_config(), format, seed),
         ] {
             let ids = random_ids(&model.config, 23, seed);
             let mut whole = ForwardState::new(&model);
@@ -280,8 +280,8 @@ fn any_split_in_blocks_gives_the_same_logits() {
 
 #[test]
 fn extreme_weights_saturate_and_are_counted() {
-    for (strategy, seed) in [(Strategy::W8, 5), (Strategy::W12, 6)] {
-        let model = extreme_model(odd_config(), strategy, seed);
+    for (format, seed) in [(WeightFormat::Int8, 5), (WeightFormat::Int16, 6)] {
+        let model = extreme_model(odd_config(), format, seed);
         let ids = random_ids(&model.config, 16, seed);
         let mut state = ForwardState::new(&model);
         let mut witness = Witness::default();
@@ -315,7 +315,7 @@ fn extreme_weights_saturate_and_are_counted() {
 
 #[test]
 fn saturated_silu_outputs_are_counted() {
-    let mut model = random_model(odd_config(), Strategy::W8, 7);
+    let mut model = random_model(odd_config(), WeightFormat::Int8, 7);
     let ids = random_ids(&model.config, 16, 7);
     let count = |model: &QuantisedModel| {
         let mut state = ForwardState::new(model);
@@ -333,7 +333,7 @@ fn saturated_silu_outputs_are_counted() {
 
 #[test]
 fn padding_rows_do_not_change_earlier_rows() {
-    let model = random_model(odd_config(), Strategy::W12, 8);
+    let model = random_model(odd_config(), WeightFormat::Int16, 8);
     let mut ids = random_ids(&model.config, 21, 8);
     let logits = ForwardState::new(&model).run(&ids, None).unwrap();
     ids.resize(32, 0);
@@ -344,7 +344,7 @@ fn padding_rows_do_not_change_earlier_rows() {
 
 #[test]
 fn rejected_blocks_leave_the_state_unchanged() {
-    let model = random_model(odd_config(), Strategy::W8, 9);
+    let model = random_model(odd_config(), WeightFormat::Int8, 9);
     let ids = random_ids(&model.config, 6, 9);
     let mut state = ForwardState::new(&model);
     assert_eq!(state.run(&[], None), Err(ForwardError::Empty));
@@ -383,7 +383,7 @@ fn rejected_blocks_leave_the_state_unchanged() {
 
 #[test]
 fn fixture_size_witness_is_consistent() {
-    let model = random_model(fixture_size_config(), Strategy::W8, 10);
+    let model = random_model(fixture_size_config(), WeightFormat::Int8, 10);
     let ids = random_ids(&model.config, 64, 10);
     check_witness(&model, &witness_of(&model, &ids[..9]));
 

@@ -51,7 +51,7 @@ fn combine_with(
     most: usize,
 ) -> (Table<SecureField>, Traffic) {
     // Columns of a streamed group fit a window.
-    let group = (most / planes(source.strategy())).min(window_tiles(source));
+    let group = (most / planes(source.format())).min(window_tiles(source));
     let columns = Columns {
         isa: Isa::best(),
         source,
@@ -123,10 +123,10 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     /// Coefficients of the groups, plane by plane, of the even and the odd one of every pair, filled up to whole blocks.
     fn coefficients(&self, weights: &[SecureField], fold: SecureField) -> Vec<Vec<Coefficients>> {
-        let strategy = self.source.strategy();
+        let format = self.source.format();
         let group = |weights: &[SecureField]| {
             let pairs: Vec<SecureField> = weights.iter().flat_map(|w| [*w - *w * fold, *w * fold]).collect();
-            let mut terms = planes_of(strategy, &pairs);
+            let mut terms = planes_of(format, &pairs);
             terms.resize(terms.len().next_multiple_of(TERMS), [0; 4]);
             terms.as_chunks().0.iter().map(coefficients).collect()
         };
@@ -164,7 +164,7 @@ impl<'a> Columns<'a> {
     fn runs(&self, tile: usize, run: usize, group: usize, runs: &mut Vec<&'a Run>) {
         let columns = group * self.group..self.number.min((group + 1) * self.group);
         runs.clear();
-        let planes = planes(self.source.strategy());
+        let planes = planes(self.source.format());
         for plane in 0..planes {
             runs.extend(columns.clone().map(|column| {
                 let t = column * self.length + tile;
@@ -227,7 +227,7 @@ const _: () = assert!(GROUP == LINE);
 #[cfg(test)]
 mod tests {
     use num_traits::{One, Zero};
-    use tessera_circuits::model::Strategy;
+    use tessera_circuits::model::WeightFormat;
 
     use super::*;
     use crate::files;
@@ -240,19 +240,19 @@ mod tests {
     fn messages_are_those_of_single_weights() {
         let mut rng = TestRng(41);
         let dir = tempfile::tempdir().unwrap();
-        for (strategy, tiles, log_message) in [
-            (Strategy::W8, 1, 12),
-            (Strategy::W8, 150, 12),
-            (Strategy::W8, 269, 13),
-            (Strategy::W12, 75, 12),
-            (Strategy::W12, 331, 14),
-            (Strategy::W8, 400, 19),
+        for (format, tiles, log_message) in [
+            (WeightFormat::Int8, 1, 12),
+            (WeightFormat::Int8, 150, 12),
+            (WeightFormat::Int8, 269, 13),
+            (WeightFormat::Int16, 75, 12),
+            (WeightFormat::Int16, 331, 14),
+            (WeightFormat::Int8, 400, 19),
         ] {
-            let max = strategy.max_weight() as i64;
-            let mut bytes = vec![0; tiles * tile_bytes(strategy)];
-            for tile in bytes.chunks_mut(tile_bytes(strategy)) {
+            let max = format.max_weight() as i64;
+            let mut bytes = vec![0; tiles * tile_bytes(format)];
+            for tile in bytes.chunks_mut(tile_bytes(format)) {
                 let weights = std::array::from_fn(|_| (rng.below(2 * max as u64 + 1) as i64 - max) as i16);
-                pack_tile(strategy, &weights, tile);
+                pack_tile(format, &weights, tile);
             }
             let params = CommitmentParams {
                 tiles,
@@ -265,7 +265,7 @@ mod tests {
                     SecureField::from_u32_unchecked(coordinate(), coordinate(), coordinate(), coordinate())
                 })
                 .collect();
-            let source = PackedWeights::in_memory(strategy, bytes.clone());
+            let source = PackedWeights::in_memory(format, bytes.clone());
             let mut expected = vec![SecureField::zero(); 1 << log_message];
             let mut tile = [0; TILE_WEIGHTS];
             for t in 0..tiles {
@@ -291,7 +291,7 @@ mod tests {
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
             let residency = Residency::Stream { bytes: 1 << 20 };
-            let streamed = PackedWeights::mapped(strategy, files::map(&path).unwrap()).with_residency(residency);
+            let streamed = PackedWeights::mapped(format, files::map(&path).unwrap()).with_residency(residency);
             let (message, traffic) = combine_columns(&streamed, &params, &weights, fold, Table::new(0));
             assert!(message[..] == expected);
             assert_eq!(traffic.bytes, bytes.len() as u64);

@@ -97,7 +97,7 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(source: &'a dyn TileSource, params: &CommitmentParams, twiddles: &Twiddles, indices: &[usize]) -> Self {
-        let planes = planes(source.strategy());
+        let planes = planes(source.format());
         let together = (PLANES / planes).min(1 << params.log_column_tiles());
         let inner_bits = (TILE_LOG + together.ilog2()) as usize;
         let tables = |index: &usize| {
@@ -150,7 +150,7 @@ impl<'a> Rows<'a> {
 
     /// The sums of some tiles of the column whose first tile is `column`.
     fn sum(&self, column: usize, tiles: Range<usize>) -> Vec<Sums> {
-        let planes = planes(self.source.strategy());
+        let planes = planes(self.source.format());
         let mut total = vec![[[PackedBaseField::zero(); TOGETHER]; 4]; self.inner.len()];
         let mut blocks = vec![[[0u8; BLOCK]; PLANE_BLOCKS]; self.together * planes];
         let steps = (tiles.start - column) / self.together..(tiles.end - column).div_ceil(self.together);
@@ -221,7 +221,7 @@ fn by_inputs(plane: &Plane, blocks: &mut [[u8; BLOCK]; PLANE_BLOCKS]) {
 
 #[cfg(test)]
 mod tests {
-    use tessera_circuits::model::Strategy;
+    use tessera_circuits::model::WeightFormat;
 
     use super::*;
     use crate::testing::TestRng;
@@ -245,24 +245,24 @@ mod tests {
     fn values_are_those_of_the_codeword() {
         let mut rng = TestRng(4);
         let dir = tempfile::tempdir().unwrap();
-        for (strategy, tiles, log_message, log_blowup) in [
-            (Strategy::W8, 1, 12, 1),
-            (Strategy::W12, 3, 12, 2),
-            (Strategy::W8, 5, 13, 2),
-            (Strategy::W12, 21, 15, 1),
-            (Strategy::W8, 45, 16, 1),
-            (Strategy::W8, 700, 21, 1),
+        for (format, tiles, log_message, log_blowup) in [
+            (WeightFormat::Int8, 1, 12, 1),
+            (WeightFormat::Int16, 3, 12, 2),
+            (WeightFormat::Int8, 5, 13, 2),
+            (WeightFormat::Int16, 21, 15, 1),
+            (WeightFormat::Int8, 45, 16, 1),
+            (WeightFormat::Int8, 700, 21, 1),
         ] {
             let params = CommitmentParams {
                 tiles,
                 log_message,
                 log_blowup,
             };
-            let max = strategy.max_weight() as i64;
-            let mut bytes = vec![0; tiles * tile_bytes(strategy)];
+            let max = format.max_weight() as i64;
+            let mut bytes = vec![0; tiles * tile_bytes(format)];
             let mut messages = vec![BaseField::zero(); params.columns() << log_message];
             for (tile, message) in bytes
-                .chunks_mut(tile_bytes(strategy))
+                .chunks_mut(tile_bytes(format))
                 .zip(messages.chunks_mut(TILE_AREA))
             {
                 let weights: [i16; TILE_WEIGHTS] = std::array::from_fn(|_| match rng.below(4) {
@@ -270,7 +270,7 @@ mod tests {
                     1 => -max as i16,
                     _ => (rng.below(2 * max as u64 + 1) as i64 - max) as i16,
                 });
-                pack_tile(strategy, &weights, tile);
+                pack_tile(format, &weights, tile);
                 for (to, w) in message.iter_mut().zip(weights) {
                     *to = BaseField::from(i32::from(w));
                 }
@@ -283,7 +283,7 @@ mod tests {
             indices.dedup();
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
-            let mapped = PackedWeights::mapped(strategy, files::map(&path).unwrap());
+            let mapped = PackedWeights::mapped(format, files::map(&path).unwrap());
             let codewords = messages.chunks(1 << log_message).map(|m| twiddles.encode(m, 0));
             let codewords: Vec<Vec<BaseField>> = codewords.collect();
             for residency in [Residency::Keep, Residency::Stream { bytes: 1 << 20 }] {

@@ -4,13 +4,13 @@ use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
-use tessera_circuits::model::{ChannelShift, LayerParams, ModelConfig, ModelParams, NormParams, Strategy};
+use tessera_circuits::model::{ChannelShift, LayerParams, ModelConfig, ModelParams, NormParams, WeightFormat};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, Points, Public};
 
 /// Parameters of the dimensions of `config`; their values do not matter.
-fn params(config: &ModelConfig, strategy: Strategy) -> ModelParams {
+fn params(config: &ModelConfig, format: WeightFormat) -> ModelParams {
     let shift = || ChannelShift(vec![1]);
     let norm = NormParams {
         scale: 1,
@@ -34,7 +34,7 @@ fn params(config: &ModelConfig, strategy: Strategy) -> ModelParams {
         skip_mlp: 1,
     };
     ModelParams {
-        strategy,
+        format,
         embed_exponent: 1,
         embed: shift(),
         layers: vec![layer; config.layers],
@@ -48,10 +48,10 @@ fn params(config: &ModelConfig, strategy: Strategy) -> ModelParams {
 }
 
 /// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables.
-pub(super) fn groups(shape: &Shape, strategy: Strategy) -> Vec<usize> {
+pub(super) fn groups(shape: &Shape, format: WeightFormat) -> Vec<usize> {
     let config = &shape.config;
     let tokens = 1usize << shape.token;
-    let params = params(config, strategy);
+    let params = params(config, format);
     let statement = Statement {
         prompt: vec![0],
         output: vec![0; tokens],

@@ -3,7 +3,7 @@
 
 use tessera_circuits::air::{tables, BINDING_COLUMNS};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
@@ -33,7 +33,7 @@ const COPIES: usize = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
-    pub strategy: Strategy,
+    pub format: WeightFormat,
     pub commitment: CommitmentParams,
     pub codeword_file: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Model<'a> {
 impl Model<'_> {
     /// Bytes of the weights file.
     pub fn weights(&self) -> u64 {
-        (self.commitment.tiles * tile_bytes(self.strategy)) as u64
+        (self.commitment.tiles * tile_bytes(self.format)) as u64
     }
 
     /// Resident weights in a phase that reads them, and in one that does not.
@@ -242,7 +242,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let committed = base + trace.committed(kept);
     let matmuls = committed + reading + sums + copied(products);
 
-    let groups = claims::groups(shape, model.strategy);
+    let groups = claims::groups(shape, model.format);
     let pairs = shape
         .parts()
         .iter()

@@ -11,7 +11,7 @@ mod tests;
 use std::path::Path;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
@@ -32,7 +32,7 @@ const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub config: ModelConfig,
-    pub strategy: Strategy,
+    pub format: WeightFormat,
     pub commitment: CommitmentParams,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
@@ -142,7 +142,7 @@ impl Subject {
     pub fn of_key(key: &ModelKey, codeword_file: bool) -> Self {
         Self {
             config: key.config.clone(),
-            strategy: key.params.strategy,
+            format: key.params.format,
             commitment: key.weights,
             codeword_file,
         }
@@ -154,10 +154,10 @@ impl Subject {
     }
 
     /// A model that is not set up yet.
-    pub fn of_config(config: &ModelConfig, strategy: Strategy, codeword_file: bool) -> Self {
+    pub fn of_config(config: &ModelConfig, format: WeightFormat, codeword_file: bool) -> Self {
         Self {
             config: config.clone(),
-            strategy,
+            format,
             commitment: CommitmentParams::for_tiles(config.total_tiles()),
             codeword_file,
         }
@@ -167,7 +167,7 @@ impl Subject {
     pub fn with_choices(&self, task: Task, choices: Choices) -> Plan {
         let model = estimate::Model {
             config: &self.config,
-            strategy: self.strategy,
+            format: self.format,
             commitment: self.commitment,
             codeword_file: self.codeword_file,
         };

@@ -1,5 +1,5 @@
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
 use tessera_verifier::security::TracePolicy;
 
@@ -8,7 +8,7 @@ use crate::synth::PublicShape;
 use crate::testing::fixture_size_config;
 
 fn subject(config: &ModelConfig, codeword_file: bool) -> Subject {
-    Subject::of_config(config, Strategy::W8, codeword_file)
+    Subject::of_config(config, WeightFormat::Int8, codeword_file)
 }
 
 fn tinyllama() -> ModelConfig {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
 
@@ -46,9 +46,9 @@ impl CodewordCache {
 pub(super) fn open_weights(
     path: &Path,
     config: &ModelConfig,
-    strategy: Strategy,
+    format: WeightFormat,
 ) -> Result<PackedWeights, ModelDirError> {
-    let weights = model_dir::open_weights(path, config, strategy)?;
+    let weights = model_dir::open_weights(path, config, format)?;
     Ok(weights.with_residency(Residency::Stream { bytes: 0 }))
 }
 
@@ -127,7 +127,7 @@ pub fn rebuild_cache(
     let key = read_key(&dir.join(KEY_FILE))?;
     let plan = Subject::of_dir(&key, dir).plan(Task::Setup { tokens: 0 }, memory)?;
     let path = dir.join(WEIGHTS_FILE);
-    let weights = open_weights(&path, &key.config, key.params.strategy)?;
+    let weights = open_weights(&path, &key.config, key.params.format)?;
     let (tree, codeword) = write_files(dir, &weights, &key.weights, plan.choices.split, cache, progress)?;
     if tree.root() != key.weights_root {
         return Err(SetupError::OtherWeights {

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use blake2::{Blake2s256, Digest as _};
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 
 use super::SetupError;
 use crate::checkpoint::Checkpoint;
@@ -24,7 +24,7 @@ const LOCK_FILE: &str = "setup.lock";
 pub(super) struct Inputs {
     program: String,
     config: ModelConfig,
-    strategy: Strategy,
+    format: WeightFormat,
     headroom: f64,
     /// Blake2s-256 of the calibration sequences.
     calibration: String,
@@ -45,7 +45,7 @@ struct InputFile {
 impl Inputs {
     pub fn of(
         checkpoint: &Checkpoint,
-        strategy: Strategy,
+        format: WeightFormat,
         headroom: f64,
         calibration: &[Vec<u32>],
     ) -> Result<Self, FileError> {
@@ -72,7 +72,7 @@ impl Inputs {
         Ok(Self {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             config: checkpoint.config().clone(),
-            strategy,
+            format,
             headroom,
             calibration: hex::encode(ids.finalize()),
             files: checkpoint.files().map(file).collect::<Result<_, FileError>>()?,

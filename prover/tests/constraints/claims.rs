@@ -6,7 +6,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
 use tessera_circuits::claims::{batch, Batch};
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
 use tessera_prover::stark::check::{check_row, claim_holds};
@@ -176,7 +176,7 @@ fn claims_hold_and_are_few_in_every_shape() {
         (fixture_size_config(), 30, 4),
     ];
     let whole =
-        shapes.map(|(config, prompt, tokens)| Case::new(random_model(config, Strategy::W12, 37), prompt, tokens));
+        shapes.map(|(config, prompt, tokens)| Case::new(random_model(config, WeightFormat::Int16, 37), prompt, tokens));
     let [.., first, middle, last] = cases();
     for case in whole.into_iter().chain([first, middle, last]) {
         assert!(case.claims.len() <= MAX_CLAIMS, "{} claims", case.claims.len());

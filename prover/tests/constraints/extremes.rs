@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, ff, requant, rope, scores, stream, tables, Lanes};
 use tessera_circuits::bounds::AccumulatorBound;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, ROPE_BITS, RSQRT_BITS,
 };
@@ -86,7 +86,7 @@ impl Row {
 }
 
 fn tables() -> Vec<Vec<BaseField>> {
-    tables::preprocessed(&random_model(three_layers(), Strategy::W12, 3).params)
+    tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params)
 }
 
 /// Accumulators of the largest and smallest values, with high and low limbs of either sign.

@@ -8,7 +8,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::wiring::{Points, Public};
@@ -58,7 +58,7 @@ pub fn cases() -> [Case; 7] {
             ..odd_config()
         };
         let chunk = Chunk { start, end, of: 7 };
-        let model = random_model(config, Strategy::W8, 15);
+        let model = random_model(config, WeightFormat::Int8, 15);
         // The middle one has as many layers as the models.
         match chunk.layers().len() {
             3 => Case::of_chunk(model, &chunk, 6, 5, in_lanes),
@@ -66,10 +66,10 @@ pub fn cases() -> [Case; 7] {
         }
     });
     [
-        Case::with_cuts(random_model(three_layers(), Strategy::W8, 14), 6, 5, in_lanes),
-        Case::new(random_model(three_layers(), Strategy::W8, 11), 6, 5),
-        Case::new(random_model(three_layers(), Strategy::W12, 12), 6, 5),
-        Case::new(extreme_model(three_layers(), Strategy::W8, 13), 6, 5),
+        Case::with_cuts(random_model(three_layers(), WeightFormat::Int8, 14), 6, 5, in_lanes),
+        Case::new(random_model(three_layers(), WeightFormat::Int8, 11), 6, 5),
+        Case::new(random_model(three_layers(), WeightFormat::Int16, 12), 6, 5),
+        Case::new(extreme_model(three_layers(), WeightFormat::Int8, 13), 6, 5),
         first,
         middle,
         last,

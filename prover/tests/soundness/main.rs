@@ -14,7 +14,7 @@ mod values;
 mod wires;
 
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy};
+use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_prover::forward::{ForwardState, Input, Witness};
@@ -112,7 +112,7 @@ impl Scene {
             layers: 7,
             ..odd_config()
         };
-        let mut scene = Self::of(random_model(config, Strategy::W12, 7));
+        let mut scene = Self::of(random_model(config, WeightFormat::Int16, 7));
         if start > 0 {
             scene.chunk = Chunk {
                 start: 0,
@@ -140,11 +140,11 @@ impl Scene {
 
     /// A model whose tiles are opened in bands of four.
     pub fn banded() -> Self {
-        Self::of(random_model(banded_config(2), Strategy::W8, 7))
+        Self::of(random_model(banded_config(2), WeightFormat::Int8, 7))
     }
 
     pub fn honest() -> Self {
-        Self::of(random_model(odd_config(), Strategy::W12, 7))
+        Self::of(random_model(odd_config(), WeightFormat::Int16, 7))
     }
 
     /// The statement with another last token; the witness is still that of its rows, the last token not being one.
@@ -162,7 +162,7 @@ impl Scene {
             layers: 3,
             ..odd_config()
         };
-        Self::quiet_of(random_model(config, Strategy::W12, 7))
+        Self::quiet_of(random_model(config, WeightFormat::Int16, 7))
     }
 
     /// The same of another model of three layers.

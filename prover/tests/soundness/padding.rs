@@ -1,7 +1,7 @@
 //! Attacks through rows that belong to nothing: padded layers.
 
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::{arg_max, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
@@ -35,7 +35,7 @@ impl Deviation for SmallestScore {
 
 #[test]
 fn the_plain_forward_pass_is_the_real_one() {
-    let quantised = random_model(odd_config(), Strategy::W8, 7);
+    let quantised = random_model(odd_config(), WeightFormat::Int8, 7);
     let ids = random_ids(&quantised.config, 6, 3);
     let mut witness = Witness::default();
     ForwardState::new(&quantised)
@@ -52,7 +52,7 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         layers: 3,
         ..odd_config()
     };
-    let model = TestModel::new(random_model(config, Strategy::W12, 7));
+    let model = TestModel::new(random_model(config, WeightFormat::Int16, 7));
     let attacked = 2;
     let prompt = random_ids(&model.key.config, 5, 3);
     let mut statement = Statement {

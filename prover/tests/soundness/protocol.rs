@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::tables;
 use tessera_circuits::eq_kernel::first;
-use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, PARTS};
 use tessera_circuits::statement::{StatementError, StatisticsError};
@@ -298,7 +298,7 @@ fn an_honest_proof_proves_nothing_else() {
     let empty = |p: &mut Proof| p.statement.output.clear();
     assert_rejected!(reuse(&empty), VerifyError::Statement(StatementError::EmptyOutput));
 
-    let other = TestModel::new(random_model(odd_config(), Strategy::W12, 8));
+    let other = TestModel::new(random_model(odd_config(), WeightFormat::Int16, 8));
     assert_rejected!(verify(&other.key, &honest), VerifyError::OtherModel { .. });
     let mut relabelled = honest.clone();
     relabelled.model = other.prover().id;
@@ -473,6 +473,6 @@ fn bands_are_those_of_the_architecture() {
 /// The first two tiles exchanged.
 fn swapped(weights: &PackedWeights) -> PackedWeights {
     let mut bytes = weights.all().to_vec();
-    bytes[..2 * tile_bytes(weights.strategy())].rotate_left(tile_bytes(weights.strategy()));
-    PackedWeights::in_memory(weights.strategy(), bytes)
+    bytes[..2 * tile_bytes(weights.format())].rotate_left(tile_bytes(weights.format()));
+    PackedWeights::in_memory(weights.format(), bytes)
 }

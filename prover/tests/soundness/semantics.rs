@@ -4,7 +4,7 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{MatmulKind, ModelConfig, Strategy, LAYER_KINDS};
+use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
@@ -57,7 +57,7 @@ impl<F: Fn(&mut Softmax, &[u32])> Deviation for Attention<F> {
 
 /// One output token, so that a deviation in the last row changes no row of the statement.
 pub fn one_token() -> Scene {
-    one_token_of(random_model(odd_config(), Strategy::W12, 7))
+    one_token_of(random_model(odd_config(), WeightFormat::Int16, 7))
 }
 
 /// The same of another model; the output is what it generates.
@@ -240,7 +240,7 @@ fn keys_are_those_of_the_head() {
             }
         }
     }
-    let mut scene = Scene::of(random_model(grouped(), Strategy::W12, 7));
+    let mut scene = Scene::of(random_model(grouped(), WeightFormat::Int16, 7));
     scene.statement.output.truncate(1);
     scene.witness = witness_of(&scene.model.quantised, &scene.statement);
     deviating(scene, &Keys).assert_caught(Caught::Claim("accumulators"), &HONEST);

@@ -4,7 +4,7 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, logits, requant, stream};
-use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model};
@@ -328,7 +328,7 @@ fn another_token_is_not_the_best() {
 /// On a tie the lower token is the output: the higher one is not.
 #[test]
 fn a_tie_is_not_broken_the_other_way() {
-    let mut model = random_model(odd_config(), Strategy::W12, 7);
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
     let mut scene = Scene::of(model.clone());
     let (_, _, best) = argmax(&scene);
     let (inputs, vocab) = (model.config.hidden, model.config.vocab);

@@ -3,7 +3,7 @@
 
 use num_traits::{One, Zero};
 use tessera_circuits::air::{base, logits, requant};
-use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
@@ -186,7 +186,7 @@ fn halves_are_rounded_up() {
             layers: 3,
             ..odd_config()
         },
-        Strategy::W12,
+        WeightFormat::Int16,
         HALVES,
     );
     let scene = Scene::quiet_of(model);

@@ -7,7 +7,7 @@ use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, PRODUCTS};
@@ -127,7 +127,7 @@ fn queries_that_meet_in_the_tables_are_checked() {
         context: 128,
         ..odd_config()
     };
-    let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+    let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
     let report = prove(&model.prover(), &random_ids(&config, 126, 5), 3, &Silent).expect("an honest proof");
     let shape = Shape::new(&config, 128);
     assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");

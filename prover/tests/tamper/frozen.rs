@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel, TestRng};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -51,16 +51,16 @@ fn made() -> Vec<(ModelKey, Proof)> {
         ..odd_config()
     };
     let cases = [
-        (Strategy::W8, odd(72, 3, 3), &[3][..]),
-        (Strategy::W12, odd(20, 4, 2), &[1, 1]),
-        (Strategy::W8, banded_config(2), &[2]),
+        (WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
+        (WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
+        (WeightFormat::Int8, banded_config(2), &[2]),
     ];
-    let prove = |(strategy, config, chunks): (Strategy, ModelConfig, &[usize])| {
+    let prove = |(format, config, chunks): (WeightFormat, ModelConfig, &[usize])| {
         let config = ModelConfig {
             layers: chunks.iter().sum(),
             ..config
         };
-        let model = TestModel::new(random_model(config.clone(), strategy, 7));
+        let model = TestModel::new(random_model(config.clone(), format, 7));
         let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);
         (model.key, proof)
     };

@@ -2,7 +2,7 @@
 //! beside it. The verifier must refuse the key itself, read from bytes or handed over in memory; that the
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
-use tessera_circuits::model::{ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, Strategy, MAX_CONTEXT};
+use tessera_circuits::model::{ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, WeightFormat, MAX_CONTEXT};
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::opening::OpeningError;
@@ -149,14 +149,14 @@ fn parameters_out_of_range() {
 #[test]
 fn accumulators_that_can_wrap() {
     let error = model_error(&|key| {
-        key.params.strategy = Strategy::W12;
+        key.params.format = WeightFormat::Int16;
         key.config.ff = 1 << 16;
     });
     let expected = "accumulators can reach";
     assert!(error.to_string().contains(expected), "{error}");
     // The limb fits, but not together with the residual and the rounding.
     let error = model_error(&|key| {
-        key.params.strategy = Strategy::W12;
+        key.params.format = WeightFormat::Int16;
         key.config.ff = 2049;
         key.params.layers[0].skip_mlp = 13;
         key.params.layers[0].down = ChannelShift(vec![13]);

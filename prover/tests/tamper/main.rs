@@ -14,7 +14,7 @@ mod tree;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use tessera_circuits::model::{ModelConfig, Strategy};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel, TestRng};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -39,7 +39,7 @@ pub fn honest() -> &'static [Honest; 2] {
             layers: 3,
             ..odd_config()
         };
-        let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
+        let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
         [3, 4].map(|seed| {
             let prompt = random_ids(&config, 4, seed);
             let proof = model.prove_chunks(&prompt, 3, &[1, 1, 1]);

@@ -13,7 +13,7 @@ use crate::progress::Silent;
 use crate::tiles::tile_bytes;
 use crate::weights::PackedWeights;
 use std::ops::Range;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 
 /// Columns in one full and one narrow batch.
 const PARAMS: CommitmentParams = CommitmentParams {
@@ -65,8 +65,8 @@ impl TileSource for Untouched {
     fn tiles(&self) -> usize {
         PARAMS.tiles
     }
-    fn strategy(&self) -> Strategy {
-        Strategy::W12
+    fn format(&self) -> WeightFormat {
+        WeightFormat::Int16
     }
     fn bytes(&self, _: Range<usize>) -> &[u8] {
         panic!("the codeword file has all values");
@@ -130,8 +130,8 @@ fn a_damaged_tree_is_named() {
 fn other_weights_are_refused() {
     let files = Files::new();
     let mut bytes = files.weights.0.all().to_vec();
-    bytes[20 * tile_bytes(Strategy::W12) + 5] ^= 1;
-    let other = PackedWeights::in_memory(Strategy::W12, bytes);
+    bytes[20 * tile_bytes(WeightFormat::Int16) + 5] ^= 1;
+    let other = PackedWeights::in_memory(WeightFormat::Int16, bytes);
     let codeword = Codeword::new(PARAMS, files.tree().unwrap());
     assert!(matches!(
         codeword.open(&other, &LEAVES),

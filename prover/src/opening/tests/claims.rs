@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{
     soundness_terms, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy,
@@ -106,7 +106,7 @@ fn other_columns_are_rejected() {
     let mut case = Case::of_tiles(params, 8..16, 0);
     // Every column holds the same tiles.
     let tile = case.weights.0.bytes(0..4).to_vec();
-    case.weights = Weights(PackedWeights::in_memory(Strategy::W12, tile.repeat(6)));
+    case.weights = Weights(PackedWeights::in_memory(WeightFormat::Int16, tile.repeat(6)));
     case.codeword = committed(&case.weights.0, &params);
     case.band_values = case.weights.band_values(&case.point)[8..16].to_vec();
     case.value = value(&case.gamma, &case.band_values);

@@ -18,7 +18,7 @@ use super::{transcript, Case, Random, Weights, POLICY};
 use crate::kernels::pages::Table;
 use crate::tiles::tile_bytes;
 use crate::weights::PackedWeights;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
@@ -207,8 +207,8 @@ fn bad_bands_are_errors() {
 fn other_weights_do_not_open_the_commitment() {
     for case in [Case::small(), Case::banded()] {
         let mut bytes = case.weights.0.all().to_vec();
-        bytes[3 * tile_bytes(Strategy::W12) + 17] ^= 1;
-        let other = Weights(PackedWeights::in_memory(Strategy::W12, bytes));
+        bytes[3 * tile_bytes(WeightFormat::Int16) + 17] ^= 1;
+        let other = Weights(PackedWeights::in_memory(WeightFormat::Int16, bytes));
         let claim = OpeningClaim {
             value: value(&case.gamma, &other.band_values(&case.point)),
             ..case.claim()

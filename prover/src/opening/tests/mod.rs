@@ -21,7 +21,7 @@ use crate::kernels::pages::Table;
 use crate::progress::Silent;
 use crate::tiles::{pack_tile, tile_bytes};
 use crate::weights::PackedWeights;
-use tessera_circuits::model::Strategy;
+use tessera_circuits::model::WeightFormat;
 
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
@@ -60,9 +60,9 @@ impl Weights {
             .as_chunks()
             .0
             .iter()
-            .zip(bytes.chunks_mut(tile_bytes(Strategy::W12)));
-        tiles.for_each(|(weights, tile)| pack_tile(Strategy::W12, weights, tile));
-        Self(PackedWeights::in_memory(Strategy::W12, bytes))
+            .zip(bytes.chunks_mut(tile_bytes(WeightFormat::Int16)));
+        tiles.for_each(|(weights, tile)| pack_tile(WeightFormat::Int16, weights, tile));
+        Self(PackedWeights::in_memory(WeightFormat::Int16, bytes))
     }
     fn random(tiles: usize, seed: u64) -> Self {
         let mut random = Random(seed);
