@@ -115,6 +115,13 @@ impl<'m> ForwardState<'m> {
         Self::max_rows_of(self.model)
     }
 
+    /// Forgets all rows, to begin another text. Counts of saturated values go on.
+    pub fn restart(&mut self) {
+        self.rows = 0;
+        let heads = self.cache.iter_mut().flatten();
+        heads.for_each(|head| *head = HeadCache::default());
+    }
+
     /// Number of saturated values by tensor name (`embed`, `layers.0.q`, ...); tensors without any are
     /// absent. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
     pub fn saturated(&self) -> &BTreeMap<String, u64> {

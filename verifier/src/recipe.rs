@@ -18,7 +18,7 @@ pub struct Recipe {
     pub settings: Vec<Setting>,
     pub calibration: Calibration,
     /// The files of the checkpoint, unless they are left out.
-    pub files: Option<Vec<FileDigest>>,
+    pub files: Option<Vec<SourceFile>>,
     /// How close the model is to its checkpoint, unless it is left out.
     pub fidelity: Option<Fidelity>,
 }
@@ -43,7 +43,7 @@ pub struct Calibration {
 
 /// A file of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDigest {
+pub struct SourceFile {
     pub name: String,
     pub bytes: u64,
     pub sha256: [u8; 32],
@@ -178,7 +178,9 @@ impl Figures {
             ("kl_bfloat16", self.kl_bfloat16),
         ];
         let parts = [("top1", self.top1), ("top1_bfloat16", self.top1_bfloat16)];
-        let wrong = at_least_zero.into_iter().find(|(_, v)| !(0.0..f64::INFINITY).contains(v));
+        let wrong = at_least_zero
+            .into_iter()
+            .find(|(_, v)| !(0.0..f64::INFINITY).contains(v));
         let wrong = wrong.or_else(|| parts.into_iter().find(|(_, v)| !(0.0..=1.0).contains(v)));
         match wrong {
             Some((what, _)) => Err(RecipeError::Figure { what }),

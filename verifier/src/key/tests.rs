@@ -1,7 +1,7 @@
 use tessera_circuits::model::{ChannelShift, LayerParams, NormParams, Strategy};
 
 use super::*;
-use crate::recipe::{Calibration, Fidelity, FileDigest, Setting};
+use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
 
 fn key() -> ModelKey {
     let norm = NormParams {
@@ -76,7 +76,7 @@ fn recipe() -> Recipe {
             sha256: Some([4; 32]),
             tokens: 7,
         },
-        files: Some(vec![FileDigest {
+        files: Some(vec![SourceFile {
             name: "config.json".to_owned(),
             bytes: 5,
             sha256: [5; 32],
