@@ -135,10 +135,12 @@ impl TextReader<'_> {
         large.clamp(LEAST_HELD_OUT_TOKENS, HELD_OUT_TOKENS)
     }
 
+    /// Texts with tokens that the model does not have are left out: some tokenizers know more than their model.
     fn bundled(&self, text: Bundled, budget: usize) -> Result<Vec<Vec<u32>>, TextError> {
         let path = Path::new(text.name);
-        let texts = shorten(self.json_lines(path, text.content)?, budget);
-        self.windows(path, texts, WINDOW)
+        let mut texts = self.json_lines(path, text.content)?;
+        texts.retain(|ids| ids.iter().all(|id| (*id as usize) < self.config.vocab));
+        self.windows(path, shorten(texts, budget), WINDOW)
     }
 
     /// Random ids, always the same, to calibrate a model that has no tokenizer.
@@ -238,7 +240,7 @@ fn cut(ids: &[u32], length: usize, bos: Option<u32>) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::odd_config;
+    use crate::testing::{odd_config, FIXTURE};
 
     fn read(content: &[u8]) -> Result<Vec<Vec<u32>>, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -322,6 +324,28 @@ mod tests {
             .held_out_tokens()
         };
         assert_eq!((reader(1), reader(8), reader(32)), (2048, 339, 128));
+    }
+
+    /// A chat of the bundled texts may have a special token that was added to the tokenizer only.
+    #[test]
+    fn bundled_texts_with_tokens_that_the_model_lacks_are_left_out() {
+        let file = |name: &str| std::fs::read(Path::new(FIXTURE).join(name)).unwrap();
+        let tokenizer = Tokenizer::from_bytes(&file("tokenizer.json"), None).unwrap();
+        let texts = |vocab| {
+            let config = ModelConfig {
+                vocab,
+                context: 512,
+                ..odd_config()
+            };
+            let reader = TextReader {
+                config: &config,
+                tokenizer: Some(&tokenizer),
+            };
+            reader.held_out().unwrap()
+        };
+        let (all, some) = (texts(2048), texts(2000));
+        assert!(some.len() < all.len() && !some.is_empty());
+        assert!(some.iter().flatten().all(|id| *id < 2000));
     }
 
     #[test]

@@ -50,8 +50,10 @@ fn figures_are_those_of_the_definition_however_texts_are_cut_in_blocks() {
     let at = texts[..text].iter().map(Vec::len).sum::<usize>() + position;
     near(kl[at], worst);
     assert_eq!(texts[text][position], token);
-    let below = kl.iter().filter(|kl| **kl <= report.integer.kl_p99).count();
-    assert_eq!(below, (kl.len() * 99).div_ceil(100));
+    // At most one position in a hundred is above, and without it more would be.
+    let p99 = report.integer.kl_p99;
+    let beyond = |least: f64| kl.iter().filter(|kl| **kl > least).count() * 100;
+    assert!(beyond(p99 + 1e-12) <= kl.len() && beyond(p99 - 1e-12) > kl.len());
     assert_eq!((report.windows, report.tokens), (3, kl.len()));
     let class = report.figures("file").class();
     assert_eq!(class.name(), "close", "{report:?}");
