@@ -233,3 +233,57 @@ pub(super) fn recipe(
         ..public
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Budget;
+    use crate::synth::PublicShape;
+
+    /// A comparison that does not fit in memory is left out, with the reason: a set-up must not fail for it.
+    #[test]
+    fn what_cannot_be_measured_is_said_with_its_reason() {
+        let config = PublicShape::TinyLlama1_1b.config().0;
+        let subject = Subject::of_config(&config, Strategy::W8, false);
+        let held_out = HeldOut {
+            ids: vec![vec![1; 128]; 4],
+            name: "some text",
+        };
+        let options = |budget: u64| SetupOptions {
+            memory: Some(Budget(budget)),
+            ..SetupOptions::default()
+        };
+        let why = held_out.plan(&subject, &options(64 << 20)).unwrap_err();
+        let needs: u64 = why.split(' ').find_map(|word| word.parse().ok()).unwrap();
+        assert!(why.ends_with("the budget is 64 MiB") && needs > 64, "{why}");
+        // With as much as it says, it streams the weights; with more, it keeps them.
+        let streamed = held_out.plan(&subject, &options(needs << 20)).unwrap();
+        let kept = held_out.plan(&subject, &options(64 << 30)).unwrap();
+        assert!(streamed.predicted_bytes() < kept.predicted_bytes());
+        assert_ne!(streamed.choices.residency, kept.choices.residency);
+        let skipped = SetupOptions {
+            skip_fidelity: true,
+            ..SetupOptions::default()
+        };
+        assert_eq!(held_out.plan(&subject, &skipped).unwrap_err(), "it was not asked for");
+    }
+
+    #[test]
+    fn settings_are_followed_or_refused_by_name() {
+        let recipe = |settings| Recipe {
+            settings,
+            ..Recipe::default()
+        };
+        for known in [Strategy::W8, Strategy::W12] {
+            assert_eq!(strategy(&recipe(settings(known, 1.5)), 1.5), Ok(known));
+        }
+        let refused = |list| strategy(&recipe(list), 1.5).unwrap_err();
+        assert!(refused(settings(Strategy::W8, 2.0)).contains("headroom 2"));
+        let other = Setting {
+            name: "rotation".to_owned(),
+            value: "on".to_owned(),
+        };
+        assert!(refused([settings(Strategy::W8, 1.5), vec![other]].concat()).contains("rotation on"));
+        assert!(refused(Vec::new()).contains("no strategy"));
+    }
+}
