@@ -139,9 +139,16 @@ pub struct SetupArgs {
     #[arg(long)]
     pub rebuild_cache: bool,
     /// Text that fixes the scales of the activations: plain text, or JSON lines with "ids" or "text"
-    /// [default: bundled English stories; random ids if there is no tokenizer]
+    /// [default: bundled texts of many kinds; random ids if there is no tokenizer]
     #[arg(long, value_name = "FILE", conflicts_with = "rebuild_cache")]
     pub calibration: Option<PathBuf>,
+    /// Do not compare the model with its checkpoint in the end: nobody will know how close they are
+    #[arg(long, conflicts_with = "rebuild_cache")]
+    pub no_fidelity: bool,
+    /// Leave digests of the checkpoint's files and of the calibration text, and the figures of the comparison, out of
+    /// the key
+    #[arg(long, conflicts_with = "rebuild_cache")]
+    pub private_recipe: bool,
     /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
@@ -324,6 +331,16 @@ pub struct InspectArgs {
     /// Strategy that a checkpoint would be quantised with [default: as setup]
     #[arg(long, value_enum)]
     pub strategy: Option<StrategyArg>,
+    /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
+    /// as long as setup; exit status 1 if the model is another one
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "strategy")]
+    pub against: Option<PathBuf>,
+    /// The calibration text of the key, if it was not a bundled one
+    #[arg(long, value_name = "FILE", requires = "against")]
+    pub calibration: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB or 500MB [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES", requires = "against")]
+    pub memory: Option<Budget>,
 }
 
 #[derive(Debug, Args)]
@@ -334,9 +351,10 @@ pub struct FidelityArgs {
     /// The checkpoint it was made from
     #[arg(long, value_name = "DIR")]
     pub checkpoint: PathBuf,
-    /// Text to compare on: plain text, or JSON lines with "ids" or "text"
+    /// Text to compare on: plain text, or JSON lines with "ids" or "text". What is longer than the model's context is
+    /// cut into windows, each of which is a text of its own [default: bundled texts that no scale was chosen by]
     #[arg(long, value_name = "FILE")]
-    pub text: PathBuf,
+    pub text: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -281,7 +281,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
-    match input.byte() % 24 {
+    match input.byte() % 25 {
         0 => config.hidden = number,
         1 => {
             config.layers = number;
@@ -315,6 +315,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         20 => key.weights.log_message = number as u32,
         21 => key.weights.log_blowup = number as u32,
         22 => key.weights.tiles = number,
+        24 => key.header.leaf_points = number as u32,
         _ => set_digest(&mut key.weights_root, input),
     }
     // Otherwise hardly any change of a dimension would pass the first check.

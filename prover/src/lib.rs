@@ -17,6 +17,7 @@ pub mod model;
 pub mod model_dir;
 pub mod opening;
 pub mod plan;
+pub mod precision;
 pub mod progress;
 pub mod prove;
 pub mod quantise;

@@ -16,9 +16,10 @@ use crate::quantise::{quantise, CalibrationReport, QuantiseError, Strategy, DEFA
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
-use tessera_verifier::key::ModelKey;
+use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::recipe::Recipe;
 
 /// The SplitMix64 generator: enough for test data.
 #[derive(Clone, Debug)]
@@ -231,10 +232,12 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
         weights: CommitmentParams::for_tiles(model.config.total_tiles()),
+        header: CommitmentHeader::CURRENT,
         weights_root: [0; 32],
         tables_roots: [[0; 32]; 2],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
+        recipe: Recipe::default(),
     }
 }
 

@@ -278,6 +278,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::CommitmentHeader;
+    use crate::recipe::Recipe;
     use stwo::core::fields::m31::P;
     use tessera_circuits::model::{
         ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
@@ -309,10 +311,12 @@ mod tests {
                 silu_bits: 10,
                 logit_bits: 10,
             },
+            header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
             tables_roots: [[0; 32]; 2],
             tokenizer: Vec::new(),
             tokenizer_config: Vec::new(),
+            recipe: Recipe::default(),
         }
     }
 

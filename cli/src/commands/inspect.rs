@@ -11,6 +11,7 @@ use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::Subject;
+use tessera_prover::progress::Progress;
 use tessera_prover::quantise::default_strategy;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
@@ -18,11 +19,19 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
+use super::recipe::{against, recipe_json, recipe_rows};
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
 
-pub fn run(args: &InspectArgs) -> Result<Report, Failure> {
+pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
+    if let Some(checkpoint) = &args.against {
+        let key = match path.is_dir() {
+            true => path.join(KEY_FILE),
+            false => path.clone(),
+        };
+        return against(&key, checkpoint, args, progress);
+    }
     let metadata = std::fs::metadata(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
     if metadata.is_dir() {
         return match (path.join(KEY_FILE).exists(), path.join("config.json").exists()) {
@@ -159,6 +168,9 @@ fn describe_key(
         "weights_root": hex::encode(key.weights_root),
         "tables_roots": key.tables_roots.map(hex::encode),
         "tokenizer": has_tokenizer,
+        "computation_digest": hex::encode(key.computation_digest()?),
+        "tokenizer_digest": hex::encode(key.tokenizer_digest()?),
+        "recipe": recipe_json(key)?,
         "security_bits": bits,
         "security_bits_at_full_context": least,
         "predicted": prediction.json(),
@@ -194,7 +206,7 @@ fn describe_key(
                 prediction.tokens
             ),
         );
-    Ok((prediction.rows(rows), json))
+    Ok((prediction.rows(recipe_rows(rows, key)?), json))
 }
 
 fn proof(path: &Path) -> Result<Report, Failure> {

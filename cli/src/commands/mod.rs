@@ -7,6 +7,7 @@ mod generate;
 mod inspect;
 pub mod predict;
 mod prove;
+mod recipe;
 mod setup;
 mod synth;
 mod verify;
@@ -38,7 +39,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, quiet),
         Command::Verify(args) => verify::run(args),
-        Command::Inspect(args) => inspect::run(args),
+        Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),

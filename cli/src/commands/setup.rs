@@ -7,6 +7,7 @@ use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
 use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
 
+use super::fidelity::{fidelity_json, fidelity_rows};
 use super::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
@@ -20,6 +21,8 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         calibration: args.calibration.clone(),
         codeword_cache: args.codeword_cache.into(),
         memory: args.memory.or_else(Budget::available),
+        skip_fidelity: args.no_fidelity,
+        private_recipe: args.private_recipe,
     };
     let report = setup(checkpoint, &args.out, &options, progress)?;
     let json = json!({
@@ -33,15 +36,25 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "codeword_kept": report.codeword_kept,
         "strategy": strategy(&report),
         "calibration_tokens": report.calibration_tokens,
+        "calibration_text": report.key.recipe.calibration.text,
+        "fidelity": fidelity_json(Some(&report.fidelity)),
+        "private_recipe": args.private_recipe,
         "model_dir": args.out.display().to_string(),
         "notes": report.notes,
     });
-    let mut rows = Rows::default()
+    let rows = Rows::default()
         .row("model", report.model_id)
         .row("directory", args.out.display())
         .row("weights", format!("{}, {}", report.weights, strategy(&report)))
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
-        .row("calibrated on", format!("{} tokens", report.calibration_tokens))
+        .row(
+            "calibrated on",
+            format!(
+                "{} tokens: {}",
+                report.calibration_tokens, report.key.recipe.calibration.text
+            ),
+        );
+    let mut rows = fidelity_rows(rows, Some(&report.fidelity))
         .row("time", seconds(total(&report)))
         .row("", phases_text(&report.phases))
         .row("peak memory", memory(report.predicted_bytes));

@@ -2,5 +2,6 @@
 
 mod commands;
 mod errors;
+mod recipe;
 mod support;
 mod work;

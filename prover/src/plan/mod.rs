@@ -50,6 +50,8 @@ pub enum Task {
     Generate { rows: usize, logits: bool },
     /// A set-up with this many tokens of calibration text.
     Setup { tokens: usize },
+    /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
+    Compare { tokens: usize, window: usize },
 }
 
 /// What a plan decides.
@@ -180,6 +182,7 @@ impl Subject {
             Task::Prove { rows, chunk } => estimate::prove(&model, &chunk, rows, &choices),
             Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
+            Task::Compare { tokens, window } => vec![estimate::compare(&model, tokens, window, choices.residency)],
         };
         Plan { choices, phases }
     }
@@ -193,7 +196,7 @@ impl Subject {
                     ..Choices::default()
                 })
                 .collect(),
-            Task::Prove { .. } | Task::Generate { .. } => {
+            Task::Prove { .. } | Task::Generate { .. } | Task::Compare { .. } => {
                 let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
                 let rest = [Residency::Keep].into_iter().chain(streams).map(|residency| Choices {
                     residency,
@@ -290,6 +293,7 @@ impl Subject {
             Task::Prove { .. } => "this proof in one piece",
             Task::Generate { .. } => "this text",
             Task::Setup { .. } => "this set-up",
+            Task::Compare { .. } => "this comparison",
         };
         Err(self.smallest(task).refusal(what, budget))
     }

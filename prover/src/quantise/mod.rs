@@ -1,7 +1,7 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
 mod calibrate;
-mod fidelity;
+pub(crate) mod fidelity;
 mod folded;
 mod plan;
 mod stream;

@@ -83,7 +83,8 @@ fn model(
     }
     progress.advance(1);
     if !dir.exists() {
-        let mut command = vec!["setup", text(&checkpoint)?, "--out", text(&dir)?];
+        // The comparison with the checkpoint is not part of what set-ups are compared by.
+        let mut command = vec!["setup", text(&checkpoint)?, "--out", text(&dir)?, "--no-fidelity"];
         let memory = args.memory.map(|b| b.0.to_string());
         command.extend(memory.iter().flat_map(|memory| ["--memory", memory.as_str()]));
         let report = tessera(args, &command)?;
