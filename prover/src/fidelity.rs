@@ -1,14 +1,13 @@
 //! How close the integer model is to the float model that it was made from (docs/architecture.md): measured
 //! on a text, never assumed.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
 use crate::float::{FloatError, FloatModel};
-use crate::forward::{ForwardError, ForwardState};
+use crate::forward::{ForwardError, ForwardState, Saturations};
 use crate::library::Model;
 use crate::progress::Progress;
 use crate::quantise::{compare_logits, Fidelity};
@@ -19,7 +18,7 @@ pub struct FidelityReport {
     /// Perplexities, KL divergence (float to integer, nats per position), top-1 agreement.
     pub fidelity: Fidelity,
     /// Saturated values of the integer model by tensor.
-    pub saturated: BTreeMap<String, u64>,
+    pub saturated: Saturations,
     /// Token rows of all texts.
     pub tokens: usize,
     pub texts: usize,
@@ -53,14 +52,14 @@ pub fn fidelity(
     let tokens = texts.iter().map(Vec::len).sum();
     progress.phase("compare models", Some(tokens as u64));
     let mut total = Fidelity::default();
-    let mut saturated = BTreeMap::new();
+    let mut saturated = Saturations::new();
     for ids in texts {
         let expected = float.forward(ids)?;
         let mut state = ForwardState::new(&model.quantised);
         let logits = state.run(ids, None)?;
         total += compare_logits(&expected, &logits, model.key.params.logit_bits, config.vocab, ids);
         for (tensor, count) in state.saturated() {
-            *saturated.entry(tensor.clone()).or_insert(0) += count;
+            *saturated.entry(tensor).or_default() += count;
         }
         progress.advance(ids.len() as u64);
     }

@@ -9,20 +9,24 @@ mod witness;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::{Boundary, Chunk};
-use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams};
+use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::semantics::{
     exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
 };
+use tessera_circuits::statement::class_of;
+use tessera_circuits::wiring::Update;
 use thiserror::Error;
 
 use crate::model::QuantisedModel;
 use crate::stream::{StreamingWeightPipeline, Traffic, Window};
 use kernels::{
-    attend, clamps, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, HeadCache,
+    attend, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
 };
 use matmul::{embedding, matmul, windows};
 
@@ -45,16 +49,45 @@ pub enum ForwardError {
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     Tokens(&'a [u32]),
-    Stream(&'a Boundary),
+    /// What enters, and how many of its rows are leading ones: the tokens are not seen here.
+    Stream(&'a Boundary, usize),
 }
+
+/// Values of a tensor that did not fit int16 and were clamped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saturation {
+    /// Clamped to the smallest and to the largest value.
+    pub low: u64,
+    pub high: u64,
+    /// All values of the tensor.
+    pub of: u64,
+}
+
+impl Saturation {
+    /// Clamped values.
+    pub const fn total(&self) -> u64 {
+        self.low + self.high
+    }
+}
+
+impl AddAssign for Saturation {
+    fn add_assign(&mut self, other: Self) {
+        self.low += other.low;
+        self.high += other.high;
+        self.of += other.of;
+    }
+}
+
+/// Saturation by tensor (`embed`, `layers.0.q`, ...); tensors without any are absent.
+pub type Saturations = BTreeMap<String, Saturation>;
 
 /// A chunk that was run.
 #[derive(Clone, Debug)]
 pub struct ChunkRun {
     /// The residual stream that leaves it.
     pub output: Boundary,
-    /// Saturated values by tensor, as [`ForwardState::saturated`].
-    pub saturated: BTreeMap<String, u64>,
+    /// As [`ForwardState::saturated`].
+    pub saturated: Saturations,
     /// What was read of the weights.
     pub traffic: Traffic,
 }
@@ -69,7 +102,10 @@ pub struct ForwardState<'m> {
     /// `[layers][kv_heads]`.
     cache: Vec<Vec<HeadCache>>,
     rows: usize,
-    saturated: BTreeMap<String, u64>,
+    /// Leading rows so far, and the id that all rows so far have, if there is one.
+    leading: usize,
+    run: Option<u32>,
+    saturated: Saturations,
     windows: Arc<[Window]>,
     traffic: Traffic,
 }
@@ -94,7 +130,9 @@ impl<'m> ForwardState<'m> {
             silu: silu_table(model.params.gate_bits, model.params.silu_bits),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
-            saturated: BTreeMap::new(),
+            leading: 0,
+            run: None,
+            saturated: Saturations::new(),
             windows: windows(model, &Chunk::whole(config.layers)).into(),
             traffic: Traffic::default(),
         }
@@ -115,10 +153,10 @@ impl<'m> ForwardState<'m> {
         Self::max_rows_of(self.model)
     }
 
-    /// Number of saturated values by tensor name (`embed`, `layers.0.q`, ...); tensors without any are
-    /// absent. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
-    pub fn saturated(&self) -> &BTreeMap<String, u64> {
-        &self.saturated
+    /// Saturated values by tensor name. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
+    pub fn saturated(&self) -> Saturations {
+        let clipped = self.saturated.iter().filter(|(_, s)| s.total() > 0);
+        clipped.map(|(name, s)| (name.clone(), *s)).collect()
     }
 
     /// What all passes so far have read of the weights.
@@ -177,7 +215,7 @@ impl<'m> ForwardState<'m> {
         let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
         Ok(ChunkRun {
             output: Boundary(output),
-            saturated: state.saturated,
+            saturated: state.saturated(),
             traffic,
         })
     }
@@ -197,9 +235,13 @@ impl<'m> ForwardState<'m> {
         let mut stream = match input {
             Input::Tokens(ids) => {
                 record.ids = ids.to_vec();
+                self.lead(ids);
                 self.embed(ids)
             }
-            Input::Stream(boundary) => self.enter(chunk.start, boundary.0.clone()),
+            Input::Stream(boundary, leading) => {
+                self.leading = leading;
+                self.enter(chunk.start, boundary.0.clone())
+            }
         };
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
@@ -272,10 +314,34 @@ impl<'m> ForwardState<'m> {
         }
     }
 
-    fn count(&mut self, tensor: String, saturated: u64) {
-        if saturated > 0 {
-            *self.saturated.entry(tensor).or_default() += saturated;
+    /// Counts the leading rows among the rows that follow.
+    fn lead(&mut self, ids: &[u32]) {
+        let rule = &self.model.params.leading;
+        let before = self.rows;
+        let first = match before {
+            0 => ids.first().copied(),
+            _ => self.run,
+        };
+        let same = ids.iter().take_while(|id| Some(**id) == first).count();
+        let total = before + ids.len();
+        if rule.run && first.is_some() {
+            self.leading = self.leading.max(before + same);
         }
+        self.run = first.filter(|_| same == ids.len());
+        self.leading = self.leading.max(usize::from(rule.first).min(total));
+    }
+
+    /// Leading rows among those that are being processed.
+    fn leading_here(&self) -> usize {
+        self.leading.saturating_sub(self.rows)
+    }
+
+    fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
+        *self.saturated.entry(tensor).or_default() += Saturation {
+            low: clipped.low,
+            high: clipped.high,
+            of: of as u64,
+        };
     }
 
     /// A weight matmul with requantisation; `tensor` names the output.
@@ -289,28 +355,45 @@ impl<'m> ForwardState<'m> {
         pass: &mut Pass<'_>,
     ) -> (Acc, Vec<i16>) {
         let acc = matmul(self.model, kind, l, a, pass);
-        let (out, saturated) = requantise_acc(&acc, s, self.model.config.dims(kind).1);
-        self.count(tensor, saturated);
+        let (out, clipped) = requantise_acc(&acc, s, self.model.config.dims(kind).1);
+        self.count(tensor, clipped, out.len());
         (acc, out)
+    }
+
+    /// Rounds accumulators and the previous values into state `n` of the residual stream.
+    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: Option<&[i16]>) -> Vec<i16> {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let of = |class| {
+            let update = Update::of(params, n, class).expect("the state exists");
+            (0..hidden).map(|c| update.exponents(c)).collect::<Vec<_>>()
+        };
+        let (lead, body) = (of(RowClass::Lead), of(RowClass::Body));
+        let (x, clipped) = requantise_stream(acc, previous, [&lead, &body], self.leading_here());
+        self.count(tensor, clipped, x.len());
+        x
     }
 
     /// The next stage of the residual stream, from its accumulators and values.
     fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
-        let hidden = self.model.config.hidden;
-        let sums: Vec<_> = x.par_chunks(hidden).map(norm_sums).collect();
-        let rsqrt: Vec<_> = sums.iter().map(|&s| norm_rsqrt(s, hidden, norm)).collect();
-        let mut saturated = 0;
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let exponents = &params.exponents;
+        let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
+        let leading = self.leading_here();
+        let rsqrt = sums.iter().enumerate();
+        let rsqrt: Vec<_> = rsqrt
+            .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
+            .collect();
+        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent(c)).collect();
+        let mut clipped = Clipped::default();
         let mut y = Vec::with_capacity(x.len());
         for (row, &r) in x.chunks_exact(hidden).zip(&rsqrt) {
-            y.extend(row.iter().map(|&v| {
-                let out = norm_element(v, r, norm.shift);
-                saturated += u64::from(clamps(out, || {
-                    round_shift(i64::from(v) * i64::from(r), 8 + u32::from(norm.shift))
-                }));
+            y.extend(row.iter().zip(&shifts).map(|(&v, &shift)| {
+                let out = norm_element(v, r, shift);
+                clipped.count(out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
                 out
             }));
         }
-        self.count(norm_tensor, saturated);
+        self.count(norm_tensor, clipped, y.len());
         Stream {
             acc_hi: acc.hi,
             acc_lo: acc.lo,
@@ -322,16 +405,14 @@ impl<'m> ForwardState<'m> {
     }
 
     fn embed(&mut self, ids: &[u32]) -> Stream {
-        let (model, hidden) = (self.model, self.model.config.hidden);
-        let params = &model.params;
-        let hi = embedding(model, ids);
+        let params = &self.model.params;
+        let hi = embedding(self.model, ids);
         let hi: Vec<i32> = hi.iter().map(|&w| i32::from(w) << params.embed_exponent).collect();
         let acc = Acc {
             lo: vec![0; hi.len()],
             hi,
         };
-        let (x, saturated) = requantise_acc(&acc, &params.embed, hidden);
-        self.count("embed".into(), saturated);
+        let x = self.update("embed".into(), 0, &acc, None);
         self.stream("layers.0.norm_attn".into(), acc, x, &params.layers[0].norm_attn)
     }
 
@@ -361,12 +442,11 @@ impl<'m> ForwardState<'m> {
             }
         }
         let att_acc = self.attend(l, &q_rot, keep, out);
-        let (att, saturated) = requantise_all(att_acc.totals().map(|acc| (acc, params.att)));
-        self.count(name("att"), saturated);
+        let (att, clipped) = requantise_all(att_acc.totals().map(|acc| (acc, params.att)));
+        self.count(name("att"), clipped, att.len());
 
         let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
-        let (x, saturated) = requantise_stream(&o_acc, &stream.x, params.skip_attn, &params.o, config.hidden);
-        self.count(name("residual_attn"), saturated);
+        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(&stream.x));
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
@@ -379,13 +459,13 @@ impl<'m> ForwardState<'m> {
         let head_dim = self.model.config.head_dim;
         let half = head_dim / 2;
         let mut out = Vec::with_capacity(rows.len());
-        let mut saturated = 0;
+        let mut clipped = Clipped::default();
         for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
             let (row, n) = rotate(row, head_dim, &self.rope[(self.rows + i) * half..][..half]);
             out.extend(row);
-            saturated += n;
+            clipped += n;
         }
-        self.count(tensor, saturated);
+        self.count(tensor, clipped, out.len());
         out
     }
 
@@ -407,7 +487,8 @@ impl<'m> ForwardState<'m> {
             .collect();
         self.count(
             format!("layers.{l}.score"),
-            attended.iter().map(|row| row.saturated).sum(),
+            attended.iter().map(|row| row.clipped).sum(),
+            heads * (0..rows).map(|i| first + i + 1).sum::<usize>(),
         );
 
         let mut acc = Acc::default();
@@ -442,23 +523,21 @@ impl<'m> ForwardState<'m> {
             .iter()
             .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
             .collect();
-        self.count(
-            name("silu"),
-            gate.iter()
-                .zip(&silu)
-                .filter(|(&g, &s)| self.silu_saturates(g, s))
-                .count() as u64,
-        );
-        let products = silu
-            .iter()
-            .zip(&up)
-            .map(|(&s, &u)| (i64::from(s) * i64::from(u), params.act));
-        let (h, saturated) = requantise_all(products);
-        self.count(name("act"), saturated);
+        let mut clipped = Clipped::default();
+        for (&g, &s) in gate.iter().zip(&silu) {
+            clipped.count(s, || self.unclamped_silu(g));
+        }
+        self.count(name("silu"), clipped, silu.len());
+        let (width, leading) = (model.config.ff, self.leading_here());
+        let products = silu.iter().zip(&up).enumerate().map(|(at, (&s, &u))| {
+            let class = class_of(at / width, leading);
+            (i64::from(s) * i64::from(u), params.act.of(class))
+        });
+        let (h, clipped) = requantise_all(products);
+        self.count(name("act"), clipped, h.len());
 
         let acc = matmul(model, MatmulKind::Down, l, &h, pass);
-        let (x, saturated) = requantise_stream(&acc, &stream.x, params.skip_mlp, &params.down, model.config.hidden);
-        self.count(name("residual_mlp"), saturated);
+        let x = self.update(name("residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
         (out.up_acc_hi, out.up_acc_lo, out.up, out.h) = (up_acc.hi, up_acc.lo, up, h);
         match model.params.layers.get(l + 1) {
@@ -467,12 +546,10 @@ impl<'m> ForwardState<'m> {
         }
     }
 
-    /// Whether the SiLU table was saturated at `gate`, where it has the value `silu`.
-    fn silu_saturates(&self, gate: i16, silu: i16) -> bool {
+    /// Entry of the SiLU table at `gate`, before it is clamped.
+    fn unclamped_silu(&self, gate: i16) -> i64 {
         let params = &self.model.params;
         let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
-        clamps(silu, || {
-            (f64::from(params.silu_bits).exp2() * x / (1.0 + (-x).exp())).round() as i64
-        })
+        (f64::from(params.silu_bits).exp2() * x / (1.0 + (-x).exp())).round() as i64
     }
 }

@@ -1,12 +1,11 @@
 //! Greedy generation with the integer model.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tessera_circuits::semantics::arg_max;
 use thiserror::Error;
 
-use crate::forward::{ForwardError, ForwardState};
+use crate::forward::{ForwardError, ForwardState, Saturations};
 use crate::model::QuantisedModel;
 use crate::stream::Traffic;
 
@@ -29,7 +28,7 @@ pub struct Generation {
     /// Time for the other generated tokens.
     pub decode_seconds: f64,
     /// Saturated values by tensor (see `ForwardState::saturated`).
-    pub saturated: BTreeMap<String, u64>,
+    pub saturated: Saturations,
     /// What was read of the weights.
     pub traffic: Traffic,
 }
@@ -110,7 +109,7 @@ pub fn generate(
         ids,
         prefill_seconds,
         decode_seconds,
-        saturated: state.saturated().clone(),
+        saturated: state.saturated(),
         traffic: state.traffic(),
     })
 }

@@ -23,7 +23,7 @@ use crate::digest::{Digester, FileDigest};
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::stream::cut;
-use crate::tiles::{all_allowed, tile_bytes, unpack_tile, TILE_WEIGHTS};
+use crate::tiles::{all_within, tile_bytes, unpack_tile, TILE_WEIGHTS};
 use crate::weights::{channels, PackedWeights};
 
 /// Names of the files.
@@ -63,12 +63,12 @@ pub enum ModelDirError {
         got: String,
         expected: String,
     },
-    #[error("{}: tile {tile} has the weight {weight}, which format {format:?} does not allow", path.display())]
+    #[error("{}: tile {tile} has the weight {weight}, but its matrix has weights up to {most}", path.display())]
     Weight {
         path: PathBuf,
         tile: usize,
         weight: i16,
-        format: WeightFormat,
+        most: i32,
     },
     #[error("{}: tile {tile} has a weight in its padding", path.display())]
     Padding { path: PathBuf, tile: usize },
@@ -212,7 +212,7 @@ pub fn load_model(dir: &Path) -> Result<QuantisedModel, ModelDirError> {
         config, params, files, ..
     } = description;
     let weights = open_weights(&path, &config, params.format)?;
-    check_weights(&path, &config, params.format, &files[WEIGHTS_FILE])?;
+    check_weights(&path, &config, &params, &files[WEIGHTS_FILE])?;
     Ok(QuantisedModel::new(config, params, weights))
 }
 
@@ -231,20 +231,22 @@ pub fn open_weights(path: &Path, config: &ModelConfig, format: WeightFormat) -> 
     }
 }
 
-/// Reads a weights file and compares its digest; every weight must be one of the format, and padding zero. No more than a
+/// Reads a weights file and compares its digest; every weight must have the bits of its matrix, and padding must be zero. No more than a
 /// block of it is kept in memory.
 pub(crate) fn check_weights(
     path: &Path,
     config: &ModelConfig,
-    format: WeightFormat,
+    params: &ModelParams,
     digest: &FileDigest,
 ) -> Result<(), ModelDirError> {
+    let format = params.format;
     let (size, mut got) = (tile_bytes(format), Digester::default());
     let file = files::map(path)?;
     let mut wrong = Ok(());
     let mut end = 0;
     for m in config.matmuls() {
         let (inputs, outputs) = channels(config, &m);
+        let most = params.max_weight(m.kind);
         for tiles in cut(m.tiles(), CHECKED_TILES) {
             let start = end;
             end += tiles.len() * size;
@@ -260,7 +262,8 @@ pub(crate) fn check_weights(
             let checked = block.par_chunks_exact(size).enumerate().try_for_each(|(i, bytes)| {
                 let (b, c) = ((tiles.start + i) / m.out_blocks, (tiles.start + i) % m.out_blocks);
                 let real = (&inputs[b * TILE..][..TILE], &outputs[c * TILE..][..TILE]);
-                check_tile(format, bytes, real).map_err(|problem| problem.at(path, m.first_tile + tiles.start + i))
+                check_tile(format, most, bytes, real)
+                    .map_err(|problem| problem.at(path, m.first_tile + tiles.start + i))
             });
             wrong = wrong.and(checked);
             file.release(start..end);
@@ -289,7 +292,7 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
 
 /// What is wrong with a tile.
 enum TileProblem {
-    Weight { weight: i16, format: WeightFormat },
+    Weight { weight: i16, most: i32 },
     Padding,
 }
 
@@ -297,25 +300,26 @@ impl TileProblem {
     fn at(self, path: &Path, tile: usize) -> ModelDirError {
         let path = path.to_path_buf();
         match self {
-            Self::Weight { weight, format } => ModelDirError::Weight {
+            Self::Weight { weight, most } => ModelDirError::Weight {
                 path,
                 tile,
                 weight,
-                format,
+                most,
             },
             Self::Padding => ModelDirError::Padding { path, tile },
         }
     }
 }
 
-/// Checks the weights of a tile, given its real input and output channels.
+/// Checks the weights of a tile, given the largest one and its real input and output channels.
 fn check_tile(
     format: WeightFormat,
+    most: i32,
     bytes: &[u8],
     (inputs, outputs): (&[Option<usize>], &[Option<usize>]),
 ) -> Result<(), TileProblem> {
     let real = inputs.iter().chain(outputs).all(Option::is_some);
-    if real && all_allowed(format, bytes) {
+    if real && all_within(format, most, bytes) {
         return Ok(());
     }
     let mut tile = [0; TILE_WEIGHTS];
@@ -325,8 +329,8 @@ fn check_tile(
             if (x.is_none() || y.is_none()) && weight != 0 {
                 return Err(TileProblem::Padding);
             }
-            if i32::from(weight).abs() > format.max_weight() {
-                return Err(TileProblem::Weight { weight, format });
+            if i32::from(weight).abs() > most {
+                return Err(TileProblem::Weight { weight, most });
             }
         }
     }

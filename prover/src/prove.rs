@@ -1,6 +1,5 @@
 //! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -23,7 +22,7 @@ use tessera_verifier::verify::{
 use thiserror::Error;
 
 use crate::bind::eval_base;
-use crate::forward::{ForwardError, ForwardState, Input, Witness};
+use crate::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
 use crate::matmul;
 use crate::model::QuantisedModel;
@@ -56,7 +55,7 @@ pub struct ProveReport {
     /// What phases read of the weights.
     pub weights: Vec<(String, Traffic)>,
     /// Saturated values by tensor, over all rows.
-    pub saturated: BTreeMap<String, u64>,
+    pub saturated: Saturations,
     /// Bits of the soundness ledger.
     pub security_bits: f64,
 }
@@ -159,10 +158,13 @@ pub fn boundaries(
     progress: &dyn Progress,
 ) -> Result<Vec<Boundary>, ProveError> {
     progress.phase("activations", Some(chunks.len() as u64));
-    let ids = statement.row_ids(ModelConfig::token_log(statement.rows()));
+    let token_log = ModelConfig::token_log(statement.rows());
+    let ids = statement.row_ids(token_log);
+    let leading = statement.leading(&model.key.params.leading, token_log);
     let mut boundaries: Vec<Boundary> = Vec::new();
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
-        let input = boundaries.last().map_or(Input::Tokens(&ids), Input::Stream);
+        let entering = |boundary| Input::Stream(boundary, leading);
+        let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
         let run = ForwardState::run_chunk(model.quantised, chunk, input, None)?;
         boundaries.push(run.output);
         progress.advance(1);
@@ -192,7 +194,7 @@ pub struct ProvedChunk {
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
     /// Saturated values by tensor, over all rows.
-    pub saturated: BTreeMap<String, u64>,
+    pub saturated: Saturations,
 }
 
 /// Proves one chunk of a statement whose output the model is known to generate; of any other output no proof verifies.
@@ -258,7 +260,7 @@ impl Phases<'_> {
         statement: &Statement,
         chunk: &Chunk,
         ends: Ends<'_>,
-    ) -> Result<(ChunkProof, BTreeMap<String, u64>), ProveError> {
+    ) -> Result<(ChunkProof, Saturations), ProveError> {
         let claim = ChunkStatement {
             key: model.key,
             model: &model.id,
@@ -276,7 +278,7 @@ impl Phases<'_> {
         &mut self,
         model: &ProverModel<'_>,
         claim: &ChunkStatement<'_>,
-    ) -> Result<(ChunkProof, BTreeMap<String, u64>), ProveError> {
+    ) -> Result<(ChunkProof, Saturations), ProveError> {
         let ChunkStatement {
             key,
             statement,
@@ -289,7 +291,9 @@ impl Phases<'_> {
         let mut witness = Witness::default();
         let run = self.run("forward pass", || {
             let ids = statement.row_ids(shape.token);
-            let input = ends.input.map_or(Input::Tokens(&ids), Input::Stream);
+            let leading = statement.leading(&key.params.leading, shape.token);
+            let entering = |boundary| Input::Stream(boundary, leading);
+            let input = ends.input.map_or(Input::Tokens(&ids), entering);
             ForwardState::run_chunk(model.quantised, chunk, input, Some(&mut witness))
         })?;
         self.read("forward pass", run.traffic);

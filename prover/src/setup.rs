@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tessera_circuits::model::WeightFormat;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
@@ -23,7 +22,7 @@ use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
 use crate::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
 use crate::progress::Progress;
-use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
+use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, Strategy, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -32,7 +31,7 @@ use crate::tokenizer::{Tokenizer, TokenizerError};
 #[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
     /// `None` for the one that fits the model ([`default_strategy`]).
-    pub format: Option<WeightFormat>,
+    pub strategy: Option<Strategy>,
     /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
     pub codeword_cache: CodewordCache,
@@ -114,11 +113,11 @@ pub fn setup(
         source,
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
-    let format = options.format.unwrap_or_else(|| default_strategy(opened.config()));
+    let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
     let tokens = texts.calibration.iter().map(Vec::len).sum();
-    let subject = Subject::of_config(opened.config(), format, true);
+    let subject = Subject::of_config(opened.config(), strategy.format(), true);
     let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
-    let inputs = Inputs::of(&opened, format, DEFAULT_HEADROOM, &texts.calibration)?;
+    let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
@@ -127,7 +126,7 @@ pub fn setup(
         Some(partial) => partial,
         None => {
             progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
-            let quantisation = quantise(&opened, format, &texts.calibration, DEFAULT_HEADROOM, progress)?;
+            let quantisation = quantise(&opened, strategy, &texts.calibration, DEFAULT_HEADROOM, progress)?;
             Partial::create(out, inputs, quantisation)?
         }
     };
@@ -162,7 +161,7 @@ fn finish(
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
     let kept = partial.state.weights.take().filter(|digest| {
-        let whole = model_dir::check_weights(&path, &config, params.format, digest).is_ok();
+        let whole = model_dir::check_weights(&path, &config, &params, digest).is_ok();
         if !whole {
             notes.push(format!("{} was damaged and is written again", path.display()));
         }

@@ -1,7 +1,10 @@
 //! Small deterministic models for tests.
 
 use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, WeightFormat};
+use tessera_circuits::model::{
+    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
+    StreamShift, WeightFormat, KINDS,
+};
 
 use crate::checkpoint::Checkpoint;
 use crate::files::{self, AtomicFile};
@@ -9,7 +12,7 @@ use crate::model::QuantisedModel;
 use crate::opening::{commit, Codeword, Split};
 use crate::progress::Silent;
 use crate::prove::{boundaries, generate_statement, prove_chunk, ProverModel};
-use crate::quantise::{quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
+use crate::quantise::{quantise, CalibrationReport, QuantiseError, Strategy, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
@@ -103,14 +106,15 @@ pub fn random_ids(config: &ModelConfig, n: usize, seed: u64) -> Vec<u32> {
     (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect()
 }
 
-/// A random model whose shifts keep activations near `2^11`: uniform weights over the whole range of the
-/// format and, with int8 weights, shifts that differ between output channels.
+/// A random model whose shifts keep activations near `2^11`: uniform weights over the whole range of their bits; shifts that
+/// differ between output channels, and classes of rows that differ where one can be told from the other; channels of the
+/// residual stream with exponents.
 pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut rng = TestRng(seed);
-    let max = format.max_weight() as u64;
     let params = random_params(&config, format, &mut rng);
     let mut weights = WeightsBuilder::new(&config, format);
     for m in config.matmuls() {
+        let max = params.max_weight(m.kind) as u64;
         let weight = |_| (rng.below(2 * max + 1) as i64 - max as i64) as i16;
         weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
     }
@@ -121,9 +125,9 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
 /// saturates nearly everywhere.
 pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
-    let max = format.max_weight() as i16;
     let mut model = random_model(config, format, seed);
     for m in model.config.matmuls() {
+        let max = model.params.max_weight(m.kind) as i16;
         edit(&mut model, m.kind, m.layer, |matrix| {
             matrix.iter_mut().for_each(|w| *w = if *w < 0 { -max } else { max });
         });
@@ -131,66 +135,89 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     let one = || ChannelShift(vec![1]);
     let params = &mut model.params;
     params.embed_exponent = 13;
-    (params.embed, params.head) = (one(), one());
+    params.exponents.clear();
+    (params.embed, params.head) = (StreamShift::one(1), one());
     params.norm_final.shift = 1;
     for layer in &mut params.layers {
-        (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), one());
-        (layer.gate, layer.up, layer.down) = (one(), one(), one());
-        (layer.score, layer.att, layer.act, layer.skip_attn, layer.skip_mlp) = (1, 1, 1, 13, 13);
+        (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), StreamShift::one(1));
+        (layer.gate, layer.up, layer.down) = (one(), one(), StreamShift::one(1));
+        (layer.score, layer.att, layer.act) = (1, 1, ByClass::both(1));
+        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
         (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
     }
     model
 }
 
+/// Bits of the weights of a random model: all of one byte, or 12 of two, which every width here supports.
+const fn random_bits(format: WeightFormat) -> u8 {
+    match format {
+        WeightFormat::Int8 => 8,
+        WeightFormat::Int16 => 12,
+    }
+}
+
 fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut TestRng) -> ModelParams {
+    let bits = random_bits(format);
     // log2 of the root mean square of uniform weights.
-    let weight_bits = f64::from(format.max_weight()).log2() - 0.8;
-    let plain = |inputs: usize| ((weight_bits + (inputs as f64).log2() / 2.0).round() as i64 - 8).clamp(1, 13) as u8;
-    let mut channels = |kind: MatmulKind| {
+    let weight_bits = f64::from(max_weight(bits)).log2() - 0.8;
+    let plain = |inputs: usize| ((weight_bits + (inputs as f64).log2() / 2.0).round() as i64 - 8).clamp(1, 10) as u8;
+    let mut channels = |kind: MatmulKind, spread: u64| {
         let (inputs, outputs) = config.dims(kind);
         let base = plain(inputs);
         ChannelShift(match format {
-            WeightFormat::Int8 => (0..outputs).map(|_| base + rng.below(3) as u8).collect(),
+            WeightFormat::Int8 => (0..outputs).map(|_| base + rng.below(spread) as u8).collect(),
             WeightFormat::Int16 => vec![base],
         })
     };
     let norm = NormParams {
         scale: 30,
-        eps: 17,
+        eps: ByClass { body: 17, lead: 71 },
         shift: 11,
     };
     let head_shift = (11.0 + (config.head_dim as f64).log2() / 2.0).round() as u8 - 8;
-    let mut layer = || {
-        let (o, down) = (plain(config.heads * config.head_dim), plain(config.ff));
+    let mut layer = |l: usize| {
+        let mut stream = |kind| StreamShift {
+            body: channels(kind, 2),
+            lead: 1,
+        };
+        // Leading rows are a unit coarser from the first layer on.
+        let skip = ByClass {
+            body: 0,
+            lead: if l == 0 { -1 } else { 0 },
+        };
         LayerParams {
+            o: stream(MatmulKind::O),
+            skip_attn: skip,
+            down: stream(MatmulKind::Down),
+            skip_mlp: ByClass::both(0),
             norm_attn: norm,
-            q: channels(MatmulKind::Q),
-            k: channels(MatmulKind::K),
-            v: channels(MatmulKind::V),
+            q: channels(MatmulKind::Q, 3),
+            k: channels(MatmulKind::K, 3),
+            v: channels(MatmulKind::V, 3),
             score: head_shift,
             att: 7,
-            o: ChannelShift(vec![o]),
-            skip_attn: o,
             norm_mlp: norm,
-            gate: channels(MatmulKind::Gate),
-            up: channels(MatmulKind::Up),
-            act: 3,
-            down: ChannelShift(vec![down]),
-            skip_mlp: down,
+            gate: channels(MatmulKind::Gate, 3),
+            up: channels(MatmulKind::Up, 3),
+            act: ByClass { body: 3, lead: 4 },
         }
     };
-    let layers = (0..config.layers).map(|_| layer()).collect();
-    let (embed_exponent, embed) = match format {
-        WeightFormat::Int8 => (6, 1),
-        WeightFormat::Int16 => (2, 1),
+    let layers = (0..config.layers).map(&mut layer).collect();
+    let embed_exponent = match format {
+        WeightFormat::Int8 => 6,
+        WeightFormat::Int16 => 2,
     };
+    let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { 1 + (c % 3) as u8 } else { 0 });
     ModelParams {
         format,
+        weight_bits: [bits; KINDS],
+        leading: LeadingRows { first: 1, run: true },
+        exponents: exponents.collect(),
         embed_exponent,
-        embed: ChannelShift(vec![embed]),
+        embed: StreamShift::one(1),
         layers,
         norm_final: norm,
-        head: channels(MatmulKind::Head),
+        head: channels(MatmulKind::Head, 3),
         score_bits: 10,
         gate_bits: 10,
         silu_bits: 10,
@@ -296,16 +323,16 @@ impl TestModel {
 /// If a temporary file cannot be written or is not read back.
 pub fn quantised(
     checkpoint: &Checkpoint,
-    format: WeightFormat,
+    strategy: Strategy,
     calibration_ids: &[Vec<u32>],
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
-    let made = quantise(checkpoint, format, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
+    let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
     made.write_weights(checkpoint, &mut file, &Silent)?;
     file.commit()?;
-    let weights = PackedWeights::in_memory(format, files::read(&path)?);
+    let weights = PackedWeights::in_memory(strategy.format(), files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
     Ok((model, made.report))
 }

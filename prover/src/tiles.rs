@@ -54,8 +54,8 @@ pub fn pack_tile(format: WeightFormat, weights: &[i16; TILE_WEIGHTS], out: &mut 
     }
 }
 
-/// Reads a stored tile; the inverse of [`pack_tile`]. Bytes that no tile is stored as, of weights that the
-/// format does not allow, give weights that it does not allow.
+/// Reads a stored tile; the inverse of [`pack_tile`]. Bytes that no tile is stored as give weights that
+/// the format does not allow.
 ///
 /// # Panics
 /// If `bytes` is not [`tile_bytes`] long.
@@ -86,14 +86,14 @@ fn word(low: u8, high: u8) -> i16 {
     i16::from(low as i8).saturating_add(256 * i16::from(high as i8))
 }
 
-/// Whether the format allows all weights of a stored tile.
+/// Whether all weights of a stored tile are at most `most` in absolute value.
 ///
 /// # Panics
 /// If `bytes` is not [`tile_bytes`] long.
-pub fn all_allowed(format: WeightFormat, bytes: &[u8]) -> bool {
+pub fn all_within(format: WeightFormat, most: i32, bytes: &[u8]) -> bool {
     assert_eq!(bytes.len(), tile_bytes(format), "bytes of a tile");
     let (low, high) = bytes.split_at(TILE_WEIGHTS);
-    let most = format.max_weight() as i16;
+    let most = most as i16;
     let beyond = |w: i16| w.saturating_abs() > most;
     // Without a branch, so that many weights are looked at together.
     match format {
@@ -243,10 +243,15 @@ mod tests {
                 bytes[TILE_WEIGHTS] = high;
                 let exact = 256 * i32::from(high as i8) + i32::from(low as i8);
                 let planes = [vec![low; TILE_WEIGHTS], vec![high; TILE_WEIGHTS]].concat();
-                assert_eq!(all_allowed(WeightFormat::Int16, &planes), exact.abs() <= 2047);
-                assert_eq!(all_allowed(WeightFormat::Int8, &planes[..TILE_WEIGHTS]), low as i8 != -128);
+                for most in [2047, 8191] {
+                    assert_eq!(all_within(WeightFormat::Int16, most, &planes), exact.abs() <= most);
+                }
+                assert_eq!(
+                    all_within(WeightFormat::Int8, 127, &planes[..TILE_WEIGHTS]),
+                    low as i8 != -128
+                );
                 let got = i32::from(weight(WeightFormat::Int16, &bytes, 0, 0));
-                assert!(got == exact || (exact.abs() > 2047 && got.abs() > 2047));
+                assert!(got == exact || (exact.abs() > 8191 && got.abs() > 8191));
             }
         }
     }

@@ -151,7 +151,13 @@ fn a_failure_while_writing_says_what_is_left() {
     kill(&checkpoint, &out, WeightFormat::Int8, "write weights");
     // Nothing can be renamed onto a directory.
     fs::create_dir_all(dir.path().join("model.partial/weights.bin/x")).unwrap();
-    let error = setup(&checkpoint, &out, &options(WeightFormat::Int8, CodewordCache::None), &Silent).unwrap_err();
+    let error = setup(
+        &checkpoint,
+        &out,
+        &options(WeightFormat::Int8, CodewordCache::None),
+        &Silent,
+    )
+    .unwrap_err();
     assert!(matches!(error, SetupError::Unfinished { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("weights.bin") && text.contains("model.partial"), "{text}");

@@ -279,13 +279,16 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
 mod tests {
     use super::*;
     use stwo::core::fields::m31::P;
-    use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, WeightFormat, MAX_CONTEXT};
+    use tessera_circuits::model::{
+        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
+        MAX_CONTEXT,
+    };
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
     fn key(config: ModelConfig) -> ModelKey {
         let norm = NormParams {
             scale: 30,
-            eps: 1,
+            eps: ByClass::both(1),
             shift: 1,
         };
         ModelKey {
@@ -293,8 +296,11 @@ mod tests {
             config,
             params: ModelParams {
                 format: WeightFormat::Int8,
+                weight_bits: [8; KINDS],
+                leading: LeadingRows { first: 1, run: true },
+                exponents: Vec::new(),
                 embed_exponent: 0,
-                embed: ChannelShift(vec![1]),
+                embed: StreamShift::one(1),
                 layers: Vec::new(),
                 norm_final: norm,
                 head: ChannelShift(vec![1]),

@@ -1,8 +1,12 @@
 //! Integer kernels of the forward pass but the matmuls: requantisation with saturation counts, one row of
 //! attention.
 
+use std::iter::{repeat, Sum};
+use std::ops::AddAssign;
+
 use rayon::prelude::*;
 use tessera_circuits::model::ChannelShift;
+
 use tessera_circuits::semantics::{
     limbs, probability, reciprocal, requantise, requantise_residual, rope_pair, round_shift, ROPE_BITS,
 };
@@ -45,54 +49,88 @@ fn dot(a: &[i16], b: &[i16]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }
 
-/// Whether `clamped` is not the value it was clamped from.
-pub(super) fn clamps(clamped: i16, unclamped: impl Fn() -> i64) -> bool {
-    (clamped == i16::MAX || clamped == i16::MIN) && i64::from(clamped) != unclamped()
+/// Values that were clamped, at either end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clipped {
+    pub low: u64,
+    pub high: u64,
 }
 
-/// Requantises `(accumulator, shift)` pairs; also returns how many saturated.
-pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, u64) {
-    let mut saturated = 0;
+impl Clipped {
+    /// Counts a value if it is not the one that it was clamped from.
+    pub fn count(&mut self, clamped: i16, unclamped: impl Fn() -> i64) {
+        if (clamped == i16::MAX || clamped == i16::MIN) && i64::from(clamped) != unclamped() {
+            *(if clamped < 0 { &mut self.low } else { &mut self.high }) += 1;
+        }
+    }
+}
+
+impl AddAssign for Clipped {
+    fn add_assign(&mut self, other: Self) {
+        self.low += other.low;
+        self.high += other.high;
+    }
+}
+
+impl Sum for Clipped {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut sum, part| {
+            sum += part;
+            sum
+        })
+    }
+}
+
+/// Requantises `(accumulator, shift)` pairs; also returns what saturated.
+pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, Clipped) {
+    let mut clipped = Clipped::default();
     let out = pairs.map(|(acc, shift)| {
         let v = requantise(acc, shift);
-        saturated += u64::from(clamps(v, || round_shift(acc, 8 + u32::from(shift))));
+        clipped.count(v, || round_shift(acc, 8 + u32::from(shift)));
         v
     });
-    (out.collect(), saturated)
+    (out.collect(), clipped)
 }
 
 /// Requantises accumulators `[rows][outputs]` with the shifts of the output channels.
-pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, u64) {
+pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
     by_rows(acc, outputs, |_, hi, lo| {
         requantise_all(totals(hi, lo).zip(shifts.iter().copied()))
     })
 }
 
-/// Adds accumulators `[rows][outputs]` to the previous residual and requantises.
+/// Rounds accumulators `[rows][outputs]`, with the previous state if there is one, into the residual stream. The exponents
+/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows.
 pub(super) fn requantise_stream(
     acc: &Acc,
-    previous: &[i16],
-    skip: u8,
-    shift: &ChannelShift,
-    outputs: usize,
-) -> (Vec<i16>, u64) {
-    let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
+    previous: Option<&[i16]>,
+    exponents: [&[[u8; 2]]; 2],
+    leading: usize,
+) -> (Vec<i16>, Clipped) {
+    let outputs = exponents[0].len();
     by_rows(acc, outputs, |i, hi, lo| {
-        let mut saturated = 0;
-        let previous = &previous[i * outputs..][..outputs];
-        let row = totals(hi, lo).zip(previous).zip(&shifts).map(|((acc, &p), &shift)| {
+        let mut clipped = Clipped::default();
+        let exponents = exponents[usize::from(i >= leading)];
+        let previous = previous.map_or([].as_slice(), |p| &p[i * outputs..][..outputs]);
+        let previous = previous.iter().copied().chain(repeat(0));
+        let row = totals(hi, lo).zip(previous).zip(exponents);
+        let row = row.map(|((acc, p), &[shift, skip])| {
             let v = requantise_residual(acc, p, skip, shift);
             let unclamped = || round_shift(acc + (i64::from(p) << (8 + u32::from(skip))), 8 + u32::from(shift));
-            saturated += u64::from(clamps(v, unclamped));
+            clipped.count(v, unclamped);
             v
         });
-        (row.collect(), saturated)
+        (row.collect(), clipped)
     })
 }
 
 /// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts.
-fn by_rows(acc: &Acc, width: usize, f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, u64) + Sync) -> (Vec<i16>, u64) {
+fn by_rows(
+    acc: &Acc,
+    width: usize,
+    f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, Clipped) + Sync,
+) -> (Vec<i16>, Clipped) {
     let rows: Vec<_> = acc
         .hi
         .par_chunks(width)
@@ -100,26 +138,26 @@ fn by_rows(acc: &Acc, width: usize, f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i1
         .enumerate()
         .map(|(i, (hi, lo))| f(i, hi, lo))
         .collect();
-    let saturated = rows.iter().map(|(_, n)| n).sum();
-    (rows.into_iter().flat_map(|(row, _)| row).collect(), saturated)
+    let clipped = rows.iter().map(|(_, n)| *n).sum();
+    (rows.into_iter().flat_map(|(row, _)| row).collect(), clipped)
 }
 
 /// Rotates the head vectors of one row (`[heads][head_dim]`) by the angles of its position.
-pub(super) fn rotate(row: &[i16], head_dim: usize, angles: &[(i32, i32)]) -> (Vec<i16>, u64) {
+pub(super) fn rotate(row: &[i16], head_dim: usize, angles: &[(i32, i32)]) -> (Vec<i16>, Clipped) {
     let half = head_dim / 2;
     let mut out = vec![0; row.len()];
-    let mut saturated = 0;
+    let mut clipped = Clipped::default();
     for (from, to) in row.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
         for (x, &(cos, sin)) in angles.iter().enumerate() {
             let (a, b) = (from[x], from[x + half]);
             let (first, second) = rope_pair(a, b, cos, sin);
             let [a, b, cos, sin] = [a.into(), b.into(), cos, sin].map(i64::from);
-            saturated += u64::from(clamps(first, || round_shift(a * cos - b * sin, ROPE_BITS)));
-            saturated += u64::from(clamps(second, || round_shift(b * cos + a * sin, ROPE_BITS)));
+            clipped.count(first, || round_shift(a * cos - b * sin, ROPE_BITS));
+            clipped.count(second, || round_shift(b * cos + a * sin, ROPE_BITS));
             (to[x], to[x + half]) = (first, second);
         }
     }
-    (out, saturated)
+    (out, clipped)
 }
 
 /// Rotated keys and values of one key/value head, `[positions][head_dim]`.
@@ -143,7 +181,7 @@ pub(super) struct AttentionRow {
     /// `[head_dim]`
     pub att_acc: Acc,
     /// Saturated scores, masked ones not counted.
-    pub saturated: u64,
+    pub clipped: Clipped,
 }
 
 /// Scores of a rotated query against the first `keys` keys; softmax and attention over the first
@@ -171,7 +209,7 @@ pub(super) fn attend(
     let pairs = |range: std::ops::Range<usize>| {
         totals(&row.score_acc.hi[range.clone()], &row.score_acc.lo[range]).map(|acc| (acc, shift))
     };
-    let (mut score, saturated) = requantise_all(pairs(0..visible));
+    let (mut score, clipped) = requantise_all(pairs(0..visible));
     score.extend(requantise_all(pairs(visible..keys)).0);
 
     let (arg, max) = score[..visible]
@@ -209,7 +247,7 @@ pub(super) fn attend(
         sum,
         recip,
         prob,
-        saturated,
+        clipped,
         ..row
     }
 }

@@ -261,10 +261,7 @@ mod tests {
             let max = format.max_weight() as i64;
             let mut bytes = vec![0; tiles * tile_bytes(format)];
             let mut messages = vec![BaseField::zero(); params.columns() << log_message];
-            for (tile, message) in bytes
-                .chunks_mut(tile_bytes(format))
-                .zip(messages.chunks_mut(TILE_AREA))
-            {
+            for (tile, message) in bytes.chunks_mut(tile_bytes(format)).zip(messages.chunks_mut(TILE_AREA)) {
                 let weights: [i16; TILE_WEIGHTS] = std::array::from_fn(|_| match rng.below(4) {
                     0 => max as i16,
                     1 => -max as i16,

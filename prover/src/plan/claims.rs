@@ -4,18 +4,21 @@ use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
-use tessera_circuits::model::{ChannelShift, LayerParams, ModelConfig, ModelParams, NormParams, WeightFormat};
+use tessera_circuits::model::{
+    ByClass, ChannelShift, LayerParams, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat,
+    KINDS,
+};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, Points, Public};
 
-/// Parameters of the dimensions of `config`; their values do not matter.
-fn params(config: &ModelConfig, format: WeightFormat) -> ModelParams {
+/// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent.
+fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     let shift = || ChannelShift(vec![1]);
     let norm = NormParams {
         scale: 1,
-        eps: 1,
-        shift: 1,
+        eps: ByClass::both(1),
+        shift: 13,
     };
     let layer = LayerParams {
         norm_attn: norm,
@@ -24,19 +27,22 @@ fn params(config: &ModelConfig, format: WeightFormat) -> ModelParams {
         v: shift(),
         score: 1,
         att: 1,
-        o: shift(),
-        skip_attn: 1,
+        o: StreamShift::one(1),
+        skip_attn: ByClass::both(0),
         norm_mlp: norm,
         gate: shift(),
         up: shift(),
-        act: 1,
-        down: shift(),
-        skip_mlp: 1,
+        act: ByClass::both(1),
+        down: StreamShift::one(1),
+        skip_mlp: ByClass::both(0),
     };
     ModelParams {
-        format,
+        format: WeightFormat::Int8,
+        weight_bits: [8; KINDS],
+        leading: LeadingRows { first: 1, run: true },
+        exponents: exponents.to_vec(),
         embed_exponent: 1,
-        embed: shift(),
+        embed: StreamShift::one(1),
         layers: vec![layer; config.layers],
         norm_final: norm,
         head: shift(),
@@ -48,10 +54,10 @@ fn params(config: &ModelConfig, format: WeightFormat) -> ModelParams {
 }
 
 /// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables.
-pub(super) fn groups(shape: &Shape, format: WeightFormat) -> Vec<usize> {
+pub(super) fn groups(shape: &Shape, exponents: &[u8]) -> Vec<usize> {
     let config = &shape.config;
     let tokens = 1usize << shape.token;
-    let params = params(config, format);
+    let params = params(config, exponents);
     let statement = Statement {
         prompt: vec![0],
         output: vec![0; tokens],

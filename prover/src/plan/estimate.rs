@@ -34,6 +34,7 @@ const COPIES: usize = 2;
 pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
     pub format: WeightFormat,
+    pub exponents: &'a [u8],
     pub commitment: CommitmentParams,
     pub codeword_file: bool,
 }
@@ -242,7 +243,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let committed = base + trace.committed(kept);
     let matmuls = committed + reading + sums + copied(products);
 
-    let groups = claims::groups(shape, model.format);
+    let groups = claims::groups(shape, model.exponents);
     let pairs = shape
         .parts()
         .iter()

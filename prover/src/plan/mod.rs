@@ -33,6 +33,8 @@ const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 pub struct Subject {
     pub config: ModelConfig,
     pub format: WeightFormat,
+    /// Exponents of the channels of the residual stream, as in the parameters.
+    pub exponents: Vec<u8>,
     pub commitment: CommitmentParams,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
@@ -143,6 +145,7 @@ impl Subject {
         Self {
             config: key.config.clone(),
             format: key.params.format,
+            exponents: key.params.exponents.clone(),
             commitment: key.weights,
             codeword_file,
         }
@@ -158,6 +161,7 @@ impl Subject {
         Self {
             config: config.clone(),
             format,
+            exponents: Vec::new(),
             commitment: CommitmentParams::for_tiles(config.total_tiles()),
             codeword_file,
         }
@@ -168,6 +172,7 @@ impl Subject {
         let model = estimate::Model {
             config: &self.config,
             format: self.format,
+            exponents: &self.exponents,
             commitment: self.commitment,
             codeword_file: self.codeword_file,
         };

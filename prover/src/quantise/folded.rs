@@ -7,7 +7,9 @@ use std::simd::num::SimdFloat;
 use std::simd::{f32x16, f64x16, Select, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, Strategy};
+use tessera_circuits::model::MatmulKind;
+
+use super::Strategy;
 
 use crate::checkpoint::{
     attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,

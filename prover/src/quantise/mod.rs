@@ -9,7 +9,9 @@ mod stream;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{MatmulKind, ModelConfig, ModelError, ModelParams, Strategy, LAYER_KINDS};
+use tessera_circuits::model::{
+    max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS,
+};
 use thiserror::Error;
 
 pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
@@ -21,6 +23,38 @@ use crate::progress::Progress;
 use calibrate::Ranges;
 use folded::Folded;
 use plan::{Plan, WeightBits};
+
+/// How weights are quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Strategy {
+    /// int8, one power-of-two scale per output channel.
+    W8,
+    /// int12, one power-of-two scale per tensor.
+    W12,
+}
+
+impl Strategy {
+    /// How weights are stored.
+    pub const fn format(self) -> WeightFormat {
+        match self {
+            Self::W8 => WeightFormat::Int8,
+            Self::W12 => WeightFormat::Int16,
+        }
+    }
+
+    /// Bits of a weight.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::W8 => 8,
+            Self::W12 => 12,
+        }
+    }
+
+    /// Largest absolute value of a weight.
+    pub const fn max_weight(self) -> i32 {
+        max_weight(self.bits())
+    }
+}
 
 /// The default of the headroom of [`quantise`].
 pub const DEFAULT_HEADROOM: f64 = 1.5;
@@ -84,6 +118,7 @@ pub struct CalibrationReport {
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantisation {
+    pub strategy: Strategy,
     pub params: ModelParams,
     pub report: CalibrationReport,
     /// Fractional bits of the weights, one list per matrix in the order of `ModelConfig::matmuls`: one entry for the
@@ -145,6 +180,7 @@ pub fn quantise(
         .iter()
         .map(|m| bits.remove(&(m.kind, m.layer)).unwrap_or_default());
     Ok(Quantisation {
+        strategy,
         params,
         report,
         bits: bits.collect(),

@@ -9,10 +9,13 @@
 use std::collections::BTreeMap;
 
 use tessera_circuits::bounds::AccumulatorBound;
-use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, Strategy};
+use tessera_circuits::model::{
+    ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
+    KINDS,
+};
 
 use super::calibrate::{LayerRanges, Ranges};
-use super::{CalibrationReport, QuantiseError, TensorBits, WeightScale};
+use super::{CalibrationReport, QuantiseError, Strategy, TensorBits, WeightScale};
 use crate::checkpoint::matmul_tensor;
 
 /// Smallest and largest supported shift.
@@ -271,7 +274,7 @@ impl<'a> Plan<'a> {
         let eps = self.config.rms_eps * self.config.hidden as f64 * f64::from(2 * residual_bits).exp2();
         Ok(NormParams {
             scale: small(output + BASE + shift, name)?,
-            eps: (eps.round() as u64).max(1),
+            eps: ByClass::both((eps.round() as u64).max(1)),
             shift: small(shift, name)?,
         })
     }
@@ -279,11 +282,8 @@ impl<'a> Plan<'a> {
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
         let x = &bits.residual[2 * l..2 * l + 3];
-        let skip = |shift: &ChannelShift, before: i32, after: i32| {
-            small(i32::from(shift.at(0)) - (before - after), || {
-                format!("residual of layer {l}")
-            })
-        };
+        let skip = |before: i32, after: i32| ByClass::both((after - before) as i8);
+        let stream = |body| StreamShift { body, lead: 0 };
         let o = self.shifts(MatmulKind::O, l, b.attention, x[1])?;
         let down = self.shifts(MatmulKind::Down, l, b.product, x[2])?;
         Ok(LayerParams {
@@ -293,16 +293,16 @@ impl<'a> Plan<'a> {
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
             score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
-            skip_attn: skip(&o, x[0], x[1])?,
-            o,
+            skip_attn: skip(x[0], x[1]),
+            o: stream(o),
             norm_mlp: self.norm(2 * l + 1, x[1])?,
             gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
             up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
-            act: small(bits.silu + b.up - BASE - b.product, || {
+            act: ByClass::both(small(bits.silu + b.up - BASE - b.product, || {
                 format!("mlp product of layer {l}")
-            })?,
-            skip_mlp: skip(&down, x[1], x[2])?,
-            down,
+            })?),
+            skip_mlp: skip(x[1], x[2]),
+            down: stream(down),
         })
     }
 
@@ -311,9 +311,15 @@ impl<'a> Plan<'a> {
         let exponent = (x0 - self.min_weight(MatmulKind::Embed, 0) + MIN_SHIFT).max(0);
         let last = bits.residual.len() - 1;
         Ok(ModelParams {
-            strategy: self.strategy,
+            format: self.strategy.format(),
+            weight_bits: [self.strategy.bits(); KINDS],
+            leading: LeadingRows { first: 1, run: true },
+            exponents: Vec::new(),
             embed_exponent: small(exponent, || "embedding".to_string())?,
-            embed: self.shifts(MatmulKind::Embed, 0, BASE + exponent, x0)?,
+            embed: StreamShift {
+                body: self.shifts(MatmulKind::Embed, 0, BASE + exponent, x0)?,
+                lead: 0,
+            },
             layers: (0..self.config.layers)
                 .map(|l| self.layer(l, bits))
                 .collect::<Result<_, _>>()?,

@@ -5,7 +5,7 @@ use std::simd::f32x16;
 use std::simd::num::SimdFloat;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Matmul, ModelConfig, Strategy, TILE};
+use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
 
 use super::folded::{rounded, unit, Folded};
 use super::{Quantisation, QuantiseError};
@@ -29,17 +29,17 @@ impl Quantisation {
         file: &mut AtomicFile,
         progress: &dyn Progress,
     ) -> Result<FileDigest, QuantiseError> {
-        let strategy = self.params.strategy;
+        let (format, max) = (self.params.format, self.strategy.max_weight());
         let mut digest = Digester::default();
         let mut made = Vec::new();
         let mut write = |slab: Vec<u8>| {
             digest.update(&slab);
-            progress.advance((slab.len() / tile_bytes(strategy)) as u64);
+            progress.advance((slab.len() / tile_bytes(format)) as u64);
             file.append(&slab)
         };
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
-            let matrix = Matrix::new(checkpoint, m, strategy, bits)?;
-            let rows = (SLAB / (m.out_blocks * tile_bytes(strategy))).clamp(1, m.in_blocks);
+            let matrix = Matrix::new(checkpoint, m, (format, max), bits)?;
+            let rows = (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks);
             for first in (0..m.in_blocks).step_by(rows) {
                 let before = std::mem::take(&mut made);
                 let blocks = first..m.in_blocks.min(first + rows);
@@ -57,7 +57,8 @@ impl Quantisation {
 /// A matrix on its way into tiles.
 struct Matrix<'a> {
     weights: Folded<'a>,
-    strategy: Strategy,
+    format: WeightFormat,
+    max: i32,
     out_blocks: usize,
     /// Real channels by padded position.
     inputs: Vec<Option<usize>>,
@@ -70,14 +71,15 @@ impl<'a> Matrix<'a> {
     fn new(
         checkpoint: &'a Checkpoint,
         m: &Matmul,
-        strategy: Strategy,
+        (format, max): (WeightFormat, i32),
         bits: &'a [i32],
     ) -> Result<Self, CheckpointError> {
         let config: &ModelConfig = checkpoint.config();
         let (inputs, outputs) = channels(config, m);
         Ok(Self {
             weights: Folded::new(checkpoint, m.kind, m.layer)?,
-            strategy,
+            format,
+            max,
             out_blocks: m.out_blocks,
             inputs,
             outputs,
@@ -87,7 +89,7 @@ impl<'a> Matrix<'a> {
 
     /// The tiles of some in-blocks, in file order.
     fn slab(&self, blocks: Range<usize>) -> Result<Vec<u8>, CheckpointError> {
-        let size = tile_bytes(self.strategy);
+        let size = tile_bytes(self.format);
         let inputs = &self.inputs[blocks.start * TILE..blocks.end * TILE];
         let columns: Vec<Vec<u8>> = self
             .outputs
@@ -118,10 +120,10 @@ impl<'a> Matrix<'a> {
                 weights[x / TILE][x % TILE * TILE..][..TILE].copy_from_slice(row);
             })?,
         }
-        let size = tile_bytes(self.strategy);
+        let size = tile_bytes(self.format);
         let mut bytes = vec![0; weights.len() * size];
         for (weights, bytes) in weights.iter().zip(bytes.chunks_exact_mut(size)) {
-            pack_tile(self.strategy, weights, bytes);
+            pack_tile(self.format, weights, bytes);
         }
         Ok(bytes)
     }
@@ -173,7 +175,7 @@ impl<'a> Matrix<'a> {
 
     /// Integers of values; `units(i)` are the scales from value `i` on.
     fn round(&self, values: &[f32], units: impl Fn(usize) -> f32x16, out: &mut [i16]) {
-        let max = self.strategy.max_weight();
+        let max = self.max;
         let pieces = out.chunks_mut(LANES).zip(values.chunks(LANES)).enumerate();
         for (i, (out, values)) in pieces {
             let scaled = f32x16::load_or_default(values) * units(i * LANES);

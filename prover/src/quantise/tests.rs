@@ -34,7 +34,7 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
         assert!(s.0.iter().all(|s| (1..=13).contains(s)));
         assert_eq!(
             s.0.len(),
-            if channels && params.strategy == Strategy::W8 {
+            if channels && params.format == WeightFormat::Int8 {
                 out
             } else {
                 1

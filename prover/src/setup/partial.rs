@@ -8,13 +8,13 @@ use std::time::UNIX_EPOCH;
 
 use blake2::{Blake2s256, Digest as _};
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::ModelConfig;
 
 use super::SetupError;
 use crate::checkpoint::Checkpoint;
 use crate::digest::FileDigest;
 use crate::files::{self, FileError, Lock};
-use crate::quantise::Quantisation;
+use crate::quantise::{Quantisation, Strategy};
 
 const STATE_FILE: &str = "setup.json";
 const LOCK_FILE: &str = "setup.lock";
@@ -24,7 +24,7 @@ const LOCK_FILE: &str = "setup.lock";
 pub(super) struct Inputs {
     program: String,
     config: ModelConfig,
-    format: WeightFormat,
+    strategy: Strategy,
     headroom: f64,
     /// Blake2s-256 of the calibration sequences.
     calibration: String,
@@ -45,7 +45,7 @@ struct InputFile {
 impl Inputs {
     pub fn of(
         checkpoint: &Checkpoint,
-        format: WeightFormat,
+        strategy: Strategy,
         headroom: f64,
         calibration: &[Vec<u32>],
     ) -> Result<Self, FileError> {
@@ -72,7 +72,7 @@ impl Inputs {
         Ok(Self {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             config: checkpoint.config().clone(),
-            format,
+            strategy,
             headroom,
             calibration: hex::encode(ids.finalize()),
             files: checkpoint.files().map(file).collect::<Result<_, FileError>>()?,

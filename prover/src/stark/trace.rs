@@ -6,11 +6,11 @@ use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams};
+use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::semantics::{rope_angle, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{norm_of, Statement, Statistics};
-use tessera_circuits::wiring::{pow_column, shift_of, skip_of, update_of};
+use tessera_circuits::statement::{class_of, norm_of, Statement, Statistics};
+use tessera_circuits::wiring::{pow_column, shift_of, Update, PADDED_EXPONENT};
 
 use crate::forward::Witness;
 
@@ -190,11 +190,9 @@ impl Source<'_> {
     fn stream(&self) -> Columns {
         let (shape, w) = (self.shape, self.witness);
         let (states, hidden) = (shape.states(), shape.config.hidden);
-        let pows: Vec<Vec<u32>> = (0..states)
-            .map(|n| {
-                let (kind, layer) = update_of(n);
-                pow_column(&shape.config, kind, self.shift(kind, layer), shape.padded.hidden)
-            })
+        let leading = self.statement.leading(&self.params.leading, shape.token);
+        let updates: Vec<[Update<'_>; 2]> = (0..states)
+            .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
             .collect();
         build(shape, Part::Stream, |[n, i, x], row| {
             let state = w.streams.get(n);
@@ -205,11 +203,9 @@ impl Source<'_> {
                 Some(n) => get(&w.streams[n.min(states - 1)].x, at),
                 None => self.input.map_or(0, |boundary| get(&boundary.0, at)),
             };
-            let (pow, skip) = if n < states {
-                (pows[n][x], 1u32 << skip_of(self.params, n))
-            } else {
-                (2, 2)
-            };
+            let exponents = updates.get(n).filter(|_| x < hidden);
+            let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
+            let (pow, skip) = (1u32 << shift, 1u32 << skip);
             let cols = [stream::ACC_HI, stream::ACC_LO, stream::V1, stream::U1];
             let scaled = before * i64::from(skip);
             let out = requantise(row, acc, cols, stream::ROUND1, scaled, pow.trailing_zeros());
@@ -222,7 +218,11 @@ impl Source<'_> {
             row[stream::HH] = felt(hi * hi);
             row[stream::HL] = felt(hi * lo);
             row[stream::LL] = felt(lo * lo);
-            let (r, pow) = state.map_or((0, 2), |s| (s.rsqrt[i], 1 << norm_of(self.params, n).shift));
+            let r = state.map_or(0, |s| s.rsqrt[i]);
+            let pow: u32 = match state {
+                Some(_) if x < hidden => 1 << (norm_of(self.params, n).shift - self.params.exponent(x)),
+                _ => 1 << PADDED_EXPONENT,
+            };
             row[stream::R_HI] = r >> 8;
             row[stream::R_LO] = r & 0xff;
             row[stream::POW2] = pow;
@@ -378,6 +378,7 @@ impl Source<'_> {
     fn ff(&self) -> Columns {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
+        let leading = self.statement.leading(&self.params.leading, shape.token);
         // Padded gates are 0, and so is their SiLU.
         build(shape, Part::Ff, |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
@@ -398,7 +399,8 @@ impl Source<'_> {
             [row[ff::UP_OUT_HI], row[ff::UP_OUT_LO]] = limbs(up);
             row[ff::UP_POW] = pow;
 
-            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.act);
+            let class = class_of(i, leading);
+            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.act.of(class));
             row[ff::POW] = pow;
             let factor = [up >> 8, up & 0xff];
             let h = requantise_product(row, silu, factor, [ff::V, ff::U], ff::ROUND, pow.trailing_zeros());

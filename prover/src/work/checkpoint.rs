@@ -9,6 +9,7 @@ use tessera_verifier::proof::ChunkProof;
 
 use super::{activation_file, digest, sealed, WorkDir, WorkError, WORK_VERSION};
 use crate::files;
+use crate::forward::Saturations;
 use crate::prove::ProvedChunk;
 
 /// A file of the work directory and its digest.
@@ -48,7 +49,7 @@ pub struct Checkpoint {
     /// Milliseconds of every phase.
     pub phases: BTreeMap<String, u64>,
     /// Saturated values by tensor.
-    pub saturated: BTreeMap<String, u64>,
+    pub saturated: Saturations,
 }
 
 fn proof_file(chunk: usize) -> String {

@@ -2,7 +2,9 @@
 //! beside it. The verifier must refuse the key itself, read from bytes or handed over in memory; that the
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
-use tessera_circuits::model::{ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, WeightFormat, MAX_CONTEXT};
+use tessera_circuits::model::{
+    ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, WeightFormat, MAX_CONTEXT,
+};
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::opening::OpeningError;
