@@ -22,7 +22,7 @@ use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
 use crate::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
 use crate::progress::Progress;
-use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, Strategy, DEFAULT_HEADROOM};
+use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -30,8 +30,7 @@ use crate::tokenizer::{Tokenizer, TokenizerError};
 /// How to set a model up.
 #[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
-    /// `None` for the one that fits the model ([`default_strategy`]).
-    pub strategy: Option<Strategy>,
+    pub quantise: QuantiseOptions,
     /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
     pub codeword_cache: CodewordCache,
@@ -113,11 +112,10 @@ pub fn setup(
         source,
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
-    let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
     let tokens = texts.calibration.iter().map(Vec::len).sum();
-    let subject = Subject::of_config(opened.config(), strategy.format(), true);
+    let subject = Subject::of_config(opened.config(), options.quantise.strategy.format(), true);
     let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
-    let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration)?;
+    let inputs = Inputs::of(&opened, options.quantise, &texts.calibration)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
@@ -126,7 +124,7 @@ pub fn setup(
         Some(partial) => partial,
         None => {
             progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
-            let quantisation = quantise(&opened, strategy, &texts.calibration, DEFAULT_HEADROOM, progress)?;
+            let quantisation = quantise(&opened, &options.quantise, &texts.calibration, progress)?;
             Partial::create(out, inputs, quantisation)?
         }
     };
@@ -138,6 +136,7 @@ pub fn setup(
     };
     let mut report =
         finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
+    notes.extend(report.calibration.notes());
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)

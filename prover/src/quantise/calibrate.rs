@@ -78,8 +78,12 @@ impl StateRange {
     }
 
     fn add(&mut self, row: &[f32]) {
+        self.add_with(row, mean_square(row));
+    }
+
+    /// Adds a row of this mean square.
+    fn add_with(&mut self, row: &[f32], square: f64) {
         self.max.iter_mut().zip(row).for_each(|(m, v)| *m = m.max(v.abs()));
-        let square = mean_square(row);
         self.min_square = self.min_square.min(square);
         self.rms.push(square.sqrt() as f32);
     }
@@ -264,9 +268,11 @@ impl Ranges {
     }
 
     fn add_state(&mut self, n: usize, values: &[f32]) {
-        for (row, class) in values.chunks_exact(self.hidden).zip(&self.rows) {
+        let squares: Vec<f64> = values.par_chunks_exact(self.hidden).map(mean_square).collect();
+        let rows = values.chunks_exact(self.hidden).zip(squares);
+        for ((row, square), class) in rows.zip(&self.rows) {
             match class {
-                Some(class) => self.residual[n].of_mut(*class).add(row),
+                Some(class) => self.residual[n].of_mut(*class).add_with(row, square),
                 None => self.second_rows.states[n].extend(row),
             }
         }

@@ -141,3 +141,9 @@ impl From<Strategy> for QuantiseOptions {
         }
     }
 }
+
+/// Bits of the weights of a kind.
+pub(super) fn bits_of(bits: &[u8; KINDS], kind: MatmulKind) -> u8 {
+    let at = ALL_KINDS.iter().position(|k| *k == kind);
+    at.map_or(MIN_WEIGHT_BITS, |at| bits[at])
+}

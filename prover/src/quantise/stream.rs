@@ -29,7 +29,7 @@ impl Quantisation {
         file: &mut AtomicFile,
         progress: &dyn Progress,
     ) -> Result<FileDigest, QuantiseError> {
-        let (format, max) = (self.params.format, self.strategy.max_weight());
+        let format = self.params.format;
         let mut digest = Digester::default();
         let mut made = Vec::new();
         let mut write = |slab: Vec<u8>| {
@@ -38,6 +38,7 @@ impl Quantisation {
             file.append(&slab)
         };
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
+            let max = self.params.max_weight(m.kind);
             let matrix = Matrix::new(checkpoint, m, (format, max), bits)?;
             let rows = (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks);
             for first in (0..m.in_blocks).step_by(rows) {
@@ -63,7 +64,7 @@ struct Matrix<'a> {
     /// Real channels by padded position.
     inputs: Vec<Option<usize>>,
     outputs: Vec<Option<usize>>,
-    /// Fractional bits: one entry, or one per real output channel.
+    /// Fractional bits by real output channel.
     bits: &'a [i32],
 }
 
@@ -149,11 +150,10 @@ impl<'a> Matrix<'a> {
         for (position, row) in rows.iter().enumerate() {
             let Some(row) = *row else { continue };
             self.weights.read(row, range.clone(), &mut values)?;
-            match (self.bits, self.weights.orientation) {
-                ([one], _) => self.round(&values, |_| unit(*one), &mut integers),
-                (many, Orientation::OutputsFirst) => self.round(&values, |_| unit(many[row]), &mut integers),
-                (many, Orientation::InputsFirst) => {
-                    let many = &many[range.clone()];
+            match self.weights.orientation {
+                Orientation::OutputsFirst => self.round(&values, |_| unit(self.bits[row]), &mut integers),
+                Orientation::InputsFirst => {
+                    let many = &self.bits[range.clone()];
                     let units = |i: usize| {
                         let bits = |lane: usize| many.get(i + lane).copied().unwrap_or_default();
                         f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
