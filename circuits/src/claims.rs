@@ -18,6 +18,8 @@ pub enum Weight {
     Dense(Vec<SecureField>),
     /// All ones, over `2^log` entries.
     Ones(u32),
+    /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
+    Sparse(u32, Vec<(usize, SecureField)>),
 }
 
 impl Weight {
@@ -26,7 +28,7 @@ impl Weight {
         match self {
             Self::Eq(point) => point.len() as u32,
             Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
-            Self::Ones(log) => *log,
+            Self::Ones(log) | Self::Sparse(log, _) => *log,
         }
     }
 
@@ -36,6 +38,15 @@ impl Weight {
             Self::Eq(point) => eq_table(point),
             Self::Dense(values) => values.clone(),
             Self::Ones(log) => vec![SecureField::one(); 1 << log],
+            Self::Sparse(log, entries) => {
+                let mut table = vec![SecureField::zero(); 1 << log];
+                for (i, value) in entries {
+                    if let Some(own) = table.get_mut(*i) {
+                        *own = *value;
+                    }
+                }
+                table
+            }
         }
     }
 
@@ -46,6 +57,9 @@ impl Weight {
             Self::Eq(own) => eq_eval(own, point).unwrap_or_default(),
             Self::Dense(values) => eval_dense(values, point).unwrap_or_default(),
             Self::Ones(_) => SecureField::one(),
+            Self::Sparse(_, entries) => entries.iter().fold(SecureField::zero(), |sum, (i, value)| {
+                sum + *value * index_eq(*i, point)
+            }),
         }
     }
 }
@@ -115,11 +129,21 @@ impl Group {
                 let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
                 vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
             }
+            Weight::Sparse(_, entries) => {
+                let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> cut.log_lane == j >> cut.log_lane);
+                let lane = |own: &[(usize, SecureField)]| {
+                    let lane = own.first().map_or(0, |(i, _)| i >> cut.log_lane);
+                    let within = own.iter().map(|(i, value)| (i - (lane << cut.log_lane), *value));
+                    (lane, Weight::Sparse(cut.log_lane, within.collect()))
+                };
+                let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
+                lanes
+                    .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
+                    .collect()
+            }
             Weight::Dense(values) => {
                 let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
-                // A lane without weight has no part in the sum.
                 lanes
-                    .filter(|(_, own)| own.iter().any(|w| !w.is_zero()))
                     .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
                     .collect()
             }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tessera_circuits::model::Strategy;
 use tessera_prover::plan::Budget;
+use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::CodewordCache;
 use tessera_prover::synth::PublicShape;
 

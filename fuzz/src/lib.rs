@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::model::{ChannelShift, ModelConfig, WeightFormat};
+use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -300,10 +300,15 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         10 => config.bos = number.is_multiple_of(2).then_some(number as u32),
         11 => edit(&mut config.eos, input, set_word),
         12 => key.params.embed_exponent = number as u8,
-        13 => key.params.embed = ChannelShift(vec![number as u8; input.below(70)]),
+        13 => {
+            key.params.embed = StreamShift {
+                body: ChannelShift(vec![number as u8; input.below(70)]),
+                lead: input.byte() as i8,
+            }
+        }
         14 => key.params.head = ChannelShift(vec![number as u8; input.below(400)]),
         15 => key.params.norm_final.scale = number as _,
-        16 => key.params.norm_final.eps = number as _,
+        16 => key.params.norm_final.eps.lead = number as _,
         17 => edit(&mut key.params.layers, input, |layer, i| layer.score = i.byte()),
         18 => key.params.score_bits = number as i32,
         19 => key.params.gate_bits = number as i32,

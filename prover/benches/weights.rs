@@ -52,14 +52,15 @@ fn model(bytes: usize, format: WeightFormat) -> QuantisedModel {
     };
     let mut params = random_model(small, format, 7).params;
     for layer in &mut params.layers {
-        for shift in [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o] {
+        for shift in [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o.body] {
             shift.0.truncate(1);
         }
-        for shift in [&mut layer.gate, &mut layer.up, &mut layer.down] {
+        for shift in [&mut layer.gate, &mut layer.up, &mut layer.down.body] {
             shift.0.truncate(1);
         }
     }
-    params.embed.0.truncate(1);
+    params.embed.body.0.truncate(1);
+    params.exponents.clear();
     params.head.0.truncate(1);
     let mut bytes = vec![0u8; config.total_tiles() * tile_bytes(format)];
     bytes.par_chunks_mut(1 << 16).enumerate().for_each(|(i, chunk)| {

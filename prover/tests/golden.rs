@@ -5,13 +5,13 @@
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::WeightFormat;
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::float::FloatModel;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::quantise::Strategy;
 use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-integer.json");
@@ -26,7 +26,7 @@ struct Sample {
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Golden {
-    /// Blake2s-256 of all quantised weights (embedding, layers, head), int16 little-endian, by format.
+    /// Blake2s-256 of all quantised weights (embedding, layers, head), int16 little-endian, by strategy.
     weights: [String; 2],
     samples: Vec<Sample>,
 }
@@ -47,8 +47,8 @@ fn weights(model: &QuantisedModel) -> String {
 fn compute() -> Golden {
     let texts: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
     let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
-    let [w8, w12] = [WeightFormat::Int8, WeightFormat::Int16].map(|format| {
-        quantised(&checkpoint, format, &texts[..2])
+    let [w8, w12] = [Strategy::W8, Strategy::W12].map(|strategy| {
+        quantised(&checkpoint, strategy, &texts[..2])
             .expect("a quantised fixture")
             .0
     });
@@ -95,7 +95,7 @@ fn the_greedy_text_is_the_float_models_on_most_prompts() {
     let samples = golden();
     let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
     let texts: Vec<Vec<u32>> = samples.iter().map(|s| s.ids.clone()).collect();
-    let (model, _) = quantised(&checkpoint, WeightFormat::Int16, &texts[..2]).expect("a quantised fixture");
+    let (model, _) = quantised(&checkpoint, Strategy::W12, &texts[..2]).expect("a quantised fixture");
     let float = FloatModel::new(&checkpoint);
     let vocab = model.config.vocab;
     let options = GenerateOptions {

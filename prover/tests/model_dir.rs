@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tessera_circuits::model::WeightFormat;
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::model_dir::{load_model, write_model};
+use tessera_prover::quantise::Strategy;
 use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
@@ -20,9 +20,9 @@ fn the_reference_reads_a_written_model() {
     let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
     let samples = golden();
     let calibration = [samples[0].ids.clone(), samples[1].ids.clone()];
-    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+    for strategy in [Strategy::W8, Strategy::W12] {
         let dir = tempfile::tempdir().unwrap();
-        let (model, _) = quantised(&checkpoint, format, &calibration).unwrap();
+        let (model, _) = quantised(&checkpoint, strategy, &calibration).unwrap();
         write_model(dir.path(), &model, Path::new(FIXTURE)).unwrap();
         let loaded = load_model(dir.path()).unwrap();
         assert_eq!(loaded, model);
@@ -39,6 +39,6 @@ fn the_reference_reads_a_written_model() {
             .arg(&out);
         let status = command.status().expect("python3 runs");
         assert!(status.success());
-        assert!(fs::read(&out).unwrap() == expected, "{format:?}: logits differ");
+        assert!(fs::read(&out).unwrap() == expected, "{strategy:?}: logits differ");
     }
 }

@@ -5,10 +5,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tessera_circuits::model::WeightFormat;
 use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
 use tessera_prover::progress::{Progress, Silent};
 use tessera_prover::prove::prove;
+use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::{rebuild_cache, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
 use tessera_prover::synth::write_shape;
 use tessera_prover::testing::{names, odd_config};
@@ -22,9 +22,9 @@ fn checkpoint() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn options(format: WeightFormat, codeword_cache: CodewordCache) -> SetupOptions {
+fn options(strategy: Strategy, codeword_cache: CodewordCache) -> SetupOptions {
     SetupOptions {
-        format: Some(format),
+        strategy: Some(strategy),
         calibration: None,
         codeword_cache,
         memory: None,
@@ -43,15 +43,15 @@ impl Progress for KilledAt {
 }
 
 /// A set-up that is killed at a phase.
-fn kill(checkpoint: &Path, out: &Path, format: WeightFormat, phase: &'static str) {
-    let options = options(format, CodewordCache::Full);
+fn kill(checkpoint: &Path, out: &Path, strategy: Strategy, phase: &'static str) {
+    let options = options(strategy, CodewordCache::Full);
     let run = AssertUnwindSafe(|| setup(checkpoint, out, &options, &KilledAt(phase)).map(|_| ()));
     assert!(catch_unwind(run).is_err());
     assert!(!out.exists());
 }
 
-fn run(checkpoint: &Path, out: &Path, format: WeightFormat) -> SetupReport {
-    setup(checkpoint, out, &options(format, CodewordCache::Full), &Silent).unwrap()
+fn run(checkpoint: &Path, out: &Path, strategy: Strategy) -> SetupReport {
+    setup(checkpoint, out, &options(strategy, CodewordCache::Full), &Silent).unwrap()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn caches_change_neither_key_nor_proof() {
     let (dir, checkpoint) = checkpoint();
     let proofs = [CodewordCache::Full, CodewordCache::None, CodewordCache::Auto].map(|cache| {
         let out = dir.path().join("model");
-        let report = setup(&checkpoint, &out, &options(WeightFormat::Int16, cache), &Silent).unwrap();
+        let report = setup(&checkpoint, &out, &options(Strategy::W12, cache), &Silent).unwrap();
         let kept = cache != CodewordCache::None;
         assert_eq!((report.codeword_kept, out.join(CODEWORD_FILE).exists()), (kept, kept));
         let model = Model::open(&out).unwrap();
@@ -75,19 +75,19 @@ fn caches_change_neither_key_nor_proof() {
 #[test]
 fn an_interrupted_set_up_goes_on() {
     let (dir, checkpoint) = checkpoint();
-    let expected = run(&checkpoint, &dir.path().join("expected"), WeightFormat::Int8);
+    let expected = run(&checkpoint, &dir.path().join("expected"), Strategy::W8);
     assert!(expected.notes.is_empty());
     let (out, partial) = (dir.path().join("model"), dir.path().join("model.partial"));
     let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     for phase in ["calibrate", "write weights", "commit to weights", "commit to tables"] {
-        kill(&checkpoint, &out, WeightFormat::Int8, phase);
+        kill(&checkpoint, &out, Strategy::W8, phase);
         // Scales take no time here, so they are kept with the first file only.
         assert_eq!(partial.exists(), phase != "calibrate");
         let weights = Some(partial.join("weights.bin"))
             .filter(|p| p.exists())
             .map(|p| modified(&p));
         assert_eq!(weights.is_some(), phase.starts_with("commit"));
-        let report = run(&checkpoint, &out, WeightFormat::Int8);
+        let report = run(&checkpoint, &out, Strategy::W8);
         assert_eq!(report.model_id, expected.model_id, "{phase}");
         assert_eq!(
             report.notes.len(),
@@ -105,28 +105,28 @@ fn an_interrupted_set_up_goes_on() {
 #[test]
 fn what_does_not_fit_is_not_reused() {
     let (dir, checkpoint) = checkpoint();
-    let expected = run(&checkpoint, &dir.path().join("expected"), WeightFormat::Int8);
+    let expected = run(&checkpoint, &dir.path().join("expected"), Strategy::W8);
     let (out, partial) = (dir.path().join("model"), dir.path().join("model.partial"));
     let restart = |word: &str| {
-        let report = run(&checkpoint, &out, WeightFormat::Int8);
+        let report = run(&checkpoint, &out, Strategy::W8);
         assert_eq!(report.model_id, expected.model_id);
         assert!(report.notes.iter().any(|n| n.contains(word)), "{:?}", report.notes);
         fs::remove_dir_all(&out).unwrap();
     };
     // Other options.
-    kill(&checkpoint, &out, WeightFormat::Int16, "commit to tables");
+    kill(&checkpoint, &out, Strategy::W12, "commit to tables");
     restart("discarded");
     // Another checkpoint in the same place.
-    kill(&checkpoint, &out, WeightFormat::Int8, "commit to tables");
+    kill(&checkpoint, &out, Strategy::W8, "commit to tables");
     let shard = checkpoint.join("model-00001-of-00001.safetensors");
     fs::write(&shard, fs::read(&shard).unwrap()).unwrap();
     restart("discarded");
     // A damaged state, damaged weights, a damaged tree.
-    kill(&checkpoint, &out, WeightFormat::Int8, "commit to tables");
+    kill(&checkpoint, &out, Strategy::W8, "commit to tables");
     fs::write(partial.join("setup.json"), "{").unwrap();
     restart("discarded");
     for file in ["weights.bin", TREE_FILE] {
-        kill(&checkpoint, &out, WeightFormat::Int8, "commit to tables");
+        kill(&checkpoint, &out, Strategy::W8, "commit to tables");
         let mut bytes = fs::read(partial.join(file)).unwrap();
         bytes[100] ^= 1;
         fs::write(partial.join(file), bytes).unwrap();
@@ -148,16 +148,10 @@ fn what_does_not_fit_is_not_reused() {
 fn a_failure_while_writing_says_what_is_left() {
     let (dir, checkpoint) = checkpoint();
     let out = dir.path().join("model");
-    kill(&checkpoint, &out, WeightFormat::Int8, "write weights");
+    kill(&checkpoint, &out, Strategy::W8, "write weights");
     // Nothing can be renamed onto a directory.
     fs::create_dir_all(dir.path().join("model.partial/weights.bin/x")).unwrap();
-    let error = setup(
-        &checkpoint,
-        &out,
-        &options(WeightFormat::Int8, CodewordCache::None),
-        &Silent,
-    )
-    .unwrap_err();
+    let error = setup(&checkpoint, &out, &options(Strategy::W8, CodewordCache::None), &Silent).unwrap_err();
     assert!(matches!(error, SetupError::Unfinished { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("weights.bin") && text.contains("model.partial"), "{text}");
@@ -167,7 +161,7 @@ fn a_failure_while_writing_says_what_is_left() {
 fn caches_are_made_again() {
     let (dir, checkpoint) = checkpoint();
     let out = dir.path().join("model");
-    run(&checkpoint, &out, WeightFormat::Int16);
+    run(&checkpoint, &out, Strategy::W12);
     let good = [TREE_FILE, CODEWORD_FILE].map(|file| fs::read(out.join(file)).unwrap());
     for file in [TREE_FILE, CODEWORD_FILE] {
         fs::write(out.join(file), "x").unwrap();

@@ -19,7 +19,7 @@ use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/3";
+pub const PROTOCOL: &str = "tessera/4";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]

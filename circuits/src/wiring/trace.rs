@@ -238,10 +238,11 @@ impl Public<'_> {
 
     /// `4^k - 1` of every channel with an exponent `k`; `None` if there is none.
     fn squared_exponents(&self) -> Option<Weight> {
-        let exponents = &self.params.exponents;
-        let values = exponents.iter().map(|k| felt((1 << (2 * i64::from(*k))) - 1));
-        let any = exponents.iter().any(|k| *k > 0);
-        any.then(|| padded(values.collect(), self.shape.padded.hidden))
+        let exponents = self.params.exponents.iter().enumerate().filter(|(_, k)| **k > 0);
+        let entries: Vec<(usize, K)> = exponents
+            .map(|(c, k)| (c, felt((1 << (2 * i64::from(*k))) - 1)))
+            .collect();
+        (!entries.is_empty()).then(|| Weight::Sparse(self.shape.padded.hidden, entries))
     }
 
     /// Sum over the committed features of `eq(point, .)` times a power of two: that of its channel, and that of

@@ -57,7 +57,10 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
     let prediction = checked.filter(|_| provable).map(|c| {
         let strategy = args.strategy.map_or_else(|| default_strategy(c), Into::into);
-        Prediction::new(&Subject::of_config(c, strategy, keeps_codeword(c)), args.tokens)
+        Prediction::new(
+            &Subject::of_config(c, strategy.format(), keeps_codeword(c)),
+            args.tokens,
+        )
     });
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
     let json = json!({
@@ -148,7 +151,7 @@ fn describe_key(
         "model_id": id.to_string(),
         "format_version": FileKind::Key.version(),
         "config": key.config,
-        "strategy": strategy_name(key.params.strategy),
+        "strategy": strategy_name(key.params.format),
         "tiles": w.tiles,
         "columns": w.columns(),
         "log_message": w.log_message,
@@ -163,7 +166,7 @@ fn describe_key(
     let rows = rows
         .row("model", id)
         .row("dimensions", dimensions(&key.config))
-        .row("strategy", strategy_name(key.params.strategy))
+        .row("strategy", strategy_name(key.params.format))
         .row(
             "weights",
             format!(

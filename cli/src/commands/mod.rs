@@ -15,6 +15,7 @@ mod work;
 use std::path::Path;
 
 use serde_json::{json, Map, Value};
+use tessera_prover::forward::Saturations;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
@@ -179,11 +180,10 @@ fn phases_text(phases: &[(String, f64)]) -> String {
 }
 
 /// `none`, or the tensors whose values were clamped.
-fn saturated_text(saturated: &std::collections::BTreeMap<String, u64>) -> String {
+fn saturated_text(saturated: &Saturations) -> String {
     let shown: Vec<_> = saturated
         .iter()
-        .filter(|(_, n)| **n > 0)
-        .map(|(name, n)| format!("{name} {n}"))
+        .map(|(name, s)| format!("{name} {} of {}", s.total(), s.of))
         .collect();
     if shown.is_empty() {
         "none".to_owned()

@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, Strategy, TILE};
+use tessera_circuits::model::{ModelConfig, WeightFormat, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_prover::opening::{Codeword, Tree};
 use tessera_prover::plan::{Choices, Plan, Subject, Task};
@@ -64,7 +64,7 @@ impl Prediction {
             true => Codeword::file_len(&subject.commitment),
             false => 0,
         };
-        let weight_bytes = (tiles * tile_bytes(subject.strategy)) as u64;
+        let weight_bytes = (tiles * tile_bytes(subject.format)) as u64;
         let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
         let task = Task::Prove {
             rows: tokens - 1,
@@ -110,10 +110,10 @@ impl Prediction {
 }
 
 /// `w8` or `w12`.
-pub fn strategy_name(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::W8 => "w8",
-        Strategy::W12 => "w12",
+pub fn strategy_name(format: WeightFormat) -> &'static str {
+    match format {
+        WeightFormat::Int8 => "w8",
+        WeightFormat::Int16 => "w12",
     }
 }
 

@@ -85,5 +85,5 @@ pub fn total(report: &SetupReport) -> f64 {
 }
 
 fn strategy(report: &SetupReport) -> &'static str {
-    super::predict::strategy_name(report.key.params.strategy)
+    super::predict::strategy_name(report.key.params.format)
 }

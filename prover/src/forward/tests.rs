@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{ByClass, ModelConfig, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_pair, sat16, RECIPROCAL_BITS,
 };
@@ -56,17 +56,30 @@ fn check_requantised(acc: Limbed, out: &[i16], outputs: usize, shift: &ChannelSh
     }
 }
 
-fn check_norm(stream: &Stream, hidden: usize, norm: &NormParams) {
+/// Leading rows of random ids: the first one, as they do not repeat it.
+fn class(row: usize) -> RowClass {
+    class_of(row, 1)
+}
+
+fn check_norm(model: &QuantisedModel, stream: &Stream, norm: &NormParams) {
+    let (hidden, exponent) = (model.config.hidden, |c| u32::from(model.params.exponent(c)));
     for (i, row) in stream.x.chunks_exact(hidden).enumerate() {
         let [hh, hl, ll] = stream.sums[i];
-        let squares: i64 = row.iter().map(|&v| i64::from(v).pow(2)).sum();
+        let squares = row.iter().enumerate();
+        let squares: i64 = squares.map(|(c, &v)| (i64::from(v) << exponent(c)).pow(2)).sum();
         assert_eq!((hh << 16) + (hl << 9) + ll, squares);
-        let (total, r) = ((squares as u128 + u128::from(norm.eps)), u128::from(stream.rsqrt[i]));
+        let (total, r) = (
+            (squares as u128 + u128::from(norm.eps.of(class(i)))),
+            u128::from(stream.rsqrt[i]),
+        );
         let bound = (hidden as u128) << (2 * norm.scale);
         assert!(r * r * total <= bound);
         assert!(r == (1 << 22) - 1 || (r + 1).pow(2) * total > bound);
         for (x, &v) in row.iter().enumerate() {
-            assert_eq!(stream.y[i * hidden + x], norm_element(v, stream.rsqrt[i], norm.shift));
+            assert_eq!(
+                stream.y[i * hidden + x],
+                norm_element(v, stream.rsqrt[i], norm.shift - exponent(x) as u8)
+            );
         }
     }
 }
@@ -134,10 +147,12 @@ fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_t
     }
 }
 
-fn check_residual(stream: &Stream, previous: &Stream, skip: u8, shift: &ChannelShift, hidden: usize) {
+fn check_residual(stream: &Stream, previous: &Stream, skip: ByClass<i8>, shift: &StreamShift, hidden: usize) {
     for (at, &x) in stream.x.iter().enumerate() {
         let acc = sum((&stream.acc_hi, &stream.acc_lo), at);
-        assert_eq!(x, requantise_residual(acc, previous.x[at], skip, shift.at(at % hidden)));
+        let shift = shift.at(at % hidden, class(at / hidden));
+        let skip = shift + i32::from(skip.of(class(at / hidden)));
+        assert_eq!(x, requantise_residual(acc, previous.x[at], skip as u8, shift as u8));
     }
 }
 
@@ -178,12 +193,18 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
     let silu_table = silu_table(model.params.gate_bits, model.params.silu_bits);
     for (at, &h) in w.h.iter().enumerate() {
         assert_eq!(w.silu[at], silu_table[(i32::from(w.gate[at]) + 32768) as usize]);
-        assert_eq!(h, requantise(i64::from(w.silu[at]) * i64::from(w.up[at]), params.act));
+        assert_eq!(
+            h,
+            requantise(
+                i64::from(w.silu[at]) * i64::from(w.up[at]),
+                params.act.of(class(at / config.ff))
+            )
+        );
     }
     check_matmul(model, MatmulKind::Down, l, &w.h, (&end.acc_hi, &end.acc_lo));
     check_residual(end, middle, params.skip_mlp, &params.down, config.hidden);
-    check_norm(start, config.hidden, &params.norm_attn);
-    check_norm(middle, config.hidden, &params.norm_mlp);
+    check_norm(model, start, &params.norm_attn);
+    check_norm(model, middle, &params.norm_mlp);
 }
 
 /// Recomputes a whole witness, one value at a time.
@@ -204,7 +225,7 @@ fn check_witness(model: &QuantisedModel, w: &Witness) {
             x,
             requantise(
                 i64::from(weight) << (8 + params.embed_exponent),
-                params.embed.at(at % hidden)
+                params.embed.at(at % hidden, class(at / hidden)) as u8
             )
         );
     }
@@ -213,7 +234,7 @@ fn check_witness(model: &QuantisedModel, w: &Witness) {
         check_layer(model, l, layer, &w.streams);
     }
     let last = &w.streams[stages - 1];
-    check_norm(last, hidden, &params.norm_final);
+    check_norm(model, last, &params.norm_final);
     check_matmul(
         model,
         MatmulKind::Head,
@@ -303,11 +324,12 @@ fn extreme_weights_saturate_and_are_counted() {
             ("layers.0.up", &layer.up_acc_hi, &layer.up_acc_lo),
             ("logits", &witness.logits_acc_hi, &witness.logits_acc_lo),
         ] {
-            assert!(counts[tensor] > 0, "{tensor}");
-            assert_eq!(counts[tensor], clamped(hi, lo, 9), "{tensor}");
+            assert!(counts[tensor].low > 0 && counts[tensor].high > 0, "{tensor}");
+            assert_eq!(counts[tensor].of, hi.len() as u64, "{tensor}");
+            assert_eq!(counts[tensor].total(), clamped(hi, lo, 9), "{tensor}");
         }
         assert!(
-            counts["layers.0.score"] > 0 && counts["layers.1.residual_mlp"] > 0,
+            counts["layers.0.score"].total() > 0 && counts["layers.1.residual_mlp"].total() > 0,
             "{counts:?}"
         );
     }
@@ -322,7 +344,9 @@ fn saturated_silu_outputs_are_counted() {
         let mut witness = Witness::default();
         state.run(&ids, Some(&mut witness)).unwrap();
         let extremes = witness.layers[0].silu.iter().filter(|&&s| s == i16::MAX).count() as u64;
-        (state.saturated().get("layers.0.silu").copied().unwrap_or(0), extremes)
+        let counted = state.saturated().get("layers.0.silu").copied().unwrap_or_default();
+        assert_eq!(counted.low, 0);
+        (counted.high, extremes)
     };
     assert_eq!(count(&model).0, 0);
     model.params.silu_bits = 15;
@@ -340,6 +364,33 @@ fn padding_rows_do_not_change_earlier_rows() {
     assert!(ids.len() > model.config.context);
     let padded = witness_of(&model, &ids);
     assert_eq!(padded.logits[..logits.len()], logits);
+}
+
+/// Which rows are leading follows from the ids alone, in whatever blocks they come.
+#[test]
+fn leading_rows_are_those_of_the_ids() {
+    let model = random_model(odd_config(), WeightFormat::Int8, 12);
+    let mut other = model.clone();
+    other.params.leading.first = 3;
+    for (ids, leading) in [
+        (&[7, 8, 9, 7][..], [1, 3]),
+        (&[7, 7, 9, 7], [2, 3]),
+        (&[7, 7, 7, 7], [4, 4]),
+        (&[7], [1, 1]),
+    ] {
+        for (model, leading) in [&model, &other].into_iter().zip(leading) {
+            let whole = ForwardState::new(model).run(ids, None).unwrap();
+            for size in 1..=ids.len() {
+                let mut state = ForwardState::new(model);
+                let blocks: Vec<i16> = ids.chunks(size).flat_map(|b| state.run(b, None).unwrap()).collect();
+                assert_eq!(state.leading, leading, "{ids:?} in blocks of {size}");
+                assert!(blocks == whole, "{ids:?} in blocks of {size}");
+            }
+        }
+    }
+    let ids = [7, 8, 9, 7];
+    let logits = |model| ForwardState::new(model).run(&ids, None).unwrap();
+    assert_ne!(logits(&model), logits(&other));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
             }
         );
     };
-    lengths(&params.embed, config.hidden, true);
+    lengths(&params.embed.body, config.hidden, true);
     lengths(&params.head, config.vocab, true);
     for layer in &params.layers {
         lengths(&layer.q, config.heads * config.head_dim, true);
@@ -49,9 +49,9 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
         lengths(&layer.v, config.kv_heads * config.head_dim, true);
         lengths(&layer.gate, config.ff, true);
         lengths(&layer.up, config.ff, true);
-        lengths(&layer.o, config.hidden, false);
-        lengths(&layer.down, config.hidden, false);
-        assert!(layer.skip_attn <= layer.o.at(0) && layer.skip_mlp <= layer.down.at(0));
+        lengths(&layer.o.body, config.hidden, false);
+        lengths(&layer.down.body, config.hidden, false);
+        assert!(layer.skip_attn.body <= 0 && layer.skip_mlp.body <= 0);
     }
 }
 
@@ -62,7 +62,7 @@ fn fidelity(checkpoint: &Checkpoint, model: &QuantisedModel, sequences: &[Vec<u3
     for ids in sequences {
         let mut state = ForwardState::new(model);
         let int = state.run(ids, None).unwrap();
-        saturated += state.saturated().values().sum::<u64>();
+        saturated += state.saturated().values().map(|s| s.total()).sum::<u64>();
         let bits = model.params.logit_bits;
         total += compare_logits(&float.forward(ids).unwrap(), &int, bits, model.config.vocab, ids);
     }

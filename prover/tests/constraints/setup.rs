@@ -125,7 +125,9 @@ impl Case {
             let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), None);
             run.expect("a forward pass").output
         });
-        let input = enters.as_ref().map_or(Input::Tokens(&ids), Input::Stream);
+        let leading = params.leading.count(&ids);
+        let entering = |boundary| Input::Stream(boundary, leading);
+        let input = enters.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
         let run = ForwardState::run_chunk(&model, chunk, input, Some(&mut witness)).expect("a forward pass");
         let ends = Ends {

@@ -1,13 +1,13 @@
 //! A forward pass that deviates where an attack wants it to, and is consistent everywhere else: plain loops, so
 //! that a deviation is one line, and everything downstream of it follows.
 
-use tessera_circuits::model::{MatmulKind, NormParams};
+use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
 use tessera_circuits::semantics::{
     exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual,
     rope_angle, rope_pair, silu_table,
 };
-use tessera_circuits::statement::norm_of;
-use tessera_circuits::wiring::shift_of;
+use tessera_circuits::statement::{class_of, norm_of};
+use tessera_circuits::wiring::{shift_of, Update};
 use tessera_prover::forward::{LayerWitness, Stream, Witness};
 use tessera_prover::model::QuantisedModel;
 
@@ -44,6 +44,10 @@ pub trait Deviation {
     fn key_head(&self, _head: usize, honest: usize) -> usize {
         honest
     }
+    /// The class of a row.
+    fn class(&self, _row: usize, honest: RowClass) -> RowClass {
+        honest
+    }
     /// Whether a layer's MLP is added to the residual.
     fn keeps_residual(&self, _layer: usize) -> bool {
         true
@@ -67,6 +71,7 @@ struct Pass<'a> {
     model: &'a QuantisedModel,
     deviation: &'a dyn Deviation,
     rows: usize,
+    leading: usize,
 }
 
 impl Pass<'_> {
@@ -94,18 +99,28 @@ impl Pass<'_> {
         (acc, out)
     }
 
+    fn class(&self, row: usize) -> RowClass {
+        self.deviation.class(row, class_of(row, self.leading))
+    }
+
     fn stream(&self, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
         let hidden = self.model.config.hidden;
-        let mut sums: Vec<[i64; 3]> = x.chunks_exact(hidden).map(norm_sums).collect();
+        let params = &self.model.params;
+        let rows = x.chunks_exact(hidden);
+        let mut sums: Vec<[i64; 3]> = rows.map(|row| norm_sums(row, &params.exponents)).collect();
         sums.iter_mut().enumerate().for_each(|(i, s)| self.deviation.norm(i, s));
-        let mut rsqrt: Vec<u32> = sums.iter().map(|s| norm_rsqrt(*s, hidden, norm)).collect();
+        let mut rsqrt: Vec<u32> = sums
+            .iter()
+            .enumerate()
+            .map(|(i, s)| norm_rsqrt(*s, hidden, norm, self.class(i)))
+            .collect();
         rsqrt
             .iter_mut()
             .enumerate()
             .for_each(|(i, r)| self.deviation.rsqrt(i, r));
         let y = x.iter().enumerate();
         let y = y
-            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift))
+            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift - params.exponent(i % hidden)))
             .collect();
         Stream {
             acc_hi: acc.0,
@@ -118,14 +133,23 @@ impl Pass<'_> {
     }
 
     /// The update of a residual stream by a matmul of `a`.
-    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16], skip: u8, norm: &NormParams) -> Stream {
+    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16], norm: &NormParams) -> Stream {
         let acc = self.matmul(kind, l, a);
-        let shift = shift_of(&self.model.params, kind, l).expect("a layer");
-        let hidden = self.model.config.hidden;
+        let state = 2 * l + if kind == MatmulKind::O { 1 } else { 2 };
         let x = (0..before.len())
-            .map(|i| requantise_residual(total(acc.0[i], acc.1[i]), before[i], skip, shift.at(i % hidden)))
+            .map(|i| {
+                let [shift, skip] = self.exponents(state, i);
+                requantise_residual(total(acc.0[i], acc.1[i]), before[i], skip, shift)
+            })
             .collect();
         self.stream(acc, x, norm)
+    }
+
+    /// Exponents of shift and skip of value `i` of a state.
+    fn exponents(&self, state: usize, i: usize) -> [u8; 2] {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let update = Update::of(params, state, self.class(i / hidden)).expect("a state");
+        update.exponents(i % hidden)
     }
 
     fn rotate(&self, rows: &[i16], heads: usize) -> Vec<i16> {
@@ -208,6 +232,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         model,
         deviation,
         rows: ids.len(),
+        leading: model.params.leading.count(ids),
     };
     let (config, params) = (&model.config, &model.params);
     let exps = exp_table(params.score_bits);
@@ -216,7 +241,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
     let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();
     let x = hi.iter().enumerate();
-    let x = x.map(|(i, v)| requantise(total(*v, 0), params.embed.at(i % config.hidden)));
+    let x = x.map(|(i, v)| requantise(total(*v, 0), pass.exponents(0, i)[0]));
     let x = x.collect();
     let lo = vec![0; hi.len()];
     let mut streams = vec![pass.stream((hi, lo), x, norm_of(params, 0))];
@@ -231,7 +256,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         w.k_rot = pass.rotate(&w.k, config.kv_heads);
         pass.attend(l, &mut w, &exps);
         let before = &streams[2 * l].x;
-        streams.push(pass.update(MatmulKind::O, l, &w.att, before, p.skip_attn, &p.norm_mlp));
+        streams.push(pass.update(MatmulKind::O, l, &w.att, before, &p.norm_mlp));
 
         let y = &streams[2 * l + 1].y;
         ((w.gate_acc_hi, w.gate_acc_lo), w.gate) = pass.project(MatmulKind::Gate, l, y);
@@ -243,14 +268,15 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
             .collect();
         let products = w.silu.iter().zip(&w.up);
         w.h = products
-            .map(|(s, u)| requantise(i64::from(*s) * i64::from(*u), p.act))
+            .enumerate()
+            .map(|(i, (s, u))| requantise(i64::from(*s) * i64::from(*u), p.act.of(pass.class(i / config.ff))))
             .collect();
         let mut before = streams[2 * l + 1].x.clone();
         if !deviation.keeps_residual(l) {
             before.fill(0);
         }
         let norm = norm_of(params, 2 * l + 2);
-        streams.push(pass.update(MatmulKind::Down, l, &w.h, &before, p.skip_mlp, norm));
+        streams.push(pass.update(MatmulKind::Down, l, &w.h, &before, norm));
         layers.push(w);
     }
     let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[2 * config.layers].y);

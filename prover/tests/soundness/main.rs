@@ -130,7 +130,9 @@ impl Scene {
     /// Runs the chunk from what enters it: sets witness and output.
     pub fn run(&mut self) {
         let ids = self.statement.row_ids(self.shape().token);
-        let input = self.input.as_ref().map_or(Input::Tokens(&ids), Input::Stream);
+        let leading = self.model.key.params.leading.count(&ids);
+        let entering = |boundary| Input::Stream(boundary, leading);
+        let input = self.input.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
         let run = ForwardState::run_chunk(&self.model.quantised, &self.chunk, input, Some(&mut witness));
         let output = run.expect("a forward pass").output;

@@ -333,7 +333,43 @@ fn embeddings_are_those_of_the_tokens() {
 
 #[test]
 fn skips_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.layers[0].skip_mlp -= 1);
+    impostor("stream parameters", |m| m.params.layers[0].skip_mlp.body -= 1);
+}
+
+#[test]
+fn skips_of_leading_rows_are_those_of_the_key() {
+    impostor("stream parameters", |m| m.params.layers[0].skip_mlp.lead -= 1);
+}
+
+#[test]
+fn shifts_into_the_stream_are_those_of_the_key() {
+    impostor("stream parameters", |m| m.params.layers[1].o.body.0[0] += 1);
+}
+
+#[test]
+fn shifts_of_leading_rows_are_those_of_the_key() {
+    impostor("stream parameters", |m| m.params.layers[1].down.lead += 1);
+}
+
+#[test]
+fn shifts_of_mlp_products_are_those_of_the_class_of_the_row() {
+    impostor("layer parameters", |m| m.params.layers[1].act.lead += 1);
+}
+
+/// Rows that are rounded as leading ones, and are none; and the first row, rounded like all others.
+#[test]
+fn leading_rows_are_those_of_the_statement() {
+    impostor("stream parameters", |m| m.params.leading.first = 2);
+    impostor("stream parameters", |m| m.params.leading.first = 0);
+}
+
+/// A channel with the norm and the statistics of another exponent.
+#[test]
+fn exponents_are_those_of_the_key() {
+    let with = |change: fn(&mut [u8])| move |m: &mut QuantisedModel| change(&mut m.params.exponents);
+    impostor("norm statistics", with(|k| k[3] += 1));
+    impostor("norm statistics", with(|k| k[4] = 1));
+    impostor("norm statistics", with(|k| k[3] = 0));
 }
 
 #[test]

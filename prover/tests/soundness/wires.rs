@@ -3,7 +3,7 @@
 
 use num_traits::{One, Zero};
 use tessera_circuits::air::{base, logits, requant};
-use tessera_circuits::model::{MatmulKind, WeightFormat};
+use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
@@ -114,10 +114,12 @@ fn epsilon_is_that_of_the_key() {
     let norm = &scene.model.key.params.norm_final;
     let sums = scene.witness.streams.last().expect("a state").sums[QUERY];
     let mut other = *norm;
-    other.eps <<= 34;
+    other.eps.body <<= 34;
     let hidden = scene.model.key.config.hidden;
-    assert_ne!(norm_rsqrt(sums, hidden, &other), norm_rsqrt(sums, hidden, norm));
-    impostor("reciprocal square root", |m| m.params.norm_final.eps <<= 34);
+    let root = |norm| norm_rsqrt(sums, hidden, norm, RowClass::Body);
+    assert_ne!(root(&other), root(norm));
+    impostor("reciprocal square root", |m| m.params.norm_final.eps.body <<= 34);
+    impostor("reciprocal square root", |m| m.params.norm_final.eps.lead <<= 34);
 }
 
 /// A scene in which every logit of the last row is negative, and those of padded entries, which are zero, are not.

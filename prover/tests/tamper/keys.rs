@@ -3,7 +3,8 @@
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
 use tessera_circuits::model::{
-    ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, WeightFormat, MAX_CONTEXT,
+    ByClass, ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
+    MAX_CONTEXT,
 };
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -76,8 +77,8 @@ type Shift = (&'static str, &'static dyn Fn(&mut ModelParams, u8));
 /// the rounding's constant is no integer.
 #[test]
 fn shifts_out_of_range() {
-    let rows: [Shift; 16] = [
-        ("embedding", &|p, s| p.embed = ChannelShift(vec![s])),
+    let rows: [Shift; 17] = [
+        ("embedding", &|p, s| p.embed = StreamShift::one(s)),
         ("head", &|p, s| p.head = ChannelShift(vec![s])),
         ("norm", &|p, s| p.norm_final.shift = s),
         ("norm", &|p, s| p.layers[0].norm_attn.shift = s),
@@ -85,13 +86,14 @@ fn shifts_out_of_range() {
         ("q", &|p, s| p.layers[0].q = ChannelShift(vec![s])),
         ("k", &|p, s| p.layers[0].k = ChannelShift(vec![s])),
         ("v", &|p, s| p.layers[0].v = ChannelShift(vec![s])),
-        ("o", &|p, s| p.layers[0].o = ChannelShift(vec![s])),
+        ("o", &|p, s| p.layers[0].o = StreamShift::one(s)),
         ("gate", &|p, s| p.layers[0].gate = ChannelShift(vec![s])),
         ("up", &|p, s| p.layers[0].up = ChannelShift(vec![s])),
-        ("down", &|p, s| p.layers[0].down = ChannelShift(vec![s])),
+        ("down", &|p, s| p.layers[0].down = StreamShift::one(s)),
         ("scores", &|p, s| p.layers[0].score = s),
         ("attention output", &|p, s| p.layers[0].att = s),
-        ("mlp product", &|p, s| p.layers[0].act = s),
+        ("mlp product", &|p, s| p.layers[0].act.body = s),
+        ("mlp product", &|p, s| p.layers[0].act.lead = s),
         // The last of many channels.
         ("gate", &|p, s| {
             let width = honest()[0].key.config.ff;
@@ -111,12 +113,12 @@ fn shifts_out_of_range() {
 #[test]
 fn parameters_out_of_range() {
     type Change = (&'static str, &'static dyn Fn(&mut ModelParams));
-    let rows: [Change; 19] = [
+    let rows: [Change; 27] = [
         // The one-hot entries must not wrap.
         ("embed exponent", &|p| p.embed_exponent = 14),
         // Residuals scaled beyond the field.
-        ("residual skip", &|p| p.layers[0].skip_attn = 14),
-        ("residual skip", &|p| p.layers[0].skip_mlp = 255),
+        ("residual skip", &|p| p.layers[0].skip_attn.body = 14),
+        ("residual skip", &|p| p.layers[0].skip_mlp.lead = -128),
         // Tables of tables: exponents that overflow.
         ("score bits", &|p| p.score_bits = 65),
         ("score bits", &|p| p.score_bits = i32::MIN),
@@ -127,10 +129,26 @@ fn parameters_out_of_range() {
         ("norm scale", &|p| p.norm_final.scale = 49),
         ("norm scale", &|p| p.layers[0].norm_attn.scale = 255),
         ("norm scale", &|p| p.layers[0].norm_mlp.scale = 49),
-        ("norm eps", &|p| p.norm_final.eps = 0),
-        ("norm eps", &|p| p.layers[0].norm_attn.eps = 1 << 60),
-        ("norm eps", &|p| p.layers[0].norm_mlp.eps = u64::MAX),
-        ("norm eps", &|p| p.norm_final = NormParams { eps: 0, ..p.norm_final }),
+        ("norm eps", &|p| p.norm_final.eps.lead = 0),
+        ("norm eps", &|p| p.layers[0].norm_attn.eps.body = 1 << 60),
+        ("norm eps", &|p| p.layers[0].norm_mlp.eps.lead = u64::MAX),
+        ("norm eps", &|p| {
+            p.norm_final = NormParams {
+                eps: ByClass::both(0),
+                ..p.norm_final
+            }
+        }),
+        // Weights, exponents and classes of rows that no bound was made for.
+        ("weight bits", &|p| p.weight_bits[0] = 1),
+        ("weight bits", &|p| p.weight_bits[8] = 15),
+        ("channel exponent", &|p| p.exponents[0] = 8),
+        ("sum of 4^k over the channel exponents k", &|p| p.exponents.fill(5)),
+        ("norm shift of a channel", &|p| p.norm_final.shift = 1),
+        ("channel exponents", &|p| p.exponents.truncate(3)),
+        ("o", &|p| p.layers[0].o.lead = 13),
+        ("residual skip", &|p| {
+            p.layers[0].o.lead = 12 - p.layers[0].o.body.0[0] as i8
+        }),
         // Lists that do not have one entry per thing they describe.
         ("layers", &|p| p.layers.clear()),
         ("layers", &|p| p.layers.push(p.layers[0].clone())),
@@ -151,7 +169,6 @@ fn parameters_out_of_range() {
 #[test]
 fn accumulators_that_can_wrap() {
     let error = model_error(&|key| {
-        key.params.format = WeightFormat::Int16;
         key.config.ff = 1 << 16;
     });
     let expected = "accumulators can reach";
@@ -159,9 +176,10 @@ fn accumulators_that_can_wrap() {
     // The limb fits, but not together with the residual and the rounding.
     let error = model_error(&|key| {
         key.params.format = WeightFormat::Int16;
+        key.params.weight_bits = [12; KINDS];
         key.config.ff = 2049;
-        key.params.layers[0].skip_mlp = 13;
-        key.params.layers[0].down = ChannelShift(vec![13]);
+        key.params.layers[0].skip_mlp = ByClass::both(0);
+        key.params.layers[0].down = StreamShift::one(13);
     });
     assert!(
         matches!(

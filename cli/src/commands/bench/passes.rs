@@ -65,7 +65,7 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let [plain_busy, first_busy, second_busy] = processor.map(median);
     let [plain_stall, first_stall, second_stall] = stalls.map(median);
     let bytes = weights.all().len() as f64;
-    let count = bytes / planes(weights.strategy()) as f64;
+    let count = bytes / planes(weights.format()) as f64;
     let entry = |seconds: f64, busy: f64, stall: f64| {
         json!({
             "seconds": seconds,
