@@ -214,6 +214,12 @@ impl FloatRun<'_> {
         Ok(())
     }
 
+    /// After the last layer: the last norm is observed, nothing else.
+    pub fn observe_last_norm(&self, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let mut groups = self.groups.iter();
+        groups.try_for_each(|group| self.last_norm(group, observer).map(|_| ()))
+    }
+
     fn last_norm(&self, group: &Group, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
         let c = self.checkpoint.config();
         observer.sequences(group.sequences());

@@ -171,7 +171,8 @@ fn finish(
         None => {
             partial.state.weights_root = None;
             let mut file = AtomicFile::create(&path)?;
-            let digest = partial.state.quantisation.write_weights(opened, &mut file, progress)?;
+            let quantisation = &partial.state.quantisation;
+            let digest = quantisation.write_weights(opened, &texts.calibration, &mut file, progress)?;
             file.commit()?;
             digest
         }

@@ -330,7 +330,7 @@ pub fn quantised(
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
-    made.write_weights(checkpoint, &mut file, &Silent)?;
+    made.write_weights(checkpoint, calibration_ids, &mut file, &Silent)?;
     file.commit()?;
     let weights = PackedWeights::in_memory(made.params.format, files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);

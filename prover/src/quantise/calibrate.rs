@@ -134,7 +134,8 @@ impl SecondRows {
                 row.into_iter().any(|(c, v)| f64::from(v.abs()) > state(n, c))
             };
             let mut products = self.products.iter().enumerate();
-            products.any(|(l, rows)| f64::from(rows[*head]) > product(l)) || self.states.iter().enumerate().any(of_state)
+            products.any(|(l, rows)| f64::from(rows[*head]) > product(l))
+                || self.states.iter().enumerate().any(of_state)
         };
         (heads, (0..heads).filter(beyond).count())
     }

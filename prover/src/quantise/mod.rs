@@ -2,10 +2,12 @@
 
 mod calibrate;
 mod exponents;
+mod feedback;
 mod fidelity;
 mod folded;
 mod options;
 mod plan;
+mod saturation;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,7 @@ use folded::Folded;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use plan::{Plan, WeightBits};
+pub use saturation::{explain, Explanation};
 
 /// Why a checkpoint cannot be quantised.
 #[derive(Debug, Error)]

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use tessera_circuits::model::{
-    max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams,
-    RowClass, StreamShift, KINDS,
+    max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
+    StreamShift, KINDS,
 };
 
 use super::calibrate::{LayerRanges, Ranges};
@@ -227,7 +227,10 @@ impl<'a> Plan<'a> {
             b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
             let most = silu + b.up - BASE - MIN_SHIFT;
             b.product.body = b.product.body.min(most);
-            b.product.lead = b.product.lead.clamp(b.product.body + MIN_SHIFT - MAX_SHIFT, b.product.body);
+            b.product.lead = b
+                .product
+                .lead
+                .clamp(b.product.body + MIN_SHIFT - MAX_SHIFT, b.product.body);
             b.up = b.up.min(b.product.lead + BASE + MAX_SHIFT - silu);
         }
         let norm_final = self.norms[self.norms.len() - 1];
@@ -448,7 +451,11 @@ impl<'a> Plan<'a> {
         let largest = |max: &[f32]| max.iter().copied().fold(0.0, f32::max);
         for (n, (state, bits)) in self.ranges.residual.iter().zip(&bits.residual).enumerate() {
             add(format!("residual {n}"), largest(&state.body.max), bits.body);
-            add(format!("residual {n}, leading rows"), largest(&state.lead.max), bits.lead);
+            add(
+                format!("residual {n}, leading rows"),
+                largest(&state.lead.max),
+                bits.lead,
+            );
         }
         for (l, (b, r)) in bits.layers.iter().zip(&self.ranges.layers).enumerate() {
             for (name, max, bits) in [

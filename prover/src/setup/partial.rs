@@ -42,11 +42,7 @@ struct InputFile {
 }
 
 impl Inputs {
-    pub fn of(
-        checkpoint: &Checkpoint,
-        options: QuantiseOptions,
-        calibration: &[Vec<u32>],
-    ) -> Result<Self, FileError> {
+    pub fn of(checkpoint: &Checkpoint, options: QuantiseOptions, calibration: &[Vec<u32>]) -> Result<Self, FileError> {
         let mut ids = Blake2s256::new();
         for sequence in calibration {
             ids.update((sequence.len() as u64).to_le_bytes());
