@@ -68,15 +68,18 @@ pub enum Command {
 /// Names of the quantisation strategies.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum StrategyArg {
-    /// int8 weights, one power-of-two scale per output channel
+    /// two bytes per weight, as many bits, up to 14, as the sums of each matrix allow
+    Auto,
+    /// one byte per weight, 8 bits at most, errors of rounding fed back
     W8,
-    /// int12 weights, one power-of-two scale per tensor
+    /// two bytes per weight, 12 bits at most
     W12,
 }
 
 impl From<StrategyArg> for Strategy {
     fn from(arg: StrategyArg) -> Self {
         match arg {
+            StrategyArg::Auto => Self::Auto,
             StrategyArg::W8 => Self::W8,
             StrategyArg::W12 => Self::W12,
         }
@@ -91,7 +94,7 @@ pub struct DemoArgs {
     /// Number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 59)]
     pub tokens: usize,
-    #[arg(long, value_enum, default_value_t = StrategyArg::W12)]
+    #[arg(long, value_enum, default_value_t = StrategyArg::Auto)]
     pub strategy: StrategyArg,
     /// Keep checkpoint, model directory and proof in this new directory
     #[arg(long, value_name = "DIR")]
@@ -129,9 +132,13 @@ pub struct SetupArgs {
     /// interrupted goes on from there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How weights are quantised [default: w12 where it supports the widths of the model, else w8]
+    /// How weights are quantised [default: auto]
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub strategy: Option<StrategyArg>,
+    /// How many first rows have units of their own, for the massive values that first tokens cause; rows that repeat the
+    /// first token always do [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
+    pub leading: Option<u8>,
     /// Whether to keep the codeword of the weights on disk
     #[arg(long, value_enum, default_value_t = CodewordCacheArg::Auto)]
     pub codeword_cache: CodewordCacheArg,

@@ -49,6 +49,9 @@ pub enum Site {
 
 /// Receives every intermediate tensor of a forward pass.
 pub trait Observer {
+    /// The sequences, by their index in [`FloatModel::run`], whose rows all tensors have that come until the next call.
+    fn sequences(&mut self, _: Range<usize>) {}
+
     /// `values` is row-major; the shape is given at the site. Rows of several sequences may come together, and logits
     /// in pieces of the vocabulary.
     fn observe(&mut self, site: Site, values: &[f32]);
@@ -109,10 +112,13 @@ impl<'a> FloatModel<'a> {
         let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
         let d = embed.width();
         let mut groups: Vec<Group> = Vec::new();
-        for ids in sequences {
+        for (i, ids) in sequences.iter().enumerate() {
             self.check(ids)?;
             if groups.last().is_none_or(|g| g.x.len() / d + ids.len() > GROUP_ROWS) {
-                groups.push(Group::default());
+                groups.push(Group {
+                    first: i,
+                    ..Group::default()
+                });
             }
             let Some(group) = groups.last_mut() else { continue };
             for id in *ids {
@@ -152,9 +158,17 @@ impl<'a> FloatModel<'a> {
 /// Sequences that go through the matrices together.
 #[derive(Clone, Debug, Default)]
 struct Group {
+    /// Index of the first sequence.
+    first: usize,
     lengths: Vec<usize>,
     /// The residual stream, `[rows][hidden]`.
     x: Vec<f32>,
+}
+
+impl Group {
+    fn sequences(&self) -> Range<usize> {
+        self.first..self.first + self.lengths.len()
+    }
 }
 
 /// Sequences on their way through the model.
@@ -195,6 +209,7 @@ impl<'a> FloatRun<'a> {
     }
 
     fn group(&self, l: usize, group: &mut Group, observer: &mut impl Observer) -> Result<(), FloatError> {
+        observer.sequences(group.sequences());
         let x = &mut group.x;
         if l == 0 {
             observer.observe(Site::Residual(0), x);
@@ -247,7 +262,14 @@ impl<'a> FloatRun<'a> {
         Ok(())
     }
 
+    /// After the last layer: the last norm is observed, nothing else.
+    pub fn observe_last_norm(&self, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let mut groups = self.groups.iter();
+        groups.try_for_each(|group| self.last_norm(group, observer).map(|_| ()))
+    }
+
     fn last_norm(&self, group: &Group, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        observer.sequences(group.sequences());
         let y = self.normalise(&group.x);
         observer.observe(Site::NormFinal, &y);
         self.scale(y, FINAL_NORM)

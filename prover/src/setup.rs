@@ -29,7 +29,7 @@ use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
 use crate::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
 use crate::progress::Progress;
-use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, Strategy, DEFAULT_HEADROOM};
+use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -37,8 +37,7 @@ use crate::tokenizer::{Tokenizer, TokenizerError};
 /// How to set a model up.
 #[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
-    /// `None` for the one that fits the model ([`default_strategy`]).
-    pub strategy: Option<Strategy>,
+    pub quantise: QuantiseOptions,
     /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
     pub codeword_cache: CodewordCache,
@@ -132,12 +131,11 @@ pub fn setup(
         source,
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
-    let strategy = options.strategy.unwrap_or_else(|| default_strategy(opened.config()));
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
-    let subject = Subject::of_config(opened.config(), strategy.format(), true);
+    let subject = Subject::of_config(opened.config(), options.quantise.strategy.format(), true);
     let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
     let comparison = texts.held_out.plan(&subject, options);
-    let inputs = Inputs::of(&opened, strategy, DEFAULT_HEADROOM, &texts.calibration.ids)?;
+    let inputs = Inputs::of(&opened, options.quantise, &texts.calibration.ids)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
@@ -146,7 +144,7 @@ pub fn setup(
         Some(partial) => partial,
         None => {
             progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
-            let quantisation = quantise(&opened, strategy, &texts.calibration.ids, DEFAULT_HEADROOM, progress)?;
+            let quantisation = quantise(&opened, &options.quantise, &texts.calibration.ids, progress)?;
             Partial::create(out, inputs, quantisation)?
         }
     };
@@ -162,6 +160,7 @@ pub fn setup(
     };
     let mut report =
         finish(checkpoint, &opened, texts, options, &plans, partial, clock, progress).map_err(unfinished)?;
+    notes.extend(report.calibration.notes());
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)
@@ -209,7 +208,8 @@ fn finish(
         None => {
             partial.state.weights_root = None;
             let mut file = AtomicFile::create(&path)?;
-            let digest = partial.state.quantisation.write_weights(opened, &mut file, progress)?;
+            let quantisation = &partial.state.quantisation;
+            let digest = quantisation.write_weights(opened, &texts.calibration.ids, &mut file, progress)?;
             file.commit()?;
             digest
         }
@@ -245,7 +245,7 @@ fn finish(
 
     progress.phase("commit to tables", None);
     model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
-    let settings = recipe::settings(params.strategy, DEFAULT_HEADROOM);
+    let settings = recipe::settings(&options.quantise);
     let (source, private) = (texts.calibration.source, options.private_recipe);
     let key = ModelKey {
         tables_roots: tables_roots(&params),

@@ -12,7 +12,7 @@ use crate::model::QuantisedModel;
 use crate::opening::{commit, Codeword, Split};
 use crate::progress::Silent;
 use crate::prove::{boundaries, generate_statement, prove_chunk, ProverModel};
-use crate::quantise::{quantise, CalibrationReport, QuantiseError, Strategy, DEFAULT_HEADROOM};
+use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
@@ -326,16 +326,16 @@ impl TestModel {
 /// If a temporary file cannot be written or is not read back.
 pub fn quantised(
     checkpoint: &Checkpoint,
-    strategy: Strategy,
+    options: impl Into<QuantiseOptions>,
     calibration_ids: &[Vec<u32>],
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
-    let made = quantise(checkpoint, strategy, calibration_ids, DEFAULT_HEADROOM, &Silent)?;
+    let made = quantise(checkpoint, &options.into(), calibration_ids, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
-    made.write_weights(checkpoint, &mut file, &Silent)?;
+    made.write_weights(checkpoint, calibration_ids, &mut file, &Silent)?;
     file.commit()?;
-    let weights = PackedWeights::in_memory(strategy.format(), files::read(&path)?);
+    let weights = PackedWeights::in_memory(made.params.format, files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);
     Ok((model, made.report))
 }

@@ -24,7 +24,7 @@ fn checkpoint() -> (TempDir, PathBuf) {
 
 fn options(strategy: Strategy, codeword_cache: CodewordCache) -> SetupOptions {
     SetupOptions {
-        strategy: Some(strategy),
+        quantise: strategy.into(),
         codeword_cache,
         ..SetupOptions::default()
     }

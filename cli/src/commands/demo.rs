@@ -7,6 +7,7 @@ use serde_json::json;
 use tessera_prover::files::{self, AtomicDir};
 use tessera_prover::library::{read_key, Model, KEY_FILE};
 use tessera_prover::progress::Progress;
+use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::{setup, SetupOptions};
 use tessera_verifier::verify::verify_bytes;
 
@@ -54,7 +55,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     unpacked.commit()?;
     let clock = Instant::now();
     let options = SetupOptions {
-        strategy: Some(args.strategy.into()),
+        quantise: Strategy::from(args.strategy).into(),
         ..SetupOptions::default()
     };
     let set_up = setup(&checkpoint, &model_dir, &options, progress)?;

@@ -12,13 +12,13 @@ use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::Subject;
 use tessera_prover::progress::Progress;
-use tessera_prover::quantise::default_strategy;
+use tessera_prover::quantise::Strategy;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::security::security_bits;
 
-use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
+use super::predict::{dimensions, keeps_codeword, Prediction};
 use super::recipe::{against, recipe_json, recipe_rows};
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
@@ -65,7 +65,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let provable = survey.is_supported();
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
     let prediction = checked.filter(|_| provable).map(|c| {
-        let strategy = args.strategy.map_or_else(|| default_strategy(c), Into::into);
+        let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
         Prediction::new(
             &Subject::of_config(c, strategy.format(), keeps_codeword(c)),
             args.tokens,
@@ -160,7 +160,7 @@ fn describe_key(
         "model_id": id.to_string(),
         "format_version": FileKind::Key.version(),
         "config": key.config,
-        "strategy": strategy_name(key.params.format),
+        "strategy": Strategy::of(&key.params).name(),
         "tiles": w.tiles,
         "columns": w.columns(),
         "log_message": w.log_message,
@@ -178,7 +178,7 @@ fn describe_key(
     let rows = rows
         .row("model", id)
         .row("dimensions", dimensions(&key.config))
-        .row("strategy", strategy_name(key.params.format))
+        .row("strategy", Strategy::of(&key.params).name())
         .row(
             "weights",
             format!(

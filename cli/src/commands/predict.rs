@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{ModelConfig, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_prover::opening::{Codeword, Tree};
 use tessera_prover::plan::{Choices, Plan, Subject, Task};
@@ -106,14 +106,6 @@ impl Prediction {
             )
             .row("  disk", bytes(self.disk_bytes))
             .row("  time", seconds(self.prove_seconds))
-    }
-}
-
-/// `w8` or `w12`.
-pub fn strategy_name(format: WeightFormat) -> &'static str {
-    match format {
-        WeightFormat::Int8 => "w8",
-        WeightFormat::Int16 => "w12",
     }
 }
 

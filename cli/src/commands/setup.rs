@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
+use tessera_prover::quantise::{QuantiseOptions, Strategy};
 use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
 
 use super::fidelity::{fidelity_json, fidelity_rows};
@@ -17,7 +18,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         return rebuild(args, progress);
     };
     let options = SetupOptions {
-        strategy: args.strategy.map(Into::into),
+        quantise: quantise_options(args),
         calibration: args.calibration.clone(),
         codeword_cache: args.codeword_cache.into(),
         memory: args.memory.or_else(Budget::available),
@@ -64,6 +65,17 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
     Ok(Report::done(rows.to_string(), json))
 }
 
+fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
+    let mut options = QuantiseOptions::default();
+    if let Some(strategy) = args.strategy {
+        options.strategy = strategy.into();
+    }
+    if let Some(first) = args.leading {
+        options.leading.first = first;
+    }
+    options
+}
+
 fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let clock = Instant::now();
     let report = rebuild_cache(
@@ -98,5 +110,5 @@ pub fn total(report: &SetupReport) -> f64 {
 }
 
 fn strategy(report: &SetupReport) -> &'static str {
-    super::predict::strategy_name(report.key.params.format)
+    Strategy::of(&report.key.params).name()
 }

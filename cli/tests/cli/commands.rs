@@ -59,7 +59,7 @@ fn set_up_is_deterministic_and_the_strategy_is_part_of_the_id() {
         let out = dir.path().join(name);
         done(args!["setup", CHECKPOINT, "--out", out, "--strategy", strategy])["model_id"].clone()
     };
-    assert_eq!(id("again", "w12"), Shared::get().setup["model_id"]);
+    assert_eq!(id("again", "auto"), Shared::get().setup["model_id"]);
     assert_ne!(id("w8", "w8"), Shared::get().setup["model_id"]);
 }
 
@@ -344,7 +344,7 @@ fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
     assert_eq!(number(&made, "parameters"), 31_852_224.0);
     fails(synth, &["checkpoint", "exists"]);
     let report = done(args!["setup", checkpoint, "--out", model, "--codeword-cache", "none"]);
-    assert_eq!(report["strategy"], "w12");
+    assert_eq!(report["strategy"], "auto");
     assert_eq!(report["codeword_kept"], false);
     assert_eq!(number(&report, "weights"), 60_162_048.0);
     let generated = done(args![

@@ -1,7 +1,9 @@
 //! Ranges of all activations on calibration text.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::model::{LeadingRows, ModelConfig, RowClass};
 
 use super::QuantiseError;
 use crate::checkpoint::{CheckpointError, Tensor};
@@ -29,7 +31,114 @@ pub(super) struct LayerRanges {
     pub gate: f32,
     pub silu: f32,
     pub up: f32,
-    pub product: f32,
+    pub product: Classes<f32>,
+}
+
+/// A value for the rows of the body, and one for leading rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Classes<T> {
+    pub body: T,
+    pub lead: T,
+}
+
+impl<T> Classes<T> {
+    pub fn of(&self, class: RowClass) -> &T {
+        match class {
+            RowClass::Body => &self.body,
+            RowClass::Lead => &self.lead,
+        }
+    }
+
+    fn of_mut(&mut self, class: RowClass) -> &mut T {
+        match class {
+            RowClass::Body => &mut self.body,
+            RowClass::Lead => &mut self.lead,
+        }
+    }
+}
+
+/// What was seen of a state of the residual stream in the rows of a class.
+#[derive(Clone, Debug)]
+pub(super) struct StateRange {
+    /// Largest absolute value, by channel.
+    pub max: Vec<f32>,
+    /// Smallest mean square of a row.
+    pub min_square: f64,
+    /// Root mean squares of all rows.
+    rms: Vec<f32>,
+}
+
+impl StateRange {
+    fn new(hidden: usize) -> Self {
+        Self {
+            max: vec![0.0; hidden],
+            min_square: f64::INFINITY,
+            rms: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, row: &[f32]) {
+        self.add_with(row, mean_square(row));
+    }
+
+    /// Adds a row of this mean square.
+    fn add_with(&mut self, row: &[f32], square: f64) {
+        self.max.iter_mut().zip(row).for_each(|(m, v)| *m = m.max(v.abs()));
+        self.min_square = self.min_square.min(square);
+        self.rms.push(square.sqrt() as f32);
+    }
+
+    /// Median of the root mean squares of rows, 0 if there were none.
+    pub fn median(&self) -> f64 {
+        let mut rms = self.rms.clone();
+        rms.sort_by(f32::total_cmp);
+        rms.get(rms.len() / 2).copied().map_or(0.0, f64::from)
+    }
+}
+
+/// Which sequences are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Set {
+    /// Calibration texts.
+    Texts,
+    /// Lone first tokens, and first tokens with one more.
+    Heads,
+}
+
+/// Sequences on their way through the model.
+#[derive(Clone, Debug)]
+struct Sequences {
+    set: Set,
+    /// Number of rows and of leading rows.
+    lengths: Vec<(usize, usize)>,
+}
+
+/// Second rows of heads, which may be as large as leading rows although they are none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SecondRows {
+    /// By state, `[heads][hidden]`.
+    states: Vec<Vec<f32>>,
+    /// Largest absolute MLP product of each head, by layer.
+    products: Vec<Vec<f32>>,
+}
+
+impl SecondRows {
+    /// How many heads there are, and how many of them have a value in the second row beyond the limit of its channel and
+    /// state, or of the product of a layer.
+    pub fn beyond(&self, state: impl Fn(usize, usize) -> f64, product: impl Fn(usize) -> f64) -> (usize, usize) {
+        let heads = self.products.first().map_or(0, Vec::len);
+        let beyond = |head: &usize| {
+            let of_state = |(n, rows): (usize, &Vec<f32>)| {
+                let width = rows.len() / heads;
+                let row = rows[head * width..][..width].iter().enumerate();
+                row.into_iter().any(|(c, v)| f64::from(v.abs()) > state(n, c))
+            };
+            let mut products = self.products.iter().enumerate();
+            products.any(|(l, rows)| f64::from(rows[*head]) > product(l))
+                || self.states.iter().enumerate().any(of_state)
+        };
+        (heads, (0..heads).filter(beyond).count())
+    }
 }
 
 /// Largest absolute values of all activations.
@@ -37,15 +146,17 @@ pub(super) struct LayerRanges {
 pub(super) struct Ranges {
     pub layers: Vec<LayerRanges>,
     /// `2 * layers + 1` states of the residual stream; the first is exact for the whole vocabulary.
-    pub residual: Vec<f32>,
-    /// Smallest mean square of a row, per state of the residual stream.
-    pub min_square: Vec<f64>,
+    pub residual: Vec<Classes<StateRange>>,
     pub norm_final: f32,
     pub logits: f32,
-    /// Number of token rows seen.
-    pub tokens: usize,
+    pub second_rows: SecondRows,
+    leading: LeadingRows,
     hidden: usize,
+    ff: usize,
     head_dim: usize,
+    running: Sequences,
+    /// Classes of the rows that come, `None` for second rows of heads.
+    rows: Vec<Option<RowClass>>,
     broken: Option<Site>,
 }
 
@@ -55,19 +166,44 @@ const LANES: usize = 16;
 const EMBEDDING_ROWS: usize = 64;
 
 impl Ranges {
-    pub(super) fn new(config: &ModelConfig) -> Self {
+    pub(super) fn new(config: &ModelConfig, leading: LeadingRows) -> Self {
         let states = 2 * config.layers + 1;
+        let state = StateRange::new(config.hidden);
         Self {
             layers: vec![LayerRanges::default(); config.layers],
-            residual: vec![0.0; states],
-            min_square: vec![f64::INFINITY; states],
+            residual: vec![
+                Classes {
+                    body: state.clone(),
+                    lead: state,
+                };
+                states
+            ],
             norm_final: 0.0,
             logits: 0.0,
-            tokens: 0,
+            second_rows: SecondRows {
+                states: vec![Vec::new(); states],
+                products: vec![Vec::new(); config.layers],
+            },
+            leading,
             hidden: config.hidden,
+            ff: config.ff,
             head_dim: config.head_dim,
+            running: Sequences {
+                set: Set::Texts,
+                lengths: Vec::new(),
+            },
+            rows: Vec::new(),
             broken: None,
         }
+    }
+
+    /// Tells of which sequences the tensors are that come next.
+    pub(super) fn expect(&mut self, set: Set, sequences: &[&[u32]]) {
+        let lengths = sequences.iter().map(|ids| (ids.len(), self.leading.count(ids)));
+        self.running = Sequences {
+            set,
+            lengths: lengths.collect(),
+        };
     }
 
     /// Names an activation that was not finite.
@@ -80,27 +216,89 @@ impl Ranges {
         }
     }
 
-    /// Takes in the embeddings of all tokens, after the calibration text.
-    pub(super) fn whole_vocabulary(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
-        let least = self.min_square[0] * UNSEEN_SQUARES;
+    /// Ends calibration: takes in the embeddings of all tokens, and gives a class of which no row was seen the ranges of
+    /// the other one.
+    pub(super) fn finish(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
+        for state in &mut self.residual {
+            match (state.body.rms.is_empty(), state.lead.rms.is_empty()) {
+                (true, _) => state.body = state.lead.clone(),
+                (_, true) => state.lead = state.body.clone(),
+                _ => {}
+            }
+        }
+        for layer in &mut self.layers {
+            let product = &mut layer.product;
+            match (product.body == 0.0, product.lead == 0.0) {
+                (true, _) => product.body = product.lead,
+                (_, true) => product.lead = product.body,
+                _ => {}
+            }
+        }
+        self.whole_vocabulary(embedding)
+    }
+
+    fn whole_vocabulary(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
+        let state = &mut self.residual[0];
+        let least = state.body.min_square.min(state.lead.min_square) * UNSEEN_SQUARES;
         let width = self.hidden;
         let piece = |rows: &mut Vec<f32>, first: usize| {
             rows.resize(width * EMBEDDING_ROWS.min(embedding.len() / width - first), 0.0);
             embedding.read(first * width, rows)?;
-            Ok((abs_max(rows), smallest_square(rows, width, least)))
+            let mut all = StateRange::new(width);
+            rows.chunks_exact(width).for_each(|row| all.add(row));
+            let squares = all.rms.iter().map(|rms| f64::from(*rms) * f64::from(*rms));
+            all.min_square = squares.filter(|s| *s >= least).fold(f64::INFINITY, f64::min);
+            Ok(all)
         };
-        let (max, smallest) = (0..embedding.len() / width)
+        let merge = |mut all: StateRange, piece: StateRange| {
+            all.max.iter_mut().zip(&piece.max).for_each(|(m, v)| *m = m.max(*v));
+            all.min_square = all.min_square.min(piece.min_square);
+            Ok::<_, CheckpointError>(all)
+        };
+        let all = (0..embedding.len() / width)
             .into_par_iter()
             .step_by(EMBEDDING_ROWS)
             .map_init(Vec::new, piece)
-            .try_reduce(
-                || (0.0, f64::INFINITY),
-                |(max, least), (m, l)| Ok::<_, CheckpointError>((f32::max(max, m), f64::min(least, l))),
-            )?;
-        self.residual[0] = max;
-        self.min_square[0] = self.min_square[0].min(smallest);
+            .try_reduce(|| StateRange::new(width), merge)?;
+        for class in [RowClass::Body, RowClass::Lead] {
+            let state = state.of_mut(class);
+            state.max.clone_from(&all.max);
+            state.min_square = state.min_square.min(all.min_square);
+        }
         Ok(())
     }
+
+    fn add_state(&mut self, n: usize, values: &[f32]) {
+        let squares: Vec<f64> = values.par_chunks_exact(self.hidden).map(mean_square).collect();
+        let rows = values.chunks_exact(self.hidden).zip(squares);
+        for ((row, square), class) in rows.zip(&self.rows) {
+            match class {
+                Some(class) => self.residual[n].of_mut(*class).add_with(row, square),
+                None => self.second_rows.states[n].extend(row),
+            }
+        }
+    }
+
+    fn add_product(&mut self, l: usize, values: &[f32]) {
+        let maxima: Vec<f32> = values.par_chunks_exact(self.ff).map(row_max).collect();
+        for (max, class) in maxima.into_iter().zip(&self.rows) {
+            match class {
+                Some(class) => {
+                    let range = self.layers[l].product.of_mut(*class);
+                    *range = range.max(max);
+                }
+                None => self.second_rows.products[l].push(max),
+            }
+        }
+    }
+}
+
+fn mean_square(row: &[f32]) -> f64 {
+    row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() / row.len() as f64
+}
+
+fn row_max(row: &[f32]) -> f32 {
+    row.iter().fold(0.0, |m, v| m.max(v.abs()))
 }
 
 /// Values that are worth a thread.
@@ -122,16 +320,6 @@ fn largest(values: &[f32], f: impl Fn(f32) -> f32 + Sync) -> f32 {
 
 fn abs_max(values: &[f32]) -> f32 {
     largest(values, f32::abs)
-}
-
-/// Smallest mean square of a row that is at least `least`.
-fn smallest_square(values: &[f32], width: usize, least: f64) -> f64 {
-    let square = |row: &[f32]| row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() / width as f64;
-    values
-        .par_chunks_exact(width)
-        .map(square)
-        .filter(|s| *s >= least)
-        .reduce(|| f64::INFINITY, f64::min)
 }
 
 /// Largest length of a RoPE pair, which no rotation can exceed.
@@ -156,6 +344,20 @@ fn gate_max(values: &[f32]) -> f32 {
 }
 
 impl Observer for Ranges {
+    fn sequences(&mut self, sequences: Range<usize>) {
+        let set = self.running.set;
+        let class = |lead: usize| {
+            move |row: usize| match (row < lead, set) {
+                (true, _) => Some(RowClass::Lead),
+                (false, Set::Heads) if row > 0 => None,
+                (false, _) => Some(RowClass::Body),
+            }
+        };
+        let lengths = &self.running.lengths[sequences];
+        let rows = lengths.iter().flat_map(|(rows, lead)| (0..*rows).map(class(*lead)));
+        self.rows = rows.collect();
+    }
+
     fn observe(&mut self, site: Site, values: &[f32]) {
         // Absolute values up to the largest finite one, which NaN is not.
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & (v.abs() <= f32::MAX));
@@ -164,11 +366,7 @@ impl Observer for Ranges {
         }
         let grow = |range: &mut f32, max: f32| *range = range.max(max);
         match site {
-            Site::Residual(n) => {
-                grow(&mut self.residual[n], abs_max(values));
-                let least = smallest_square(values, self.hidden, 0.0);
-                self.min_square[n] = self.min_square[n].min(least);
-            }
+            Site::Residual(n) => self.add_state(n, values),
             Site::NormAttn(l) => grow(&mut self.layers[l].norm_attn, abs_max(values)),
             Site::Q(l) => grow(&mut self.layers[l].q, pair_max(values, self.head_dim)),
             Site::K(l) => grow(&mut self.layers[l].k, pair_max(values, self.head_dim)),
@@ -179,7 +377,7 @@ impl Observer for Ranges {
             Site::Gate(l) => grow(&mut self.layers[l].gate, gate_max(values)),
             Site::Silu(l) => grow(&mut self.layers[l].silu, abs_max(values)),
             Site::Up(l) => grow(&mut self.layers[l].up, abs_max(values)),
-            Site::Product(l) => grow(&mut self.layers[l].product, abs_max(values)),
+            Site::Product(l) => self.add_product(l, values),
             Site::NormFinal => grow(&mut self.norm_final, abs_max(values)),
             Site::Logits => grow(&mut self.logits, abs_max(values)),
         }
@@ -198,6 +396,5 @@ mod tests {
         assert_eq!(score_max(&[5.0, -10.0, -60.0]), 10.0);
         assert_eq!(score_max(&[-40.0, -41.0, -90.0]), 41.0);
         assert_eq!(pair_max(&[3.0, 0.0, 4.0, 1.0], 4), 5.0);
-        assert_eq!(smallest_square(&[0.0, 0.0, 1.0, 1.0, 2.0, 2.0], 2, 0.5), 1.0);
     }
 }

@@ -9,8 +9,6 @@ use std::simd::{f32x16, f64x16, Select, StdFloat};
 use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
-use super::Strategy;
-
 use crate::checkpoint::{
     attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
 };
@@ -23,7 +21,6 @@ const LANES: usize = 16;
 
 /// A float matrix with what is folded into it.
 pub(super) struct Folded<'a> {
-    kind: MatmulKind,
     pub weights: Tensor<'a>,
     pub orientation: Orientation,
     /// Factor of every input channel.
@@ -47,7 +44,6 @@ impl<'a> Folded<'a> {
             Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
         };
         Ok(Self {
-            kind,
             weights: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
             gain: name.map(gain).transpose()?,
@@ -67,32 +63,37 @@ impl<'a> Folded<'a> {
         Ok(())
     }
 
-    /// Fractional bits: one for the matrix, or one per output channel. Matrices that are added to the
-    /// residual stream always have one, because the residual has one scale.
-    pub fn choose_bits(&self, strategy: Strategy) -> Result<Vec<i32>, CheckpointError> {
-        let max = strategy.max_weight();
-        let per_channel = strategy == Strategy::W8 && !matches!(self.kind, MatmulKind::O | MatmulKind::Down);
-        match (per_channel, self.orientation) {
-            (true, Orientation::InputsFirst) => self.bits_of_columns(max),
-            (true, Orientation::OutputsFirst) => {
+    /// Fractional bits of every output channel, for integers up to `max`.
+    pub fn choose_bits(&self, max: i32) -> Result<Vec<i32>, CheckpointError> {
+        match self.orientation {
+            Orientation::InputsFirst => self.bits_of_columns(max),
+            Orientation::OutputsFirst => {
                 let rows = self.rows(|row| best_bits(abs_max(row), max, |bits| errors(row, bits, max)))?;
                 Ok(rows.concat())
             }
-            (false, _) => {
-                let maxima = self.rows(abs_max)?;
-                let largest = maxima.iter().flatten().fold(0.0, |m: f32, v| m.max(*v));
-                let mut failed = None;
-                let bits = best_bits(largest, max, |bits| {
-                    let sums = self.rows(|row| errors(row, bits, max));
-                    let sums = sums.unwrap_or_else(|e| {
-                        failed = Some(e);
-                        Vec::new()
-                    });
-                    add_pairs(sums.iter().map(|piece| add_pairs(piece.iter().copied())))
-                });
-                failed.map_or(Ok(vec![bits]), Err)
-            }
         }
+    }
+
+    /// Sums of squares of the weights of every input channel.
+    pub fn input_squares(&self) -> Result<Vec<f64>, CheckpointError> {
+        let width = self.weights.width();
+        let square = |row: &[f32]| row.iter().map(|w| f64::from(*w) * f64::from(*w)).sum::<f64>();
+        if self.orientation == Orientation::InputsFirst {
+            return Ok(self.rows(square)?.concat());
+        }
+        let pieces = self.pieces(|range| {
+            let (mut row, mut sums) = (vec![0.0; width], vec![0.0f32; width]);
+            for r in range {
+                self.read(r, 0..width, &mut row)?;
+                sums.iter_mut().zip(&row).for_each(|(s, w)| *s += w * w);
+            }
+            Ok(sums)
+        })?;
+        let mut sums = vec![0.0; width];
+        for piece in pieces {
+            sums.iter_mut().zip(piece).for_each(|(s, p)| *s += f64::from(p));
+        }
+        Ok(sums)
     }
 
     /// A value of every stored row, by pieces.

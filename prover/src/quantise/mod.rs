@@ -1,17 +1,19 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
 mod calibrate;
+mod exponents;
+mod feedback;
 pub(crate) mod fidelity;
 mod folded;
+mod options;
 mod plan;
+mod saturation;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{
-    max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS,
-};
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, LAYER_KINDS};
 use thiserror::Error;
 
 pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
@@ -20,44 +22,12 @@ use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::files::FileError;
 use crate::float::{FloatError, FloatModel};
 use crate::progress::Progress;
-use calibrate::Ranges;
+use calibrate::{Ranges, Set};
 use folded::Folded;
+use options::bits_of;
+pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use plan::{Plan, WeightBits};
-
-/// How weights are quantised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Strategy {
-    /// int8, one power-of-two scale per output channel.
-    W8,
-    /// int12, one power-of-two scale per tensor.
-    W12,
-}
-
-impl Strategy {
-    /// How weights are stored.
-    pub const fn format(self) -> WeightFormat {
-        match self {
-            Self::W8 => WeightFormat::Int8,
-            Self::W12 => WeightFormat::Int16,
-        }
-    }
-
-    /// Bits of a weight.
-    pub const fn bits(self) -> u8 {
-        match self {
-            Self::W8 => 8,
-            Self::W12 => 12,
-        }
-    }
-
-    /// Largest absolute value of a weight.
-    pub const fn max_weight(self) -> i32 {
-        max_weight(self.bits())
-    }
-}
-
-/// The default of the headroom of [`quantise`].
-pub const DEFAULT_HEADROOM: f64 = 1.5;
+pub use saturation::{explain, Explanation};
 
 /// Why a checkpoint cannot be quantised.
 #[derive(Debug, Error)]
@@ -74,13 +44,6 @@ pub enum QuantiseError {
     Headroom(f64),
     #[error("the float model produces a value that is not finite at {site}")]
     Activation { site: String },
-    #[error("tensor {tensor}: {in_dim} input channels are too many for strategy {strategy:?}{hint}")]
-    TooWide {
-        tensor: String,
-        in_dim: usize,
-        strategy: Strategy,
-        hint: &'static str,
-    },
     #[error("no choice of scales represents the range of {tensor} (shift or scale {value})")]
     Scales { tensor: String, value: i32 },
     #[error("the quantised model is not one that can be proved: {0}")]
@@ -105,86 +68,161 @@ pub struct WeightScale {
     pub max_bits: i32,
 }
 
+/// A channel of the residual stream with an exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelExponent {
+    pub channel: usize,
+    pub exponent: u8,
+}
+
+/// First tokens that were tried with a second one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadReport {
+    pub tried: usize,
+    /// Those whose second row has values as large as leading rows have, which do not fit the units of other rows.
+    pub saturated: usize,
+}
+
 /// What calibration chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationReport {
     /// Token rows of calibration text.
     pub tokens: usize,
-    pub headroom: f64,
+    pub exponents: Vec<ChannelExponent>,
+    pub heads: HeadReport,
     pub activations: Vec<TensorBits>,
     pub weights: Vec<WeightScale>,
+}
+
+impl CalibrationReport {
+    /// What a user should know.
+    pub fn notes(&self) -> Vec<String> {
+        let HeadReport { tried, saturated } = self.heads;
+        match saturated {
+            0 => Vec::new(),
+            _ => vec![format!(
+                "{saturated} of {tried} random first tokens make the second row as large as the first one, which does not \
+                 fit its units; proofs of such prompts will be reported as saturated; --leading 2 makes room for them"
+            )],
+        }
+    }
 }
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantisation {
-    pub strategy: Strategy,
+    pub options: QuantiseOptions,
     pub params: ModelParams,
     pub report: CalibrationReport,
-    /// Fractional bits of the weights, one list per matrix in the order of `ModelConfig::matmuls`: one entry for the
-    /// matrix, or one per output channel.
+    /// Fractional bits of the weights by output channel, one list per matrix in the order of `ModelConfig::matmuls`.
     bits: Vec<Vec<i32>>,
-}
-
-/// The strategy for a model where nobody chooses: `W12` where its matrices are narrow enough, else `W8`.
-pub fn default_strategy(config: &ModelConfig) -> Strategy {
-    match plan::check_widths(config, Strategy::W12) {
-        Ok(()) => Strategy::W12,
-        Err(_) => Strategy::W8,
-    }
 }
 
 /// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
 /// for values `headroom` times as large. One layer after the other is read, for calibration and its own scales.
 pub fn quantise(
     checkpoint: &Checkpoint,
-    strategy: Strategy,
+    options: &QuantiseOptions,
     calibration_ids: &[Vec<u32>],
-    headroom: f64,
     progress: &dyn Progress,
 ) -> Result<Quantisation, QuantiseError> {
     let config = checkpoint.config();
-    if !(1.0..=1000.0).contains(&headroom) {
-        return Err(QuantiseError::Headroom(headroom));
+    if !(1.0..=1000.0).contains(&options.headroom) {
+        return Err(QuantiseError::Headroom(options.headroom));
     }
-    plan::check_widths(config, strategy)?;
-    let sequences = calibration_ids.iter().map(|ids| &ids[..ids.len().min(config.context)]);
-    let sequences: Vec<&[u32]> = sequences.filter(|ids| !ids.is_empty()).collect();
-    let mut ranges = Ranges::new(config);
-    ranges.tokens = sequences.iter().map(|ids| ids.len()).sum();
-    if ranges.tokens == 0 {
-        return Err(QuantiseError::NoCalibration);
-    }
-    let mut run = FloatModel::new(checkpoint).run(&sequences).map_err(QuantiseError::of)?;
+    let texts = texts(config, calibration_ids)?;
+    let heads = first_tokens(config, options, &texts);
+    let heads: Vec<&[u32]> = heads.iter().map(Vec::as_slice).collect();
+    let mut ranges = Ranges::new(config, options.leading);
+    let float = FloatModel::new(checkpoint);
+    let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
+    let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
+    let weight_bits = options.strategy.weight_bits(config);
     let mut bits = WeightBits::new();
+    let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let mut choose = |kind, layer| -> Result<(), QuantiseError> {
         let folded = Folded::new(checkpoint, kind, layer)?;
-        bits.insert((kind, layer), folded.choose_bits(strategy)?);
+        let max = max_weight(bits_of(&weight_bits, kind));
+        bits.insert((kind, layer), folded.choose_bits(max)?);
+        if let Some(state) = read_state(config, kind, layer) {
+            add_reader(&mut readers[state], folded.input_squares()?);
+        }
         folded.weights.release();
         progress.advance(1);
         Ok(())
     };
     for layer in 0..config.layers {
-        run.layer(layer, &mut ranges).map_err(QuantiseError::of)?;
+        ranges.expect(Set::Texts, &texts);
+        text_run.layer(layer, &mut ranges).map_err(QuantiseError::of)?;
+        ranges.expect(Set::Heads, &heads);
+        head_run.layer(layer, &mut ranges).map_err(QuantiseError::of)?;
         LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer))?;
     }
-    run.observe_output(&mut ranges).map_err(QuantiseError::of)?;
+    ranges.expect(Set::Texts, &texts);
+    text_run.observe_output(&mut ranges).map_err(QuantiseError::of)?;
     choose(MatmulKind::Head, 0)?;
-    ranges.whole_vocabulary(&checkpoint.matrix(MatmulKind::Embed, 0)?)?;
     choose(MatmulKind::Embed, 0)?;
+    ranges.finish(&checkpoint.matrix(MatmulKind::Embed, 0)?)?;
     ranges.check()?;
-    let (params, mut bits, report) = Plan::new(config, strategy, &ranges, headroom, bits).solve()?;
+    let (params, mut bits, mut report) = Plan::new(config, options, &ranges, bits, &readers).solve()?;
     params.check(config)?;
+    report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();
     let bits = order
         .iter()
         .map(|m| bits.remove(&(m.kind, m.layer)).unwrap_or_default());
     Ok(Quantisation {
-        strategy,
+        options: *options,
         params,
         report,
         bits: bits.collect(),
     })
+}
+
+/// Calibration sequences, cut to the context.
+fn texts<'a>(config: &ModelConfig, ids: &'a [Vec<u32>]) -> Result<Vec<&'a [u32]>, QuantiseError> {
+    let sequences = ids.iter().map(|ids| &ids[..ids.len().min(config.context)]);
+    let sequences: Vec<&[u32]> = sequences.filter(|ids| !ids.is_empty()).collect();
+    match sequences.is_empty() {
+        true => Err(QuantiseError::NoCalibration),
+        false => Ok(sequences),
+    }
+}
+
+/// Tokens of the whole vocabulary, as lone first tokens: the first row attends to itself only, so that its values depend on
+/// its id alone. Some are followed by a token of the texts, which shows whether the second row becomes like the first.
+fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]]) -> Vec<Vec<u32>> {
+    let tried = options.first_tokens.min(config.vocab);
+    let tokens: Vec<u32> = texts.iter().flat_map(|ids| *ids).copied().collect();
+    let with_second = |i: usize| {
+        // As many, and evenly spread.
+        (i + 1) * options.heads / tried > i * options.heads / tried && config.context > 1
+    };
+    let head = |i: usize| {
+        let mut ids = vec![(i * config.vocab / tried) as u32];
+        if with_second(i) {
+            ids.extend(tokens.get(i * tokens.len() / tried));
+        }
+        ids
+    };
+    (0..tried).map(head).collect()
+}
+
+/// The state of the residual stream that a matmul reads, through a norm.
+fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
+    match kind {
+        MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(2 * layer),
+        MatmulKind::Gate | MatmulKind::Up => Some(2 * layer + 1),
+        MatmulKind::Head => Some(2 * config.layers),
+        MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
+    }
+}
+
+/// Adds the squares of a matmul's weights by input channel, relative to their mean.
+fn add_reader(readers: &mut [f64], squares: Vec<f64>) {
+    let mean = squares.iter().sum::<f64>() / squares.len() as f64;
+    let mean = mean.max(f64::MIN_POSITIVE);
+    readers.iter_mut().zip(squares).for_each(|(r, s)| *r += s / mean);
 }
 
 impl QuantiseError {

@@ -4,23 +4,22 @@
 //! A tensor with `bits` fractional bits holds `round(value * 2^bits)`. A matmul of inputs with `a` bits
 //! and weights with `w` bits, requantised by `shift`, has `a + w - 8 - shift` bits. Where that shift would be
 //! too large, the weights get fewer bits (by then their error is far below the output's unit); where it
-//! would be too small, the output does.
+//! would be too small, the output does. The residual stream has bits for each class of rows, and `k` bits less in a channel
+//! with exponent `k`; so has the MLP product, but for the exponents.
 
 use std::collections::BTreeMap;
 
-use tessera_circuits::bounds::AccumulatorBound;
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
-    KINDS,
+    max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
+    StreamShift, KINDS,
 };
 
 use super::calibrate::{LayerRanges, Ranges};
-use super::{CalibrationReport, QuantiseError, Strategy, TensorBits, WeightScale};
+use super::exponents::Stream;
+use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
+use super::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
 use crate::checkpoint::matmul_tensor;
 
-/// Smallest and largest supported shift.
-const MIN_SHIFT: i32 = 1;
-const MAX_SHIFT: i32 = 13;
 /// Shift that every requantisation has in addition.
 const BASE: i32 = 8;
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
@@ -30,42 +29,22 @@ const MAX_BITS: i32 = 24;
 /// Outputs of norms have at most this many: then the smallest shift keeps the reciprocal square root within
 /// its 22 bits for every row whose root mean square is at least one unit.
 const MAX_NORM_BITS: i32 = 13;
+/// Room of the first state of the residual stream, which is bounded exactly, for the rounding of its weights.
+const EMBEDDING_HEADROOM: f64 = 1.01;
+const CLASSES: [RowClass; 2] = [RowClass::Body, RowClass::Lead];
 
-/// Fractional bits of weights: one per tensor or one per output channel.
+/// Fractional bits of weights, one per output channel.
 pub(super) type WeightBits = BTreeMap<(MatmulKind, usize), Vec<i32>>;
+/// By state of the residual stream and channel: squares of the weights that read it, relative to their mean.
+pub(super) type Readers = Vec<Vec<f64>>;
 
 /// Largest number of fractional bits with which `max` fits int16.
 fn fit(max: f64) -> i32 {
     ((f64::from(i16::MAX) / max).log2().floor()).min(f64::from(MAX_BITS)) as i32
 }
 
-/// The largest shift that fits the field, if there is one.
-fn max_shift(bound: AccumulatorBound, residual: bool) -> Option<i32> {
-    let fits = |s: &i32| bound.fits(*s as u8, residual.then_some(*s as u8));
-    (MIN_SHIFT..=MAX_SHIFT).rev().find(fits)
-}
-
-/// Refuses matmuls whose accumulators cannot fit the field.
-pub(super) fn check_widths(config: &ModelConfig, strategy: Strategy) -> Result<(), QuantiseError> {
-    for m in config.matmuls().iter().filter(|m| m.kind != MatmulKind::Embed) {
-        let bound = AccumulatorBound::matmul(m.in_dim, strategy.max_weight());
-        let residual = matches!(m.kind, MatmulKind::O | MatmulKind::Down);
-        if bound.and_then(|b| max_shift(b, residual)).is_none() {
-            let w8 = AccumulatorBound::matmul(m.in_dim, Strategy::W8.max_weight());
-            let helps = strategy == Strategy::W12 && w8.is_some_and(|b| max_shift(b, residual).is_some());
-            return Err(QuantiseError::TooWide {
-                tensor: matmul_tensor(m.kind, m.layer),
-                in_dim: m.in_dim,
-                strategy,
-                hint: if helps { "; strategy W8 supports it" } else { "" },
-            });
-        }
-    }
-    Ok(())
-}
-
 /// Fractional bits of the activations of one layer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct LayerBits {
     norm_attn: i32,
     q: i32,
@@ -74,14 +53,14 @@ struct LayerBits {
     attention: i32,
     norm_mlp: i32,
     up: i32,
-    product: i32,
+    product: ByClass<i32>,
 }
 
 /// Fractional bits of all activations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Bits {
     layers: Vec<LayerBits>,
-    residual: Vec<i32>,
+    residual: Vec<ByClass<i32>>,
     norm_final: i32,
     score: i32,
     gate: i32,
@@ -92,10 +71,12 @@ struct Bits {
 /// The choice of all scales.
 pub(super) struct Plan<'a> {
     config: &'a ModelConfig,
-    strategy: Strategy,
+    options: &'a QuantiseOptions,
+    weight_bits: [u8; KINDS],
     ranges: &'a Ranges,
-    headroom: f64,
     weights: WeightBits,
+    /// Exponents of the channels of the residual stream; none if all are 0.
+    exponents: Vec<u8>,
     /// Fractional bits of the output of the norm after each state of the residual stream.
     norms: Vec<i32>,
 }
@@ -103,27 +84,30 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub(super) fn new(
         config: &'a ModelConfig,
-        strategy: Strategy,
+        options: &'a QuantiseOptions,
         ranges: &'a Ranges,
-        headroom: f64,
         weights: WeightBits,
+        readers: &Readers,
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
         let bound = (config.hidden as f64).sqrt();
-        let after = |max: f32| fit((f64::from(max) * headroom).min(bound)).min(MAX_NORM_BITS);
+        let after = |max: f32| fit((f64::from(max) * options.headroom).min(bound)).min(MAX_NORM_BITS);
         let layers = ranges
             .layers
             .iter()
             .flat_map(|r| [after(r.norm_attn), after(r.norm_mlp)]);
         let norms = layers.chain([after(ranges.norm_final)]).collect();
-        Self {
+        let mut plan = Self {
             config,
-            strategy,
+            options,
+            weight_bits: options.strategy.weight_bits(config),
             ranges,
-            headroom,
             weights,
+            exponents: Vec::new(),
             norms,
-        }
+        };
+        plan.exponents = plan.stream(readers).exponents(options.exponents);
+        plan
     }
 
     /// All integer parameters, the final fractional bits of all weights, and the report.
@@ -135,20 +119,65 @@ impl<'a> Plan<'a> {
     }
 
     fn fit(&self, max: f32) -> i32 {
-        fit(f64::from(max) * self.headroom)
+        fit(f64::from(max) * self.options.headroom)
+    }
+
+    /// Room of a state of the residual stream.
+    fn headroom(&self, n: usize) -> f64 {
+        match n {
+            0 => EMBEDDING_HEADROOM,
+            _ => self.options.headroom,
+        }
+    }
+
+    fn exponent(&self, c: usize) -> i32 {
+        self.exponents.get(c).copied().map_or(0, i32::from)
+    }
+
+    fn largest_exponent(&self) -> i32 {
+        self.exponents.iter().copied().max().map_or(0, i32::from)
+    }
+
+    /// What the choice of exponents follows from: the rows of the body.
+    fn stream(&self, readers: &Readers) -> Stream {
+        let mut sensitivity: Vec<Vec<f64>> = Vec::new();
+        let mut later = vec![0.0; self.config.hidden];
+        for (readers, state) in readers.iter().zip(&self.ranges.residual).rev() {
+            let square = state.body.median().powi(2).max(f64::MIN_POSITIVE);
+            later.iter_mut().zip(readers).for_each(|(a, r)| *a += r / square);
+            sensitivity.push(later.clone());
+        }
+        sensitivity.reverse();
+        let need = |n: usize, max: f32| (f64::from(max).max(1e-9) * self.headroom(n) / f64::from(i16::MAX)).log2();
+        let states = self.ranges.residual.iter().enumerate();
+        Stream {
+            needs: states
+                .map(|(n, state)| state.body.max.iter().map(|max| need(n, *max)).collect())
+                .collect(),
+            sensitivity,
+        }
     }
 
     /// Largest scale of the reciprocal square root of a norm that keeps it below its target on calibrated
     /// rows. Rows whose root mean square is below one unit carry no information and do not count.
-    fn norm_scale(&self, n: usize, residual_bits: i32) -> i32 {
-        let square = self.ranges.min_square[n] + self.config.rms_eps;
-        let log_rms = square.log2() / 2.0 + f64::from(residual_bits);
-        (RSQRT_TARGET + log_rms.max(0.0)).floor() as i32
+    fn norm_scale(&self, n: usize, residual_bits: ByClass<i32>) -> i32 {
+        let scales = CLASSES.map(|class| {
+            let square = self.ranges.residual[n].of(class).min_square + self.config.rms_eps;
+            let log_rms = square.log2() / 2.0 + f64::from(residual_bits.of(class));
+            (RSQRT_TARGET + log_rms.max(0.0)).floor() as i32
+        });
+        scales[0].min(scales[1])
     }
 
     /// Fewest bits of a channel of a weight matrix.
     fn min_weight(&self, kind: MatmulKind, layer: usize) -> i32 {
         self.weights[&(kind, layer)].iter().copied().min().unwrap_or(0)
+    }
+
+    /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
+    fn min_writer(&self, kind: MatmulKind, layer: usize) -> i32 {
+        let channels = self.weights[&(kind, layer)].iter().enumerate();
+        channels.map(|(c, w)| w + self.exponent(c)).min().unwrap_or(0)
     }
 
     /// Bits of the output of a matmul: as wished, unless the shift would be too small.
@@ -163,84 +192,111 @@ impl<'a> Plan<'a> {
 
     fn activations(&self) -> Bits {
         let ranges = &self.ranges.layers;
-        let mut bits = Bits {
-            score: self.global(|r| r.scores),
-            gate: self.global(|r| r.gate),
-            silu: self.global(|r| r.silu),
-            ..Bits::default()
-        };
+        let (mut score, mut gate) = (self.global(|r| r.scores), self.global(|r| r.gate));
+        let silu = self.global(|r| r.silu);
+        let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
             let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
-            let v = self.output(MatmulKind::V, l, norm_attn, self.fit(r.v));
-            let up = self.output(MatmulKind::Up, l, norm_mlp, self.fit(r.up));
-            bits.score = bits.score.min(q + k - BASE - MIN_SHIFT);
-            bits.gate = self.output(MatmulKind::Gate, l, norm_mlp, bits.gate);
-            bits.layers.push(LayerBits {
+            score = score.min(q + k - BASE - MIN_SHIFT);
+            gate = self.output(MatmulKind::Gate, l, norm_mlp, gate);
+            let body = self.fit(r.product.body);
+            layers.push(LayerBits {
                 norm_attn,
                 q,
                 k,
-                v,
+                v: self.output(MatmulKind::V, l, norm_attn, self.fit(r.v)),
+                attention: self.fit(r.attention),
                 norm_mlp,
-                up,
-                ..LayerBits::default()
+                up: self.output(MatmulKind::Up, l, norm_mlp, self.fit(r.up)),
+                product: ByClass {
+                    body,
+                    // Leading rows that were not seen are no smaller than others.
+                    lead: self.fit(r.product.lead).min(body),
+                },
             });
         }
-        for (b, r) in bits.layers.iter_mut().zip(ranges) {
+        for b in &mut layers {
             // The larger of the two gives way.
-            for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - bits.score).max(0) {
+            for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - score).max(0) {
                 *(if b.q > b.k { &mut b.q } else { &mut b.k }) -= 1;
             }
             // Probabilities have 15 bits.
             let most = 15 + b.v - BASE;
-            b.attention = self.fit(r.attention).clamp(most - MAX_SHIFT, most - MIN_SHIFT);
-            b.product = self.fit(r.product).min(bits.silu + b.up - BASE - MIN_SHIFT);
-            b.up = b.up.min(b.product + BASE + MAX_SHIFT - bits.silu);
+            b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
+            let most = silu + b.up - BASE - MIN_SHIFT;
+            b.product.body = b.product.body.min(most);
+            b.product.lead = b
+                .product
+                .lead
+                .clamp(b.product.body + MIN_SHIFT - MAX_SHIFT, b.product.body);
+            b.up = b.up.min(b.product.lead + BASE + MAX_SHIFT - silu);
         }
-        bits.norm_final = self.norms[self.norms.len() - 1];
-        bits.logit = self.output(MatmulKind::Head, 0, bits.norm_final, self.fit(self.ranges.logits));
-        bits.residual = self.residual(&bits.layers);
-        bits
+        let norm_final = self.norms[self.norms.len() - 1];
+        Bits {
+            residual: self.residual(&layers),
+            layers,
+            norm_final,
+            score,
+            gate,
+            silu,
+            logit: self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
+        }
     }
 
     /// Kind, layer and input bits of the matmul that leads to state `n >= 1` of the residual stream.
-    fn update(&self, n: usize, layers: &[LayerBits]) -> (MatmulKind, usize, i32) {
+    fn update(&self, n: usize, layers: &[LayerBits]) -> (MatmulKind, usize, ByClass<i32>) {
         let layer = (n - 1) / 2;
         match n % 2 {
-            1 => (MatmulKind::O, layer, layers[layer].attention),
+            1 => (MatmulKind::O, layer, ByClass::both(layers[layer].attention)),
             _ => (MatmulKind::Down, layer, layers[layer].product),
         }
     }
 
-    /// Bits of the residual stream: never increasing, `shift >= 1` and `0 <= skip` everywhere.
-    fn residual(&self, layers: &[LayerBits]) -> Vec<i32> {
-        let embed = self.min_weight(MatmulKind::Embed, 0) + MAX_SHIFT - MIN_SHIFT;
-        // The first state is bounded exactly: no headroom, but for the rounding of the weights.
-        let mut x = vec![fit(f64::from(self.ranges.residual[0]) * 1.01).min(embed)];
-        for n in 1..self.ranges.residual.len() {
-            let (kind, layer, input) = self.update(n, layers);
-            let accumulator = input + self.min_weight(kind, layer) - BASE;
-            x[n - 1] = x[n - 1].min(accumulator);
-            x.push(self.fit(self.ranges.residual[n]).min(accumulator - MIN_SHIFT));
+    /// Bits of the residual stream: as many as fit, lowered until every channel of every update has a shift in both classes
+    /// of rows.
+    fn residual(&self, layers: &[LayerBits]) -> Vec<ByClass<i32>> {
+        let states = self.ranges.residual.iter().enumerate();
+        let mut x: Vec<ByClass<i32>> = states
+            .map(|(n, state)| {
+                let of = |class: RowClass| {
+                    let channels = state.of(class).max.iter().enumerate();
+                    let needs = channels.map(|(c, max)| f64::from(*max) * f64::from(-self.exponent(c)).exp2());
+                    fit(needs.fold(0.0, f64::max) * self.headroom(n))
+                };
+                let body = of(RowClass::Body);
+                let lead = of(RowClass::Lead).min(body);
+                ByClass { body, lead }
+            })
+            .collect();
+        let embed = self.min_writer(MatmulKind::Embed, 0) + MAX_SHIFT - MIN_SHIFT;
+        loop {
+            let before = x.clone();
+            let spread = MAX_SHIFT - MIN_SHIFT;
+            let least = x[0].body.min(x[0].lead);
+            x[0] = ByClass {
+                body: x[0].body.min(embed).min(least + spread),
+                lead: x[0].lead.min(embed).min(least + spread),
+            };
+            for n in (1..x.len()).rev() {
+                let (kind, layer, input) = self.update(n, layers);
+                let accumulator = input.body - BASE + self.min_writer(kind, layer);
+                let (before, after) = x.split_at_mut(n);
+                let states = [&mut before[n - 1], &mut after[0]];
+                lower(states, accumulator, input.lead - input.body, self.limit(kind));
+            }
+            if x == before {
+                return x;
+            }
         }
-        for n in 1..x.len() {
-            x[n] = x[n].min(x[n - 1]);
-        }
-        for n in (1..x.len()).rev() {
-            let (kind, _, _) = self.update(n, layers);
-            x[n - 1] = x[n - 1].min(x[n] + self.shift_limit(kind));
-        }
-        x
     }
 
-    fn shift_limit(&self, kind: MatmulKind) -> i32 {
-        let (in_dim, _) = self.config.dims(kind);
-        let residual = matches!(kind, MatmulKind::O | MatmulKind::Down);
-        // `check_widths` has made sure that there is one.
-        AccumulatorBound::matmul(in_dim, self.strategy.max_weight())
-            .and_then(|b| max_shift(b, residual))
-            .unwrap_or(MIN_SHIFT)
+    /// Largest shift of a matmul, and largest exponent of the residual's factor.
+    fn limit(&self, kind: MatmulKind) -> i32 {
+        let bits = super::options::bits_of(&self.weight_bits, kind);
+        // `Strategy::weight_bits` has seen to it that there is one.
+        shift_limit(self.config, kind, max_weight(bits)).unwrap_or(MIN_SHIFT)
     }
 
     /// Shifts of a matmul; lowers the bits of weights whose shift would be too large.
@@ -251,13 +307,10 @@ impl<'a> Plan<'a> {
         input: i32,
         output: i32,
     ) -> Result<ChannelShift, QuantiseError> {
-        let limit = match kind {
-            MatmulKind::Embed => MAX_SHIFT,
-            _ => self.shift_limit(kind),
-        };
+        let most = output + BASE + self.limit(kind) - input;
         let channels = self.weights.entry((kind, layer)).or_default();
         let shift = |w: &mut i32| {
-            *w = (*w).min(output + BASE + limit - input);
+            *w = (*w).min(most);
             small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
@@ -267,14 +320,58 @@ impl<'a> Plan<'a> {
             .map(ChannelShift)
     }
 
-    fn norm(&self, n: usize, residual_bits: i32) -> Result<NormParams, QuantiseError> {
+    /// Shifts into a state of the residual stream; lowers the bits of weights where a shift or the residual's factor would
+    /// be too large in a class of rows. `before` is the state that is added, if there is one.
+    fn writer(
+        &mut self,
+        kind: MatmulKind,
+        layer: usize,
+        input: ByClass<i32>,
+        before: Option<ByClass<i32>>,
+        after: ByClass<i32>,
+    ) -> Result<StreamShift, QuantiseError> {
+        let limit = self.limit(kind);
+        let most = CLASSES.map(|class| {
+            let before = before.map_or(i32::MAX, |before| before.of(class));
+            before.min(after.of(class)) + limit - (input.of(class) - BASE)
+        });
+        let most = most[0].min(most[1]);
+        let name = || matmul_tensor(kind, layer);
+        let exponents: Vec<i32> = (0..self.config.hidden).map(|c| self.exponent(c)).collect();
+        let channels = self.weights.entry((kind, layer)).or_default();
+        let shift = |(w, k): (&mut i32, &i32)| {
+            *w = (*w).min(most - k);
+            small(input.body + *w - BASE - (after.body - k), name)
+        };
+        let lead = (input.lead - input.body) - (after.lead - after.body);
+        Ok(StreamShift {
+            body: ChannelShift(
+                channels
+                    .iter_mut()
+                    .zip(&exponents)
+                    .map(shift)
+                    .collect::<Result<_, _>>()?,
+            ),
+            lead: signed(lead, name)?,
+        })
+    }
+
+    fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
         let name = || format!("norm {n}");
         let output = self.norms[n];
-        let shift = (self.norm_scale(n, residual_bits) - BASE - output).clamp(MIN_SHIFT, MAX_SHIFT);
-        let eps = self.config.rms_eps * self.config.hidden as f64 * f64::from(2 * residual_bits).exp2();
+        let least = MIN_SHIFT + self.largest_exponent();
+        let shift = (self.norm_scale(n, residual_bits) - BASE - output).clamp(least, MAX_SHIFT);
+        let eps = |class| {
+            let unit = f64::from(2 * residual_bits.of(class)).exp2();
+            let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
+            (eps.round() as u64).max(1)
+        };
         Ok(NormParams {
             scale: small(output + BASE + shift, name)?,
-            eps: ByClass::both((eps.round() as u64).max(1)),
+            eps: ByClass {
+                body: eps(RowClass::Body),
+                lead: eps(RowClass::Lead),
+            },
             shift: small(shift, name)?,
         })
     }
@@ -282,10 +379,17 @@ impl<'a> Plan<'a> {
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
         let x = &bits.residual[2 * l..2 * l + 3];
-        let skip = |before: i32, after: i32| ByClass::both((after - before) as i8);
-        let stream = |body| StreamShift { body, lead: 0 };
-        let o = self.shifts(MatmulKind::O, l, b.attention, x[1])?;
-        let down = self.shifts(MatmulKind::Down, l, b.product, x[2])?;
+        let skip = |n: usize| {
+            let name = || format!("residual of layer {l}");
+            Ok::<_, QuantiseError>(ByClass {
+                body: signed(x[n].body - x[n - 1].body, name)?,
+                lead: signed(x[n].lead - x[n - 1].lead, name)?,
+            })
+        };
+        let act = |class| {
+            let shift = bits.silu + b.up - BASE - b.product.of(class);
+            small(shift, || format!("mlp product of layer {l}"))
+        };
         Ok(LayerParams {
             norm_attn: self.norm(2 * l, x[0])?,
             q: self.shifts(MatmulKind::Q, l, b.norm_attn, b.q)?,
@@ -293,33 +397,32 @@ impl<'a> Plan<'a> {
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
             score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
-            skip_attn: skip(x[0], x[1]),
-            o: stream(o),
+            skip_attn: skip(1)?,
+            o: self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(x[0]), x[1])?,
             norm_mlp: self.norm(2 * l + 1, x[1])?,
             gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
             up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
-            act: ByClass::both(small(bits.silu + b.up - BASE - b.product, || {
-                format!("mlp product of layer {l}")
-            })?),
-            skip_mlp: skip(x[1], x[2]),
-            down: stream(down),
+            act: ByClass {
+                body: act(RowClass::Body)?,
+                lead: act(RowClass::Lead)?,
+            },
+            skip_mlp: skip(2)?,
+            down: self.writer(MatmulKind::Down, l, b.product, Some(x[1]), x[2])?,
         })
     }
 
     fn parameters(&mut self, bits: &Bits) -> Result<ModelParams, QuantiseError> {
         let x0 = bits.residual[0];
-        let exponent = (x0 - self.min_weight(MatmulKind::Embed, 0) + MIN_SHIFT).max(0);
+        let exponent = x0.body.max(x0.lead) - self.min_writer(MatmulKind::Embed, 0) + MIN_SHIFT;
+        let exponent = exponent.max(0);
         let last = bits.residual.len() - 1;
         Ok(ModelParams {
-            format: self.strategy.format(),
-            weight_bits: [self.strategy.bits(); KINDS],
-            leading: LeadingRows { first: 1, run: true },
-            exponents: Vec::new(),
+            format: self.options.strategy.format(),
+            weight_bits: self.weight_bits,
+            leading: self.options.leading,
+            exponents: self.exponents.clone(),
             embed_exponent: small(exponent, || "embedding".to_string())?,
-            embed: StreamShift {
-                body: self.shifts(MatmulKind::Embed, 0, BASE + exponent, x0)?,
-                lead: 0,
-            },
+            embed: self.writer(MatmulKind::Embed, 0, ByClass::both(BASE + exponent), None, x0)?,
             layers: (0..self.config.layers)
                 .map(|l| self.layer(l, bits))
                 .collect::<Result<_, _>>()?,
@@ -332,11 +435,27 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// How many of the heads would saturate in their second row.
+    fn heads(&self, bits: &Bits) -> HeadReport {
+        let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
+        let (tried, saturated) = self.ranges.second_rows.beyond(
+            |n, c| limit(bits.residual[n].body - self.exponent(c)),
+            |l| limit(bits.layers[l].product.body),
+        );
+        HeadReport { tried, saturated }
+    }
+
     fn report(&self, bits: &Bits) -> CalibrationReport {
         let mut tensors = Vec::new();
         let mut add = |name: String, max: f32, bits: i32| tensors.push(TensorBits { name, max, bits });
-        for (n, (max, bits)) in self.ranges.residual.iter().zip(&bits.residual).enumerate() {
-            add(format!("residual {n}"), *max, *bits);
+        let largest = |max: &[f32]| max.iter().copied().fold(0.0, f32::max);
+        for (n, (state, bits)) in self.ranges.residual.iter().zip(&bits.residual).enumerate() {
+            add(format!("residual {n}"), largest(&state.body.max), bits.body);
+            add(
+                format!("residual {n}, leading rows"),
+                largest(&state.lead.max),
+                bits.lead,
+            );
         }
         for (l, (b, r)) in bits.layers.iter().zip(&self.ranges.layers).enumerate() {
             for (name, max, bits) in [
@@ -350,7 +469,8 @@ impl<'a> Plan<'a> {
                 ("gate", r.gate, bits.gate),
                 ("silu", r.silu, bits.silu),
                 ("up", r.up, b.up),
-                ("mlp product", r.product, b.product),
+                ("mlp product", r.product.body, b.product.body),
+                ("mlp product, leading rows", r.product.lead, b.product.lead),
             ] {
                 add(format!("layer {l} {name}"), max, bits);
             }
@@ -362,19 +482,50 @@ impl<'a> Plan<'a> {
             min_bits: channels.iter().copied().min().unwrap_or(0),
             max_bits: channels.iter().copied().max().unwrap_or(0),
         });
+        let exponents = self.exponents.iter().enumerate().filter(|(_, k)| **k > 0);
         CalibrationReport {
-            tokens: self.ranges.tokens,
-            headroom: self.headroom,
+            tokens: 0,
+            exponents: exponents
+                .map(|(channel, k)| ChannelExponent { channel, exponent: *k })
+                .collect(),
+            heads: self.heads(bits),
             weights: weights.collect(),
             activations: tensors,
         }
     }
 }
 
+/// Lowers the bits of a state before and after an update until some shift serves both classes of rows. `accumulator` are
+/// the bits of the channel with the fewest in the body, less the base shift, and `lead` is what leading rows have more; a
+/// channel with more of them can give up bits of its weights, so that what counts is: the bits `a` of an accumulator must
+/// be those of the state after it plus `1..=limit`, and those of the state before it plus `0..=limit`.
+fn lower([before, after]: [&mut ByClass<i32>; 2], accumulator: i32, lead: i32, limit: i32) {
+    let offset = |class| match class {
+        RowClass::Body => 0,
+        RowClass::Lead => lead,
+    };
+    // The most bits of an accumulator of the body with which both classes are within the limit.
+    let most = CLASSES.map(|class| before.of(class).min(after.of(class)) + limit - offset(class));
+    let most = most[0].min(most[1]).min(accumulator);
+    let lowered = |x: &ByClass<i32>, less: i32| ByClass {
+        body: x.body.min(most - less),
+        lead: x.lead.min(most + lead - less),
+    };
+    (*before, *after) = (lowered(before, 0), lowered(after, MIN_SHIFT));
+}
+
 /// A shift or scale as a byte. All have been brought into range, so an error means that a tensor has a
 /// range that no choice of scales can represent.
 fn small(value: i32, tensor: impl FnOnce() -> String) -> Result<u8, QuantiseError> {
     u8::try_from(value).map_err(|_| QuantiseError::Scales {
+        tensor: tensor(),
+        value,
+    })
+}
+
+/// As [`small`], with a sign.
+fn signed(value: i32, tensor: impl FnOnce() -> String) -> Result<i8, QuantiseError> {
+    i8::try_from(value).map_err(|_| QuantiseError::Scales {
         tensor: tensor(),
         value,
     })

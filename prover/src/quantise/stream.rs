@@ -5,10 +5,12 @@ use std::simd::f32x16;
 use std::simd::num::SimdFloat;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
 
+use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
 use super::folded::{rounded, unit, Folded};
-use super::{Quantisation, QuantiseError};
+use super::options::{bits_of, ALL_KINDS};
+use super::{texts, Quantisation, QuantiseError};
 use crate::checkpoint::{Checkpoint, CheckpointError, Orientation};
 use crate::digest::{Digester, FileDigest};
 use crate::files::AtomicFile;
@@ -22,14 +24,18 @@ const LANES: usize = 16;
 
 impl Quantisation {
     /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest; progress
-    /// is in tiles. While tiles are made those before them are written.
+    /// is in tiles. While tiles are made those before them are written. `calibration_ids` must be those of [`quantise`]:
+    /// errors of rounding are fed back on them.
+    ///
+    /// [`quantise`]: super::quantise
     pub fn write_weights(
         &self,
         checkpoint: &Checkpoint,
+        calibration_ids: &[Vec<u32>],
         file: &mut AtomicFile,
         progress: &dyn Progress,
     ) -> Result<FileDigest, QuantiseError> {
-        let (format, max) = (self.params.format, self.strategy.max_weight());
+        let format = self.params.format;
         let mut digest = Digester::default();
         let mut made = Vec::new();
         let mut write = |slab: Vec<u8>| {
@@ -37,9 +43,20 @@ impl Quantisation {
             progress.advance((slab.len() / tile_bytes(format)) as u64);
             file.append(&slab)
         };
+        let texts = texts(checkpoint.config(), calibration_ids)?;
+        let mut feedback = Feedback::new(checkpoint, &self.fed_back(checkpoint.config()), &texts)?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
-            let matrix = Matrix::new(checkpoint, m, (format, max), bits)?;
-            let rows = (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks);
+            let max = self.params.max_weight(m.kind);
+            let factors = match &mut feedback {
+                Some(feedback) => feedback.factors(m.kind, m.layer)?,
+                None => &[],
+            };
+            let matrix = Matrix::new(checkpoint, m, (format, max), bits, factors)?;
+            let rows = match factors.is_empty() {
+                true => (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks),
+                // What is fed back comes from all inputs.
+                false => m.in_blocks,
+            };
             for first in (0..m.in_blocks).step_by(rows) {
                 let before = std::mem::take(&mut made);
                 let blocks = first..m.in_blocks.min(first + rows);
@@ -52,6 +69,17 @@ impl Quantisation {
         write(made)?;
         Ok(digest.finish())
     }
+
+    /// Kinds of matmul in which errors of rounding are fed back.
+    fn fed_back(&self, config: &ModelConfig) -> Vec<MatmulKind> {
+        let size = tile_bytes(self.params.format);
+        let fits = |kind: MatmulKind| {
+            let mut matmuls = config.matmuls().into_iter().filter(|m| m.kind == kind);
+            matmuls.all(|m| m.tiles() * size <= LARGEST_MATRIX)
+        };
+        let few = |kind: &MatmulKind| bits_of(&self.params.weight_bits, *kind) <= self.options.feedback_bits;
+        ALL_KINDS.into_iter().filter(few).filter(|kind| fits(*kind)).collect()
+    }
 }
 
 /// A matrix on its way into tiles.
@@ -63,8 +91,10 @@ struct Matrix<'a> {
     /// Real channels by padded position.
     inputs: Vec<Option<usize>>,
     outputs: Vec<Option<usize>>,
-    /// Fractional bits: one entry, or one per real output channel.
+    /// Fractional bits by real output channel.
     bits: &'a [i32],
+    /// Where errors are fed back: of all inputs.
+    factors: &'a [Factor],
 }
 
 impl<'a> Matrix<'a> {
@@ -73,6 +103,7 @@ impl<'a> Matrix<'a> {
         m: &Matmul,
         (format, max): (WeightFormat, i32),
         bits: &'a [i32],
+        factors: &'a [Factor],
     ) -> Result<Self, CheckpointError> {
         let config: &ModelConfig = checkpoint.config();
         let (inputs, outputs) = channels(config, m);
@@ -84,6 +115,7 @@ impl<'a> Matrix<'a> {
             inputs,
             outputs,
             bits,
+            factors,
         })
     }
 
@@ -110,6 +142,10 @@ impl<'a> Matrix<'a> {
     /// The tiles of one out-block.
     fn column(&self, inputs: &[Option<usize>], outputs: &[Option<usize>]) -> Result<Vec<u8>, CheckpointError> {
         let mut weights = vec![[0; TILE_WEIGHTS]; inputs.len() / TILE];
+        if !self.factors.is_empty() {
+            self.fed_back(inputs, outputs, &mut weights)?;
+            return Ok(self.packed(&weights));
+        }
         match self.weights.orientation {
             Orientation::OutputsFirst => self.each_row(outputs, inputs, |y, row| {
                 for (tile, row) in weights.iter_mut().zip(row.as_chunks::<TILE>().0) {
@@ -120,12 +156,52 @@ impl<'a> Matrix<'a> {
                 weights[x / TILE][x % TILE * TILE..][..TILE].copy_from_slice(row);
             })?,
         }
+        Ok(self.packed(&weights))
+    }
+
+    fn packed(&self, weights: &[[i16; TILE_WEIGHTS]]) -> Vec<u8> {
         let size = tile_bytes(self.format);
         let mut bytes = vec![0; weights.len() * size];
         for (weights, bytes) in weights.iter().zip(bytes.chunks_exact_mut(size)) {
             pack_tile(self.format, weights, bytes);
         }
-        Ok(bytes)
+        bytes
+    }
+
+    /// The weights of one out-block from all inputs, with errors fed back.
+    fn fed_back(
+        &self,
+        inputs: &[Option<usize>],
+        outputs: &[Option<usize>],
+        tiles: &mut [[i16; TILE_WEIGHTS]],
+    ) -> Result<(), CheckpointError> {
+        let width = self.weights.weights.width();
+        let in_dim = inputs.iter().flatten().count();
+        let mut weights = vec![[0.0; TILE]; in_dim];
+        let mut bits = [0; TILE];
+        let mut row = vec![0.0; width];
+        for (y, output) in outputs.iter().enumerate() {
+            let Some(output) = *output else { continue };
+            bits[y] = self.bits[output];
+            if self.weights.orientation == Orientation::OutputsFirst {
+                self.weights.read(output, 0..width, &mut row)?;
+                weights.iter_mut().zip(&row).for_each(|(to, w)| to[y] = *w);
+            }
+        }
+        if self.weights.orientation == Orientation::InputsFirst {
+            for (x, to) in weights.iter_mut().enumerate() {
+                self.weights.read(x, 0..width, &mut row)?;
+                let real = to.iter_mut().zip(outputs);
+                real.for_each(|(to, output)| *to = output.map_or(0.0, |output| row[output]));
+            }
+        }
+        let integers = feedback::round(self.factors, weights, &bits, self.max);
+        for (position, x) in inputs.iter().enumerate() {
+            if let Some(x) = x {
+                tiles[position / TILE][position % TILE * TILE..][..TILE].copy_from_slice(&integers[*x]);
+            }
+        }
+        Ok(())
     }
 
     /// Quantises some stored rows at some stored columns, both by padded position: `each` gets the position of a row
@@ -149,11 +225,10 @@ impl<'a> Matrix<'a> {
         for (position, row) in rows.iter().enumerate() {
             let Some(row) = *row else { continue };
             self.weights.read(row, range.clone(), &mut values)?;
-            match (self.bits, self.weights.orientation) {
-                ([one], _) => self.round(&values, |_| unit(*one), &mut integers),
-                (many, Orientation::OutputsFirst) => self.round(&values, |_| unit(many[row]), &mut integers),
-                (many, Orientation::InputsFirst) => {
-                    let many = &many[range.clone()];
+            match self.weights.orientation {
+                Orientation::OutputsFirst => self.round(&values, |_| unit(self.bits[row]), &mut integers),
+                Orientation::InputsFirst => {
+                    let many = &self.bits[range.clone()];
                     let units = |i: usize| {
                         let bits = |lane: usize| many.get(i + lane).copied().unwrap_or_default();
                         f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))

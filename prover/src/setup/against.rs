@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::recipe::SourceFile;
 
-use super::recipe::{strategy, tool};
+use super::recipe::{options as recipe_options, tool};
 use super::{setup, CodewordCache, SetupError, SetupOptions};
 use crate::plan::Budget;
 use crate::progress::Progress;
-use crate::quantise::DEFAULT_HEADROOM;
 use crate::texts::OWN_TEXT;
 
 /// Which parts of a key are those of a checkpoint.
@@ -43,7 +42,7 @@ pub fn recompute(
 ) -> Result<Agreement, SetupError> {
     let refused = |problem: String| SetupError::Recipe { problem };
     let recipe = &key.recipe;
-    let strategy = strategy(recipe, DEFAULT_HEADROOM).map_err(refused)?;
+    let quantise = recipe_options(recipe).map_err(refused)?;
     if recipe.calibration.text == OWN_TEXT && calibration.is_none() {
         let digest = recipe
             .calibration
@@ -57,7 +56,7 @@ pub fn recompute(
     let dir = tempfile::Builder::new().prefix("tessera-against-").tempdir();
     let dir = dir.map_err(|e| refused(format!("cannot create a temporary directory: {e}")))?;
     let options = SetupOptions {
-        strategy: Some(strategy),
+        quantise,
         calibration: calibration.cloned(),
         codeword_cache: CodewordCache::None,
         memory,

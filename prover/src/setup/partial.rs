@@ -14,7 +14,7 @@ use super::SetupError;
 use crate::checkpoint::Checkpoint;
 use crate::digest::FileDigest;
 use crate::files::{self, FileError, Lock};
-use crate::quantise::{Quantisation, Strategy};
+use crate::quantise::{Quantisation, QuantiseOptions};
 
 const STATE_FILE: &str = "setup.json";
 const LOCK_FILE: &str = "setup.lock";
@@ -24,8 +24,7 @@ const LOCK_FILE: &str = "setup.lock";
 pub(super) struct Inputs {
     program: String,
     config: ModelConfig,
-    strategy: Strategy,
-    headroom: f64,
+    options: QuantiseOptions,
     /// Blake2s-256 of the calibration sequences.
     calibration: String,
     files: Vec<InputFile>,
@@ -43,12 +42,7 @@ struct InputFile {
 }
 
 impl Inputs {
-    pub fn of(
-        checkpoint: &Checkpoint,
-        strategy: Strategy,
-        headroom: f64,
-        calibration: &[Vec<u32>],
-    ) -> Result<Self, FileError> {
+    pub fn of(checkpoint: &Checkpoint, options: QuantiseOptions, calibration: &[Vec<u32>]) -> Result<Self, FileError> {
         let mut ids = Blake2s256::new();
         for sequence in calibration {
             ids.update((sequence.len() as u64).to_le_bytes());
@@ -72,8 +66,7 @@ impl Inputs {
         Ok(Self {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             config: checkpoint.config().clone(),
-            strategy,
-            headroom,
+            options,
             calibration: hex::encode(ids.finalize()),
             files: checkpoint.files().map(file).collect::<Result<_, FileError>>()?,
         })

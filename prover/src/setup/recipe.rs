@@ -16,7 +16,7 @@ use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::plan::{Plan, Subject, Task};
 use crate::progress::Progress;
-use crate::quantise::Strategy;
+use crate::quantise::{QuantiseOptions, Strategy};
 use crate::texts::{TextError, TextReader, CALIBRATION, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 
 /// Files of a checkpoint beside those with tensors.
@@ -29,9 +29,6 @@ const SMALL_FILES: [&str; 7] = [
     "special_tokens_map.json",
     "chat_template.jinja",
 ];
-/// Names of settings.
-const STRATEGY: &str = "strategy";
-const HEADROOM: &str = "headroom";
 /// Bytes of a file that are read at once.
 const PIECE: usize = 1 << 20;
 
@@ -40,38 +37,65 @@ pub fn tool() -> String {
     format!("tessera {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// A strategy as the command line has it.
-fn strategy_name(strategy: Strategy) -> String {
-    format!("{strategy:?}").to_lowercase()
-}
-
-/// Every option that the quantisation follows from.
-pub(super) fn settings(strategy: Strategy, headroom: f64) -> Vec<Setting> {
-    let setting = |name: &str, value: String| Setting {
+/// Names and values of all options that the quantisation follows from.
+pub(super) fn settings(options: &QuantiseOptions) -> Vec<Setting> {
+    let QuantiseOptions {
+        strategy,
+        headroom,
+        leading,
+        exponents,
+        feedback_bits,
+        first_tokens,
+        heads,
+    } = options;
+    let setting = |(name, value): (&str, String)| Setting {
         name: name.to_owned(),
         value,
     };
-    vec![
-        setting(STRATEGY, strategy_name(strategy)),
-        setting(HEADROOM, headroom.to_string()),
-    ]
+    let list = [
+        ("strategy", strategy.name().to_owned()),
+        ("headroom", headroom.to_string()),
+        ("leading", leading.first.to_string()),
+        ("leading run", leading.run.to_string()),
+        (
+            "exponents",
+            exponents.map_or_else(|| "auto".to_owned(), |n| n.to_string()),
+        ),
+        ("feedback bits", feedback_bits.to_string()),
+        ("first tokens", first_tokens.to_string()),
+        ("heads", heads.to_string()),
+    ];
+    list.map(setting).into()
 }
 
-/// The strategy that a recipe names. Errors name a setting that this program cannot follow.
-pub(super) fn strategy(recipe: &Recipe, headroom: f64) -> Result<Strategy, String> {
-    let mut strategy = None;
+/// The options that a recipe names. Errors name a setting that this program cannot follow, or one that is missing.
+pub(super) fn options(recipe: &Recipe) -> Result<QuantiseOptions, String> {
+    fn number<T: std::str::FromStr>(value: &str) -> Option<T> {
+        value.parse().ok()
+    }
+    let mut options = QuantiseOptions::default();
     for setting in &recipe.settings {
         let (name, value) = (setting.name.as_str(), setting.value.as_str());
-        let known = [Strategy::W8, Strategy::W12]
-            .into_iter()
-            .find(|s| strategy_name(*s) == value);
-        match (name, known) {
-            (STRATEGY, Some(known)) => strategy = Some(known),
-            (HEADROOM, _) if value == headroom.to_string() => {}
-            _ => return Err(format!("this program has no set-up with {name} {value}")),
-        }
+        let known = match name {
+            "strategy" => Strategy::named(value).map(|v| options.strategy = v),
+            "headroom" => number(value).map(|v| options.headroom = v),
+            "leading" => number(value).map(|v| options.leading.first = v),
+            "leading run" => number(value).map(|v| options.leading.run = v),
+            "exponents" if value == "auto" => Some(options.exponents = None),
+            "exponents" => number(value).map(|v| options.exponents = Some(v)),
+            "feedback bits" => number(value).map(|v| options.feedback_bits = v),
+            "first tokens" => number(value).map(|v| options.first_tokens = v),
+            "heads" => number(value).map(|v| options.heads = v),
+            _ => None,
+        };
+        known.ok_or_else(|| format!("this program has no set-up with {name} {value}"))?;
     }
-    strategy.ok_or_else(|| "its recipe names no strategy".to_owned())
+    let names = |settings: &[Setting]| settings.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
+    let own = names(&settings(&options));
+    match own.iter().find(|name| !names(&recipe.settings).contains(name)) {
+        Some(missing) => Err(format!("its recipe names no {missing}")),
+        None => Ok(options),
+    }
 }
 
 /// Token sequences, and what they were made from.
@@ -244,7 +268,7 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_is_said_with_its_reason() {
         let config = PublicShape::TinyLlama1_1b.config().0;
-        let subject = Subject::of_config(&config, Strategy::W8, false);
+        let subject = Subject::of_config(&config, Strategy::W8.format(), false);
         let held_out = HeldOut {
             ids: vec![vec![1; 128]; 4],
             name: "some text",
@@ -274,16 +298,30 @@ mod tests {
             settings,
             ..Recipe::default()
         };
-        for known in [Strategy::W8, Strategy::W12] {
-            assert_eq!(strategy(&recipe(settings(known, 1.5)), 1.5), Ok(known));
+        let other = QuantiseOptions {
+            strategy: Strategy::W8,
+            headroom: 1.75,
+            leading: tessera_circuits::model::LeadingRows { first: 2, run: false },
+            exponents: Some(3),
+            feedback_bits: 7,
+            first_tokens: 9,
+            heads: 4,
+        };
+        for known in [QuantiseOptions::default(), Strategy::W12.into(), other] {
+            assert_eq!(options(&recipe(settings(&known))), Ok(known));
         }
-        let refused = |list| strategy(&recipe(list), 1.5).unwrap_err();
-        assert!(refused(settings(Strategy::W8, 2.0)).contains("headroom 2"));
+        let refused = |list| options(&recipe(list)).unwrap_err();
+        let mut unknown = settings(&other);
+        unknown[0].value = "w3".to_owned();
+        assert!(refused(unknown).contains("strategy w3"));
+        let mut missing = settings(&other);
+        missing.retain(|s| s.name != "heads");
+        assert!(refused(missing).contains("no heads"));
         let other = Setting {
             name: "rotation".to_owned(),
             value: "on".to_owned(),
         };
-        assert!(refused([settings(Strategy::W8, 1.5), vec![other]].concat()).contains("rotation on"));
+        assert!(refused([settings(&Strategy::W8.into()), vec![other]].concat()).contains("rotation on"));
         assert!(refused(Vec::new()).contains("no strategy"));
     }
 }

@@ -1,0 +1,168 @@
+//! Measures quantisation options against each other: the integer model against the float model, on texts and on random
+//! first tokens.
+//!
+//!     fidelity_table CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..
+//!
+//! Files are JSON lines with `text` or `ids`. A variant is `NAME[,KEY=VALUE]..` with the keys `strategy`, `headroom`,
+//! `first`, `run`, `exponents`, `feedback`, `tokens` and `heads` of `QuantiseOptions`. Every file of texts is two
+//! columns of a row: KL divergence (mean, 99th percentile) and top-1 agreement with the ratio of perplexities; the last
+//! column is the KL of 32 short texts with a random first token (median, worst).
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::float::FloatModel;
+use tessera_prover::forward::{ForwardState, Saturations};
+use tessera_prover::model::QuantisedModel;
+use tessera_prover::quantise::{compare_logits, Fidelity, QuantiseOptions, Strategy};
+use tessera_prover::testing::{quantised, random_ids};
+use tessera_prover::texts::TextReader;
+use tessera_prover::tokenizer::Tokenizer;
+
+type Failure = Box<dyn Error>;
+
+/// Texts with a random first token, and their length.
+const HEADS: usize = 32;
+const HEAD_ROWS: usize = 24;
+
+/// Token sequences with their float logits.
+struct Set {
+    texts: Vec<(Vec<u32>, Vec<f32>)>,
+}
+
+impl Set {
+    fn new(float: &FloatModel<'_>, texts: Vec<Vec<u32>>) -> Result<Self, Failure> {
+        let with_logits = |ids: Vec<u32>| float.forward(&ids).map(|logits| (ids, logits));
+        Ok(Self {
+            texts: texts.into_iter().map(with_logits).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Fidelity of each row of each text.
+    fn measure(&self, model: &QuantisedModel, clipped: &mut Saturations) -> Result<Vec<Vec<Fidelity>>, Failure> {
+        let (vocab, bits) = (model.config.vocab, model.params.logit_bits);
+        let mut measured = Vec::new();
+        for (ids, float) in &self.texts {
+            let mut state = ForwardState::new(model);
+            let int = state.run(ids, None)?;
+            for (tensor, count) in state.saturated() {
+                *clipped.entry(tensor).or_default() += count;
+            }
+            let rows = float.chunks_exact(vocab).zip(int.chunks_exact(vocab)).enumerate();
+            let row = |(i, (float, int))| compare_logits(float, int, bits, vocab, &ids[i..ids.len().min(i + 2)]);
+            measured.push(rows.map(row).collect());
+        }
+        Ok(measured)
+    }
+}
+
+fn sum(rows: impl IntoIterator<Item = Fidelity>) -> Fidelity {
+    let mut total = Fidelity::default();
+    rows.into_iter().for_each(|row| total += row);
+    total
+}
+
+fn option(options: &mut QuantiseOptions, key: &str, value: &str) -> Result<(), Failure> {
+    match key {
+        "strategy" => {
+            options.strategy = match value {
+                "auto" => Strategy::Auto,
+                "w12" => Strategy::W12,
+                "w8" => Strategy::W8,
+                other => return Err(format!("no such strategy: {other}").into()),
+            }
+        }
+        "headroom" => options.headroom = value.parse()?,
+        "first" => options.leading.first = value.parse()?,
+        "run" => options.leading.run = value.parse()?,
+        "exponents" => options.exponents = Some(value.parse()?),
+        "feedback" => options.feedback_bits = value.parse()?,
+        "tokens" => options.first_tokens = value.parse()?,
+        "heads" => options.heads = value.parse()?,
+        other => return Err(format!("no such option: {other}").into()),
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let at = args.iter().position(|a| a == "--").ok_or("no variants")?;
+    let ([dir, calibration, files @ ..], variants) = (&args[..at], &args[at + 1..]) else {
+        return Err("CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..".into());
+    };
+    let checkpoint = Checkpoint::open(Path::new(dir))?;
+    let tokenizer = Tokenizer::from_bytes(&std::fs::read(Path::new(dir).join("tokenizer.json"))?, None)?;
+    let reader = TextReader {
+        config: checkpoint.config(),
+        tokenizer: Some(&tokenizer),
+    };
+    let calibration = match calibration.as_str() {
+        "bundled" => reader.calibration()?,
+        path => reader.read(Path::new(path))?,
+    };
+    let float = FloatModel::new(&checkpoint);
+    let mut sets = Vec::new();
+    let mut texts = Vec::new();
+    for file in files {
+        let read = reader.read(Path::new(file))?;
+        eprintln!("{file}: {} tokens", read.iter().map(Vec::len).sum::<usize>());
+        texts.extend(read.clone());
+        sets.push(Set::new(&float, read)?);
+    }
+    let firsts = random_ids(checkpoint.config(), HEADS, 7);
+    let heads = firsts.into_iter().enumerate().map(|(i, first)| {
+        let text = &texts[i % texts.len()];
+        let start = 1 + i % 7;
+        let rest = &text[start.min(text.len())..text.len().min(start + HEAD_ROWS - 1)];
+        [&[first], rest].concat()
+    });
+    let heads = Set::new(&float, heads.collect())?;
+    for variant in variants {
+        let mut parts = variant.split(',');
+        let name = parts.next().unwrap_or_default();
+        let mut options = QuantiseOptions::default();
+        for part in parts {
+            let (key, value) = part.split_once('=').ok_or("KEY=VALUE")?;
+            option(&mut options, key, value)?;
+        }
+        let clock = Instant::now();
+        let (model, report) = quantised(&checkpoint, options, &calibration)?;
+        let time = clock.elapsed().as_secs_f64();
+        let mut clipped = Saturations::new();
+        print!("| {name} |");
+        for set in &sets {
+            let rows = set.measure(&model, &mut clipped)?.concat();
+            let mut kl: Vec<f64> = rows.iter().map(Fidelity::kl).collect();
+            kl.sort_by(f64::total_cmp);
+            let total = sum(rows);
+            let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
+            let p99 = kl[kl.len() * 99 / 100];
+            print!(
+                " {:.1e}, {p99:.1e} | {:.1} %, {:+.2} % |",
+                total.kl(),
+                100.0 * total.top1(),
+                100.0 * ratio
+            );
+        }
+        let mut kl: Vec<f64> = heads
+            .measure(&model, &mut Saturations::new())?
+            .into_iter()
+            .map(|rows| sum(rows).kl())
+            .collect();
+        kl.sort_by(f64::total_cmp);
+        println!(" {:.1e}, {:.1e} |", kl[kl.len() / 2], kl[kl.len() - 1]);
+        let exponents: Vec<_> = report.exponents.iter().map(|e| (e.channel, e.exponent)).collect();
+        clipped.retain(|_, count| count.total() > 0);
+        let clipped: Vec<_> = clipped
+            .iter()
+            .map(|(t, c)| format!("{t} -{} +{}", c.low, c.high))
+            .collect();
+        eprintln!(
+            "{name}: {time:.1} s; exponents {exponents:?}; heads {:?}; saturated {clipped:?}",
+            report.heads
+        );
+    }
+    Ok(())
+}

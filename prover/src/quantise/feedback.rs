@@ -1,0 +1,465 @@
+//! Error feedback: weights are rounded one input channel after the other, and what each rounding does to the outputs of
+//! the calibration texts is made up for by the channels that follow.
+//!
+//! For inputs with Gram matrix `G = R^T R`, `R` upper triangular, an output channel with weights `w` and integers `q`
+//! has the squared error `|R (w - q)|^2`. From the last channel to the first, `q_i` is rounded so that row `i` of
+//! `R (w - q)` is as small as it can be: `w_i + sum over j > i of R_ij / R_ii (w_j - q_j)`. Channels are sorted, so that
+//! those with the largest inputs come last in `R` and are rounded first. A wide matrix is cut into blocks of input channels,
+//! each with a Gram matrix of its own, so that time and memory stay in proportion to the number of weights.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::simd::num::SimdFloat;
+use std::simd::{f32x16, StdFloat};
+
+use rayon::prelude::*;
+use tessera_circuits::model::{MatmulKind, TILE};
+
+use super::folded::{rounded, unit};
+use super::QuantiseError;
+use crate::checkpoint::Checkpoint;
+use crate::float::{FloatModel, FloatRun, Observer, Site};
+
+/// The most input channels of a block.
+const BLOCK: usize = 1024;
+/// The most bytes of a quantised matrix, which is held in memory whole while its errors are fed back. Larger ones are
+/// rounded channel by channel.
+pub(super) const LARGEST_MATRIX: usize = 256 << 20;
+/// Added to the diagonal of a Gram matrix, relative to its mean: channels that the texts do not use stay where they are.
+const DAMPING: f32 = 0.01;
+/// The most token rows that enter a Gram matrix.
+const ROWS: usize = 2048;
+
+const LANES: usize = 16;
+/// Columns of matrices here are padded to whole pairs of vectors.
+const STRIDE: usize = 2 * LANES;
+/// Rows that are computed at once.
+const GROUP: usize = 4;
+
+/// What feeds errors back among a range of input channels.
+pub(super) struct Factor {
+    channels: Range<usize>,
+    /// Input channel, counted from the first one, by row of the factor.
+    order: Vec<usize>,
+    /// Rows of `R`, each divided by its element on the diagonal.
+    rows: Vec<f32>,
+    stride: usize,
+}
+
+/// Sums over `0..k` of the products of the elements `i..i + GROUP` and `j..j + STRIDE` of the rows of a matrix.
+#[inline(always)]
+fn products(rows: &[f32], stride: usize, k: usize, i: usize, j: usize) -> [[f32x16; 2]; GROUP] {
+    let mut sums = [[f32x16::splat(0.0); 2]; GROUP];
+    for row in rows.chunks_exact(stride).take(k) {
+        let right = [f32x16::from_slice(&row[j..]), f32x16::from_slice(&row[j + LANES..])];
+        for (sums, left) in sums.iter_mut().zip(&row[i..i + GROUP]) {
+            let left = f32x16::splat(*left);
+            sums[0] = left.mul_add(right[0], sums[0]);
+            sums[1] = left.mul_add(right[1], sums[1]);
+        }
+    }
+    sums
+}
+
+/// Gram matrix of rows, upper triangle (and some of the lower).
+fn gram(rows: &[f32], stride: usize) -> Vec<f32> {
+    let mut gram = vec![0.0; stride * stride];
+    gram.par_chunks_exact_mut(GROUP * stride)
+        .enumerate()
+        .for_each(|(g, out)| {
+            let i = g * GROUP;
+            for j in (i / STRIDE * STRIDE..stride).step_by(STRIDE) {
+                let sums = products(rows, stride, usize::MAX, i, j);
+                for (row, sums) in out.chunks_exact_mut(stride).zip(sums) {
+                    sums[0].copy_to_slice(&mut row[j..j + LANES]);
+                    sums[1].copy_to_slice(&mut row[j + LANES..j + STRIDE]);
+                }
+            }
+        });
+    gram
+}
+
+impl Factor {
+    /// From token rows of the channels, `[rows][channels]`.
+    fn new(channels: Range<usize>, rows: &[f32]) -> Self {
+        let n = channels.len();
+        let stride = n.next_multiple_of(STRIDE);
+        let mut squares = vec![0.0f32; n];
+        for row in rows.chunks_exact(n) {
+            squares.iter_mut().zip(row).for_each(|(s, v)| *s += v * v);
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|a, b| squares[*a].total_cmp(&squares[*b]).then(a.cmp(b)));
+        let mut sorted = vec![0.0; rows.len() / n * stride];
+        for (to, from) in sorted.chunks_exact_mut(stride).zip(rows.chunks_exact(n)) {
+            to.iter_mut().zip(&order).for_each(|(to, c)| *to = from[*c]);
+        }
+        let mut gram = gram(&sorted, stride);
+        let mean = squares.iter().sum::<f32>() / n as f32;
+        // Texts without any input leave nothing to be fed back.
+        let damping = (DAMPING * mean).max(f32::MIN_POSITIVE);
+        (0..stride).for_each(|i| gram[i * stride + i] += damping);
+        Self {
+            rows: cholesky(gram, stride, damping),
+            channels,
+            order,
+            stride,
+        }
+    }
+
+    /// Rounds the weights of [`TILE`] output channels, `[input][output]` in units of their scale, to integers up to `max`.
+    fn round(&self, weights: &[[f32; TILE]], max: i32, out: &mut [[i16; TILE]]) {
+        let (n, stride) = (self.order.len(), self.stride);
+        let (weights, out) = (&weights[self.channels.clone()], &mut out[self.channels.clone()]);
+        let mut errors = vec![[0.0f32; TILE]; n];
+        let mut end = n;
+        while end > 0 {
+            let start = end.saturating_sub(GROUP);
+            let mut sums = self.feedback(&errors, start, end);
+            for i in (start..end).rev() {
+                let from = &weights[self.order[i]];
+                for v in 0..TILE / LANES {
+                    let lanes = v * LANES..(v + 1) * LANES;
+                    let wanted = f32x16::from_slice(&from[lanes.clone()]);
+                    let integer = rounded(wanted + sums[i - start][v], max);
+                    let error = wanted - integer;
+                    error.copy_to_slice(&mut errors[i][lanes.clone()]);
+                    integer.cast::<i16>().copy_to_slice(&mut out[self.order[i]][lanes]);
+                    for earlier in start..i {
+                        let factor = f32x16::splat(self.rows[earlier * stride + i]);
+                        sums[earlier - start][v] += factor * error;
+                    }
+                }
+            }
+            end = start;
+        }
+    }
+
+    /// What the errors of the channels from `end` on ask of those in `start..end`.
+    #[inline(always)]
+    fn feedback(&self, errors: &[[f32; TILE]], start: usize, end: usize) -> [[f32x16; TILE / LANES]; GROUP] {
+        let mut sums = [[f32x16::splat(0.0); TILE / LANES]; GROUP];
+        let row = |i: usize| {
+            // A short last group repeats its first row.
+            let at = if start + i < end { start + i } else { start };
+            &self.rows[at * self.stride..][..errors.len()]
+        };
+        let rows: [&[f32]; GROUP] = std::array::from_fn(row);
+        for (j, errors) in errors.iter().enumerate().skip(end) {
+            let errors: [f32x16; TILE / LANES] = std::array::from_fn(|v| f32x16::from_slice(&errors[v * LANES..]));
+            for (sums, row) in sums.iter_mut().zip(&rows) {
+                let factor = f32x16::splat(row[j]);
+                for (sum, error) in sums.iter_mut().zip(&errors) {
+                    *sum = factor.mul_add(*error, *sum);
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// The rows of `R` with `R^T R = gram`, each divided by its element on the diagonal. No pivot is below `least`: none can
+/// be, but for rounding.
+fn cholesky(mut gram: Vec<f32>, stride: usize, least: f32) -> Vec<f32> {
+    for i in (0..stride).step_by(GROUP) {
+        let (done, rest) = gram.split_at_mut(i * stride);
+        let group = &mut rest[..GROUP * stride];
+        for j in (i / STRIDE * STRIDE..stride).step_by(STRIDE) {
+            let sums = products(done, stride, i, i, j);
+            for (row, sums) in group.chunks_exact_mut(stride).zip(sums) {
+                for (half, sum) in sums.into_iter().enumerate() {
+                    let row = &mut row[j + half * LANES..][..LANES];
+                    (f32x16::from_slice(row) - sum).copy_to_slice(row);
+                }
+            }
+        }
+        for k in 0..GROUP {
+            let (above, row) = group.split_at_mut(k * stride);
+            let row = &mut row[..stride];
+            for above in above.chunks_exact(stride) {
+                let factor = above[i + k];
+                row[i..].iter_mut().zip(&above[i..]).for_each(|(r, a)| *r -= factor * a);
+            }
+            let pivot = row[i + k].max(least).sqrt();
+            row[i + k..].iter_mut().for_each(|r| *r /= pivot);
+            row[i + k] = pivot;
+        }
+    }
+    for (i, row) in gram.chunks_exact_mut(stride).enumerate() {
+        let pivot = row[i];
+        row[i..].iter_mut().for_each(|r| *r /= pivot);
+    }
+    gram
+}
+
+/// What a matmul reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Input {
+    NormAttn,
+    Attention,
+    NormMlp,
+    Product,
+    NormFinal,
+}
+
+impl Input {
+    fn of(kind: MatmulKind) -> Option<Self> {
+        match kind {
+            // One-hot rows: there is nothing to feed back to.
+            MatmulKind::Embed => None,
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Self::NormAttn),
+            MatmulKind::O => Some(Self::Attention),
+            MatmulKind::Gate | MatmulKind::Up => Some(Self::NormMlp),
+            MatmulKind::Down => Some(Self::Product),
+            MatmulKind::Head => Some(Self::NormFinal),
+        }
+    }
+}
+
+/// Keeps the inputs of the matmuls of one layer.
+struct Inputs {
+    /// Their widths, of those that are wanted.
+    widths: BTreeMap<Input, usize>,
+    hidden: usize,
+    rows: BTreeMap<Input, Vec<f32>>,
+}
+
+impl Inputs {
+    fn keep(&mut self, input: Input, values: &[f32]) {
+        if self.widths.contains_key(&input) {
+            self.rows.entry(input).or_default().extend(values);
+        }
+    }
+
+    /// Weighs the last rows of what a matmul reads by the reciprocal root mean square of the state that it writes to:
+    /// otherwise the Gram matrix would see nothing but the leading rows.
+    fn weigh(&mut self, input: Input, state: &[f32]) {
+        let (Some(width), Some(values)) = (self.widths.get(&input), self.rows.get_mut(&input)) else {
+            return;
+        };
+        let first = values.len() - state.len() / self.hidden * width;
+        let rows = values[first..].chunks_exact_mut(*width);
+        for (row, state) in rows.zip(state.chunks_exact(self.hidden)) {
+            let squares: f32 = state.iter().map(|v| v * v).sum();
+            let inverse = (self.hidden as f32 / squares.max(f32::MIN_POSITIVE)).sqrt();
+            row.iter_mut().for_each(|v| *v *= inverse);
+        }
+    }
+
+    /// Factors of all that was kept since the last call.
+    fn factors(&mut self) -> BTreeMap<Input, Vec<Factor>> {
+        let mut blocks = Vec::new();
+        let rows = std::mem::take(&mut self.rows);
+        for (input, rows) in &rows {
+            let width = self.widths[input];
+            let size = width.div_ceil(width.div_ceil(BLOCK));
+            let starts = (0..width).step_by(size);
+            blocks.extend(starts.map(|first| (*input, width, rows, first..width.min(first + size))));
+        }
+        let factor = |(input, width, rows, channels): (Input, usize, &Vec<f32>, Range<usize>)| {
+            let own: Vec<f32> = rows
+                .chunks_exact(width)
+                .flat_map(|row| &row[channels.clone()])
+                .copied()
+                .collect();
+            (input, Factor::new(channels, &own))
+        };
+        let made: Vec<_> = blocks.into_par_iter().map(factor).collect();
+        let mut factors: BTreeMap<Input, Vec<Factor>> = BTreeMap::new();
+        for (input, factor) in made {
+            factors.entry(input).or_default().push(factor);
+        }
+        factors
+    }
+}
+
+impl Observer for Inputs {
+    fn observe(&mut self, site: Site, values: &[f32]) {
+        match site {
+            Site::NormAttn(_) => self.keep(Input::NormAttn, values),
+            Site::Attention(_) => self.keep(Input::Attention, values),
+            Site::NormMlp(_) => self.keep(Input::NormMlp, values),
+            Site::Product(_) => self.keep(Input::Product, values),
+            Site::NormFinal => self.keep(Input::NormFinal, values),
+            Site::Residual(n) if n % 2 == 1 => self.weigh(Input::Attention, values),
+            Site::Residual(n) if n > 0 => self.weigh(Input::Product, values),
+            _ => {}
+        }
+    }
+}
+
+/// The float model on its way through the calibration texts, a layer ahead of the weights that are written.
+pub(super) struct Feedback<'a> {
+    run: FloatRun<'a>,
+    inputs: Inputs,
+    layers: usize,
+    /// Layers that were run; one more than there are once the last norm was.
+    done: usize,
+    factors: BTreeMap<Input, Vec<Factor>>,
+}
+
+impl<'a> Feedback<'a> {
+    /// For the matmuls of these kinds; `None` if there are none.
+    pub fn new(
+        checkpoint: &'a Checkpoint,
+        kinds: &[MatmulKind],
+        texts: &[&[u32]],
+    ) -> Result<Option<Self>, QuantiseError> {
+        let config = checkpoint.config();
+        let width = |kind: &MatmulKind| Some((Input::of(*kind)?, config.dims(*kind).0));
+        let widths: BTreeMap<Input, usize> = kinds.iter().filter_map(width).collect();
+        if widths.is_empty() {
+            return Ok(None);
+        }
+        // A part of every text, if all are too many rows.
+        let tokens: usize = texts.iter().map(|ids| ids.len()).sum();
+        let part = |ids: &&'_ [u32]| (ids.len() * ROWS / tokens.max(ROWS)).max(1);
+        let texts: Vec<&[u32]> = texts.iter().map(|ids| &ids[..part(ids)]).collect();
+        Ok(Some(Self {
+            run: FloatModel::new(checkpoint).run(&texts).map_err(QuantiseError::of)?,
+            inputs: Inputs {
+                widths,
+                hidden: config.hidden,
+                rows: BTreeMap::new(),
+            },
+            layers: config.layers,
+            done: 0,
+            factors: BTreeMap::new(),
+        }))
+    }
+
+    /// The factors of a matmul, none if errors are not fed back in it. Layers must be asked for in order.
+    pub fn factors(&mut self, kind: MatmulKind, layer: usize) -> Result<&[Factor], QuantiseError> {
+        let Some(input) = Input::of(kind).filter(|input| self.inputs.widths.contains_key(input)) else {
+            return Ok(&[]);
+        };
+        let wanted = match input {
+            Input::NormFinal => self.layers + 1,
+            _ => layer + 1,
+        };
+        while self.done < wanted {
+            self.inputs.rows.clear();
+            match self.done < self.layers {
+                true => self.run.layer(self.done, &mut self.inputs),
+                false => self.run.observe_last_norm(&mut self.inputs),
+            }
+            .map_err(QuantiseError::of)?;
+            self.done += 1;
+            self.factors = match self.done == wanted {
+                true => self.inputs.factors(),
+                false => BTreeMap::new(),
+            };
+        }
+        Ok(self.factors.get(&input).map_or(&[], Vec::as_slice))
+    }
+}
+
+/// Rounds the weights of [`TILE`] output channels, `[input][output]`, at these fractional bits of each output.
+pub(super) fn round(
+    factors: &[Factor],
+    mut weights: Vec<[f32; TILE]>,
+    bits: &[i32; TILE],
+    max: i32,
+) -> Vec<[i16; TILE]> {
+    let units: [f32; TILE] = bits.map(|bits| unit(bits)[0]);
+    for row in &mut weights {
+        row.iter_mut().zip(&units).for_each(|(w, unit)| *w *= unit);
+    }
+    let mut out = vec![[0; TILE]; weights.len()];
+    factors.iter().for_each(|factor| factor.round(&weights, max, &mut out));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestRng;
+
+    /// Inputs of 40 channels that all follow a few common ones, so that errors of one can be made up for by others.
+    fn inputs(rows: usize) -> Vec<f32> {
+        let mut rng = TestRng(9);
+        let mut random = || rng.below(2001) as f32 / 1000.0 - 1.0;
+        let mixed: Vec<f32> = (0..4 * 40).map(|_| random()).collect();
+        let mut row = || {
+            let common: [f32; 4] = std::array::from_fn(|_| random());
+            let noise: Vec<f32> = (0..40).map(|_| 0.1 * random()).collect();
+            let of = |c: usize| -> f32 { (0..4).map(|i| common[i] * mixed[i * 40 + c]).sum() };
+            noise
+                .into_iter()
+                .enumerate()
+                .map(|(c, n)| n + of(c))
+                .collect::<Vec<f32>>()
+        };
+        (0..rows).flat_map(|_| row()).collect()
+    }
+
+    /// Squared error of the outputs on these inputs.
+    fn error(rows: &[f32], weights: &[[f32; TILE]], integers: &[[i16; TILE]]) -> f64 {
+        let outputs = rows.chunks_exact(40).flat_map(|row| {
+            (0..TILE).map(move |y| {
+                let terms = row.iter().enumerate();
+                terms
+                    .map(|(x, v)| f64::from(v * (weights[x][y] - f32::from(integers[x][y]))))
+                    .sum::<f64>()
+            })
+        });
+        outputs.map(|e| e * e).sum()
+    }
+
+    #[test]
+    fn the_factor_is_that_of_the_gram_matrix() {
+        let rows = inputs(300);
+        let factor = Factor::new(0..40, &rows);
+        let stride = factor.stride;
+        let squares = |c: usize| rows.chunks_exact(40).map(|row| f64::from(row[c] * row[c])).sum::<f64>();
+        let damping = f64::from(DAMPING) * (0..40).map(squares).sum::<f64>() / 40.0;
+        // With D the squared diagonal, which the factor does not keep, G = R^T D R: row by row, D follows from G.
+        let mut diagonal = [0.0; 40];
+        for i in 0..40 {
+            for j in i..40 {
+                let (a, b) = (factor.order[i], factor.order[j]);
+                let product = rows.chunks_exact(40).map(|row| f64::from(row[a]) * f64::from(row[b]));
+                let gram = product.sum::<f64>() + if i == j { damping } else { 0.0 };
+                let r = |k: usize, c: usize| f64::from(factor.rows[k * stride + c]);
+                let known: f64 = (0..i).map(|k| diagonal[k] * r(k, i) * r(k, j)).sum();
+                if i == j {
+                    diagonal[i] = gram - known;
+                }
+                assert!((gram - known - diagonal[i] * r(i, j)).abs() < 1e-3 * damping, "{i} {j}");
+            }
+        }
+    }
+
+    /// On inputs that are alike, most of the error of rounding to the nearest is made up for.
+    #[test]
+    fn fed_back_errors_are_a_fraction_of_those_of_rounding() {
+        let rows = inputs(300);
+        let mut rng = TestRng(4);
+        let weights: Vec<[f32; TILE]> = (0..40)
+            .map(|_| std::array::from_fn(|_| rng.below(10_001) as f32 / 1000.0 - 5.0))
+            .collect();
+        let bits = [0; TILE];
+        let nearest: Vec<[i16; TILE]> = weights.iter().map(|row| row.map(|w| w.round() as i16)).collect();
+        let whole = round(&[Factor::new(0..40, &rows)], weights.clone(), &bits, 127);
+        let halves = [0..20, 20..40].map(|channels| {
+            let own = rows.chunks_exact(40).flat_map(|row| row[channels.clone()].to_vec());
+            Factor::new(channels.clone(), &own.collect::<Vec<f32>>())
+        });
+        let halves = round(&halves, weights.clone(), &bits, 127);
+        let error = |integers: &[[i16; TILE]]| error(&rows, &weights, integers);
+        let (nearest, whole, halves) = (error(&nearest), error(&whole), error(&halves));
+        assert!(
+            whole < 0.2 * nearest && halves < 0.5 * nearest,
+            "{nearest} {whole} {halves}"
+        );
+    }
+
+    /// No integer is beyond the limit, however large the error that is fed back.
+    #[test]
+    fn fed_back_weights_stay_within_their_bits() {
+        let weights = vec![[4.0; TILE]; 40];
+        let out = round(&[Factor::new(0..40, &inputs(50))], weights, &[0; TILE], 3);
+        assert!(out.iter().flatten().all(|w| w.abs() <= 3));
+        assert!(out.iter().flatten().any(|w| *w == 3));
+    }
+}

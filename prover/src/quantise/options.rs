@@ -1,0 +1,154 @@
+//! What a user may choose about the integers of a model.
+
+use serde::{Deserialize, Serialize};
+use tessera_circuits::bounds::AccumulatorBound;
+use tessera_circuits::model::{
+    max_weight, LeadingRows, MatmulKind, ModelConfig, ModelParams, WeightFormat, KINDS, MIN_WEIGHT_BITS,
+};
+
+/// The default of [`QuantiseOptions::headroom`].
+pub const DEFAULT_HEADROOM: f64 = 1.25;
+/// The most bits of weights between activations: more of them lower no error that could be measured.
+const MOST_BITS: u8 = 13;
+
+/// How many bits weights get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Strategy {
+    /// Two bytes: as many bits, up to 14, as the sums of each matrix allow.
+    #[default]
+    Auto,
+    /// Two bytes, 12 bits at most.
+    W12,
+    /// One byte, 8 bits at most.
+    W8,
+}
+
+/// All kinds, in the order of [`ModelParams::weight_bits`].
+pub(super) const ALL_KINDS: [MatmulKind; KINDS] = [
+    MatmulKind::Embed,
+    MatmulKind::Q,
+    MatmulKind::K,
+    MatmulKind::V,
+    MatmulKind::O,
+    MatmulKind::Gate,
+    MatmulKind::Up,
+    MatmulKind::Down,
+    MatmulKind::Head,
+];
+
+impl Strategy {
+    /// How weights are stored.
+    pub const fn format(self) -> WeightFormat {
+        match self {
+            Self::Auto | Self::W12 => WeightFormat::Int16,
+            Self::W8 => WeightFormat::Int8,
+        }
+    }
+
+    /// The most bits that this strategy gives a matrix, however narrow it is.
+    const fn most(self, kind: MatmulKind) -> u8 {
+        match (self, kind) {
+            (Self::Auto, MatmulKind::Embed | MatmulKind::Head) => WeightFormat::Int16.max_bits(),
+            (Self::Auto, _) => MOST_BITS,
+            (Self::W12, _) => 12,
+            (Self::W8, _) => WeightFormat::Int8.max_bits(),
+        }
+    }
+
+    /// Bits of weights by kind: the most with which no sum of a matmul of this width can wrap the field.
+    pub fn weight_bits(self, config: &ModelConfig) -> [u8; KINDS] {
+        ALL_KINDS.map(|kind| {
+            let fits = |bits: &u8| kind == MatmulKind::Embed || shift_limit(config, kind, max_weight(*bits)).is_some();
+            let most = self.most(kind);
+            // Two bits are enough for the widest matrix that a config may have.
+            (MIN_WEIGHT_BITS..=most).rev().find(fits).unwrap_or(MIN_WEIGHT_BITS)
+        })
+    }
+
+    /// The strategy that weights of a model look like.
+    pub fn of(params: &ModelParams) -> Self {
+        let most = params.weight_bits.iter().max();
+        match params.format {
+            WeightFormat::Int8 => Self::W8,
+            WeightFormat::Int16 if most.is_some_and(|most| *most <= 12) => Self::W12,
+            WeightFormat::Int16 => Self::Auto,
+        }
+    }
+
+    /// The strategy of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Auto, Self::W12, Self::W8].into_iter().find(|s| s.name() == name)
+    }
+
+    /// Name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::W12 => "w12",
+            Self::W8 => "w8",
+        }
+    }
+}
+
+/// Smallest and largest supported shift.
+pub(super) const MIN_SHIFT: i32 = 1;
+pub(super) const MAX_SHIFT: i32 = 13;
+
+/// The largest shift of a matmul of weights up to `max` that fits the field, if there is one; a residual is multiplied by
+/// at most this power of two, too.
+pub(super) fn shift_limit(config: &ModelConfig, kind: MatmulKind, max: i32) -> Option<i32> {
+    if kind == MatmulKind::Embed {
+        return Some(MAX_SHIFT);
+    }
+    let bound = AccumulatorBound::matmul(config.dims(kind).0, max)?;
+    let residual = matches!(kind, MatmulKind::O | MatmulKind::Down);
+    let fits = |s: &i32| bound.fits(*s as u8, residual.then_some(*s as u8));
+    (MIN_SHIFT..=MAX_SHIFT).rev().find(fits)
+}
+
+/// How a checkpoint is quantised. The defaults are what [`Default`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuantiseOptions {
+    pub strategy: Strategy,
+    /// Room for values so many times as large as those of the calibration texts.
+    pub headroom: f64,
+    /// Rows that have units of their own.
+    pub leading: LeadingRows,
+    /// The most channels of the residual stream that may have an exponent; `None`: as many as pay, 8 at most.
+    pub exponents: Option<usize>,
+    /// Weights of at most so many bits are rounded with error feedback.
+    pub feedback_bits: u8,
+    /// Tokens of the vocabulary that are tried as a lone first token.
+    pub first_tokens: usize,
+    /// How many of them are tried with a second token after them.
+    pub heads: usize,
+}
+
+impl Default for QuantiseOptions {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Auto,
+            headroom: DEFAULT_HEADROOM,
+            leading: LeadingRows { first: 1, run: true },
+            exponents: None,
+            feedback_bits: 11,
+            first_tokens: 512,
+            heads: 64,
+        }
+    }
+}
+
+impl From<Strategy> for QuantiseOptions {
+    fn from(strategy: Strategy) -> Self {
+        Self {
+            strategy,
+            ..Self::default()
+        }
+    }
+}
+
+/// Bits of the weights of a kind.
+pub(super) fn bits_of(bits: &[u8; KINDS], kind: MatmulKind) -> u8 {
+    let at = ALL_KINDS.iter().position(|k| *k == kind);
+    at.map_or(MIN_WEIGHT_BITS, |at| bits[at])
+}
