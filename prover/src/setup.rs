@@ -4,7 +4,6 @@
 mod cache;
 mod partial;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,7 +15,7 @@ use thiserror::Error;
 
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 use self::partial::{Inputs, Partial};
-use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
 use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
@@ -137,8 +136,7 @@ pub fn setup(
         partial: dir.clone(),
         source: Box::new(source),
     };
-    let mut report =
-        finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
+    let mut report = finish(&opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)
@@ -147,7 +145,6 @@ pub fn setup(
 /// The steps after all scales are chosen.
 #[allow(clippy::too_many_arguments)]
 fn finish(
-    checkpoint: &Path,
     opened: &Checkpoint,
     texts: Texts,
     options: &SetupOptions,
@@ -197,15 +194,15 @@ fn finish(
     clock.lap("commit to weights");
 
     progress.phase("commit to tables", None);
-    model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
+    model_dir::write_description(&dir, &config, &params, digest, &texts.files)?;
     let key = ModelKey {
         tables_roots: tables_roots(&params),
         config,
         params,
         weights: commitment,
         weights_root: root,
-        tokenizer: texts.tokenizer,
-        tokenizer_config: texts.tokenizer_config,
+        tokenizer: texts.files.tokenizer.unwrap_or_default(),
+        tokenizer_config: texts.files.config.unwrap_or_default(),
     };
     key.check()?;
     let model_id = key.id()?;
@@ -250,30 +247,19 @@ impl Clock {
     }
 }
 
-/// The bytes of an optional file; empty if there is none.
-fn optional(path: &Path) -> Result<Vec<u8>, FileError> {
-    match files::read(path) {
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        other => other,
-    }
-}
-
 /// Tokenizer files of a checkpoint and the token sequences to calibrate on.
 struct Texts {
-    tokenizer: Vec<u8>,
-    tokenizer_config: Vec<u8>,
+    files: TokenizerFiles,
     calibration: Vec<Vec<u32>>,
 }
 
 impl Texts {
     fn read(dir: &Path, checkpoint: &Checkpoint, options: &SetupOptions) -> Result<Self, SetupError> {
-        let tokenizer = optional(&dir.join(model_dir::TOKENIZER_FILE))?;
-        let tokenizer_config = optional(&dir.join(model_dir::TOKENIZER_CONFIG_FILE))?;
-        let parsed = match tokenizer.is_empty() {
-            true => None,
-            false => {
-                let config = Some(tokenizer_config.as_slice()).filter(|c| !c.is_empty());
-                let parsed = Tokenizer::from_bytes(&tokenizer, config);
+        let files = checkpoint.tokenizer_files()?;
+        let parsed = match &files.tokenizer {
+            None => None,
+            Some(tokenizer) => {
+                let parsed = Tokenizer::from_bytes(tokenizer, files.config.as_deref());
                 Some(parsed.map_err(|source| SetupError::Tokenizer {
                     dir: dir.to_owned(),
                     source,
@@ -289,10 +275,6 @@ impl Texts {
             None if parsed.is_none() => reader.random(),
             None => reader.bundled()?,
         };
-        Ok(Self {
-            tokenizer,
-            tokenizer_config,
-            calibration,
-        })
+        Ok(Self { files, calibration })
     }
 }
