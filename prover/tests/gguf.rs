@@ -25,7 +25,9 @@ fn set_up(checkpoint: &Path, out: &Path, strategy: Strategy, calibration: &Path)
 
 /// The same ids for both: the fixture's tokenizer has merges that no scores give.
 fn calibration(path: &Path) {
-    let lines = golden().into_iter().map(|s| serde_json::json!({"ids": s.ids}).to_string() + "\n");
+    let lines = golden()
+        .into_iter()
+        .map(|s| serde_json::json!({"ids": s.ids}).to_string() + "\n");
     fs::write(path, lines.collect::<String>()).unwrap();
 }
 
@@ -55,7 +57,11 @@ fn a_model_from_a_file_is_that_from_the_directory() {
 #[test]
 fn a_model_of_blocks_is_proved() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, out, ids) = (dir.path().join("q8.gguf"), dir.path().join("model"), dir.path().join("ids.jsonl"));
+    let (file, out, ids) = (
+        dir.path().join("q8.gguf"),
+        dir.path().join("model"),
+        dir.path().join("ids.jsonl"),
+    );
     fs::write(&file, Gguf::of_checkpoint(FIXTURE.as_ref(), Q8_0).to_bytes()).unwrap();
     calibration(&ids);
     set_up(&file, &out, Strategy::W12, &ids);

@@ -2,5 +2,6 @@
 
 mod commands;
 mod errors;
+mod gguf;
 mod support;
 mod work;

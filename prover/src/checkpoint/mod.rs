@@ -233,7 +233,11 @@ impl Checkpoint {
         source.hub.check_architecture()?;
         // What the format found may be the reason why a dimension is missing.
         let config = source.hub.model();
-        let config = if source.unsupported.is_empty() { Some(config?) } else { config.ok() };
+        let config = if source.unsupported.is_empty() {
+            Some(config?)
+        } else {
+            config.ok()
+        };
         let survey = Survey::new(&source);
         let (Some(config), []) = (config, survey.unsupported.as_slice()) else {
             return Err(CheckpointError::Unsupported(survey.unsupported));

@@ -168,8 +168,7 @@ const FOREIGN: [(&str, &str, &[&str]); 7] = [
 ];
 
 /// What is wrong with a type that is not read.
-const NOT_READ: &str =
-    "not F32, F16 or BF16, nor, in a GGUF file, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K";
+const NOT_READ: &str = "not F32, F16 or BF16, nor, in a GGUF file, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K";
 
 struct Findings<'a> {
     names: &'a Names,
@@ -307,7 +306,8 @@ impl Findings<'_> {
                 continue;
             }
             let owned = || vec![name.to_string()];
-            if let Some((feature, detail, _)) = FOREIGN.iter().find(|(_, _, p)| p.iter().any(|p| canonical.contains(p))) {
+            if let Some((feature, detail, _)) = FOREIGN.iter().find(|(_, _, p)| p.iter().any(|p| canonical.contains(p)))
+            {
                 self.add(feature, *detail, owned());
                 continue;
             }

@@ -170,7 +170,11 @@ fn q8_0(values: &[f32]) -> Vec<u8> {
         0.0 => 0,
         scale => (v / scale).round().clamp(-127.0, 127.0) as i8 as u8,
     };
-    scale.to_le_bytes().into_iter().chain(values.iter().map(integer)).collect()
+    scale
+        .to_le_bytes()
+        .into_iter()
+        .chain(values.iter().map(integer))
+        .collect()
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -225,7 +229,10 @@ fn names(config: &ModelConfig, tied: bool) -> Vec<(String, String)> {
             ("self_attn.q_proj", "attn_q"),
             ("self_attn.v_proj", "attn_v"),
         ] {
-            names.push((format!("model.layers.{layer}.{hub}.weight"), format!("blk.{layer}.{own}.weight")));
+            names.push((
+                format!("model.layers.{layer}.{hub}.weight"),
+                format!("blk.{layer}.{own}.weight"),
+            ));
         }
     }
     names.push((FINAL_NORM.to_string(), "output_norm.weight".to_string()));
@@ -269,7 +276,10 @@ fn dimensions(c: &ModelConfig) -> Vec<(String, Value)> {
         ("llama.attention.layer_norm_rms_epsilon", Value::F32(c.rms_eps as f32)),
         ("llama.vocab_size", size(c.vocab)),
     ];
-    values.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    values
+        .into_iter()
+        .map(|(key, value)| (key.to_string(), value))
+        .collect()
 }
 
 /// A tokenizer with byte fallback as pieces with scores: the later a piece can be made, the lower its score.
@@ -284,12 +294,27 @@ fn tokenizer(dir: &Path, config: &ModelConfig) -> Vec<(String, Value)> {
     for (token, id) in vocab {
         tokens[id.as_u64().expect("an id") as usize].clone_from(token);
     }
-    let kinds: Vec<i32> = tokens.iter().enumerate().map(|(id, token)| kind(id, token, &json)).collect();
+    let kinds: Vec<i32> = tokens
+        .iter()
+        .enumerate()
+        .map(|(id, token)| kind(id, token, &json))
+        .collect();
     let mut scores = vec![0.0; tokens.len()];
-    for (rank, merge) in json["model"]["merges"].as_array().expect("merges").iter().enumerate().rev() {
+    for (rank, merge) in json["model"]["merges"]
+        .as_array()
+        .expect("merges")
+        .iter()
+        .enumerate()
+        .rev()
+    {
         let whole: String = match merge.as_str() {
             Some(pair) => pair.split(' ').collect(),
-            None => merge.as_array().expect("a pair").iter().filter_map(Json::as_str).collect(),
+            None => merge
+                .as_array()
+                .expect("a pair")
+                .iter()
+                .filter_map(Json::as_str)
+                .collect(),
         };
         scores[vocab[&whole].as_u64().expect("an id") as usize] = -1.0 - rank as f32;
     }
@@ -308,16 +333,26 @@ fn tokenizer(dir: &Path, config: &ModelConfig) -> Vec<(String, Value)> {
             "tokenizer.ggml.unknown_token_id",
             id(unknown.and_then(|t| t["id"].as_u64()).map(|id| id as u32)),
         ),
-        ("tokenizer.ggml.add_bos_token", files["add_bos_token"].as_bool().map(Value::Flag)),
-        ("tokenizer.chat_template", files["chat_template"].as_str().map(Value::from)),
+        (
+            "tokenizer.ggml.add_bos_token",
+            files["add_bos_token"].as_bool().map(Value::Flag),
+        ),
+        (
+            "tokenizer.chat_template",
+            files["chat_template"].as_str().map(Value::from),
+        ),
     ];
-    let values = values.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?)));
+    let values = values
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_string(), value?)));
     values.collect()
 }
 
 /// The type of a token: unknown, control, byte or normal.
 fn kind(id: usize, token: &str, json: &Json) -> i32 {
-    let special = json["added_tokens"].as_array().is_some_and(|all| all.iter().any(|t| t["id"] == id));
+    let special = json["added_tokens"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|t| t["id"] == id));
     match special {
         true if json["model"]["unk_token"] == token => 2,
         true => 3,
@@ -351,9 +386,17 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         tensors: Vec::new(),
     };
     let space = if byte_level { "\u{120}" } else { "\u{2581}" };
-    let letters = ["<unk>", "<s>", "</s>", "<0x41>", space, "t", "h", "e", "n", "th", "the", "then"];
-    gguf.set("tokenizer.ggml.tokens", Value::Texts(letters.map(String::from).to_vec()));
-    gguf.set("tokenizer.ggml.token_type", Value::I32s(vec![2, 3, 3, 6, 1, 1, 1, 1, 1, 1, 1, 1]));
+    let letters = [
+        "<unk>", "<s>", "</s>", "<0x41>", space, "t", "h", "e", "n", "th", "the", "then",
+    ];
+    gguf.set(
+        "tokenizer.ggml.tokens",
+        Value::Texts(letters.map(String::from).to_vec()),
+    );
+    gguf.set(
+        "tokenizer.ggml.token_type",
+        Value::I32s(vec![2, 3, 3, 6, 1, 1, 1, 1, 1, 1, 1, 1]),
+    );
     gguf.set("tokenizer.ggml.bos_token_id", Value::U32(1));
     gguf.set("tokenizer.ggml.eos_token_id", Value::U32(2));
     match byte_level {

@@ -266,7 +266,9 @@ mod tests {
 
     /// The bits of a block as one number, the least significant bit of the first byte first.
     fn bits(bytes: &[u8], first: usize, n: usize) -> u32 {
-        (0..n).map(|i| u32::from(bytes[(first + i) / 8] >> ((first + i) % 8) & 1) << i).sum()
+        (0..n)
+            .map(|i| u32::from(bytes[(first + i) / 8] >> ((first + i) % 8) & 1) << i)
+            .sum()
     }
 
     /// The definition, value by value: where the bits of value `i` are, counted in bits from the start of the block.

@@ -64,7 +64,10 @@ impl<'a> Container<'a> {
         let mut found = BTreeMap::new();
         for (name, tensor) in stored {
             let info = tensor.placed(start, alignment, bytes.len());
-            found.insert(name.clone(), info.map_err(|problem| format!("tensor {name}: {problem}"))?);
+            found.insert(
+                name.clone(),
+                info.map_err(|problem| format!("tensor {name}: {problem}"))?,
+            );
         }
         apart(&found)?;
         Ok(Self {
@@ -127,16 +130,22 @@ impl Stored {
             Some((block, bytes)) => {
                 let row = self.dimensions.first().copied().unwrap_or(1);
                 if !row.is_multiple_of(block) {
-                    return Err(format!("its rows of {row} values are not whole blocks of {encoding}, of {block}"));
+                    return Err(format!(
+                        "its rows of {row} values are not whole blocks of {encoding}, of {block}"
+                    ));
                 }
                 let bytes = (values / block).checked_mul(bytes);
                 bytes.ok_or_else(|| format!("its dimensions {:?} are too large", self.dimensions))?
             }
         };
         let begin = usize::try_from(self.offset).ok().and_then(|o| o.checked_add(start));
-        let end = begin.and_then(|b| b.checked_add(bytes)).filter(|end| *end <= len || bytes == 0);
+        let end = begin
+            .and_then(|b| b.checked_add(bytes))
+            .filter(|end| *end <= len || bytes == 0);
         let (Some(begin), Some(end)) = (begin, end) else {
-            return Err(format!("its data lie beyond the end of the file, which has {len} bytes"));
+            return Err(format!(
+                "its data lie beyond the end of the file, which has {len} bytes"
+            ));
         };
         Ok(Info {
             encoding,

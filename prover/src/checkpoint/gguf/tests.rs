@@ -104,7 +104,9 @@ fn assert_unsupported(gguf: &Gguf, feature: &str, word: &str) {
     let shown = error.to_string();
     match error {
         CheckpointError::Unsupported(list) => {
-            let found = list.iter().any(|u| u.feature == feature && u.to_string().contains(word));
+            let found = list
+                .iter()
+                .any(|u| u.feature == feature && u.to_string().contains(word));
             assert!(found, "{feature}: {shown}");
         }
         other => panic!("{feature}: {other}"),
@@ -161,7 +163,12 @@ fn dimensions_that_are_missing_or_no_numbers_are_named() {
         let mut gguf = tiny(F32, false);
         gguf.unset(key);
         assert_unsupported(&gguf, "metadata", key);
-        for bad in [Value::from("x"), Value::I32(-1), Value::I32s(vec![1, 2]), Value::F32(f32::NAN)] {
+        for bad in [
+            Value::from("x"),
+            Value::I32(-1),
+            Value::I32s(vec![1, 2]),
+            Value::F32(f32::NAN),
+        ] {
             gguf.set(key, bad);
             let error = opened(&gguf).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
@@ -206,11 +213,17 @@ fn other_architectures_are_refused_and_surveyed() {
     assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "qwen2"));
     let survey = survey(&gguf);
     assert_eq!((survey.architecture.as_str(), survey.config), ("qwen2", None));
-    assert!(survey.unsupported.iter().any(|u| u.detail.contains("qwen2.attention.head_count")));
+    assert!(survey
+        .unsupported
+        .iter()
+        .any(|u| u.detail.contains("qwen2.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
-    assert!(error.contains("general.architecture") && error.contains("model.gguf"), "{error}");
+    assert!(
+        error.contains("general.architecture") && error.contains("model.gguf"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -243,7 +256,9 @@ fn foreign_tensors_and_types_are_refused_by_name() {
     let mut gguf = tiny(F32, false);
     gguf.tensor("blk.0.ffn_up.weight").bytes[4 * 5..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     let error = opened(&gguf).unwrap().matrix(MatmulKind::Up, 0).unwrap().values();
-    assert!(matches!(error, Err(CheckpointError::NotFinite { tensor, index: 5, .. }) if tensor == "blk.0.ffn_up.weight"));
+    assert!(
+        matches!(error, Err(CheckpointError::NotFinite { tensor, index: 5, .. }) if tensor == "blk.0.ffn_up.weight")
+    );
 }
 
 /// The file is refused, and the error names it and a word.
@@ -278,7 +293,9 @@ fn headers_that_lie_are_refused() {
         assert_broken(&patched(16, &count.to_le_bytes()), "metadata");
         assert_broken(&patched(24, &count.to_le_bytes()), "longer than the file");
     }
-    let nested = [9u32.to_le_bytes().as_slice(), &1u64.to_le_bytes()].concat().repeat(10_000);
+    let nested = [9u32.to_le_bytes().as_slice(), &1u64.to_le_bytes()]
+        .concat()
+        .repeat(10_000);
     let array = |kind: u32, len: u64| Value::Raw(9, [kind.to_le_bytes().as_slice(), &len.to_le_bytes()].concat());
     for (value, word) in [
         (Value::Raw(9, nested), "nested"),
@@ -295,7 +312,10 @@ fn headers_that_lie_are_refused() {
     assert_broken(&with(&|g| g.tensors.push(g.tensors[3].clone())), "twice");
     assert_broken(&with(&|g| g.set("", Value::U32(1))), "name");
     for alignment in [0, 24, 1 << 30] {
-        assert_broken(&with(&|g| g.set("general.alignment", Value::U32(alignment))), "general.alignment");
+        assert_broken(
+            &with(&|g| g.set("general.alignment", Value::U32(alignment))),
+            "general.alignment",
+        );
     }
     for (dimensions, word) in [
         (vec![1 << 40, 1 << 40], "too large"),

@@ -9,7 +9,8 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 /// Words of Llama 3.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Words of Qwen 2: every digit is one.
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Words of Mistral's Tekken.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
@@ -56,9 +57,9 @@ pub(super) fn parts<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) ->
         return Err(format!("{SPACE_PREFIX} is not supported with \"gpt2\""));
     }
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
-    let patterns = split.patterns.iter().map(|pattern| {
-        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
-    });
+    let patterns = split.patterns.iter().map(
+        |pattern| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false}),
+    );
     let steps: Vec<Json> = patterns.chain([byte_level.clone()]).collect();
     Ok(Parts {
         normalizer: Json::Null,
@@ -82,7 +83,9 @@ fn merges<'a>(metadata: &Metadata<'a>, vocabulary: &Vocabulary<'a>) -> Result<Ve
         let (left, right) = line.split_once(' ')?;
         whole.clear();
         whole.extend([left, right]);
-        let known = [left, right, whole.as_str()].iter().all(|t| vocabulary.ids.contains_key(t));
+        let known = [left, right, whole.as_str()]
+            .iter()
+            .all(|t| vocabulary.ids.contains_key(t));
         known.then_some((left, right))
     };
     let merges = lines.into_iter().enumerate();

@@ -44,7 +44,11 @@ pub(super) fn read(metadata: &Metadata<'_>) -> Result<Option<Made>, Problem> {
         None | Some("none" | "no_vocab") => return Ok(None),
         Some("gpt2") => byte_level::parts,
         Some("llama") => sentencepiece::parts,
-        Some(other) => return Err(format!("{MODEL} is {other:?}, only \"gpt2\" and \"llama\" are supported")),
+        Some(other) => {
+            return Err(format!(
+                "{MODEL} is {other:?}, only \"gpt2\" and \"llama\" are supported"
+            ))
+        }
     };
     let vocabulary = Vocabulary::read(metadata)?;
     let parts = parts(metadata, &vocabulary)?;
@@ -124,7 +128,11 @@ impl<'a> Vocabulary<'a> {
         }
         let kinds = metadata.numbers(TYPES, MAX_TOKENS)?;
         if kinds.len() != tokens.len() {
-            return Err(format!("{TYPES} has {} elements, but there are {} tokens", kinds.len(), tokens.len()));
+            return Err(format!(
+                "{TYPES} has {} elements, but there are {} tokens",
+                kinds.len(),
+                tokens.len()
+            ));
         }
         let kinds = kinds.iter().enumerate().map(|(id, kind)| match *kind as i64 {
             1 => Ok(Kind::Normal),
@@ -150,7 +158,9 @@ impl<'a> Vocabulary<'a> {
         let Some(id) = metadata.unsigned(key)? else {
             return Ok(None);
         };
-        let token = usize::try_from(id).ok().and_then(|id| Some((id, *self.tokens.get(id)?)));
+        let token = usize::try_from(id)
+            .ok()
+            .and_then(|id| Some((id, *self.tokens.get(id)?)));
         let token = token.ok_or_else(|| format!("{key}: {id} is no token, there are {}", self.tokens.len()))?;
         Ok(Some(token))
     }
@@ -210,7 +220,9 @@ impl<'a> Special<'a> {
             (special.add_eos, special.eos, "eos"),
         ] {
             if added && token.is_none() {
-                return Err(format!("texts get a token {name}, but tokenizer.ggml.{name}_token_id is missing"));
+                return Err(format!(
+                    "texts get a token {name}, but tokenizer.ggml.{name}_token_id is missing"
+                ));
             }
         }
         Ok(special)
@@ -227,7 +239,11 @@ impl<'a> Special<'a> {
         let sequence = |name: &str, side: usize| {
             let text = json!({"Sequence": {"id": name, "type_id": side}});
             let before = bos.map(|t| piece(t, side));
-            before.into_iter().chain([text]).chain(eos.map(|t| piece(t, side))).collect::<Vec<_>>()
+            before
+                .into_iter()
+                .chain([text])
+                .chain(eos.map(|t| piece(t, side)))
+                .collect::<Vec<_>>()
         };
         let pair = [sequence("A", 0), sequence("B", 1)].concat();
         let tokens = bos.into_iter().chain(eos);

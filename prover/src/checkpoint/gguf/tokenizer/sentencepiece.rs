@@ -53,15 +53,22 @@ fn merges<'a>(vocabulary: &Vocabulary<'a>, scores: &[f64]) -> Result<Vec<(&'a st
     for id in order {
         let token = vocabulary.tokens[id];
         if token.len() > MAX_PIECE {
-            return Err(format!("token {id} is {} bytes long, more than {MAX_PIECE}", token.len()));
+            return Err(format!(
+                "token {id} is {} bytes long, more than {MAX_PIECE}",
+                token.len()
+            ));
         }
         let cuts = token.char_indices().rev().filter(|(at, _)| *at > 0);
-        let pairs = cuts.map(|(at, _)| token.split_at(at)).filter(|(left, right)| known(left) && known(right));
+        let pairs = cuts
+            .map(|(at, _)| token.split_at(at))
+            .filter(|(left, right)| known(left) && known(right));
         let before = merges.len();
         merges.extend(pairs);
         bytes += (merges.len() - before) * token.len();
         if merges.len() > MAX_MERGES || bytes > MAX_BYTES {
-            return Err(format!("more than {MAX_MERGES} pairs of tokens, or {MAX_BYTES} bytes of them, can be merged"));
+            return Err(format!(
+                "more than {MAX_MERGES} pairs of tokens, or {MAX_BYTES} bytes of them, can be merged"
+            ));
         }
     }
     Ok(merges)

@@ -58,11 +58,21 @@ fn pieces_are_those_of_the_definition() {
         .collect();
     let own = tokenizer(&gguf);
     let stories = golden().into_iter().map(|sample| sample.text);
-    let texts = ["Once upon a time", "a\n\n b  c", " leading", "", "hello,  Tim's dog. Yes!"];
+    let texts = [
+        "Once upon a time",
+        "a\n\n b  c",
+        " leading",
+        "",
+        "hello,  Tim's dog. Yes!",
+    ];
     for text in stories.chain(texts.map(String::from)) {
         let text = text.replace("<|start_story|>", "").replace("<|end_story|>", "");
         let ids = own.encode(&text).unwrap();
-        let expected = if text.is_empty() { Vec::new() } else { by_definition(&pieces, &text) };
+        let expected = if text.is_empty() {
+            Vec::new()
+        } else {
+            by_definition(&pieces, &text)
+        };
         assert_eq!((ids[0], &ids[1..]), (1, expected.as_slice()), "{text:?}");
         assert_eq!(own.decode(&ids, true).unwrap(), text);
     }
@@ -113,7 +123,10 @@ fn words_are_those_of_the_named_splits() {
     let tokens = |gguf: &Gguf| {
         let json: Json = serde_json::from_slice(&files(gguf).tokenizer.unwrap()).unwrap();
         let vocab = json["model"]["vocab"].as_object().unwrap().clone();
-        let names: HashMap<u64, String> = vocab.into_iter().map(|(token, id)| (id.as_u64().unwrap(), token)).collect();
+        let names: HashMap<u64, String> = vocab
+            .into_iter()
+            .map(|(token, id)| (id.as_u64().unwrap(), token))
+            .collect();
         names
     };
     for (pre, text, expected) in [
@@ -136,7 +149,15 @@ fn words_are_those_of_the_named_splits() {
         assert_eq!(got.join(" "), expected, "{pre} {text:?}");
     }
     let text = "Hello,  World!\n\n\tint x = 42; // naïve 猫 🦀 \r\n   'S \u{a0}½ ٣٤ \u{0}";
-    for pre in ["default", "gpt-2", "smollm", "llama-bpe", "smaug-bpe", "qwen2", "tekken"] {
+    for pre in [
+        "default",
+        "gpt-2",
+        "smollm",
+        "llama-bpe",
+        "smaug-bpe",
+        "qwen2",
+        "tekken",
+    ] {
         let own = tokenizer(&byte_level(pre));
         assert_eq!(own.decode(&own.encode(text).unwrap(), true).unwrap(), text, "{pre}");
     }
@@ -202,25 +223,80 @@ fn tokenizers_that_are_not_supported_are_refused_by_name() {
     refused(false, &set("tokenizer.ggml.model", "bert".into()), "\"bert\"");
     refused(true, &set("tokenizer.ggml.pre", "chameleon".into()), "\"chameleon\"");
     refused(true, &unset("tokenizer.ggml.pre"), "tokenizer.ggml.pre is missing");
-    refused(true, &unset("tokenizer.ggml.merges"), "tokenizer.ggml.merges is missing");
-    refused(false, &unset("tokenizer.ggml.scores"), "tokenizer.ggml.scores is missing");
-    refused(false, &unset("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens is missing");
-    refused(false, &unset("tokenizer.ggml.token_type"), "tokenizer.ggml.token_type is missing");
+    refused(
+        true,
+        &unset("tokenizer.ggml.merges"),
+        "tokenizer.ggml.merges is missing",
+    );
+    refused(
+        false,
+        &unset("tokenizer.ggml.scores"),
+        "tokenizer.ggml.scores is missing",
+    );
+    refused(
+        false,
+        &unset("tokenizer.ggml.tokens"),
+        "tokenizer.ggml.tokens is missing",
+    );
+    refused(
+        false,
+        &unset("tokenizer.ggml.token_type"),
+        "tokenizer.ggml.token_type is missing",
+    );
     refused(false, &unset("tokenizer.ggml.bos_token_id"), "bos_token_id is missing");
-    refused(false, &set("tokenizer.ggml.bos_token_id", Value::U32(12)), "12 is no token");
-    refused(false, &set("tokenizer.ggml.scores", Value::F32s(vec![f32::NAN; 12])), "finite");
-    refused(false, &set("tokenizer.ggml.scores", Value::F32s(vec![0.0; 11])), "11 elements");
-    refused(false, &set("tokenizer.ggml.token_type", Value::I32s(vec![9; 12])), "no type");
-    refused(false, &set("tokenizer.ggml.tokens", Value::Texts(vec!["a".into(); 12])), "the same token");
-    refused(false, &set("tokenizer.ggml.remove_extra_whitespaces", Value::Flag(true)), "whitespaces");
-    refused(true, &set("tokenizer.ggml.add_space_prefix", Value::Flag(true)), "add_space_prefix");
+    refused(
+        false,
+        &set("tokenizer.ggml.bos_token_id", Value::U32(12)),
+        "12 is no token",
+    );
+    refused(
+        false,
+        &set("tokenizer.ggml.scores", Value::F32s(vec![f32::NAN; 12])),
+        "finite",
+    );
+    refused(
+        false,
+        &set("tokenizer.ggml.scores", Value::F32s(vec![0.0; 11])),
+        "11 elements",
+    );
+    refused(
+        false,
+        &set("tokenizer.ggml.token_type", Value::I32s(vec![9; 12])),
+        "no type",
+    );
+    refused(
+        false,
+        &set("tokenizer.ggml.tokens", Value::Texts(vec!["a".into(); 12])),
+        "the same token",
+    );
+    refused(
+        false,
+        &set("tokenizer.ggml.remove_extra_whitespaces", Value::Flag(true)),
+        "whitespaces",
+    );
+    refused(
+        true,
+        &set("tokenizer.ggml.add_space_prefix", Value::Flag(true)),
+        "add_space_prefix",
+    );
     let merges = |line: &str| Value::Texts(vec!["t h".into(), line.to_string()]);
     for line in ["th", "t x", "h t", "", " ", "t h e"] {
         refused(true, &set("tokenizer.ggml.merges", merges(line)), "element 1");
     }
-    let bytes = [&8u32.to_le_bytes()[..], &12u64.to_le_bytes(), &[1, 0, 0, 0, 0, 0, 0, 0, 0xff].repeat(12)].concat();
+    let bytes = [
+        &8u32.to_le_bytes()[..],
+        &12u64.to_le_bytes(),
+        &[1, 0, 0, 0, 0, 0, 0, 0, 0xff].repeat(12),
+    ]
+    .concat();
     refused(false, &set("tokenizer.ggml.tokens", Value::Raw(9, bytes)), "UTF-8");
-    let long = |g: &mut Gguf| match &mut g.metadata.iter_mut().find(|(k, _)| k == "tokenizer.ggml.tokens").unwrap().1 {
+    let long = |g: &mut Gguf| match &mut g
+        .metadata
+        .iter_mut()
+        .find(|(k, _)| k == "tokenizer.ggml.tokens")
+        .unwrap()
+        .1
+    {
         Value::Texts(tokens) => tokens[5] = "x".repeat(1000),
         _ => panic!("tokens"),
     };
