@@ -125,7 +125,7 @@ impl From<CodewordCacheArg> for CodewordCache {
 #[derive(Debug, Args)]
 pub struct SetupArgs {
     /// Directory with config.json, model.safetensors (or shards with their index) and, if the model has one,
-    /// tokenizer.json
+    /// tokenizer.json; or a GGUF file
     #[arg(required_unless_present = "rebuild_cache", conflicts_with = "rebuild_cache")]
     pub checkpoint: Option<PathBuf>,
     /// Directory to create; must not exist or be empty. While it is made it is called DIR.partial; a set-up that was
@@ -330,7 +330,7 @@ pub struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::commands::predict::FORMULAS)]
 pub struct InspectArgs {
-    /// Checkpoint directory, model directory, model key or proof file
+    /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,
     /// Prompt and generated tokens of the statement whose cost is predicted
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -355,8 +355,8 @@ pub struct FidelityArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// The checkpoint it was made from
-    #[arg(long, value_name = "DIR")]
+    /// The checkpoint it was made from, a directory or a GGUF file
+    #[arg(long, value_name = "PATH")]
     pub checkpoint: PathBuf,
     /// Text to compare on: plain text, or JSON lines with "ids" or "text". What is longer than the model's context is
     /// cut into windows, each of which is a text of its own [default: bundled texts that no scale was chosen by]

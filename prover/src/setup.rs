@@ -6,7 +6,6 @@ mod cache;
 mod partial;
 mod recipe;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -20,7 +19,7 @@ pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
-use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
 use crate::fidelity::{FidelityError, FidelityReport};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
@@ -244,7 +243,7 @@ fn finish(
     clock.lap("compare models");
 
     progress.phase("commit to tables", None);
-    model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
+    model_dir::write_description(&dir, &config, &params, digest, &texts.files)?;
     let settings = recipe::settings(&options.quantise);
     let (source, private) = (texts.calibration.source, options.private_recipe);
     let key = ModelKey {
@@ -255,8 +254,8 @@ fn finish(
         weights: commitment,
         header: CommitmentHeader::CURRENT,
         weights_root: root,
-        tokenizer: texts.tokenizer,
-        tokenizer_config: texts.tokenizer_config,
+        tokenizer: texts.files.tokenizer.unwrap_or_default(),
+        tokenizer_config: texts.files.config.unwrap_or_default(),
     };
     key.check()?;
     let model_id = key.id()?;
@@ -303,31 +302,20 @@ impl Clock {
     }
 }
 
-/// The bytes of an optional file; empty if there is none.
-fn optional(path: &Path) -> Result<Vec<u8>, FileError> {
-    match files::read(path) {
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        other => other,
-    }
-}
-
 /// Tokenizer files of a checkpoint, and the token sequences to calibrate and to measure on.
 struct Texts {
-    tokenizer: Vec<u8>,
-    tokenizer_config: Vec<u8>,
+    files: TokenizerFiles,
     calibration: CalibrationText,
     held_out: HeldOut,
 }
 
 impl Texts {
     fn read(dir: &Path, checkpoint: &Checkpoint, options: &SetupOptions) -> Result<Self, SetupError> {
-        let tokenizer = optional(&dir.join(model_dir::TOKENIZER_FILE))?;
-        let tokenizer_config = optional(&dir.join(model_dir::TOKENIZER_CONFIG_FILE))?;
-        let parsed = match tokenizer.is_empty() {
-            true => None,
-            false => {
-                let config = Some(tokenizer_config.as_slice()).filter(|c| !c.is_empty());
-                let parsed = Tokenizer::from_bytes(&tokenizer, config);
+        let files = checkpoint.tokenizer_files()?;
+        let parsed = match &files.tokenizer {
+            None => None,
+            Some(tokenizer) => {
+                let parsed = Tokenizer::from_bytes(tokenizer, files.config.as_deref());
                 Some(parsed.map_err(|source| SetupError::Tokenizer {
                     dir: dir.to_owned(),
                     source,
@@ -341,8 +329,7 @@ impl Texts {
         let calibration = CalibrationText::read(&reader, options.calibration.as_ref())?;
         let held_out = HeldOut::read(&reader)?;
         Ok(Self {
-            tokenizer,
-            tokenizer_config,
+            files,
             calibration,
             held_out,
         })

@@ -1,5 +1,7 @@
 //! Small deterministic models for tests.
 
+pub mod gguf;
+
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,

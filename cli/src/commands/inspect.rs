@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::checkpoint::{Checkpoint, Survey};
+use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::plan::Subject;
@@ -51,9 +51,11 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
         key(path, args)
     } else if magic == FileKind::Proof.magic() {
         proof(path)
+    } else if magic.starts_with(&GGUF_MAGIC) {
+        checkpoint(path, args)
     } else {
         Err(Failure(format!(
-            "{} is neither a model key nor a proof",
+            "{} is neither a model key, nor a proof, nor a GGUF file",
             path.display()
         )))
     }

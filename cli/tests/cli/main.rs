@@ -2,6 +2,7 @@
 
 mod commands;
 mod errors;
+mod gguf;
 mod recipe;
 mod support;
 mod work;
