@@ -170,7 +170,7 @@ pub struct ProveArgs {
     /// Number of tokens to generate
     #[arg(long, value_name = "N")]
     pub tokens: usize,
-    /// Proof file to write
+    /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
@@ -278,7 +278,7 @@ pub enum ModeArg {
 pub struct ComposeArgs {
     /// Work directory
     pub dir: PathBuf,
-    /// Proof file to write [default: the one that the job was made for]
+    /// Proof file to write, or - [default: the one that the job was made for]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = ModeArg::Chain)]
@@ -352,7 +352,8 @@ pub struct GenerateArgs {
     /// Stop after the model's end-of-sequence token
     #[arg(long)]
     pub stop_at_eos: bool,
-    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian
+    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian; - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
     /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough

@@ -16,6 +16,7 @@ pub mod matmul;
 pub mod model;
 pub mod model_dir;
 pub mod opening;
+pub mod output;
 pub mod plan;
 pub mod progress;
 pub mod prove;

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::output::Output;
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
 use tessera_prover::stream::Traffic;
@@ -24,7 +25,7 @@ use tessera_prover::weights::Residency;
 use tessera_verifier::key::ModelKey;
 
 use crate::args::{Command, PromptArgs};
-use crate::printer::{bytes, peak_rss_bytes, quoted, Failure, Report};
+use crate::printer::{bytes, claim_stdout, peak_rss_bytes, quoted, Failure, Report};
 
 /// Runs a command.
 pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
@@ -106,6 +107,17 @@ fn open_planned(
     let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     Ok((model, plan))
+}
+
+/// Where the result of a command goes; fails early where it could not be written in the end. If it goes to standard
+/// output, reports do not.
+fn output(path: &Path) -> Result<Output, Failure> {
+    let output = Output::of(path)?;
+    if output == Output::Stdout {
+        claim_stdout();
+    }
+    output.check()?;
+    Ok(output)
 }
 
 /// Token rows of prompt and generated tokens, as many as the context has at most.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::output::Output;
 use tessera_prover::plan::{equal_parts, Budget, BudgetTooSmall, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove_statement;
@@ -14,14 +15,18 @@ use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Reque
 use tessera_verifier::key::ModelKey;
 
 use super::verify::mode;
-use super::{choices_json, memory, prompt_ids, shown, token_rows, Texts};
+use super::{choices_json, memory, output, prompt_ids, shown, token_rows, Texts};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::watch::Watch;
 
 /// `tessera prove --work`
 pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
-    super::prove::check_writable(&args.out)?;
+    // Who only prepares a job reports it, wherever its proof will go.
+    match args.prepare {
+        true => Output::of(&args.out)?.check()?,
+        false => drop(output(&args.out)?),
+    }
     progress.phase("open model", None);
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
@@ -51,12 +56,12 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
 /// `tessera resume`
 pub fn resume(args: &ResumeArgs, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
     let job = WorkDir::open(&args.dir)?;
+    output(&job.job.out)?;
     progress.phase("open model", None);
     let budget = share(args.memory, &args.driving);
     let (model, plan) = open_for(&job, args.model.as_deref(), &job.chunks, budget)?;
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
-    super::prove::check_writable(&job.job.out)?;
     progress.done();
     drive(&job, &model, &plan, budget, &args.driving, quiet, Instant::now())
 }
@@ -102,8 +107,8 @@ pub fn prove_chunk(args: &ProveChunkArgs, progress: &dyn Progress) -> Result<Rep
 /// `tessera compose`
 pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let job = WorkDir::open(&args.dir)?;
-    let out = args.out.as_deref().unwrap_or(&job.job.out);
-    super::prove::check_writable(out)?;
+    let path = args.out.as_deref().unwrap_or(&job.job.out);
+    let (shown, out) = (path, output(path)?);
     progress.phase("open model", None);
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
@@ -125,17 +130,17 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
         model = model.with_choices(plan.choices);
         job.check_model(&model)?;
         let report = prove_statement(&model.prover(), job.job.statement(), progress)?;
-        work::write(out, &report.bytes)?;
-        return composed(&job, &model, out, &report.bytes, report.security_bits, 1, clock);
+        work::write_output(&out, &report.bytes)?;
+        return composed(&job, &model, shown, &report.bytes, report.security_bits, 1, clock);
     }
     progress.phase("compose", None);
     let (proof, verified) = job.compose(&model)?;
     let encoded = proof.to_bytes()?;
-    work::write(out, &encoded)?;
+    work::write_output(&out, &encoded)?;
     composed(
         &job,
         &model,
-        out,
+        shown,
         &encoded,
         verified.security_bits,
         verified.chunks,
@@ -173,7 +178,7 @@ fn drive(
     let (proof, verified) = job.compose(model)?;
     let encoded = proof.to_bytes()?;
     let out = &job.job.out;
-    work::write(out, &encoded)?;
+    work::write_output(&Output::of(out)?, &encoded)?;
     watch.event(json!({"event": "composed", "proof": out.display().to_string(), "proof_bytes": encoded.len()}));
     let mut report = composed(
         job,

@@ -2,5 +2,6 @@
 
 mod commands;
 mod errors;
+mod outputs;
 mod support;
 mod work;

@@ -27,6 +27,7 @@ use thiserror::Error;
 
 use crate::files::{self, FileError, Lock};
 use crate::library::Model;
+use crate::output::{Output, STDOUT};
 use crate::progress::Progress;
 use crate::prove::{boundaries, check_security, generate_statement, prove_chunk, ProveError};
 
@@ -118,9 +119,15 @@ pub fn pause_writes() -> MutexGuard<'static, ()> {
 }
 
 /// Writes a file atomically; [`pause_writes`] waits for it.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let _writing = pause_writes();
     files::write(path, bytes)
+}
+
+/// Writes a result; [`pause_writes`] waits for it.
+pub fn write_output(output: &Output, bytes: &[u8]) -> Result<(), FileError> {
+    let _writing = pause_writes();
+    output.write(bytes)
 }
 
 /// What is proved, and in which pieces. Written once, before any chunk is proved.
@@ -549,7 +556,10 @@ fn activation_bytes(activation: &Boundary) -> Vec<u8> {
     activation.0.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// The path from the root on, so that other processes find it.
+/// The path from the root on, so that other processes find it; standard output has none.
 fn absolute(path: &Path) -> PathBuf {
+    if path == Path::new(STDOUT) {
+        return path.to_owned();
+    }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
