@@ -12,6 +12,7 @@ mod gemm;
 pub mod generate;
 pub mod kernels;
 pub mod library;
+pub mod limits;
 pub mod matmul;
 pub mod model;
 pub mod model_dir;

@@ -18,7 +18,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
     let mut prompt = Vec::new();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, tokenizer)?;
-        let rows = token_rows(key, prompt.len(), args.tokens);
+        let rows = token_rows(key, prompt.len(), args.tokens)?;
         let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
     })?;

@@ -10,6 +10,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::{fewest_chunks, most_rows};
 use tessera_prover::plan::Subject;
 use tessera_prover::quantise::default_strategy;
 use tessera_verifier::codec::FileKind;
@@ -18,6 +19,7 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, strategy_name, Prediction};
+use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
 
@@ -158,6 +160,8 @@ fn describe_key(
         "tokenizer": has_tokenizer,
         "security_bits": bits,
         "security_bits_at_full_context": least,
+        "most_tokens_in_one_piece": most_rows(key).map(|rows| rows + 1),
+        "fewest_chunks": fewest_chunks(key, rows_predicted),
         "predicted": prediction.json(),
     });
     let rows = rows
@@ -184,13 +188,7 @@ fn describe_key(
                 "none: texts are shown as ids"
             },
         )
-        .row(
-            "security",
-            format!(
-                "{bits:.1} bits for {} tokens, {least:.1} for the full context",
-                prediction.tokens
-            ),
-        );
+        .row("security", security::shown(key, prediction.tokens));
     Ok((prediction.rows(rows), json))
 }
 

@@ -7,6 +7,7 @@ mod generate;
 mod inspect;
 pub mod predict;
 mod prove;
+mod security;
 mod setup;
 mod synth;
 mod verify;
@@ -15,6 +16,7 @@ mod work;
 use std::path::Path;
 
 use serde_json::{json, Map, Value};
+use tessera_prover::generate::token_rows as rows;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::output::Output;
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
@@ -120,10 +122,9 @@ fn output(path: &Path) -> Result<Output, Failure> {
     Ok(output)
 }
 
-/// Token rows of prompt and generated tokens, as many as the context has at most.
-fn token_rows(key: &ModelKey, prompt: usize, tokens: usize) -> usize {
-    let rows = prompt.saturating_add(tokens).saturating_sub(1);
-    rows.clamp(1, key.config.context)
+/// Token rows of prompt and generated tokens; refuses what the context has no room for.
+fn token_rows(key: &ModelKey, prompt: usize, tokens: usize) -> Result<usize, Failure> {
+    Ok(rows(prompt, tokens, key.config.context)?)
 }
 
 /// Measured peak of resident memory beside the predicted one.

@@ -10,7 +10,7 @@ use tessera_prover::progress::Progress;
 use tessera_prover::prove::{prove, ProveReport};
 
 use super::{
-    choices_json, memory, open_planned, output, phases_json, phases_text, prompt_ids, saturated_text, shown,
+    choices_json, memory, open_planned, output, phases_json, phases_text, prompt_ids, saturated_text, security, shown,
     token_rows, traffic_json, traffic_text, work, Texts,
 };
 use crate::args::ProveArgs;
@@ -25,7 +25,9 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     let mut prompt = Vec::new();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, tokenizer)?;
-        let rows = token_rows(key, prompt.len(), args.tokens);
+        let rows = token_rows(key, prompt.len(), args.tokens)?;
+        // Before anything is said of memory, which does not help.
+        security::check_whole(key, rows)?;
         let chunk = Chunk::whole(key.config.layers);
         Ok(Task::Prove { rows, chunk })
     })?;

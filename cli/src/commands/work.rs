@@ -7,13 +7,15 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::fewest_chunks;
 use tessera_prover::output::Output;
-use tessera_prover::plan::{equal_parts, Budget, BudgetTooSmall, Plan, Subject, Task};
+use tessera_prover::plan::{equal_parts, Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove_statement;
 use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
 use tessera_verifier::key::ModelKey;
 
+use super::security;
 use super::verify::mode;
 use super::{choices_json, memory, output, prompt_ids, shown, token_rows, Texts};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
@@ -31,7 +33,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let prompt = prompt_ids(&args.prompt, key_tokenizer(&key, &path)?.as_ref())?;
-    let rows = token_rows(&key, prompt.len(), args.tokens);
+    let rows = token_rows(&key, prompt.len(), args.tokens)?;
     let budget = share(args.memory, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, rows, budget)?;
@@ -120,10 +122,17 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
         rows: job.job.statement().rows(),
         chunk: Chunk::whole(key.config.layers),
     };
+    let provable = security::check_whole(&key, job.job.statement().rows());
     let unified = match args.mode {
         ModeArg::Chain => None,
-        ModeArg::Unified => Some(Subject::of_dir(&key, &path).plan(whole, budget)?),
-        ModeArg::Auto => Subject::of_dir(&key, &path).plan(whole, budget).ok(),
+        ModeArg::Unified => {
+            provable?;
+            Some(Subject::of_dir(&key, &path).plan(whole, budget)?)
+        }
+        ModeArg::Auto => {
+            let plan = provable.map(|()| Subject::of_dir(&key, &path).plan(whole, budget).ok());
+            plan.unwrap_or_default()
+        }
     };
     let mut model = Model::open(&path)?;
     if let Some(plan) = &unified {
@@ -303,6 +312,7 @@ fn divide(
     budget: Option<Budget>,
 ) -> Result<(Vec<usize>, Plan), Failure> {
     let of = key.config.layers;
+    let given = args.chunk_layers.is_some() || matches!(args.chunks, Some(ChunksArg::Number(_)));
     let layers = match (args.chunk_layers, args.chunks) {
         (Some(layers), _) => {
             let layers = usize::from(layers).min(of);
@@ -315,11 +325,17 @@ fn divide(
             return Err(Failure(format!("{n} chunks of a model of {of} layers")));
         }
         (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),
-        (None, _) => return Ok(subject.divide(rows, budget)?),
+        // As few as have enough security; perhaps more, for memory.
+        (None, _) => equal_parts(of, fewest_chunks(key, rows).unwrap_or(1)),
     };
     let chunks = Chunk::partition(layers.iter().copied(), of)?;
-    let plan: Result<Plan, BudgetTooSmall> = subject.plan_chunks(rows, &chunks, budget);
-    Ok((layers, plan?))
+    security::check(key, &chunks, rows)?;
+    if given {
+        return Ok((layers, subject.plan_chunks(rows, &chunks, budget)?));
+    }
+    let (layers, plan) = subject.divide(rows, chunks.len(), budget)?;
+    security::check(key, &Chunk::partition(layers.iter().copied(), of)?, rows)?;
+    Ok((layers, plan))
 }
 
 fn model_dir(job: &WorkDir, given: Option<&Path>) -> PathBuf {

@@ -244,11 +244,16 @@ impl Subject {
         Err(least.refusal("a chunk of this proof", budget))
     }
 
-    /// The largest chunks, as equal as can be, that fit `budget`.
-    pub fn divide(&self, rows: usize, budget: Option<Budget>) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+    /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
+    pub fn divide(
+        &self,
+        rows: usize,
+        fewest: usize,
+        budget: Option<Budget>,
+    ) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
         let of = self.config.layers;
         let mut refused = None;
-        for chunks in 1..=of {
+        for chunks in fewest.max(1)..=of {
             let layers = equal_parts(of, chunks);
             let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
             match self.plan_chunks(rows, &ranges, budget) {
