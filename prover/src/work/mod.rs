@@ -59,6 +59,11 @@ pub enum WorkError {
     Job { path: PathBuf, reason: String },
     #[error("{} is a job of another {what}", path.display())]
     OtherJob { path: PathBuf, what: &'static str },
+    #[error(
+        "{} has a job of another {what}: go on with that one by tessera resume {}, or take another directory",
+        dir.display(), dir.display()
+    )]
+    Started { dir: PathBuf, what: &'static str },
     #[error("{}: the activations are not those of the job (digest {got}, expected {expected})", path.display())]
     Activation {
         path: PathBuf,
@@ -242,10 +247,6 @@ impl WorkDir {
         progress: &dyn Progress,
     ) -> Result<Self, WorkError> {
         let path = dir.join(JOB_FILE);
-        let other = |what| WorkError::OtherJob {
-            path: path.clone(),
-            what,
-        };
         match Self::open(dir) {
             Ok(work) => {
                 let job = &work.job;
@@ -257,7 +258,8 @@ impl WorkDir {
                     (job.out == absolute(request.out), "proof file"),
                 ] {
                     if !same {
-                        return Err(other(what));
+                        let dir = dir.to_owned();
+                        return Err(WorkError::Started { dir, what });
                     }
                 }
                 return Ok(work);
@@ -380,17 +382,25 @@ impl WorkDir {
     /// written, is an error; the proof itself is not verified.
     pub fn state(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         self.check_number(chunk)?;
-        if self.checkpoint_path(chunk).exists() {
-            return Ok(ChunkState::Done(Box::new(self.checkpoint(chunk)?)));
-        }
-        if !self.lock_path(chunk).exists() {
-            return Ok(ChunkState::Open);
+        let recorded = self.recorded(chunk)?;
+        if matches!(recorded, ChunkState::Done(_)) || !self.lock_path(chunk).exists() {
+            return Ok(recorded);
         }
         match self.lock(chunk) {
             Ok(_) => Ok(ChunkState::Open),
             Err(WorkError::Busy { .. }) => Ok(ChunkState::Busy),
             Err(error) => Err(error),
         }
+    }
+
+    /// The state of a chunk by its files alone: whether another process is at it is not looked at.
+    fn recorded(&self, chunk: usize) -> Result<ChunkState, WorkError> {
+        if !self.checkpoint_path(chunk).exists() {
+            return Ok(ChunkState::Open);
+        }
+        let checkpoint = self.checkpoint(chunk)?;
+        self.proof_bytes(chunk, &checkpoint)?;
+        Ok(ChunkState::Done(Box::new(checkpoint)))
     }
 
     /// Chunks without a checkpoint.
@@ -429,8 +439,8 @@ impl WorkDir {
         self.check_number(chunk)?;
         self.check_model(model)?;
         let _lock = self.lock(chunk)?;
-        if self.checkpoint_path(chunk).exists() {
-            return self.checkpoint(chunk);
+        if let ChunkState::Done(checkpoint) = self.recorded(chunk)? {
+            return Ok(*checkpoint);
         }
         let config = &model.key.config;
         let input = chunk.checked_sub(1).map(|i| self.activation(i, config)).transpose()?;
