@@ -142,7 +142,7 @@ pub struct SetupArgs {
     /// [default: bundled English stories; random ids if there is no tokenizer]
     #[arg(long, value_name = "FILE", conflicts_with = "rebuild_cache")]
     pub calibration: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -188,7 +188,7 @@ pub struct ProveArgs {
     pub prepare: bool,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -234,7 +234,7 @@ pub struct ResumeArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -257,7 +257,7 @@ pub struct ProveChunkArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -286,7 +286,7 @@ pub struct ComposeArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -356,7 +356,7 @@ pub struct GenerateArgs {
     /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,

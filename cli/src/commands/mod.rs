@@ -1,9 +1,11 @@
 //! The commands: each turns its arguments into settings, makes one call and reports the result.
 
 mod bench;
+mod budget;
 mod demo;
 mod fidelity;
 mod generate;
+mod given;
 mod inspect;
 pub mod predict;
 mod prove;
@@ -18,6 +20,7 @@ use std::path::Path;
 use serde_json::{json, Map, Value};
 use tessera_prover::generate::token_rows as rows;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::fewest_chunks;
 use tessera_prover::output::Output;
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
@@ -26,6 +29,7 @@ use tessera_prover::tokenizer::Tokenizer;
 use tessera_prover::weights::Residency;
 use tessera_verifier::key::ModelKey;
 
+use self::budget::{mapped, Allowance};
 use crate::args::{Command, PromptArgs};
 use crate::printer::{bytes, claim_stdout, peak_rss_bytes, quoted, Failure, Report};
 
@@ -103,12 +107,35 @@ fn open_planned(
     memory: Option<Budget>,
     task: impl FnOnce(&ModelKey, Option<&Tokenizer>) -> Result<Task, Failure>,
 ) -> Result<(Model, Plan), Failure> {
+    given::model_dir(dir)?;
     let path = dir.join(KEY_FILE);
     let key = read_key(&path)?;
     let task = task(&key, key_tokenizer(&key, &path)?.as_ref())?;
-    let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
+    let allowance = Allowance::new(memory, mapped(dir));
+    let subject = Subject::of_dir(&key, dir);
+    let plan = subject.plan(task, allowance.budget).map_err(|error| {
+        let Failure(text) = allowance.refusal(error);
+        match task {
+            Task::Prove { rows, .. } => Failure(text + &in_chunks(&key, &subject, rows, allowance.budget)),
+            _ => Failure(text),
+        }
+    })?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     Ok((model, plan))
+}
+
+/// What a refusal for memory adds where chunks fit: how to prove in chunks.
+fn in_chunks(key: &ModelKey, subject: &Subject, rows: usize, budget: Option<Budget>) -> String {
+    let fewest = fewest_chunks(key, rows).unwrap_or(1);
+    match subject.divide(rows, fewest, budget) {
+        Ok((layers, _)) if layers.len() > 1 => {
+            format!(
+                "; prove --work DIR proves it in {} chunks of layers, which fit",
+                layers.len()
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 /// Where the result of a command goes; fails early where it could not be written in the end. If it goes to standard

@@ -15,9 +15,10 @@ use tessera_prover::prove::prove_statement;
 use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
 use tessera_verifier::key::ModelKey;
 
+use super::budget::{mapped, Allowance};
 use super::security;
 use super::verify::mode;
-use super::{choices_json, memory, output, prompt_ids, shown, token_rows, Texts};
+use super::{choices_json, given, in_chunks, memory, output, prompt_ids, shown, token_rows, Texts};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::watch::Watch;
@@ -30,13 +31,14 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
         false => drop(output(&args.out)?),
     }
     progress.phase("open model", None);
+    given::model_dir(&args.model)?;
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let prompt = prompt_ids(&args.prompt, key_tokenizer(&key, &path)?.as_ref())?;
     let rows = token_rows(&key, prompt.len(), args.tokens)?;
-    let budget = share(args.memory, &args.driving);
+    let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
-    let (layers, plan) = divide(args, &key, &subject, rows, budget)?;
+    let (layers, plan) = divide(args, &key, &subject, rows, &allowance)?;
     let model = Model::open(&args.model)?.with_choices(plan.choices);
     let driver = work::drive(dir)?;
     on_interrupt(dir);
@@ -52,7 +54,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     if args.prepare {
         return report_status(&job);
     }
-    drive(&job, &model, &plan, budget, &args.driving, quiet, clock)
+    drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)
 }
 
 /// `tessera resume`
@@ -60,12 +62,21 @@ pub fn resume(args: &ResumeArgs, progress: &dyn Progress, quiet: bool) -> Result
     let job = WorkDir::open(&args.dir)?;
     output(&job.job.out)?;
     progress.phase("open model", None);
-    let budget = share(args.memory, &args.driving);
-    let (model, plan) = open_for(&job, args.model.as_deref(), &job.chunks, budget)?;
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = share(args.memory, &path, &args.driving);
+    let (model, plan) = open_for(&job, &path, &job.chunks, &allowance)?;
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
     progress.done();
-    drive(&job, &model, &plan, budget, &args.driving, quiet, Instant::now())
+    drive(
+        &job,
+        &model,
+        &plan,
+        allowance.budget,
+        &args.driving,
+        quiet,
+        Instant::now(),
+    )
 }
 
 /// `tessera status`
@@ -78,9 +89,10 @@ pub fn prove_chunk(args: &ProveChunkArgs, progress: &dyn Progress) -> Result<Rep
     let job = WorkDir::open(&args.work)?;
     let done_before = matches!(job.state(args.chunk)?, ChunkState::Done(_));
     progress.phase("open model", None);
-    let budget = args.memory.or_else(Budget::available);
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = Allowance::new(args.memory, mapped(&path));
     let own = [job.chunks[args.chunk]];
-    let (model, plan) = open_for(&job, args.model.as_deref(), &own, budget)?;
+    let (model, plan) = open_for(&job, &path, &own, &allowance)?;
     on_interrupt(&args.work);
     let checkpoint = job.prove_chunk(&model, args.chunk, progress)?;
     let text = Rows::default()
@@ -115,8 +127,8 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
     let clock = Instant::now();
-    let budget = args.memory.or_else(Budget::available);
-    let path = model_dir(&job, args.model.as_deref());
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = Allowance::new(args.memory, mapped(&path));
     let key = read_key(&path.join(KEY_FILE))?;
     let whole = Task::Prove {
         rows: job.job.statement().rows(),
@@ -127,10 +139,11 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
         ModeArg::Chain => None,
         ModeArg::Unified => {
             provable?;
-            Some(Subject::of_dir(&key, &path).plan(whole, budget)?)
+            let plan = Subject::of_dir(&key, &path).plan(whole, allowance.budget);
+            Some(plan.map_err(|e| allowance.refusal(e))?)
         }
         ModeArg::Auto => {
-            let plan = provable.map(|()| Subject::of_dir(&key, &path).plan(whole, budget).ok());
+            let plan = provable.map(|()| Subject::of_dir(&key, &path).plan(whole, allowance.budget).ok());
             plan.unwrap_or_default()
         }
     };
@@ -297,10 +310,8 @@ fn resume_command(dir: &Path) -> String {
 }
 
 /// The budget of one device.
-fn share(memory: Option<Budget>, driving: &DrivingArgs) -> Option<Budget> {
-    let devices = u64::from(driving.devices.unwrap_or(1));
-    let Budget(all) = memory.or_else(Budget::available)?;
-    Some(Budget(all / devices))
+fn share(memory: Option<Budget>, model_dir: &Path, driving: &DrivingArgs) -> Allowance {
+    Allowance::new(memory, mapped(model_dir)).shared_by(driving.devices.unwrap_or(1).into())
 }
 
 /// Layers of every chunk, and how the chunks are proved.
@@ -309,9 +320,9 @@ fn divide(
     key: &ModelKey,
     subject: &Subject,
     rows: usize,
-    budget: Option<Budget>,
+    allowance: &Allowance,
 ) -> Result<(Vec<usize>, Plan), Failure> {
-    let of = key.config.layers;
+    let (of, budget) = (key.config.layers, allowance.budget);
     let given = args.chunk_layers.is_some() || matches!(args.chunks, Some(ChunksArg::Number(_)));
     let layers = match (args.chunk_layers, args.chunks) {
         (Some(layers), _) => {
@@ -331,31 +342,33 @@ fn divide(
     let chunks = Chunk::partition(layers.iter().copied(), of)?;
     security::check(key, &chunks, rows)?;
     if given {
-        return Ok((layers, subject.plan_chunks(rows, &chunks, budget)?));
+        let plan = subject.plan_chunks(rows, &chunks, budget).map_err(|error| {
+            let Failure(text) = allowance.refusal(error);
+            Failure(text + &in_chunks(key, subject, rows, budget))
+        })?;
+        return Ok((layers, plan));
     }
-    let (layers, plan) = subject.divide(rows, chunks.len(), budget)?;
+    let divided = subject.divide(rows, chunks.len(), budget);
+    let (layers, plan) = divided.map_err(|e| allowance.refusal(e))?;
     security::check(key, &Chunk::partition(layers.iter().copied(), of)?, rows)?;
     Ok((layers, plan))
 }
 
-fn model_dir(job: &WorkDir, given: Option<&Path>) -> PathBuf {
-    given.unwrap_or(&job.job.model_dir).to_owned()
+fn model_dir(job: &WorkDir, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let dir = named.unwrap_or(&job.job.model_dir);
+    given::model_dir(dir)?;
+    Ok(dir.to_owned())
 }
 
 /// Opens the model of a job, to prove some of its chunks within a budget each.
-fn open_for(
-    job: &WorkDir,
-    given: Option<&Path>,
-    chunks: &[Chunk],
-    budget: Option<Budget>,
-) -> Result<(Model, Plan), Failure> {
-    let path = model_dir(job, given);
+fn open_for(job: &WorkDir, path: &Path, chunks: &[Chunk], allowance: &Allowance) -> Result<(Model, Plan), Failure> {
     let key = read_key(&path.join(KEY_FILE))?;
     let rows = job.job.statement().rows();
     // Before dimensions of another model are planned with.
-    let model = Model::open(&path)?;
+    let model = Model::open(path)?;
     job.check_model(&model)?;
-    let plan = Subject::of_dir(&key, &path).plan_chunks(rows, chunks, budget)?;
+    let plan = Subject::of_dir(&key, path).plan_chunks(rows, chunks, allowance.budget);
+    let plan = plan.map_err(|e| allowance.refusal(e))?;
     Ok((model.with_choices(plan.choices), plan))
 }
 

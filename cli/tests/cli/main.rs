@@ -2,6 +2,8 @@
 
 mod commands;
 mod errors;
+mod limits;
+mod mistakes;
 mod outputs;
 mod support;
 mod work;

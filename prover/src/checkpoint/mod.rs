@@ -2,6 +2,7 @@
 //! safetensors files with an index. Whatever a supported model does not have is refused by name.
 
 mod config;
+mod mistaken;
 mod orientation;
 mod storage;
 mod survey;
@@ -15,6 +16,7 @@ use tessera_circuits::model::{MatmulKind, ModelConfig};
 use thiserror::Error;
 
 pub use config::ARCHITECTURE;
+pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};

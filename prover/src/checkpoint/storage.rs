@@ -8,7 +8,7 @@ use half::f16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorInfo};
 use serde::Deserialize;
 
-use super::CheckpointError;
+use super::{mistaken, CheckpointError};
 use crate::files::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";
@@ -50,6 +50,9 @@ impl Storage {
         };
         let index_path = dir.join(INDEX);
         if dir.join(SINGLE).exists() || !index_path.exists() {
+            if !dir.join(SINGLE).exists() {
+                mistaken::pytorch(dir)?;
+            }
             storage.add(dir.join(SINGLE))?;
             return Ok(storage);
         }
@@ -85,6 +88,9 @@ impl Storage {
             path: path.clone(),
             problem,
         };
+        if let Some(problem) = mistaken::pointer(map.bytes()) {
+            return Err(format(problem));
+        }
         let (header, metadata) = SafeTensors::read_metadata(map.bytes()).map_err(|e| format(e.to_string()))?;
         for (name, info) in metadata.tensors() {
             let entry = Entry {

@@ -2,6 +2,7 @@
 //! any work. A plan chooses what it can do without (weights in memory, coefficients of the trace, long blocks of the
 //! codeword) and refuses a budget that nothing fits.
 
+pub mod available;
 mod budget;
 mod claims;
 mod estimate;
@@ -16,7 +17,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
-pub use self::budget::{Budget, BudgetError};
+pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
 use crate::library::CODEWORD_FILE;
 use crate::opening::Split;
 use crate::weights::Residency;
