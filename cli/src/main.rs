@@ -13,12 +13,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
+use tessera_prover::kernels::pages;
+use tessera_prover::plan::available::address_space;
 
 use crate::args::Cli;
 use crate::printer::{finish, Failure, Report};
 
 fn main() -> ExitCode {
-    tessera_prover::kernels::pages::keep_blocks_apart();
+    pages::keep_blocks_apart();
+    if address_space(0, 0).is_some() {
+        pages::share_heaps();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

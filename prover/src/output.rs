@@ -115,9 +115,11 @@ fn writable(_path: &Path) -> io::Result<()> {
 /// Whether standard output goes to this file.
 #[cfg(unix)]
 fn is_stdout(found: &fs::Metadata) -> bool {
+    use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
-    let stdout = rustix::fs::fstat(io::stdout());
-    stdout.is_ok_and(|stdout| (found.dev(), found.ino()) == (stdout.st_dev as u64, stdout.st_ino as u64))
+    let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let stdout = stdout.and_then(|stdout| stdout.metadata());
+    stdout.is_ok_and(|stdout| (found.dev(), found.ino()) == (stdout.dev(), stdout.ino()))
 }
 
 #[cfg(not(unix))]

@@ -124,7 +124,7 @@ fn a_limit_of_address_space_is_named_and_never_an_abort() {
     ];
     for command in &commands {
         for given in [&[][..], &["--memory".into(), "64GiB".into()]] {
-            let output = within(400, &[command, given].concat());
+            let output = within(95, &[command, given].concat());
             let text = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{text}");
             assert!(text.contains("ulimit -v") && text.contains("too small"), "{text}");
@@ -132,7 +132,7 @@ fn a_limit_of_address_space_is_named_and_never_an_abort() {
         }
     }
     let mut statuses = Vec::new();
-    for mebibytes in [100, 150, 200, 300, 500, 600, 700, 800, 900, 1000, 1200, 1500, 2000] {
+    for mebibytes in [75, 100, 150, 200, 250, 300, 350, 400, 600, 1000, 2000] {
         let output = within(mebibytes, &commands[0]);
         let (status, text) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
         assert!(

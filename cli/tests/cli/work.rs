@@ -442,16 +442,13 @@ fn two_drivers_of_one_directory_are_kept_apart() {
 #[test]
 fn a_chunk_without_its_proof_does_not_count_as_proved() {
     let (job, dir) = (Job::get(), tempfile::tempdir().expect("a temporary directory"));
-    let damages: [(fn(&Path), &str); 2] = [
-        (
-            |proof| fs::remove_file(proof).expect("it is removed"),
-            "is not readable",
-        ),
-        (|proof| edit(proof, |bytes| bytes[100] ^= 1), "was changed"),
-    ];
-    for (i, (damage, word)) in damages.into_iter().enumerate() {
-        let work = job.copy(&dir.path().join(i.to_string()));
-        damage(&work.join("chunk_1.proof"));
+    for (gone, word) in [(true, "is not readable"), (false, "was changed")] {
+        let work = job.copy(&dir.path().join(word));
+        let proof = work.join("chunk_1.proof");
+        match gone {
+            true => fs::remove_file(proof).expect("it is removed"),
+            false => edit(&proof, |bytes| bytes[100] ^= 1),
+        }
         let status = done(args!["status", work]);
         assert_eq!((&status["done"], &status["left"]), (&json!(2), &json!(1)), "{status}");
         assert_eq!(status["chunks"][1]["state"], "damaged");

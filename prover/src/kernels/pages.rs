@@ -123,6 +123,14 @@ pub fn keep_blocks_apart() {
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 19) };
 }
 
+/// Lets all threads share one heap: where address space is limited, as each of their own would reserve 64 MiB of it. Blocks of
+/// [`keep_blocks_apart`] are in no heap.
+pub fn share_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: a parameter of the allocator, which may be set at any time.
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// Reads the pages of a range of bytes into memory and enters them in the page table.
 pub fn populate(map: &Mmap, bytes: Range<usize>) {
     #[cfg(unix)]

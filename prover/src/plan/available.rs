@@ -5,8 +5,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Address space that a thread takes beside what it works on: its stack, and a heap of its own.
-const THREAD: u64 = 66 << 20;
+/// Address space that a thread takes beside what it works on: its stack.
+const THREAD: u64 = 4 << 20;
 /// From here on a limit is none; the first version of control groups says "unlimited" as a large number.
 const UNLIMITED: u64 = 1 << 60;
 
