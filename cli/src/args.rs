@@ -156,7 +156,7 @@ pub struct SetupArgs {
     /// the key
     #[arg(long, conflicts_with = "rebuild_cache")]
     pub private_recipe: bool,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -184,7 +184,7 @@ pub struct ProveArgs {
     /// Number of tokens to generate
     #[arg(long, value_name = "N")]
     pub tokens: usize,
-    /// Proof file to write
+    /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
@@ -202,7 +202,7 @@ pub struct ProveArgs {
     pub prepare: bool,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -248,7 +248,7 @@ pub struct ResumeArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -271,7 +271,7 @@ pub struct ProveChunkArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -292,7 +292,7 @@ pub enum ModeArg {
 pub struct ComposeArgs {
     /// Work directory
     pub dir: PathBuf,
-    /// Proof file to write [default: the one that the job was made for]
+    /// Proof file to write, or - [default: the one that the job was made for]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = ModeArg::Chain)]
@@ -300,7 +300,7 @@ pub struct ComposeArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -377,10 +377,11 @@ pub struct GenerateArgs {
     /// Stop after the model's end-of-sequence token
     #[arg(long)]
     pub stop_at_eos: bool,
-    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian
+    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian; - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,

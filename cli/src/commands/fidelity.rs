@@ -8,12 +8,14 @@ use tessera_prover::progress::Progress;
 use tessera_prover::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use tessera_verifier::recipe::{Class, Fidelity, Figures};
 
-use super::saturated_text;
+use super::{given, saturated_text};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report, Rows};
 
 pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     progress.phase("open models", None);
+    given::model_dir(&args.model)?;
+    given::checkpoint(&args.checkpoint)?;
     let model = Model::open(&args.model)?;
     let checkpoint =
         Checkpoint::open(&args.checkpoint).map_err(|e| Failure(format!("{}: {e}", args.checkpoint.display())))?;

@@ -10,6 +10,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::{fewest_chunks, most_rows};
 use tessera_prover::plan::Subject;
 use tessera_prover::progress::Progress;
 use tessera_prover::quantise::Strategy;
@@ -20,6 +21,7 @@ use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, Prediction};
 use super::recipe::{against, recipe_json, recipe_rows};
+use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
 
@@ -175,6 +177,8 @@ fn describe_key(
         "recipe": recipe_json(key)?,
         "security_bits": bits,
         "security_bits_at_full_context": least,
+        "most_tokens_in_one_piece": most_rows(key).map(|rows| rows + 1),
+        "fewest_chunks": fewest_chunks(key, rows_predicted),
         "predicted": prediction.json(),
     });
     let rows = rows
@@ -201,13 +205,7 @@ fn describe_key(
                 "none: texts are shown as ids"
             },
         )
-        .row(
-            "security",
-            format!(
-                "{bits:.1} bits for {} tokens, {least:.1} for the full context",
-                prediction.tokens
-            ),
-        );
+        .row("security", security::shown(key, prediction.tokens));
     Ok((prediction.rows(recipe_rows(rows, key)?), json))
 }
 

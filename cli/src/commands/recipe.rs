@@ -4,13 +4,14 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_prover::library::read_key;
-use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
 use tessera_prover::setup::{recompute, Agreement};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::recipe::{Recipe, SourceFile};
 
+use super::budget::{mapped, Allowance};
 use super::fidelity::{fidelity_json, fidelity_rows};
+use super::setup::refusal;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, Failure, Report, Rows, Status};
 
@@ -79,8 +80,9 @@ pub fn against(
     progress: &dyn Progress,
 ) -> Result<Report, Failure> {
     let key = read_key(key_path)?;
-    let memory = args.memory.or_else(Budget::available);
-    let found = recompute(&key, checkpoint, args.calibration.as_ref(), memory, progress)?;
+    let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
+    let found = recompute(&key, checkpoint, args.calibration.as_ref(), allowance.budget, progress)
+        .map_err(|e| refusal(e, &allowance))?;
     let parts = parts(&found);
     let json = json!({
         "kind": "comparison of a model key with a checkpoint",

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
-use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
+use tessera_prover::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 
+use super::budget::{mapped, Allowance};
 use super::fidelity::{fidelity_json, fidelity_rows};
-use super::{memory, phases_json, phases_text};
+use super::{given, memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 
@@ -17,15 +17,18 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
     let Some(checkpoint) = &args.checkpoint else {
         return rebuild(args, progress);
     };
+    given::checkpoint(checkpoint)?;
+    // The checkpoint is mapped, and what is made of it.
+    let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
     let options = SetupOptions {
         quantise: quantise_options(args),
         calibration: args.calibration.clone(),
         codeword_cache: args.codeword_cache.into(),
-        memory: args.memory.or_else(Budget::available),
+        memory: allowance.budget,
         skip_fidelity: args.no_fidelity,
         private_recipe: args.private_recipe,
     };
-    let report = setup(checkpoint, &args.out, &options, progress)?;
+    let report = setup(checkpoint, &args.out, &options, progress).map_err(|e| refusal(e, &allowance))?;
     let json = json!({
         "model_id": report.model_id.to_string(),
         "setup_seconds": total(&report),
@@ -76,14 +79,20 @@ fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
     options
 }
 
+/// A refusal for memory says where the limit is from.
+pub fn refusal(error: SetupError, allowance: &Allowance) -> Failure {
+    match error {
+        SetupError::Memory(_) => allowance.refusal(error),
+        error => error.into(),
+    }
+}
+
 fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let clock = Instant::now();
-    let report = rebuild_cache(
-        &args.out,
-        args.codeword_cache.into(),
-        args.memory.or_else(Budget::available),
-        progress,
-    )?;
+    given::model_dir(&args.out)?;
+    let allowance = Allowance::new(args.memory, mapped(&args.out));
+    let report = rebuild_cache(&args.out, args.codeword_cache.into(), allowance.budget, progress);
+    let report = report.map_err(|e| refusal(e, &allowance))?;
     let time = clock.elapsed().as_secs_f64();
     let json = json!({
         "model_dir": args.out.display().to_string(),

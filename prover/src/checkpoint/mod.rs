@@ -4,6 +4,7 @@
 mod config;
 mod encoding;
 mod gguf;
+mod mistaken;
 mod orientation;
 mod storage;
 mod survey;
@@ -19,6 +20,7 @@ use thiserror::Error;
 
 pub use config::ARCHITECTURE;
 pub use gguf::MAGIC as GGUF_MAGIC;
+pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};

@@ -8,7 +8,7 @@ use safetensors::tensor::SafeTensors;
 use serde::Deserialize;
 
 use super::encoding::Encoding;
-use super::CheckpointError;
+use super::{mistaken, CheckpointError};
 use crate::files::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";
@@ -74,6 +74,9 @@ impl Storage {
         };
         let index_path = dir.join(INDEX);
         if dir.join(SINGLE).exists() || !index_path.exists() {
+            if !dir.join(SINGLE).exists() {
+                mistaken::pytorch(dir)?;
+            }
             storage.add(dir.join(SINGLE))?;
             return Ok(storage);
         }
@@ -129,6 +132,9 @@ impl Storage {
             path: path.clone(),
             problem,
         };
+        if let Some(problem) = mistaken::pointer(map.bytes()) {
+            return Err(format(problem));
+        }
         let (header, metadata) = SafeTensors::read_metadata(map.bytes()).map_err(|e| format(e.to_string()))?;
         // The length of the header precedes it in 8 bytes.
         let data = 8 + header;

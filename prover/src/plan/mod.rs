@@ -2,6 +2,7 @@
 //! any work. A plan chooses what it can do without (weights in memory, coefficients of the trace, long blocks of the
 //! codeword) and refuses a budget that nothing fits.
 
+pub mod available;
 mod budget;
 mod claims;
 mod estimate;
@@ -16,7 +17,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
-pub use self::budget::{Budget, BudgetError};
+pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
 use crate::library::CODEWORD_FILE;
 use crate::opening::Split;
 use crate::weights::Residency;
@@ -252,11 +253,16 @@ impl Subject {
         Err(least.refusal("a chunk of this proof", budget))
     }
 
-    /// The largest chunks, as equal as can be, that fit `budget`.
-    pub fn divide(&self, rows: usize, budget: Option<Budget>) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+    /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
+    pub fn divide(
+        &self,
+        rows: usize,
+        fewest: usize,
+        budget: Option<Budget>,
+    ) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
         let of = self.config.layers;
         let mut refused = None;
-        for chunks in 1..=of {
+        for chunks in fewest.max(1)..=of {
             let layers = equal_parts(of, chunks);
             let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
             match self.plan_chunks(rows, &ranges, budget) {
