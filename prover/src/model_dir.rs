@@ -37,7 +37,7 @@ pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 
