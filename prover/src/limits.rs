@@ -48,10 +48,13 @@ mod tests {
         let most = most_rows(&key).unwrap();
         let whole = [Chunk::whole(24)];
         assert!(most < MAX_CONTEXT && enough(&key, &whole, most) && !enough(&key, &whole, most + 1));
-        let fewest = fewest_chunks(&key, 2 * most).unwrap();
-        let chunks = |count| Chunk::partition(equal_parts(24, count), 24).unwrap();
-        assert!(fewest > 1 && enough(&key, &chunks(fewest), 2 * most));
-        assert!(!enough(&key, &chunks(fewest - 1), 2 * most));
+        // Whatever is named is enough, and no smaller number is; where none is, no number is enough.
+        let divided = |count| Chunk::partition(equal_parts(24, count), 24).unwrap();
+        for rows in [most, most + 1, MAX_CONTEXT] {
+            let fewest = fewest_chunks(&key, rows);
+            let first = (1..=24).find(|count| enough(&key, &divided(*count), rows));
+            assert_eq!(fewest, first, "{rows} rows");
+        }
         key.config.heads = 256;
         key.config.kv_heads = 256;
         assert_eq!(fewest_chunks(&key, MAX_CONTEXT), None);
