@@ -4,6 +4,7 @@ use std::fs;
 
 use tessera_prover::testing::gguf::{tiny, Gguf, Value, F32, Q8_0};
 
+use crate::args;
 use crate::support::{done, fails, names, CHECKPOINT, GOLDEN};
 
 #[test]
