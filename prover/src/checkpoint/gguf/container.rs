@@ -13,6 +13,7 @@ use crate::checkpoint::storage::Info;
 pub const MAGIC: [u8; 4] = *b"GGUF";
 /// Versions with 64-bit counts.
 const VERSIONS: [u32; 2] = [2, 3];
+const MAX_VALUES: usize = 1 << 16;
 const MAX_TENSORS: usize = 1 << 16;
 const MAX_DIMENSIONS: u32 = 4;
 const MAX_NAME: usize = 255;
@@ -45,7 +46,8 @@ impl<'a> Container<'a> {
         }
         // A name of one byte, no dimension, type and place.
         let tensors = cursor.count("tensors", 25, MAX_TENSORS)?;
-        let values = cursor.long()?;
+        // A key of one byte, a type and a value of one byte.
+        let values = cursor.count("metadata values", 14, MAX_VALUES)?;
         let metadata = Metadata::read(bytes, &mut cursor, values)?;
         let alignment = metadata.unsigned(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
         if !alignment.is_power_of_two() || alignment > 1 << 20 {

@@ -51,10 +51,11 @@ impl<'a> Cursor<'a> {
     /// A number of things that take at least `size` bytes each.
     pub(super) fn count(&mut self, what: &str, size: usize, limit: usize) -> Result<usize, Problem> {
         let n = self.long()?;
-        let most = (self.left() / size).min(limit);
-        match usize::try_from(n) {
-            Ok(n) if n <= most => Ok(n),
-            _ => Err(format!("{n} {what} are too many: there can be {most}")),
+        let fits = usize::try_from(n).ok().filter(|n| *n <= self.left() / size);
+        let n = fits.ok_or_else(|| format!("the file ends too early for {n} {what}"))?;
+        match n <= limit {
+            true => Ok(n),
+            false => Err(format!("{n} {what} are more than {limit}")),
         }
     }
 
@@ -156,7 +157,7 @@ impl Array {
         match kind {
             STRING => (0..len).try_for_each(|_| cursor.string().map(drop))?,
             ARRAY => (0..len).try_for_each(|_| Self::read(cursor, depth + 1).map(drop))?,
-            _ => drop(cursor.skip(len * least)?),
+            _ => cursor.skip(len * least).map(drop)?,
         }
         Ok(Self {
             kind,
@@ -182,18 +183,11 @@ pub(super) struct Metadata<'a> {
     values: BTreeMap<String, Value>,
 }
 
-/// Limits of what a header can hold.
-const MAX_VALUES: usize = 1 << 16;
 const MAX_KEY: usize = 1 << 16;
 
 impl<'a> Metadata<'a> {
     /// Reads `count` keys with their values.
-    pub(super) fn read(bytes: &'a [u8], cursor: &mut Cursor<'a>, count: u64) -> Result<Self, Problem> {
-        // A key of one byte, a type and a value of one byte.
-        let most = (cursor.left() / 14).min(MAX_VALUES);
-        if count > most as u64 {
-            return Err(format!("{count} metadata values are too many: there can be {most}"));
-        }
+    pub(super) fn read(bytes: &'a [u8], cursor: &mut Cursor<'a>, count: usize) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for _ in 0..count {
             let key = cursor.name(MAX_KEY)?;
