@@ -22,6 +22,7 @@ pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWOR
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
 use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::digest::FileDigest;
 use crate::fidelity::{FidelityError, FidelityReport};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
@@ -198,23 +199,7 @@ fn finish(
     let path = dir.join(WEIGHTS_FILE);
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
-    let kept = partial.state.weights.take().filter(|digest| {
-        let whole = model_dir::check_weights(&path, &config, params.strategy, digest).is_ok();
-        if !whole {
-            notes.push(format!("{} was damaged and is written again", path.display()));
-        }
-        whole
-    });
-    let digest = match kept {
-        Some(digest) => digest,
-        None => {
-            partial.state.weights_root = None;
-            let mut file = AtomicFile::create(&path)?;
-            let digest = partial.state.quantisation.write_weights(opened, &mut file, progress)?;
-            file.commit()?;
-            digest
-        }
-    };
+    let digest = write_weights(opened, &path, &mut partial, &mut notes, progress)?;
     partial.state.weights = Some(digest.clone());
     partial.save()?;
     clock.lap("write weights");
@@ -280,6 +265,32 @@ fn finish(
         phases: clock.phases,
         notes,
     })
+}
+
+/// Writes the quantised weights, unless they are there already, and whole.
+fn write_weights(
+    opened: &Checkpoint,
+    path: &Path,
+    partial: &mut Partial,
+    notes: &mut Vec<String>,
+    progress: &dyn Progress,
+) -> Result<FileDigest, SetupError> {
+    let strategy = partial.state.quantisation.params.strategy;
+    let kept = partial.state.weights.take().filter(|digest| {
+        let whole = model_dir::check_weights(path, opened.config(), strategy, digest).is_ok();
+        if !whole {
+            notes.push(format!("{} was damaged and is written again", path.display()));
+        }
+        whole
+    });
+    if let Some(digest) = kept {
+        return Ok(digest);
+    }
+    partial.state.weights_root = None;
+    let mut file = AtomicFile::create(path)?;
+    let digest = partial.state.quantisation.write_weights(opened, &mut file, progress)?;
+    file.commit()?;
+    Ok(digest)
 }
 
 /// Seconds of each phase.
