@@ -20,6 +20,7 @@ pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWOR
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
 use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
+use crate::digest::FileDigest;
 use crate::fidelity::{FidelityError, FidelityReport};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
@@ -195,24 +196,14 @@ fn finish(
     let path = dir.join(WEIGHTS_FILE);
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
-    let kept = partial.state.weights.take().filter(|digest| {
-        let whole = model_dir::check_weights(&path, &config, &params, digest).is_ok();
-        if !whole {
-            notes.push(format!("{} was damaged and is written again", path.display()));
-        }
-        whole
-    });
-    let digest = match kept {
-        Some(digest) => digest,
-        None => {
-            partial.state.weights_root = None;
-            let mut file = AtomicFile::create(&path)?;
-            let quantisation = &partial.state.quantisation;
-            let digest = quantisation.write_weights(opened, &texts.calibration.ids, &mut file, progress)?;
-            file.commit()?;
-            digest
-        }
-    };
+    let digest = write_weights(
+        opened,
+        &texts.calibration.ids,
+        &path,
+        &mut partial,
+        &mut notes,
+        progress,
+    )?;
     partial.state.weights = Some(digest.clone());
     partial.save()?;
     clock.lap("write weights");
@@ -278,6 +269,36 @@ fn finish(
         phases: clock.phases,
         notes,
     })
+}
+
+/// Writes the quantised weights, unless they are there already, and whole.
+fn write_weights(
+    opened: &Checkpoint,
+    calibration: &[Vec<u32>],
+    path: &Path,
+    partial: &mut Partial,
+    notes: &mut Vec<String>,
+    progress: &dyn Progress,
+) -> Result<FileDigest, SetupError> {
+    let params = partial.state.quantisation.params.clone();
+    let kept = partial.state.weights.take().filter(|digest| {
+        let whole = model_dir::check_weights(path, opened.config(), &params, digest).is_ok();
+        if !whole {
+            notes.push(format!("{} was damaged and is written again", path.display()));
+        }
+        whole
+    });
+    if let Some(digest) = kept {
+        return Ok(digest);
+    }
+    partial.state.weights_root = None;
+    let mut file = AtomicFile::create(path)?;
+    let digest = partial
+        .state
+        .quantisation
+        .write_weights(opened, calibration, &mut file, progress)?;
+    file.commit()?;
+    Ok(digest)
 }
 
 /// Seconds of each phase.
