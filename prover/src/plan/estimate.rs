@@ -322,7 +322,8 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
         .unwrap_or(0);
     let values = 4 * (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab) as u64;
     let calibrate = FIXED + tensor + tokens * values;
-    let write = FIXED + tensor + (64 << 20);
+    // Where errors of rounding are fed back, the float model runs again.
+    let write = FIXED + tensor + tokens * values + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);
