@@ -133,7 +133,8 @@ pub fn setup(
     let texts = Texts::read(checkpoint, &opened, options)?;
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
     let subject = Subject::of_config(opened.config(), options.quantise.strategy.format(), true);
-    let plan = subject.plan(Task::Setup { tokens }, options.memory)?;
+    let rows = options.quantise.rows(tokens);
+    let plan = subject.plan(Task::Setup { tokens: rows }, options.memory)?;
     let comparison = texts.held_out.plan(&subject, options);
     let inputs = Inputs::of(&opened, options.quantise, &texts.calibration.ids)?;
     let mut notes = Vec::new();

@@ -26,6 +26,7 @@ use tessera_prover::limits::fewest_chunks;
 use tessera_prover::output::Output;
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
+use tessera_prover::quantise::explain;
 use tessera_prover::stream::Traffic;
 use tessera_prover::tokenizer::Tokenizer;
 use tessera_prover::weights::Residency;
@@ -220,15 +221,11 @@ fn phases_text(phases: &[(String, f64)]) -> String {
         .join("\n")
 }
 
-/// `none`, or the tensors whose values were clamped.
+/// `none`, or a sentence for every tensor with clipped values.
 fn saturated_text(saturated: &Saturations) -> String {
-    let shown: Vec<_> = saturated
-        .iter()
-        .map(|(name, s)| format!("{name} {} of {}", s.total(), s.of))
-        .collect();
-    if shown.is_empty() {
-        "none".to_owned()
-    } else {
-        shown.join("\n")
+    let sentences: Vec<String> = explain(saturated).into_iter().map(|e| e.sentence).collect();
+    match sentences.is_empty() {
+        true => "none".to_owned(),
+        false => sentences.join("\n"),
     }
 }

@@ -337,7 +337,8 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let phase = |name, bytes| Phase { name, bytes };
     let (tensor, values) = float(c, tokens);
     let calibrate = FIXED + tensor + values;
-    let write = FIXED + tensor + (64 << 20);
+    // Where errors of rounding are fed back, the float model runs again.
+    let write = FIXED + tensor + values + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);

@@ -367,6 +367,9 @@ impl Observer for Ranges {
         let grow = |range: &mut f32, max: f32| *range = range.max(max);
         match site {
             Site::Residual(n) => self.add_state(n, values),
+            Site::Product(l) => self.add_product(l, values),
+            // What has one unit for all rows follows from the texts: rare first tokens would make it coarser for all.
+            _ if self.running.set == Set::Heads => {}
             Site::NormAttn(l) => grow(&mut self.layers[l].norm_attn, abs_max(values)),
             Site::Q(l) => grow(&mut self.layers[l].q, pair_max(values, self.head_dim)),
             Site::K(l) => grow(&mut self.layers[l].k, pair_max(values, self.head_dim)),
@@ -377,7 +380,6 @@ impl Observer for Ranges {
             Site::Gate(l) => grow(&mut self.layers[l].gate, gate_max(values)),
             Site::Silu(l) => grow(&mut self.layers[l].silu, abs_max(values)),
             Site::Up(l) => grow(&mut self.layers[l].up, abs_max(values)),
-            Site::Product(l) => self.add_product(l, values),
             Site::NormFinal => grow(&mut self.norm_final, abs_max(values)),
             Site::Logits => grow(&mut self.logits, abs_max(values)),
         }

@@ -7,8 +7,11 @@ use tessera_circuits::bounds::{MAX_EXPONENT, MAX_SQUARES};
 const CANDIDATES: usize = 64;
 /// The most channels with an exponent where nobody chooses.
 const MOST: usize = 8;
+/// There are exponents only if [`MOST`] of them lower the noise so many times: that of half a unit everywhere is four times
+/// as small.
+const NEEDED: f64 = 4.0;
 /// Fewer channels are preferred if the noise is at most so many times that of [`MOST`].
-const WORTH: f64 = 4.0;
+const WORTH: f64 = 2.0;
 /// Rounds of improvement, each over all states and channels.
 const ROUNDS: usize = 6;
 
@@ -48,10 +51,14 @@ impl Stream {
         let chosen = match most {
             Some(most) => best(most),
             None => {
-                let full = best(MOST);
-                let fewer = [0, 1, 2, 4].into_iter().map(best);
-                let mut enough = fewer.filter(|choice| choice.noise <= WORTH * full.noise);
-                enough.next().unwrap_or(full)
+                let (none, full) = (best(0), best(MOST));
+                if none.noise <= NEEDED * full.noise {
+                    none
+                } else {
+                    let fewer = [1, 2, 4].into_iter().map(best);
+                    let mut enough = fewer.filter(|choice| choice.noise <= WORTH * full.noise);
+                    enough.next().unwrap_or(full)
+                }
             }
         };
         let mut exponents = vec![0; self.needs.first().map_or(0, Vec::len)];

@@ -124,6 +124,13 @@ pub struct QuantiseOptions {
     pub heads: usize,
 }
 
+impl QuantiseOptions {
+    /// The most token rows that calibration has in memory at a time, with texts of `tokens` tokens.
+    pub fn rows(&self, tokens: usize) -> usize {
+        tokens.max(self.first_tokens + self.heads)
+    }
+}
+
 impl Default for QuantiseOptions {
     fn default() -> Self {
         Self {
