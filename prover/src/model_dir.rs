@@ -5,7 +5,7 @@
 //! | `model.json` | format version, config, integer parameters, sizes and digests of the other files |
 //! | `weights.bin` | weight tiles in the order of `ModelConfig::matmuls` |
 //! | `tables.bin` | RoPE, exp and SiLU tables, for implementations without this project's arithmetic |
-//! | `tokenizer.json`, `tokenizer_config.json` | copies from the checkpoint |
+//! | `tokenizer.json`, `tokenizer_config.json` | copies from the checkpoint, with its chat template |
 //!
 //! A tile is 64 x 64 weights, from input channels `x` to output channels `y` of the padded layout; `tiles`
 //! has its bytes.
@@ -24,6 +24,7 @@ use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::stream::cut;
 use crate::tiles::{all_allowed, tile_bytes, unpack_tile, TILE_WEIGHTS};
+use crate::tokenizer::{TokenizerError, TokenizerFiles};
 use crate::weights::{channels, PackedWeights};
 
 /// Names of the files.
@@ -55,6 +56,8 @@ pub enum ModelDirError {
     },
     #[error("{}: {source}", path.display())]
     Model { path: PathBuf, source: ModelError },
+    #[error("{}: {source}", dir.display())]
+    Tokenizer { dir: PathBuf, source: TokenizerError },
     #[error("{} has {got} bytes, expected {expected}", path.display())]
     Length { path: PathBuf, got: u64, expected: u64 },
     #[error("{} is corrupted: its digest is {got}, expected {expected}", path.display())]
@@ -176,12 +179,11 @@ pub fn write_description(
 ) -> Result<Description, ModelDirError> {
     let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), weights)]);
     let mut small = vec![(TABLES_FILE, tables(config, params))];
-    for name in [TOKENIZER_FILE, TOKENIZER_CONFIG_FILE] {
-        let path = checkpoint.join(name);
-        if path.exists() {
-            small.push((name, files::read(&path)?));
-        }
-    }
+    let tokenizer = TokenizerFiles::read(checkpoint).map_err(|source| ModelDirError::Tokenizer {
+        dir: checkpoint.to_path_buf(),
+        source,
+    })?;
+    small.extend(tokenizer.named());
     for (name, bytes) in small {
         files::write(&dir.join(name), &bytes)?;
         digests.insert(name.to_string(), FileDigest::of(&bytes));

@@ -4,7 +4,6 @@
 mod cache;
 mod partial;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ use crate::progress::Progress;
 use crate::quantise::{default_strategy, quantise, CalibrationReport, QuantiseError, DEFAULT_HEADROOM};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
-use crate::tokenizer::{Tokenizer, TokenizerError};
+use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
 
 /// How to set a model up.
 #[derive(Clone, Debug, Default)]
@@ -250,14 +249,6 @@ impl Clock {
     }
 }
 
-/// The bytes of an optional file; empty if there is none.
-fn optional(path: &Path) -> Result<Vec<u8>, FileError> {
-    match files::read(path) {
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        other => other,
-    }
-}
-
 /// Tokenizer files of a checkpoint and the token sequences to calibrate on.
 struct Texts {
     tokenizer: Vec<u8>,
@@ -267,17 +258,16 @@ struct Texts {
 
 impl Texts {
     fn read(dir: &Path, checkpoint: &Checkpoint, options: &SetupOptions) -> Result<Self, SetupError> {
-        let tokenizer = optional(&dir.join(model_dir::TOKENIZER_FILE))?;
-        let tokenizer_config = optional(&dir.join(model_dir::TOKENIZER_CONFIG_FILE))?;
+        let failed = |source| SetupError::Tokenizer {
+            dir: dir.to_owned(),
+            source,
+        };
+        let TokenizerFiles { tokenizer, config } = TokenizerFiles::read(dir).map_err(failed)?;
         let parsed = match tokenizer.is_empty() {
             true => None,
             false => {
-                let config = Some(tokenizer_config.as_slice()).filter(|c| !c.is_empty());
-                let parsed = Tokenizer::from_bytes(&tokenizer, config);
-                Some(parsed.map_err(|source| SetupError::Tokenizer {
-                    dir: dir.to_owned(),
-                    source,
-                })?)
+                let config = Some(config.as_slice()).filter(|c| !c.is_empty());
+                Some(Tokenizer::from_bytes(&tokenizer, config).map_err(failed)?)
             }
         };
         let reader = TextReader {
@@ -291,7 +281,7 @@ impl Texts {
         };
         Ok(Self {
             tokenizer,
-            tokenizer_config,
+            tokenizer_config: config,
             calibration,
         })
     }
