@@ -12,6 +12,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, Strategy};
 use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
@@ -50,7 +51,12 @@ pub fn honest() -> &'static Honest {
         };
         let model = TestModel::new(random_model(config.clone(), Strategy::W12, 7));
         let proofs = [3, 4].map(|seed| {
-            let report = prove(&model.prover(), &random_ids(&config, 4, seed), 3, &Silent);
+            let report = prove(
+                &model.prover(),
+                &random_ids(&config, 4, seed),
+                &GenerateOptions::exactly(3),
+                &Silent,
+            );
             report.expect("an honest proof").proof
         });
         let encoded = [0, 1].map(|i: usize| proofs[i].to_bytes().expect("an honest proof encodes"));

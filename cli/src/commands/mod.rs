@@ -1,11 +1,13 @@
 //! The commands: each turns its arguments into settings, makes one call and reports the result.
 
 mod bench;
+mod claim;
 mod demo;
 mod fidelity;
 mod generate;
 mod inspect;
 pub mod predict;
+mod prompt;
 mod prove;
 mod setup;
 mod synth;
@@ -23,8 +25,8 @@ use tessera_prover::tokenizer::Tokenizer;
 use tessera_prover::weights::Residency;
 use tessera_verifier::key::ModelKey;
 
-use crate::args::{Command, PromptArgs};
-use crate::printer::{bytes, peak_rss_bytes, quoted, Failure, Report};
+use crate::args::Command;
+use crate::printer::{bytes, peak_rss_bytes, Failure, Report};
 
 /// Runs a command.
 pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
@@ -43,55 +45,6 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
     }
-}
-
-const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
-
-/// Token ids of a text under the model's tokenizer.
-fn encode(text: &str, tokenizer: Option<&Tokenizer>) -> Result<Vec<u32>, Failure> {
-    let tokenizer = tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
-    Ok(tokenizer.encode(text)?)
-}
-
-/// The prompt of the command line as ids.
-fn prompt_ids(args: &PromptArgs, tokenizer: Option<&Tokenizer>) -> Result<Vec<u32>, Failure> {
-    match (&args.prompt_ids, &args.prompt) {
-        (Some(ids), _) => Ok(ids.clone()),
-        (None, text) => encode(text.as_deref().unwrap_or_default(), tokenizer),
-    }
-}
-
-/// Prompt and output as people read them; special tokens are left out.
-struct Texts {
-    prompt: String,
-    output: String,
-}
-
-impl Texts {
-    /// `None` if the model has no tokenizer. The output is what it adds to the text of the prompt, so that
-    /// both together read as one text.
-    fn of(prompt: &[u32], output: &[u32], tokenizer: Option<&Tokenizer>) -> Result<Option<Self>, Failure> {
-        let Some(tokenizer) = tokenizer else {
-            return Ok(None);
-        };
-        let head = tokenizer.decode(prompt, true)?;
-        let whole = tokenizer.decode(&[prompt, output].concat(), true)?;
-        let output = match whole.strip_prefix(&head) {
-            Some(rest) => rest.to_owned(),
-            None => tokenizer.decode(output, true)?,
-        };
-        Ok(Some(Self { prompt: head, output }))
-    }
-
-    /// The whole text.
-    fn whole(&self) -> String {
-        format!("{}{}", self.prompt, self.output)
-    }
-}
-
-/// The quoted text, or the reason why there is none.
-fn shown(text: Option<&str>) -> String {
-    text.map_or_else(|| "(the model has no tokenizer)".to_owned(), quoted)
 }
 
 /// Opens a model directory to use it within a budget; refuses before weights are read. `task` gets the tokenizer.

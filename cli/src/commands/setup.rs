@@ -10,6 +10,7 @@ use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
 use super::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::shown;
 
 pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let Some(checkpoint) = &args.checkpoint else {
@@ -38,7 +39,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
     });
     let mut rows = Rows::default()
         .row("model", report.model_id)
-        .row("directory", args.out.display())
+        .path("directory", &args.out)
         .row("weights", format!("{}, {}", report.weights, strategy(&report)))
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row("calibrated on", format!("{} tokens", report.calibration_tokens))
@@ -46,7 +47,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         .row("", phases_text(&report.phases))
         .row("peak memory", memory(report.predicted_bytes));
     for note in &report.notes {
-        rows = rows.row("note", note);
+        rows = rows.row("note", shown::line(note));
     }
     Ok(Report::done(rows.to_string(), json))
 }
@@ -68,7 +69,7 @@ fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "peak_rss_bytes": peak_rss_bytes(),
     });
     let rows = Rows::default()
-        .row("directory", args.out.display())
+        .path("directory", &args.out)
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row("time", seconds(time));
     Ok(Report::done(rows.to_string(), json))

@@ -1,12 +1,18 @@
 //! `config.json` of a Llama checkpoint in the hub layout.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 use tessera_circuits::model::{ModelConfig, MAX_CONTEXT};
 
 use super::CheckpointError;
+use crate::files;
 
 /// The only architecture that is supported, as `architectures` names it.
 pub const ARCHITECTURE: &str = "LlamaForCausalLM";
+
+/// The field of the tokens that end a text.
+const EOS: &str = "eos_token_id";
 
 /// `config.json`, parsed field by field so that an error can name the field.
 #[derive(Clone, Debug)]
@@ -29,6 +35,36 @@ impl HubConfig {
             Ok(_) => Err(field_error("config.json", "not a JSON object")),
             Err(e) => Err(field_error("config.json", e.to_string())),
         }
+    }
+
+    /// Reads `config.json` of a checkpoint. The tokens that end a text are those that it names and those that
+    /// `generation_config.json` names, where there is one: chat models often have the end of a turn only there.
+    pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
+        let mut config = Self::parse(&files::read(&dir.join("config.json"))?)?;
+        let path = dir.join("generation_config.json");
+        if path.exists() {
+            let generation: Result<Value, _> = serde_json::from_slice(&files::read(&path)?);
+            let wrong = |problem: String| CheckpointError::Format {
+                path: path.clone(),
+                problem,
+            };
+            let generation = match generation.map_err(|e| wrong(e.to_string()))? {
+                Value::Object(fields) => Self { fields },
+                _ => return Err(wrong("not a JSON object".to_owned())),
+            };
+            let more = generation.token_ids(EOS).map_err(|e| match e {
+                CheckpointError::Config { field, problem } => wrong(format!("{field}: {problem}")),
+                other => other,
+            })?;
+            let mut all = config.token_ids(EOS)?;
+            for id in more {
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+            }
+            config.fields.insert(EOS.to_owned(), all.into());
+        }
+        Ok(config)
     }
 
     /// A field that is present and not null.
@@ -146,7 +182,7 @@ impl HubConfig {
             rms_eps: self.real("rms_norm_eps", 1e-6)?,
             rope_theta: self.rope_theta()?,
             bos: self.token_ids("bos_token_id")?.first().copied(),
-            eos: self.token_ids("eos_token_id")?,
+            eos: self.token_ids(EOS)?,
         })
     }
 }
@@ -216,5 +252,40 @@ mod tests {
             }
         }
         assert!(matches!(HubConfig::parse(b"[]"), Err(CheckpointError::Config { .. })));
+    }
+
+    #[test]
+    fn the_tokens_that_end_a_text_are_those_of_both_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |config: &str, generation: Option<&str>| {
+            let json = format!(
+                r#"{{"hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 2, "intermediate_size": 100,
+                "vocab_size": 300 {config}}}"#
+            );
+            std::fs::write(dir.path().join("config.json"), json).unwrap();
+            let path = dir.path().join("generation_config.json");
+            let _ = std::fs::remove_file(&path);
+            if let Some(generation) = generation {
+                std::fs::write(path, generation).unwrap();
+            }
+            let config = HubConfig::read(dir.path()).and_then(|config| config.model());
+            config.map(|c| c.eos).map_err(|e| e.to_string())
+        };
+        let one = r#", "eos_token_id": 7"#;
+        assert_eq!(read(one, None).unwrap(), [7]);
+        assert_eq!(read(one, Some(r#"{"eos_token_id": [8, 7, 9]}"#)).unwrap(), [7, 8, 9]);
+        assert_eq!(read("", Some(r#"{"eos_token_id": 8}"#)).unwrap(), [8]);
+        assert_eq!(read(one, Some("{}")).unwrap(), [7]);
+        for (generation, words) in [
+            ("[]", "not a JSON object"),
+            ("{", "generation_config.json: "),
+            (r#"{"eos_token_id": "x"}"#, "eos_token_id: \"x\" is not a token id"),
+        ] {
+            let error = read(one, Some(generation)).unwrap_err();
+            assert!(
+                error.contains("generation_config.json") && error.contains(words),
+                "{error}"
+            );
+        }
     }
 }

@@ -19,7 +19,7 @@ pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};
 
-use crate::files::{self, FileError};
+use crate::files::FileError;
 use config::HubConfig;
 use storage::Storage;
 
@@ -159,7 +159,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Opens a checkpoint directory; refuses whatever the proof system does not represent.
     pub fn open(dir: &Path) -> Result<Self, CheckpointError> {
-        let hub = HubConfig::parse(&files::read(&dir.join("config.json"))?)?;
+        let hub = HubConfig::read(dir)?;
         let found = hub.architecture();
         if found != ARCHITECTURE {
             return Err(CheckpointError::Architecture { found });

@@ -12,7 +12,6 @@ use tessera_circuits::model::{ModelConfig, ModelError};
 use super::config::{HubConfig, ARCHITECTURE};
 use super::storage::Storage;
 use super::{expected_tensors, CheckpointError, Names};
-use crate::files;
 
 /// Something in a checkpoint that the proof system does not represent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +61,7 @@ pub struct Survey {
 impl Survey {
     /// Surveys a checkpoint directory. Errors only if the files cannot be read as a checkpoint at all.
     pub fn of(dir: &Path) -> Result<Self, CheckpointError> {
-        let hub = HubConfig::parse(&files::read(&dir.join("config.json"))?)?;
+        let hub = HubConfig::read(dir)?;
         Ok(Self::new(&hub, &Storage::open(dir)?))
     }
 
