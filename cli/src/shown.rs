@@ -217,5 +217,4 @@ pub fn wrapped(line: &str, width: usize, mark: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "shown_tests.rs"]
 mod tests;

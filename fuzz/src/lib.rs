@@ -11,6 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, Strategy};
+use tessera_prover::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
@@ -392,5 +393,12 @@ pub fn tokenizer(data: &[u8]) {
         let ids = tokenizer.encode("Once upon a time").unwrap_or_default();
         let _ = tokenizer.decode(&ids, true);
         let _ = tokenizer.decode(&[0, 1, 80, u32::MAX], false);
+        if let Ok(texts) = tokenizer.texts(&ids, &[0, 1, 80, u32::MAX]) {
+            assert!(texts.whole().len() <= 3 << 20, "a text beyond all limits");
+        }
+        let chat = ChatTemplate::new(config.unwrap_or_default(), None, &odd_config(), &tokenizer);
+        if let Ok(prompt) = chat.and_then(|chat| chat.prompt(&question(Some("Be good."), "<s>Why?"), &tokenizer)) {
+            assert!(prompt.text.len() <= RENDERED_BYTES, "a prompt beyond all limits");
+        }
     }
 }

@@ -45,10 +45,13 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     };
     let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
     progress.done();
-    if args.prepare {
-        return report_status(&job);
-    }
-    drive(&job, &model, &plan, budget, &args.driving, quiet, clock)
+    let mut report = match args.prepare {
+        true => report_status(&job)?,
+        false => drive(&job, &model, &plan, budget, &args.driving, quiet, clock)?,
+    };
+    report.json["spelled_special_tokens"] = json!(prompt.spelled);
+    report.text.push_str(&prompt.rows(Rows::default()).to_string());
+    Ok(report)
 }
 
 /// `tessera resume`
