@@ -132,9 +132,14 @@ impl Rows {
         let columns = width.saturating_sub(label + 3).max(20);
         let mut text = String::new();
         for Row { name, value, mark } in &self.0 {
-            let mut lines = value
+            let lines = value
                 .lines()
                 .flat_map(|line| shown::wrapped(&shown::line(line), columns, mark));
+            // Spaces at the end of a line are part of a text, but not of a list.
+            let mut lines = lines.map(|line| match mark.is_empty() {
+                true => line.trim_end().to_owned(),
+                false => line,
+            });
             text.push_str(&format!("{name:label$}  {}\n", lines.next().unwrap_or_default()));
             for line in lines {
                 text.push_str(&format!("{:label$}  {line}\n", ""));

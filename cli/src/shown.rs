@@ -60,7 +60,7 @@ fn is_graphic(c: char) -> bool {
         c,
         '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{13441}' | '\u{13442}' | '\u{1d159}'
     );
-    c.is_ascii_graphic() || !blank && is_printable(c) && c.width().is_some_and(|w| w > 0)
+    c.is_ascii_graphic() || c != ' ' && !blank && is_printable(c) && c.width().is_some_and(|w| w > 0)
 }
 
 /// Whether a character is drawn onto the letter before it.

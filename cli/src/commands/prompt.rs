@@ -89,7 +89,7 @@ impl Prompt {
         let names: Vec<String> = self.spelled.iter().map(|text| shown::name(text)).collect();
         let note = (!names.is_empty()).then(|| {
             let names = names.join(" ");
-            format!("a message spells {names}: it was encoded as this text, not as the special token")
+            format!("a message spells {names}: encoded as text, not as special tokens")
         });
         rows.maybe("note", note)
     }

@@ -79,7 +79,7 @@ fn a_prompt_cannot_forge_a_line_of_the_verdict() {
     ] {
         let (key, proof) = proof_with_tokenizer(dir.path(), &bytes_tokenizer("<|pad|>"), &ids(attack.as_bytes()));
         let text = verdict(&key, &proof);
-        assert!(text.contains("  | "), "{text}");
+        assert!(text.contains("\n          \""), "{text}");
         let value = done(args!["verify", "--key", key, proof]);
         assert_eq!(value["prompt_text"], attack, "programs get the text as it is");
     }
@@ -105,7 +105,7 @@ fn ids_come_before_texts_and_special_tokens_are_named() {
     let text = String::from_utf8(output.stdout).unwrap();
     let list: Vec<String> = prompt.iter().map(u32::to_string).collect();
     let shown =
-        "<|start|> \"<|end|>\" <|end|> \"\\\"\\n\" \\\"\\u{20}output\\u{20}\\\"\\n \"a\u{fffd}\" (id 2000: no token)";
+        "<|start|> \"<|end|>\" <|end|> \"\\\"\\n\" \\\"\\u{20}output\\u{20}\\\"\\n \"\u{fffd}\u{fffd}\" (id 2000: no token)";
     let expected = format!(
         "\nprompt    15 ids: {}\n          {shown}\noutput    1 ids: ",
         list.join(" ")
