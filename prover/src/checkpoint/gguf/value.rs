@@ -156,7 +156,7 @@ impl Array {
         match kind {
             STRING => (0..len).try_for_each(|_| cursor.string().map(drop))?,
             ARRAY => (0..len).try_for_each(|_| Self::read(cursor, depth + 1).map(drop))?,
-            _ => drop(cursor.skip(len * least)?),
+            _ => cursor.skip(len * least).map(|_| ())?,
         }
         Ok(Self {
             kind,
