@@ -47,7 +47,7 @@ pub fn norm_sums(x: &[i16], exponents: &[u8]) -> [i64; 3] {
         let (hi, lo) = limbs(v);
         let (hi, lo) = (i64::from(hi), i64::from(lo));
         let k = 2 * u32::from(k);
-        [a + (hi * hi << k), b + (hi * lo << k), c + (lo * lo << k)]
+        [a + ((hi * hi) << k), b + ((hi * lo) << k), c + ((lo * lo) << k)]
     })
 }
 

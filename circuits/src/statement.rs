@@ -13,6 +13,25 @@ pub struct Statement {
     pub output: Vec<u32>,
 }
 
+/// How an output ends. It follows from the ids of the statement and the end tokens of the model alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The last token ends the text.
+    Stop { id: u32 },
+    /// The output stops at this many tokens, not because the model ended the text.
+    Length { tokens: usize },
+}
+
+impl Finish {
+    /// As programs say it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Stop { .. } => "stop",
+            Self::Length { .. } => "length",
+        }
+    }
+}
+
 /// A statement that cannot be true of the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatementError {
@@ -74,6 +93,25 @@ impl Statement {
     /// Number of leading rows among the `2^token_log` padded rows, which are the first ones.
     pub fn leading(&self, rule: &LeadingRows, token_log: u32) -> usize {
         rule.count(&self.row_ids(token_log))
+    }
+
+    /// How the output ends.
+    pub fn finish(&self, config: &ModelConfig) -> Finish {
+        match self.output.last() {
+            Some(&id) if config.eos.contains(&id) => Finish::Stop { id },
+            _ => Finish::Length {
+                tokens: self.output.len(),
+            },
+        }
+    }
+
+    /// Positions in the output of tokens that end a text, but for the last position: there the model went on past its
+    /// own end.
+    pub fn ends_inside(&self, config: &ModelConfig) -> Vec<usize> {
+        let before = self.output.len().saturating_sub(1);
+        let inside = self.output.iter().take(before).enumerate();
+        let ends = inside.filter(|(_, id)| config.eos.contains(id));
+        ends.map(|(position, _)| position).collect()
     }
 
     /// (row, output token) of every generated position.
@@ -190,6 +228,28 @@ mod tests {
             prompt: vec![id; prompt],
             output: vec![id; output],
         }
+    }
+
+    /// Not what a proof says of itself, but what its ids are under the end tokens of the model.
+    #[test]
+    fn an_output_that_is_cut_or_goes_on_past_its_end_is_told_from_a_complete_one() {
+        let mut config = odd_config(2);
+        config.eos = vec![7, 9];
+        let of = |output: &[u32]| {
+            let statement = Statement {
+                prompt: vec![7],
+                output: output.to_vec(),
+            };
+            (statement.finish(&config), statement.ends_inside(&config))
+        };
+        assert_eq!(of(&[1, 2, 9]), (Finish::Stop { id: 9 }, vec![]));
+        assert_eq!(of(&[1, 2]), (Finish::Length { tokens: 2 }, vec![]));
+        assert_eq!(of(&[7, 2, 9, 3]), (Finish::Length { tokens: 4 }, vec![0, 2]));
+        assert_eq!(of(&[9, 9]), (Finish::Stop { id: 9 }, vec![0]));
+        assert_eq!((of(&[9]).0.reason(), of(&[1]).0.reason()), ("stop", "length"));
+        config.eos.clear();
+        let statement = statement(1, 2, 9);
+        assert_eq!(statement.finish(&config), Finish::Length { tokens: 2 });
     }
 
     /// All rows of the context and the last id of the vocabulary, and nothing beyond.

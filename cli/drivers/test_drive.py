@@ -44,7 +44,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as directory:
         work, proof = f"{directory}/work", f"{directory}/text.proof"
-        request = ["prove", "--model", options.model, "--prompt-ids", "1,80,147", "--tokens", options.tokens]
+        request = ["prove", "--model", options.model, "--prompt-ids", "1,80,147", "--tokens", options.tokens, "--ignore-eos"]
         job = tessera(*request, "--out", proof, "--work", work, "--chunk-layers", "1", "--prepare")
         assert len(job["chunks"]) > 1, job
         command = [sys.executable, str(drive), work, "--tessera", options.tessera, "--engine", options.engine]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::plan::Budget;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::CodewordCache;
@@ -91,7 +92,7 @@ pub struct DemoArgs {
     /// How the story begins
     #[arg(long, default_value = "Once upon a time")]
     pub prompt: String,
-    /// Number of tokens to generate
+    /// The most tokens to generate
     #[arg(long, value_name = "N", default_value_t = 59)]
     pub tokens: usize,
     #[arg(long, value_enum, default_value_t = StrategyArg::Auto)]
@@ -162,16 +163,97 @@ pub struct SetupArgs {
     pub memory: Option<Budget>,
 }
 
-/// A prompt as text or as token ids.
+/// Token ids: numbers between commas or white space, or a JSON list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids(pub Vec<u32>);
+
+impl std::str::FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+        let words = inside
+            .split(|c: char| c == ',' || c.is_whitespace())
+            .filter(|word| !word.is_empty());
+        let ids = words.map(|word| word.parse().map_err(|_| format!("{word:?} is not a token id")));
+        let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
+        match ids.is_empty() {
+            true => Err("no token ids are given".to_owned()),
+            false => Ok(Self(ids)),
+        }
+    }
+}
+
+/// Where a prompt comes from.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct PromptArgs {
-    /// Prompt, encoded by the model's tokenizer
-    #[arg(long, value_name = "TEXT")]
+pub struct PromptSource {
+    /// Prompt, encoded by the model's tokenizer; - reads standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub prompt: Option<String>,
-    /// Prompt as token ids, separated by commas
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    pub prompt_ids: Option<Vec<u32>>,
+    /// Prompt in a text file, without the line end at its end; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub prompt_file: Option<PathBuf>,
+    /// Prompt as token ids, between commas or spaces
+    #[arg(long, value_name = "IDS")]
+    pub prompt_ids: Option<Ids>,
+    /// File with token ids, between commas or white space, or as a JSON list
+    #[arg(long, value_name = "FILE")]
+    pub prompt_ids_file: Option<PathBuf>,
+    /// Conversation in a file, a JSON list of {"role", "content"}; needs --chat
+    #[arg(long, value_name = "FILE", requires = "chat")]
+    pub messages: Option<PathBuf>,
+}
+
+/// How a prompt becomes a conversation.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Ask as in a conversation: the prompt is what a user says, in the words of the model's chat template
+    #[arg(long, conflicts_with_all = ["prompt_ids", "prompt_ids_file"])]
+    pub chat: bool,
+    /// What the model is told before the conversation
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "chat",
+        conflicts_with = "messages",
+        allow_hyphen_values = true
+    )]
+    pub system: Option<String>,
+    /// Chat template (Jinja) to use in place of the model's own
+    #[arg(long, value_name = "FILE", requires = "chat")]
+    pub chat_template: Option<PathBuf>,
+}
+
+/// A prompt as text, token ids or a conversation.
+#[derive(Debug, Args)]
+pub struct PromptArgs {
+    #[command(flatten)]
+    pub source: PromptSource,
+    #[command(flatten)]
+    pub chat: ChatArgs,
+}
+
+/// How much is generated.
+#[derive(Debug, Args)]
+pub struct LengthArgs {
+    /// The most tokens to generate; there are fewer if the model ends the text
+    #[arg(long, value_name = "N")]
+    pub tokens: usize,
+    /// Go on past the end of the text, up to --tokens
+    #[arg(long)]
+    pub ignore_eos: bool,
+}
+
+impl LengthArgs {
+    /// The same for the prover.
+    pub const fn options(&self) -> GenerateOptions {
+        GenerateOptions {
+            tokens: self.tokens,
+            ignore_eos: self.ignore_eos,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -181,9 +263,8 @@ pub struct ProveArgs {
     pub model: PathBuf,
     #[command(flatten)]
     pub prompt: PromptArgs,
-    /// Number of tokens to generate
-    #[arg(long, value_name = "N")]
-    pub tokens: usize,
+    #[command(flatten)]
+    pub length: LengthArgs,
     /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -314,17 +395,27 @@ pub struct VerifyArgs {
     /// Proof file
     pub proof: PathBuf,
     /// Reject unless the prompt's ids are the encoding of this text
-    #[arg(long, value_name = "TEXT", conflicts_with = "expect_prompt_ids")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "expect_prompt_ids",
+        allow_hyphen_values = true
+    )]
     pub expect_prompt: Option<String>,
     /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
-    #[arg(long, value_name = "TEXT", conflicts_with = "expect_output_ids")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "expect_output_ids",
+        allow_hyphen_values = true
+    )]
     pub expect_output: Option<String>,
     /// Reject unless the prompt has these ids
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    pub expect_prompt_ids: Option<Vec<u32>>,
+    #[arg(long, value_name = "IDS")]
+    pub expect_prompt_ids: Option<Ids>,
     /// Reject unless the output has these ids
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    pub expect_output_ids: Option<Vec<u32>>,
+    #[arg(long, value_name = "IDS")]
+    pub expect_output_ids: Option<Ids>,
 }
 
 #[derive(Debug, Args)]
@@ -371,12 +462,8 @@ pub struct GenerateArgs {
     pub model: PathBuf,
     #[command(flatten)]
     pub prompt: PromptArgs,
-    /// Number of tokens to generate
-    #[arg(long, value_name = "N")]
-    pub tokens: usize,
-    /// Stop after the model's end-of-sequence token
-    #[arg(long)]
-    pub stop_at_eos: bool,
+    #[command(flatten)]
+    pub length: LengthArgs,
     /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian; - is
     /// standard output
     #[arg(long, value_name = "FILE")]

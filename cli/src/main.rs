@@ -5,6 +5,7 @@ mod args;
 mod bars;
 mod commands;
 mod printer;
+mod shown;
 mod watch;
 
 use std::panic::{self, AssertUnwindSafe};

@@ -1,9 +1,12 @@
 //! What the user sees: one report per command, as text or as one JSON object on stdout.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{json, Value};
+
+use crate::shown;
 
 /// How a command ended; the exit status follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,10 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
             Ok(report.text),
             report.json,
         ),
-        Err(Failure(message)) => (UNDECIDED, Err(format!("error: {message}")), json!({ "error": message })),
+        Err(Failure(message)) => {
+            let text = format!("error: {}", shown::message(&message));
+            (UNDECIDED, Err(text), json!({ "error": message }))
+        }
     };
     let written = match (json, text) {
         (true, _) => report(&value.to_string()),
@@ -89,15 +95,23 @@ fn line(mut to: impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// Aligned `name  value` rows.
+/// Aligned `name  value` rows. Values are hostile: what is not graphic is escaped, and lines that would not fit into the
+/// terminal are wrapped, so that no part of a value can look like another row.
 #[derive(Clone, Debug, Default)]
-pub struct Rows(Vec<(String, String)>);
+pub struct Rows(Vec<Row>);
+
+#[derive(Clone, Debug)]
+struct Row {
+    name: String,
+    value: String,
+    /// What begins a wrapped line of the value.
+    mark: &'static str,
+}
 
 impl Rows {
     /// Adds a row; a value of several lines is indented below the first.
-    pub fn row(mut self, name: impl Into<String>, value: impl ToString) -> Self {
-        self.0.push((name.into(), value.to_string()));
-        self
+    pub fn row(self, name: impl Into<String>, value: impl ToString) -> Self {
+        self.with(name.into(), value.to_string(), shown::CONTINUED)
     }
 
     /// Adds a row if there is a value.
@@ -107,19 +121,53 @@ impl Rows {
             None => self,
         }
     }
+
+    /// Adds a file.
+    pub fn path(self, name: &str, path: &Path) -> Self {
+        self.row(name, shown::path(path))
+    }
+
+    /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
+    pub fn ids(self, name: &str, ids: &[u32]) -> Self {
+        let mut text = format!("{} ids:", ids.len());
+        for id in ids {
+            text.push_str(&format!(" {id}"));
+        }
+        self.with(name.to_owned(), text, "")
+    }
+
+    fn with(mut self, name: String, value: String, mark: &'static str) -> Self {
+        self.0.push(Row { name, value, mark });
+        self
+    }
+
+    /// The rows for a terminal of this many columns.
+    pub fn render(&self, width: usize) -> String {
+        let label = self.0.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
+        // The last column is left free: some terminals go on in the next line by themselves.
+        let columns = width.saturating_sub(label + 3).max(20);
+        let mut text = String::new();
+        for Row { name, value, mark } in &self.0 {
+            let lines = value
+                .lines()
+                .flat_map(|line| shown::wrapped(&shown::line(line), columns, mark));
+            // Spaces at the end of a line are part of a text, but not of a list.
+            let mut lines = lines.map(|line| match mark.is_empty() {
+                true => line.trim_end().to_owned(),
+                false => line,
+            });
+            text.push_str(&format!("{name:label$}  {}\n", lines.next().unwrap_or_default()));
+            for line in lines {
+                text.push_str(&format!("{:label$}  {line}\n", ""));
+            }
+        }
+        text
+    }
 }
 
 impl std::fmt::Display for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let width = self.0.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        for (name, value) in &self.0 {
-            let mut lines = value.lines();
-            writeln!(f, "{name:width$}  {}", lines.next().unwrap_or(""))?;
-            for line in lines {
-                writeln!(f, "{:width$}  {line}", "")?;
-            }
-        }
-        Ok(())
+        f.write_str(&self.render(shown::width()))
     }
 }
 
@@ -150,53 +198,6 @@ fn three_digits(v: f64) -> String {
         2
     };
     format!("{v:.decimals$}")
-}
-
-/// `4 ids: 1 147 203 9`, wrapped.
-pub fn ids(ids: &[u32]) -> String {
-    const LINE: usize = 84;
-    let mut text = format!("{} ids:", ids.len());
-    let mut width = text.len();
-    for id in ids {
-        let id = id.to_string();
-        if width + 1 + id.len() > LINE {
-            text.push('\n');
-            width = 0;
-        } else {
-            text.push(' ');
-            width += 1;
-        }
-        width += id.len();
-        text.push_str(&id);
-    }
-    text
-}
-
-/// A text of the model between quotation marks. Control characters are escaped: a text is the output of a
-/// model and goes to a terminal.
-pub fn quoted(text: &str) -> String {
-    const LINE: usize = 90;
-    let mut out = String::from("\"");
-    let mut width = 0;
-    for c in text.chars() {
-        match c {
-            '\n' => {
-                out.push('\n');
-                width = 0;
-                continue;
-            }
-            ' ' if width >= LINE => {
-                out.push('\n');
-                width = 0;
-                continue;
-            }
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-        width += 1;
-    }
-    out.push('"');
-    out
 }
 
 /// Peak resident memory of this process in bytes, 0 where the system does not tell.
@@ -240,19 +241,21 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(quoted("a\u{1b}[2Jb\nc"), "\"a\\u{1b}[2Jb\nc\"");
-    }
-
-    #[test]
     fn id_lists_are_wrapped() {
-        assert_eq!(ids(&[1, 22]), "2 ids: 1 22");
-        let long = ids(&[12345; 40]);
+        let rows = |ids: &[u32]| Rows::default().ids("ids", ids).render(80);
+        assert_eq!(rows(&[1, 22]), "ids  2 ids: 1 22\n");
+        let long = rows(&[12345; 40]);
+        let mut lines = long.lines();
         assert!(
-            long.lines().all(|l| l.len() <= 84) && long.lines().count() > 1,
+            lines.next().is_some_and(|l| l.starts_with("ids  40 ids: 12345 ")),
             "{long}"
         );
-        assert_eq!(long.split_whitespace().count(), 42);
+        assert!(
+            lines.clone().count() > 1 && lines.all(|l| l.starts_with("     12345")),
+            "{long}"
+        );
+        assert!(long.lines().all(|l| l.len() < 80), "{long}");
+        assert_eq!(long.split_whitespace().count(), 43);
     }
 
     #[test]

@@ -11,7 +11,9 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
+use tessera_prover::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
@@ -51,7 +53,12 @@ pub fn honest() -> &'static Honest {
         };
         let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
         let proofs = [3, 4].map(|seed| {
-            let report = prove(&model.prover(), &random_ids(&config, 4, seed), 3, &Silent);
+            let report = prove(
+                &model.prover(),
+                &random_ids(&config, 4, seed),
+                &GenerateOptions::exactly(3),
+                &Silent,
+            );
             report.expect("an honest proof").proof
         });
         let encoded = [0, 1].map(|i: usize| proofs[i].to_bytes().expect("an honest proof encodes"));
@@ -408,5 +415,12 @@ fn read_tokenizer(tokenizer: &[u8], config: Option<&[u8]>) {
         let ids = tokenizer.encode("Once upon a time").unwrap_or_default();
         let _ = tokenizer.decode(&ids, true);
         let _ = tokenizer.decode(&[0, 1, 80, u32::MAX], false);
+        if let Ok(texts) = tokenizer.texts(&ids, &[0, 1, 80, u32::MAX]) {
+            assert!(texts.whole().len() <= 3 << 20, "a text beyond all limits");
+        }
+        let chat = ChatTemplate::new(config.unwrap_or_default(), None, &odd_config(), &tokenizer);
+        if let Ok(prompt) = chat.and_then(|chat| chat.prompt(&question(Some("Be good."), "<s>Why?"), &tokenizer)) {
+            assert!(prompt.text.len() <= RENDERED_BYTES, "a prompt beyond all limits");
+        }
     }
 }

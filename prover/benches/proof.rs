@@ -4,6 +4,7 @@
 use divan::Bencher;
 use tessera_circuits::model::WeightFormat;
 use tessera_prover::forward::{ForwardState, Witness};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel};
@@ -36,7 +37,7 @@ fn forward(bencher: Bencher) {
 fn prove_64_rows(bencher: Bencher) {
     let model = model();
     let prompt = random_ids(&model.key.config, 16, 3);
-    bencher.bench_local(|| prove(&model.prover(), &prompt, 48, &Silent).expect("a proof"));
+    bencher.bench_local(|| prove(&model.prover(), &prompt, &GenerateOptions::exactly(48), &Silent).expect("a proof"));
 }
 
 /// Verification of that proof from its bytes.
@@ -44,6 +45,6 @@ fn prove_64_rows(bencher: Bencher) {
 fn verify(bencher: Bencher) {
     let model = model();
     let prompt = random_ids(&model.key.config, 16, 3);
-    let proof = prove(&model.prover(), &prompt, 48, &Silent).expect("a proof");
+    let proof = prove(&model.prover(), &prompt, &GenerateOptions::exactly(48), &Silent).expect("a proof");
     bencher.bench_local(|| verify_bytes(&model.key, &proof.bytes).expect("an accepted proof"));
 }

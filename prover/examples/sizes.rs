@@ -1,5 +1,6 @@
 //! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
 use tessera_circuits::model::WeightFormat;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel};
@@ -11,7 +12,8 @@ fn main() {
     let tokens = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(48);
     let prompt = random_ids(&config, 16, 3);
     for _ in 0..3 {
-        let report = prove(&model.prover(), &prompt, tokens, &Silent).expect("an honest proof");
+        let report =
+            prove(&model.prover(), &prompt, &GenerateOptions::exactly(tokens), &Silent).expect("an honest proof");
         let p = &report.proof.chunks[0];
         let size = |name: &str, bytes: usize| println!("{name:>24} {bytes:>8}");
         macro_rules! part {

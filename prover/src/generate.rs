@@ -12,10 +12,28 @@ use crate::stream::Traffic;
 /// How much to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
-    /// Number of tokens.
+    /// The most tokens.
     pub tokens: usize,
-    /// Stop after the first end-of-sequence token of the config.
-    pub stop_at_eos: bool,
+    /// Go on past the tokens of the config that end a text; otherwise the first one is the last token.
+    pub ignore_eos: bool,
+}
+
+impl GenerateOptions {
+    /// Ends with the text, after this many tokens at the latest.
+    pub const fn at_most(tokens: usize) -> Self {
+        Self {
+            tokens,
+            ignore_eos: false,
+        }
+    }
+
+    /// This many tokens, whatever they are.
+    pub const fn exactly(tokens: usize) -> Self {
+        Self {
+            tokens,
+            ignore_eos: true,
+        }
+    }
 }
 
 /// A generated continuation.
@@ -53,7 +71,10 @@ pub enum GenerateError {
     NoTokens,
     #[error("the prompt has {prompt} tokens, more than the context of {context}")]
     PromptTooLong { prompt: usize, context: usize },
-    #[error("a prompt of {prompt} tokens and {tokens} generated ones exceed the context of {context}")]
+    #[error(
+        "a prompt of {prompt} tokens and {tokens} generated ones exceed the context of {context}: ask for at most {}",
+        context + 1 - prompt
+    )]
     TooManyTokens {
         prompt: usize,
         tokens: usize,
@@ -103,7 +124,7 @@ pub fn generate(
     clock = Instant::now();
     let mut ids = vec![next];
     on_token(next);
-    while ids.len() < tokens && !(options.stop_at_eos && model.config.eos.contains(&next)) {
+    while ids.len() < tokens && (options.ignore_eos || !model.config.eos.contains(&next)) {
         next = arg_max(&state.run_last(&[next])?) as u32;
         ids.push(next);
         on_token(next);
@@ -125,10 +146,7 @@ mod tests {
     use tessera_circuits::model::WeightFormat;
 
     fn options(tokens: usize) -> GenerateOptions {
-        GenerateOptions {
-            tokens,
-            stop_at_eos: false,
-        }
+        GenerateOptions::exactly(tokens)
     }
 
     #[test]
@@ -153,22 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn eos_stops_only_on_request() {
+    fn a_text_ends_with_any_of_the_end_tokens_unless_they_are_ignored() {
         let mut model = random_model(odd_config(), WeightFormat::Int8, 6);
         let prompt = random_ids(&model.config, 5, 6);
         let free = generate(&model, &prompt, &options(8), |_| ()).unwrap().ids;
-        model.config.eos = vec![free[3]];
+        model.config.eos = vec![model.config.vocab as u32, free[3]];
         assert_eq!(generate(&model, &prompt, &options(8), |_| ()).unwrap().ids, free);
-        let stopped = generate(
-            &model,
-            &prompt,
-            &GenerateOptions {
-                tokens: 8,
-                stop_at_eos: true,
-            },
-            |_| (),
-        )
-        .unwrap();
+        let stopped = generate(&model, &prompt, &GenerateOptions::at_most(8), |_| ()).unwrap();
         let end = free.iter().position(|&id| id == free[3]).unwrap();
         assert_eq!(stopped.ids, free[..=end]);
     }

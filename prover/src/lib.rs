@@ -2,6 +2,7 @@
 #![feature(portable_simd)]
 
 pub mod bind;
+pub mod chat;
 pub mod checkpoint;
 pub mod digest;
 pub mod fidelity;

@@ -5,7 +5,7 @@
 //! | `model.json` | format version, config, integer parameters, sizes and digests of the other files |
 //! | `weights.bin` | weight tiles in the order of `ModelConfig::matmuls` |
 //! | `tables.bin` | RoPE, exp and SiLU tables, for implementations without this project's arithmetic |
-//! | `tokenizer.json`, `tokenizer_config.json` | those of the checkpoint |
+//! | `tokenizer.json`, `tokenizer_config.json` | those of the checkpoint, with its chat template |
 //!
 //! A tile is 64 x 64 weights, from input channels `x` to output channels `y` of the padded layout; `tiles`
 //! has its bytes.
@@ -19,12 +19,12 @@ use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, WeightFormat
 use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
 use thiserror::Error;
 
-use crate::checkpoint::TokenizerFiles;
 use crate::digest::{Digester, FileDigest};
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::stream::cut;
 use crate::tiles::{all_within, tile_bytes, unpack_tile, TILE_WEIGHTS};
+use crate::tokenizer::{TokenizerError, TokenizerFiles};
 use crate::weights::{channels, PackedWeights};
 
 /// Names of the files.
@@ -56,6 +56,8 @@ pub enum ModelDirError {
     },
     #[error("{}: {source}", path.display())]
     Model { path: PathBuf, source: ModelError },
+    #[error("{}: {source}", dir.display())]
+    Tokenizer { dir: PathBuf, source: TokenizerError },
     #[error("{} has {got} bytes, expected {expected}", path.display())]
     Length { path: PathBuf, got: u64, expected: u64 },
     #[error("{} is corrupted: its digest is {got}, expected {expected}", path.display())]
@@ -162,8 +164,11 @@ impl Description {
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = model.weights.all();
     files::write(&dir.join(WEIGHTS_FILE), weights)?;
-    let (digest, tokenizer) = (FileDigest::of(weights), TokenizerFiles::read(checkpoint)?);
-    write_description(dir, &model.config, &model.params, digest, &tokenizer)
+    let tokenizer = TokenizerFiles::read(checkpoint).map_err(|source| ModelDirError::Tokenizer {
+        dir: checkpoint.to_path_buf(),
+        source,
+    })?;
+    write_description(dir, &model.config, &model.params, FileDigest::of(weights), &tokenizer)
 }
 
 /// Writes everything that describes the weights in a directory: the tables, the tokenizer files of the checkpoint where

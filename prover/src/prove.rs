@@ -122,15 +122,15 @@ impl<'a> Phases<'a> {
     }
 }
 
-/// Generates `tokens` tokens from `prompt` and proves in one piece that the model generates them.
+/// Continues `prompt` as the options say, and proves in one piece that the model does.
 pub fn prove(
     model: &ProverModel<'_>,
     prompt: &[u32],
-    tokens: usize,
+    options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
     let mut phases = Phases::new(progress);
-    let statement = phases.generate(model, prompt, tokens)?;
+    let statement = phases.generate(model, prompt, options)?;
     phases.whole(model, statement)
 }
 
@@ -143,14 +143,14 @@ pub fn prove_statement(
     Phases::new(progress).whole(model, statement)
 }
 
-/// The statement that the model continues `prompt` with these `tokens` tokens.
+/// The statement of how the model continues `prompt`.
 pub fn generate_statement(
     model: &ProverModel<'_>,
     prompt: &[u32],
-    tokens: usize,
+    options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<Statement, ProveError> {
-    Phases::new(progress).generate(model, prompt, tokens)
+    Phases::new(progress).generate(model, prompt, options)
 }
 
 /// The residual stream between any two neighbouring chunks.
@@ -220,12 +220,13 @@ pub fn prove_chunk(
 }
 
 impl Phases<'_> {
-    fn generate(&mut self, model: &ProverModel<'_>, prompt: &[u32], tokens: usize) -> Result<Statement, ProveError> {
-        let options = GenerateOptions {
-            tokens,
-            stop_at_eos: false,
-        };
-        let generation = self.run("generate", || generate(model.quantised, prompt, &options, |_| ()))?;
+    fn generate(
+        &mut self,
+        model: &ProverModel<'_>,
+        prompt: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<Statement, ProveError> {
+        let generation = self.run("generate", || generate(model.quantised, prompt, options, |_| ()))?;
         self.read("generate", generation.traffic);
         Ok(Statement {
             prompt: prompt.to_vec(),

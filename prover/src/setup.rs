@@ -19,7 +19,7 @@ pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
-use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::digest::FileDigest;
 use crate::fidelity::{FidelityError, FidelityReport};
 use crate::files::{self, AtomicFile, FileError};
@@ -32,7 +32,7 @@ use crate::progress::Progress;
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::stark::tables_roots;
 use crate::texts::{TextError, TextReader};
-use crate::tokenizer::{Tokenizer, TokenizerError};
+use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
 
 /// How to set a model up.
 #[derive(Clone, Debug, Default)]
@@ -333,15 +333,16 @@ struct Texts {
 
 impl Texts {
     fn read(dir: &Path, checkpoint: &Checkpoint, options: &SetupOptions) -> Result<Self, SetupError> {
-        let files = checkpoint.tokenizer_files()?;
+        let failed = |source| SetupError::Tokenizer {
+            dir: dir.to_owned(),
+            source,
+        };
+        let files = checkpoint.tokenizer_files().map_err(failed)?;
         let parsed = match &files.tokenizer {
             None => None,
             Some(tokenizer) => {
                 let parsed = Tokenizer::from_bytes(tokenizer, files.config.as_deref());
-                Some(parsed.map_err(|source| SetupError::Tokenizer {
-                    dir: dir.to_owned(),
-                    source,
-                })?)
+                Some(parsed.map_err(failed)?)
             }
         };
         let reader = TextReader {

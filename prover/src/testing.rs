@@ -10,6 +10,7 @@ use tessera_circuits::model::{
 
 use crate::checkpoint::Checkpoint;
 use crate::files::{self, AtomicFile};
+use crate::generate::GenerateOptions;
 use crate::model::QuantisedModel;
 use crate::opening::{commit, Codeword, Split};
 use crate::progress::Silent;
@@ -303,7 +304,8 @@ impl TestModel {
     /// An honest proof in chunks of these numbers of layers.
     pub fn prove_chunks(&self, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
         let prover = self.prover();
-        let statement = generate_statement(&prover, prompt, tokens, &Silent).expect("a text");
+        let statement =
+            generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
         let partition = layers.iter().copied();
         let chunks = Chunk::partition(partition, self.key.config.layers).expect("chunks of all layers");
         let boundaries = boundaries(&prover, &statement, &chunks, &Silent).expect("a forward pass");

@@ -8,6 +8,7 @@ use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::{Statement, StatisticsError};
 use tessera_prover::forward::{ForwardState, Input, Witness};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::{prove, prove_chunk};
 use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel};
@@ -190,7 +191,7 @@ fn chunks_in_bands_are_proved() {
 #[test]
 fn a_whole_model_is_one_chunk() {
     let model = model();
-    let report = prove(&model.prover(), &prompt(3), 3, &Silent).expect("an honest proof");
+    let report = prove(&model.prover(), &prompt(3), &GenerateOptions::exactly(3), &Silent).expect("an honest proof");
     let one = model.prove_chunks(&prompt(3), 3, &[7]);
     assert_eq!(report.bytes, one.to_bytes().expect("it encodes"));
 }

@@ -2,6 +2,7 @@
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{
@@ -13,7 +14,7 @@ use tessera_verifier::verify::verify_bytes;
 fn round_trip(config: ModelConfig, format: WeightFormat, prompt: usize, tokens: usize) {
     let model = TestModel::new(random_model(config.clone(), format, 7));
     let prompt = random_ids(&config, prompt, 3);
-    let report = prove(&model.prover(), &prompt, tokens, &Silent).expect("an honest proof");
+    let report = prove(&model.prover(), &prompt, &GenerateOptions::exactly(tokens), &Silent).expect("an honest proof");
     for (name, seconds) in &report.phases {
         println!("{name:>14} {seconds:.3} s");
     }
@@ -85,7 +86,7 @@ fn saturation_everywhere_is_proved() {
     for format in [WeightFormat::Int8, WeightFormat::Int16] {
         let model = TestModel::new(extreme_model(odd_config(), format, 5));
         let prompt = random_ids(&model.key.config, 4, 3);
-        let report = prove(&model.prover(), &prompt, 4, &Silent).expect("an honest proof");
+        let report = prove(&model.prover(), &prompt, &GenerateOptions::exactly(4), &Silent).expect("an honest proof");
         assert!(
             report.saturated.values().map(|s| s.total()).sum::<u64>() > 1000,
             "{:?}",

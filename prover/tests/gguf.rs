@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tessera_prover::checkpoint::Checkpoint;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::library::Model;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -70,6 +71,8 @@ fn a_model_of_blocks_is_proved() {
     let tokenizer = model.tokenizer.as_ref().unwrap();
     let prompt = tokenizer.encode("Once upon a time").unwrap();
     assert_eq!(tokenizer.decode(&prompt, true).unwrap(), "Once upon a time");
-    let proof = prove(&model.prover(), &prompt, 4, &Silent).unwrap().bytes;
+    let proof = prove(&model.prover(), &prompt, &GenerateOptions::exactly(4), &Silent)
+        .unwrap()
+        .bytes;
     verify_bytes(&model.key, &proof).unwrap();
 }

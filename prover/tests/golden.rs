@@ -100,7 +100,7 @@ fn the_greedy_text_is_the_float_models_on_most_prompts() {
     let vocab = model.config.vocab;
     let options = GenerateOptions {
         tokens: 48,
-        stop_at_eos: false,
+        ignore_eos: true,
     };
     let same = |ids: &Vec<u32>| {
         let mut text = ids[..16].to_vec();

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
@@ -142,7 +143,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
 /// before anything else in the proof is looked at.
 fn refused(config: ModelConfig, rows: usize) {
     let small = TestModel::new(random_model(odd_config(), WeightFormat::Int16, 7));
-    let mut proof = prove(&small.prover(), &[1, 2, 3], 1, &Silent)
+    let mut proof = prove(&small.prover(), &[1, 2, 3], &GenerateOptions::exactly(1), &Silent)
         .expect("an honest proof")
         .proof;
     let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));

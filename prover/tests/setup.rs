@@ -5,6 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
 use tessera_prover::progress::{Progress, Silent};
 use tessera_prover::prove::prove;
@@ -62,7 +63,9 @@ fn caches_change_neither_key_nor_proof() {
         let kept = cache != CodewordCache::None;
         assert_eq!((report.codeword_kept, out.join(CODEWORD_FILE).exists()), (kept, kept));
         let model = Model::open(&out).unwrap();
-        let proof = prove(&model.prover(), &[1, 5, 9], 4, &Silent).unwrap().bytes;
+        let proof = prove(&model.prover(), &[1, 5, 9], &GenerateOptions::exactly(4), &Silent)
+            .unwrap()
+            .bytes;
         verify_bytes(&model.key, &proof).unwrap();
         fs::remove_dir_all(&out).unwrap();
         (report.model_id, proof)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_prover::files;
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::matmul::bind_bands;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -26,13 +27,13 @@ fn streamed_weights_give_the_same_proof() {
     for format in [WeightFormat::Int8, WeightFormat::Int16] {
         let mut model = TestModel::new(random_model(fixture_size_config(), format, 31));
         let prompt = random_ids(&model.key.config, 9, 31);
-        let kept = prove(&model.prover(), &prompt, 8, &Silent).unwrap();
+        let kept = prove(&model.prover(), &prompt, &GenerateOptions::exactly(8), &Silent).unwrap();
         assert!(kept.weights.iter().all(|(_, t)| t.stall_seconds == 0.0));
 
         let bytes = model.quantised.weights.all().to_vec();
         let residency = Residency::Stream { bytes: MIB };
         model.quantised.weights = mapped(&dir.path().join("weights"), format, &bytes, residency);
-        let streamed = prove(&model.prover(), &prompt, 8, &Silent).unwrap();
+        let streamed = prove(&model.prover(), &prompt, &GenerateOptions::exactly(8), &Silent).unwrap();
         assert!(streamed.bytes == kept.bytes, "{format:?}: the proofs differ");
 
         let embedding = model.quantised.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(format);

@@ -242,7 +242,7 @@ impl Public<'_> {
         let entries: Vec<(usize, K)> = exponents
             .map(|(c, k)| (c, felt((1 << (2 * i64::from(*k))) - 1)))
             .collect();
-        (!entries.is_empty()).then(|| Weight::Sparse(self.shape.padded.hidden, entries))
+        (!entries.is_empty()).then_some(Weight::Sparse(self.shape.padded.hidden, entries))
     }
 
     /// Sum over the committed features of `eq(point, .)` times a power of two: that of its channel, and that of
@@ -269,7 +269,10 @@ impl Public<'_> {
         states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
             let of = |(class, rows): (RowClass, K)| {
                 let update = Update::of(self.params, n, class)?;
-                let exponent = |c: usize| update.exponents(c)[which].into();
+                let exponent = |c: usize| {
+                    let [divisor, factor] = update.exponents(c);
+                    u32::from(if which == 0 { divisor } else { factor })
+                };
                 Some(rows * self.feature_powers(&features, &exponent))
             };
             let classes = classes.into_iter().filter_map(of);

@@ -3,18 +3,22 @@
 use std::path::Path;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{json, Value};
 use tessera_prover::files::{self, AtomicDir};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::library::{read_key, Model, KEY_FILE};
 use tessera_prover::progress::Progress;
+use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::{setup, SetupOptions};
 use tessera_verifier::verify::verify_bytes;
 
-use super::prove::prove_checked;
-use super::{encode, phases_json, shown, Texts};
+use super::claim::Claim;
+use super::phases_json;
+use super::prompt::NO_TOKENIZER;
 use crate::args::DemoArgs;
-use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::shown;
 
 /// The files of a bundled checkpoint.
 macro_rules! bundled {
@@ -62,12 +66,18 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     let setup_seconds = clock.elapsed().as_secs_f64();
 
     let model = Model::open(&model_dir)?;
-    let prompt = encode(&args.prompt, model.tokenizer.as_ref())?;
+    let tokenizer = model.tokenizer.clone();
+    let tokenizer = tokenizer.as_ref().ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
+    let prompt = tokenizer.encode(&args.prompt)?;
     let clock = Instant::now();
-    let report = prove_checked(&model, &prompt, args.tokens, progress)?;
+    let report = prove(
+        &model.prover(),
+        &prompt,
+        &GenerateOptions::at_most(args.tokens),
+        progress,
+    )?;
     let prove_seconds = clock.elapsed().as_secs_f64();
     files::write(&proof_file, &report.bytes)?;
-    let tokenizer = model.tokenizer.clone();
     drop(model);
 
     // From here on only what a verifier has: the key file and the proof file.
@@ -78,15 +88,11 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     let verify_seconds = clock.elapsed().as_secs_f64();
 
     let statement = &verified.statement;
-    let texts = Texts::of(&statement.prompt, &statement.output, tokenizer.as_ref())?;
+    let claim = Claim::new(statement, &key.config, Ok(Some(tokenizer)));
     let key_bytes = files::read(&key_file)?.len() as u64;
-    let json = json!({
+    let mut json = json!({
         "verdict": "accept",
         "model_id": verified.model.to_string(),
-        "prompt_ids": statement.prompt,
-        "prompt_text": texts.as_ref().map(|t| &t.prompt),
-        "output_ids": statement.output,
-        "output_text": texts.as_ref().map(|t| &t.output),
         "setup_seconds": setup_seconds,
         "prove_seconds": prove_seconds,
         "verify_seconds": verify_seconds,
@@ -98,6 +104,9 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
         "peak_rss_bytes": peak_rss_bytes(),
         "security_bits": verified.security_bits,
     });
+    if let Value::Object(json) = &mut json {
+        claim.add_to(json);
+    }
     let rows = Rows::default()
         .row(
             "set-up",
@@ -126,10 +135,14 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
             format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
         )
         .row("model", verified.model)
-        .row("prompt", ids(&statement.prompt))
-        .row("output", ids(&statement.output))
-        .maybe("kept in", args.keep.as_ref().map(|k| k.display()));
-    let story = shown(texts.as_ref().map(Texts::whole).as_deref());
+        .ids("prompt", &statement.prompt)
+        .ids("output", &statement.output)
+        .row("end", claim.finish())
+        .maybe("kept in", args.keep.as_ref().map(|k| shown::path(k)));
+    let story = match claim.texts() {
+        Ok(texts) => shown::story(&texts.whole()),
+        Err(reason) => format!("(no text: {})", shown::line(reason)),
+    };
     let text = format!(
         "{story}\n\n{rows}\n{}",
         proved(statement.prompt.len(), statement.output.len())

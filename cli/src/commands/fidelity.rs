@@ -8,9 +8,10 @@ use tessera_prover::progress::Progress;
 use tessera_prover::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use tessera_verifier::recipe::{Class, Fidelity, Figures};
 
-use super::{given, saturated_text};
+use super::{given, saturated_rows, warnings};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report, Rows};
+use crate::shown;
 
 pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     progress.phase("open models", None);
@@ -38,6 +39,7 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
     let mut json = figures_json(&figures);
     json["model_id"] = json!(model.id.to_string());
     json["saturated"] = json!(report.saturated);
+    json["warnings"] = json!(warnings(&report.saturated));
     // Every window counts as a text.
     json["texts"] = json!(report.windows);
     json["worst"] = json!({
@@ -45,16 +47,15 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
     });
     json["peak_rss_bytes"] = json!(peak_rss_bytes());
     let rows = Rows::default().row("model", model.id);
-    let rows = figures_rows(rows, &figures)
-        .row("worst", worst_text(&report, token_text.as_deref()))
-        .row("saturated", saturated_text(&report.saturated));
+    let rows = figures_rows(rows, &figures).row("worst", worst_text(&report, token_text.as_deref()));
+    let rows = saturated_rows(rows, &report.saturated);
     Ok(Report::done(rows.to_string(), json))
 }
 
 /// Where the models disagree most.
 fn worst_text(report: &FidelityReport, token: Option<&str>) -> String {
     let (kl, at) = (report.integer.kl_worst, &report.integer.worst);
-    let token = token.map_or_else(String::new, |text| format!(" {text:?}"));
+    let token = token.map_or_else(String::new, |text| format!(" {}", shown::quoted(text)));
     format!(
         "{kl:.2e} nats after token {}{token} at position {} of text {} (both counted from 0)",
         at.token, at.position, at.text

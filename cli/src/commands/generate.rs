@@ -1,55 +1,59 @@
 //! `tessera generate`.
 
-use serde_json::json;
+use serde_json::{json, Map, Value};
+use tessera_circuits::statement::Statement;
 use tessera_prover::forward::ForwardState;
-use tessera_prover::generate::{generate, GenerateOptions};
+use tessera_prover::generate::generate;
 use tessera_prover::library::Model;
 use tessera_prover::output::Output;
 use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 
-use super::{memory, open_planned, output, prompt_ids, saturated_text, shown, token_rows, Texts};
+use super::claim::Claim;
+use super::prompt::Prompt;
+use super::{memory, open_planned, output, saturated_rows, token_rows, warnings};
 use crate::args::GenerateArgs;
-use crate::printer::{ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::printer::{peak_rss_bytes, seconds, Failure, Report, Rows};
 
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let logits_out = args.logits_out.as_deref().map(output).transpose()?;
     progress.phase("open model", None);
-    let mut prompt = Vec::new();
+    let mut prompt = Prompt::default();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
-        prompt = prompt_ids(&args.prompt, tokenizer)?;
-        let rows = token_rows(key, prompt.len(), args.tokens)?;
+        prompt = Prompt::of(&args.prompt, key, tokenizer)?;
+        let rows = token_rows(key, prompt.ids.len(), args.length.tokens)?;
         let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
     })?;
-    let options = GenerateOptions {
-        tokens: args.tokens,
-        stop_at_eos: args.stop_at_eos,
-    };
-    progress.phase("generate", Some(args.tokens as u64));
-    let generation = generate(&model.quantised, &prompt, &options, |_| progress.advance(1))?;
+    progress.phase("generate", Some(args.length.tokens as u64));
+    let options = args.length.options();
+    let generation = generate(&model.quantised, &prompt.ids, &options, |_| progress.advance(1))?;
     if let Some(out) = &logits_out {
-        write_logits(&model, &prompt, &generation.ids, out)?;
+        write_logits(&model, &prompt.ids, &generation.ids, out)?;
     }
-    let texts = Texts::of(&prompt, &generation.ids, model.tokenizer.as_ref())?;
+    let statement = Statement {
+        prompt: prompt.ids.clone(),
+        output: generation.ids.clone(),
+    };
+    let claim = Claim::new(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
     let speed = generation.tokens_per_second();
-    let json = json!({
-        "model_id": model.id.to_string(),
-        "prompt_ids": prompt,
-        "prompt_text": texts.as_ref().map(|t| &t.prompt),
-        "output_ids": generation.ids,
-        "output_text": texts.as_ref().map(|t| &t.output),
-        "tokens_per_second": speed,
-        "prefill_seconds": generation.prefill_seconds,
-        "decode_seconds": generation.decode_seconds,
-        "saturated": generation.saturated,
-        "predicted_bytes": plan.predicted_bytes(),
-        "peak_rss_bytes": peak_rss_bytes(),
-    });
-    let text = Rows::default()
-        .row("text", shown(texts.as_ref().map(Texts::whole).as_deref()))
-        .row("prompt", ids(&prompt))
-        .row("output", ids(&generation.ids))
+    let mut json = Map::new();
+    json.insert("model_id".to_owned(), json!(model.id.to_string()));
+    claim.add_to(&mut json);
+    for (key, value) in [
+        ("spelled_special_tokens", json!(prompt.spelled)),
+        ("tokens_per_second", json!(speed)),
+        ("prefill_seconds", json!(generation.prefill_seconds)),
+        ("decode_seconds", json!(generation.decode_seconds)),
+        ("saturated", json!(generation.saturated)),
+        ("warnings", json!(warnings(&generation.saturated))),
+        ("predicted_bytes", json!(plan.predicted_bytes())),
+        ("peak_rss_bytes", json!(peak_rss_bytes())),
+    ] {
+        json.insert(key.to_owned(), value);
+    }
+    let text = prompt
+        .rows(claim.rows(Rows::default()))
         .row(
             "speed",
             format!(
@@ -57,9 +61,9 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
                 seconds(generation.prefill_seconds)
             ),
         )
-        .row("saturated", saturated_text(&generation.saturated))
         .row("peak memory", memory(plan.predicted_bytes()));
-    Ok(Report::done(text.to_string(), json))
+    let text = saturated_rows(text, &generation.saturated);
+    Ok(Report::done(text.to_string(), Value::Object(json)))
 }
 
 /// One pass over all tokens but the last, as a proof makes it.

@@ -23,7 +23,8 @@ use super::predict::{dimensions, keeps_codeword, Prediction};
 use super::recipe::{against, recipe_json, recipe_rows};
 use super::security;
 use crate::args::InspectArgs;
-use crate::printer::{bytes, ids, Failure, Report, Rows};
+use crate::printer::{bytes, Failure, Report, Rows};
+use crate::shown;
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
@@ -90,8 +91,8 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "predicted": prediction.as_ref().map(Prediction::json),
     });
     let mut rows = Rows::default()
-        .row("checkpoint", path.display())
-        .row("architecture", &survey.architecture)
+        .path("checkpoint", path)
+        .row("architecture", shown::name(&survey.architecture))
         .maybe("dimensions", survey.config.as_ref().map(dimensions))
         .row(
             "tensors",
@@ -100,13 +101,13 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("provable", if provable { "yes" } else { "no" });
     for unsupported in &survey.unsupported {
-        rows = rows.row("  unsupported", unsupported);
+        rows = rows.row("  unsupported", shown::line(&unsupported.to_string()));
     }
     for tensor in &survey.missing {
-        rows = rows.row("  missing", tensor);
+        rows = rows.row("  missing", shown::line(tensor));
     }
     for problem in &survey.misshapen {
-        rows = rows.row("  wrong shape", problem);
+        rows = rows.row("  wrong shape", shown::line(problem));
     }
     if let Some(prediction) = prediction {
         rows = prediction.rows(rows);
@@ -124,9 +125,7 @@ fn dtypes(survey: &Survey) -> String {
 fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let model = Model::open(path)?;
     let disk = model.disk_bytes()?;
-    let rows = Rows::default()
-        .row("model directory", path.display())
-        .row("disk", bytes(disk));
+    let rows = Rows::default().path("model directory", path).row("disk", bytes(disk));
     let subject = Subject::of_dir(&model.key, path);
     let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), &subject, args, rows)?;
     json["kind"] = json!("model directory");
@@ -137,7 +136,7 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
 fn key(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let key = read_key(path)?;
     let subject = Subject::of_key(&key, keeps_codeword(&key.config));
-    let rows = Rows::default().row("model key", path.display());
+    let rows = Rows::default().path("model key", path);
     let (rows, json) = describe_key(&key, path, &subject, args, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
@@ -150,7 +149,8 @@ fn describe_key(
     rows: Rows,
 ) -> Result<(Rows, serde_json::Value), Failure> {
     let id = key_id(key, path)?;
-    let has_tokenizer = key_tokenizer(key, path)?.is_some();
+    let tokenizer = key_tokenizer(key, path).map(|t| t.is_some());
+    let has_tokenizer = *tokenizer.as_ref().unwrap_or(&false);
     let prediction = Prediction::new(subject, args.tokens);
     let rows_predicted = prediction.tokens - 1;
     let whole = [Chunk::whole(key.config.layers)];
@@ -199,10 +199,10 @@ fn describe_key(
         .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
         .row(
             "tokenizer",
-            if has_tokenizer {
-                "yes"
-            } else {
-                "none: texts are shown as ids"
+            match tokenizer {
+                Ok(true) => "yes".to_owned(),
+                Ok(false) => "none: texts are shown as ids".to_owned(),
+                Err(error) => error.to_string(),
             },
         )
         .row("security", security::shown(key, prediction.tokens));
@@ -226,11 +226,11 @@ fn proof(path: &Path) -> Result<Report, Failure> {
     let rows = Rows::default()
         .row(
             "proof",
-            format!("{}, {}, not verified", path.display(), bytes(content.len() as u64)),
+            format!("{}, {}, not verified", shown::path(path), bytes(content.len() as u64)),
         )
         .row("model", proof.model)
-        .row("prompt", ids(&statement.prompt))
-        .row("output", ids(&statement.output))
+        .ids("prompt", &statement.prompt)
+        .ids("output", &statement.output)
         .row("chunks", proof.chunks.len());
     Ok(Report::done(rows.to_string(), json))
 }

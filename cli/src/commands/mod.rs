@@ -2,12 +2,14 @@
 
 mod bench;
 mod budget;
+mod claim;
 mod demo;
 mod fidelity;
 mod generate;
 mod given;
 mod inspect;
 pub mod predict;
+mod prompt;
 mod prove;
 mod recipe;
 mod security;
@@ -33,8 +35,11 @@ use tessera_prover::weights::Residency;
 use tessera_verifier::key::ModelKey;
 
 use self::budget::{mapped, Allowance};
-use crate::args::{Command, PromptArgs};
-use crate::printer::{bytes, claim_stdout, peak_rss_bytes, quoted, Failure, Report};
+use crate::args::Command;
+use crate::printer::{bytes, claim_stdout, peak_rss_bytes, Failure, Report, Rows};
+
+/// Warnings that are written out.
+const WARNINGS: usize = 8;
 
 /// Runs a command.
 pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
@@ -53,55 +58,6 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
     }
-}
-
-const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
-
-/// Token ids of a text under the model's tokenizer.
-fn encode(text: &str, tokenizer: Option<&Tokenizer>) -> Result<Vec<u32>, Failure> {
-    let tokenizer = tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
-    Ok(tokenizer.encode(text)?)
-}
-
-/// The prompt of the command line as ids.
-fn prompt_ids(args: &PromptArgs, tokenizer: Option<&Tokenizer>) -> Result<Vec<u32>, Failure> {
-    match (&args.prompt_ids, &args.prompt) {
-        (Some(ids), _) => Ok(ids.clone()),
-        (None, text) => encode(text.as_deref().unwrap_or_default(), tokenizer),
-    }
-}
-
-/// Prompt and output as people read them; special tokens are left out.
-struct Texts {
-    prompt: String,
-    output: String,
-}
-
-impl Texts {
-    /// `None` if the model has no tokenizer. The output is what it adds to the text of the prompt, so that
-    /// both together read as one text.
-    fn of(prompt: &[u32], output: &[u32], tokenizer: Option<&Tokenizer>) -> Result<Option<Self>, Failure> {
-        let Some(tokenizer) = tokenizer else {
-            return Ok(None);
-        };
-        let head = tokenizer.decode(prompt, true)?;
-        let whole = tokenizer.decode(&[prompt, output].concat(), true)?;
-        let output = match whole.strip_prefix(&head) {
-            Some(rest) => rest.to_owned(),
-            None => tokenizer.decode(output, true)?,
-        };
-        Ok(Some(Self { prompt: head, output }))
-    }
-
-    /// The whole text.
-    fn whole(&self) -> String {
-        format!("{}{}", self.prompt, self.output)
-    }
-}
-
-/// The quoted text, or the reason why there is none.
-fn shown(text: Option<&str>) -> String {
-    text.map_or_else(|| "(the model has no tokenizer)".to_owned(), quoted)
 }
 
 /// Opens a model directory to use it within a budget; refuses before weights are read. `task` gets the tokenizer.
@@ -221,11 +177,58 @@ fn phases_text(phases: &[(String, f64)]) -> String {
         .join("\n")
 }
 
-/// `none`, or a sentence for every tensor with clipped values.
-fn saturated_text(saturated: &Saturations) -> String {
-    let sentences: Vec<String> = explain(saturated).into_iter().map(|e| e.sentence).collect();
-    match sentences.is_empty() {
-        true => "none".to_owned(),
-        false => sentences.join("\n"),
+/// What harmful saturation means, a sentence for each tensor; programs get the same.
+fn warnings(saturated: &Saturations) -> Vec<String> {
+    let harmful = explain(saturated).into_iter().filter(|e| e.harmful);
+    harmful.map(|e| e.sentence).collect()
+}
+
+/// The tensors whose values were clamped, and a warning for each where that does harm.
+fn saturated_rows(rows: Rows, saturated: &Saturations) -> Rows {
+    let shown = explain(saturated).into_iter().map(|e| {
+        let count = &saturated[&e.tensor];
+        let judgement = if e.harmful { "harmful" } else { "harmless" };
+        format!("{} {} of {}, {judgement}", e.tensor, count.total(), count.of)
+    });
+    let list = shown.collect::<Vec<_>>().join("\n");
+    let mut rows = rows.row("saturated", if list.is_empty() { "none" } else { &list });
+    let warnings = warnings(saturated);
+    for sentence in warnings.iter().take(WARNINGS) {
+        rows = rows.row("WARNING", sentence);
+    }
+    match warnings.len().saturating_sub(WARNINGS) {
+        0 => rows,
+        more => rows.row("WARNING", format!("harmful in {more} more tensors, see above")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tessera_prover::forward::Saturation;
+
+    use super::*;
+
+    /// A text that the integers spoiled does not look like the model's.
+    #[test]
+    fn harmful_saturation_is_a_warning_that_names_its_place_and_harmless_one_is_listed() {
+        let count = |low, high| Saturation { low, high, of: 576 };
+        let mut saturated = Saturations::from([
+            ("layers.18.score".to_owned(), count(7, 0)),
+            ("layers.3.residual_attn".to_owned(), count(0, 2)),
+        ]);
+        let text = saturated_rows(Rows::default(), &saturated).render(1000);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "saturated  layers.3.residual_attn 2 of 576, harmful");
+        assert_eq!(lines[1], "           layers.18.score 7 of 576, harmless");
+        assert!(lines[2].starts_with("WARNING    2 of 576 values of the residual stream after attention of layer 3"));
+        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(warnings(&saturated).len(), 1);
+
+        saturated.extend((0..WARNINGS).map(|layer| (format!("layers.{layer}.act"), count(1, 1))));
+        let text = saturated_rows(Rows::default(), &saturated).render(1000);
+        assert_eq!(text.matches("WARNING").count(), WARNINGS + 1, "{text}");
+        assert!(text.ends_with("harmful in 1 more tensors, see above\n"), "{text}");
+        let none = saturated_rows(Rows::default(), &Saturations::new()).to_string();
+        assert_eq!(none, "saturated  none\n");
     }
 }

@@ -94,8 +94,8 @@ pub fn against(
         "notes": found.notes,
     });
     let mut rows = Rows::default()
-        .row("model key", key_path.display())
-        .row("checkpoint", checkpoint.display())
+        .path("model key", key_path)
+        .path("checkpoint", checkpoint)
         .row("model", key.id()?)
         .row("made again", found.model_id);
     for (name, agrees) in parts {

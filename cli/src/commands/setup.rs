@@ -12,6 +12,7 @@ use super::fidelity::{fidelity_json, fidelity_rows};
 use super::{given, memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::shown;
 
 pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let Some(checkpoint) = &args.checkpoint else {
@@ -48,7 +49,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
     });
     let rows = Rows::default()
         .row("model", report.model_id)
-        .row("directory", args.out.display())
+        .path("directory", &args.out)
         .row("weights", format!("{}, {}", report.weights, strategy(&report)))
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row(
@@ -63,7 +64,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         .row("", phases_text(&report.phases))
         .row("peak memory", memory(report.predicted_bytes));
     for note in &report.notes {
-        rows = rows.row("note", note);
+        rows = rows.row("note", shown::line(note));
     }
     Ok(Report::done(rows.to_string(), json))
 }
@@ -102,7 +103,7 @@ fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "peak_rss_bytes": peak_rss_bytes(),
     });
     let rows = Rows::default()
-        .row("directory", args.out.display())
+        .path("directory", &args.out)
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row("time", seconds(time));
     Ok(Report::done(rows.to_string(), json))

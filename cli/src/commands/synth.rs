@@ -27,7 +27,7 @@ pub fn run(args: &SynthArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "synth_seconds": time,
     });
     let text = Rows::default()
-        .row("checkpoint", args.out.display())
+        .path("checkpoint", &args.out)
         .row("dimensions", dimensions(&config))
         .row("parameters", parameters)
         .row("weights", format!("random, seed {}", args.seed))

@@ -11,16 +11,21 @@ use tessera_prover::tokenizer::Tokenizer;
 use tessera_verifier::codec::PROOF_LIMIT;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
-use super::{encode, given, shown, Texts};
+use super::claim::Claim;
+use super::given;
+use super::prompt::NO_TOKENIZER;
 use crate::args::VerifyArgs;
-use crate::printer::{ids, seconds, Failure, Report, Rows, Status};
+use crate::printer::{seconds, Failure, Report, Rows, Status};
+use crate::shown;
 
 pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     given::key(&args.key)?;
     let key = read_key(&args.key)?;
     let id = key_id(&key, &args.key)?;
-    let tokenizer = key_tokenizer(&key, &args.key)?;
-    let expected = Expected::of(args, tokenizer.as_ref())?;
+    // The verdict is about ids: it does not need a tokenizer, unless something is expected of the text.
+    let tokenizer = key_tokenizer(&key, &args.key);
+    let tokenizer = tokenizer.as_ref().map(Option::as_ref).map_err(|e| e.to_string());
+    let expected = Expected::of(args, &tokenizer)?;
     let bytes = read_proof(&args.proof)?;
     let clock = Instant::now();
     let result = verify_bytes(&key, &bytes);
@@ -43,20 +48,13 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
             return Ok(rejected(reason, String::new(), json));
         }
     };
-    let texts = Texts::of(
-        &verified.statement.prompt,
-        &verified.statement.output,
-        tokenizer.as_ref(),
-    )?;
-    let rows = rows(&verified, texts.as_ref(), verify_seconds);
-    json.insert("prompt_ids".to_owned(), json!(verified.statement.prompt));
-    json.insert("prompt_text".to_owned(), json!(texts.as_ref().map(|t| &t.prompt)));
-    json.insert("output_ids".to_owned(), json!(verified.statement.output));
-    json.insert("output_text".to_owned(), json!(texts.as_ref().map(|t| &t.output)));
+    let claim = Claim::new(&verified.statement, &key.config, tokenizer);
+    let rows = rows(&verified, &claim, verify_seconds);
+    claim.add_to(&mut json);
     json.insert("mode".to_owned(), json!(mode(verified.chunks)));
     json.insert("chunks".to_owned(), json!(verified.chunks));
     json.insert("security_bits".to_owned(), json!(verified.security_bits));
-    if let Some(reason) = expected.mismatch(&verified, texts.as_ref()) {
+    if let Some(reason) = expected.mismatch(&verified, &claim)? {
         return Ok(rejected(reason, format!("the proof proves\n{rows}"), json));
     }
     json.insert("verdict".to_owned(), json!("accept"));
@@ -68,19 +66,15 @@ fn rejected(reason: String, details: String, mut json: Map<String, Value>) -> Re
     json.insert("reason".to_owned(), json!(reason));
     Report {
         status: Status::Rejected,
-        text: format!("rejected: {reason}\n{details}"),
+        text: format!("rejected: {}\n{details}", shown::line(&reason)),
         json: Value::Object(json),
     }
 }
 
 /// What an accepted proof proves.
-pub fn rows(verified: &Verified, texts: Option<&super::Texts>, verify_seconds: f64) -> Rows {
-    Rows::default()
-        .row("model", verified.model)
-        .row("prompt", shown(texts.map(|t| t.prompt.as_str())))
-        .row("", ids(&verified.statement.prompt))
-        .row("output", shown(texts.map(|t| t.output.as_str())))
-        .row("", ids(&verified.statement.output))
+fn rows(verified: &Verified, claim: &Claim<'_>, verify_seconds: f64) -> Rows {
+    claim
+        .rows(Rows::default().row("model", verified.model))
         .row("mode", mode_text(verified.chunks))
         .row(
             "security",
@@ -126,23 +120,27 @@ struct Expected<'a> {
 }
 
 impl<'a> Expected<'a> {
-    fn of(args: &'a VerifyArgs, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
-        let prompt = match &args.expect_prompt {
-            Some(text) => Some(encode(text, tokenizer)?),
-            None => args.expect_prompt_ids.clone(),
+    fn of(args: &'a VerifyArgs, tokenizer: &Result<Option<&Tokenizer>, String>) -> Result<Self, Failure> {
+        let needed = || match tokenizer {
+            Ok(tokenizer) => tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned())),
+            Err(reason) => Err(Failure(reason.clone())),
         };
-        if args.expect_output.is_some() && tokenizer.is_none() {
-            return Err(Failure(super::NO_TOKENIZER.to_owned()));
+        let prompt = match &args.expect_prompt {
+            Some(text) => Some(needed()?.encode(text)?),
+            None => args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),
+        };
+        if args.expect_output.is_some() {
+            needed()?;
         }
         Ok(Self {
             prompt,
-            output: args.expect_output_ids.as_deref(),
+            output: args.expect_output_ids.as_ref().map(|ids| ids.0.as_slice()),
             output_text: args.expect_output.as_deref(),
         })
     }
 
-    /// Why a proven statement is not the expected one.
-    fn mismatch(&self, verified: &Verified, texts: Option<&Texts>) -> Option<String> {
+    /// Why a proven statement is not the expected one. Errors if that cannot be decided.
+    fn mismatch(&self, verified: &Verified, claim: &Claim<'_>) -> Result<Option<String>, Failure> {
         let prompt = self
             .prompt
             .as_deref()
@@ -151,11 +149,15 @@ impl<'a> Expected<'a> {
             self.output
                 .and_then(|e| difference("output", &verified.statement.output, e))
         };
-        let text = || {
-            let differs = self.output_text? != texts?.output;
-            differs.then(|| "the output is not the expected text".to_owned())
+        let text = match (self.output_text, claim.texts()) {
+            (None, _) => None,
+            (Some(expected), Ok(texts)) => {
+                let differs = expected != texts.output.text;
+                differs.then(|| "the output is not the expected text".to_owned())
+            }
+            (Some(_), Err(reason)) => return Err(Failure(format!("the output has no text to compare: {reason}"))),
         };
-        prompt.or_else(output).or_else(text)
+        Ok(prompt.or_else(output).or(text))
     }
 }
 

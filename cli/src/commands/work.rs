@@ -16,11 +16,14 @@ use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Reque
 use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
+use super::claim::Claim;
+use super::prompt::Prompt;
 use super::security;
 use super::verify::mode;
-use super::{choices_json, given, in_chunks, memory, output, prompt_ids, shown, token_rows, Texts};
+use super::{choices_json, given, in_chunks, memory, output, token_rows};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
-use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::shown;
 use crate::watch::Watch;
 
 /// `tessera prove --work`
@@ -34,8 +37,8 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     given::model_dir(&args.model)?;
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
-    let prompt = prompt_ids(&args.prompt, key_tokenizer(&key, &path)?.as_ref())?;
-    let rows = token_rows(&key, prompt.len(), args.tokens)?;
+    let prompt = Prompt::of(&args.prompt, &key, key_tokenizer(&key, &path)?.as_ref())?;
+    let rows = token_rows(&key, prompt.ids.len(), args.length.tokens)?;
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, rows, &allowance)?;
@@ -44,17 +47,20 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     on_interrupt(dir);
     let clock = Instant::now();
     let request = Request {
-        prompt: &prompt,
-        tokens: args.tokens,
+        prompt: &prompt.ids,
+        options: args.length.options(),
         layers,
         out: &args.out,
     };
     let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
     progress.done();
-    if args.prepare {
-        return report_status(&job);
-    }
-    drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)
+    let mut report = match args.prepare {
+        true => report_status(&job)?,
+        false => drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)?,
+    };
+    report.json["spelled_special_tokens"] = json!(prompt.spelled);
+    report.text.push_str(&prompt.rows(Rows::default()).to_string());
+    Ok(report)
 }
 
 /// `tessera resume`
@@ -228,14 +234,10 @@ fn composed(
     clock: Instant,
 ) -> Result<Report, Failure> {
     let statement = job.job.statement();
-    let texts = Texts::of(&statement.prompt, &statement.output, model.tokenizer.as_ref())?;
+    let claim = Claim::new(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
     let time = clock.elapsed().as_secs_f64();
-    let json = json!({
+    let mut json = json!({
         "model_id": model.id.to_string(),
-        "prompt_ids": statement.prompt,
-        "prompt_text": texts.as_ref().map(|t| &t.prompt),
-        "output_ids": statement.output,
-        "output_text": texts.as_ref().map(|t| &t.output),
         "mode": mode(chunks),
         "chunks": chunks,
         "seconds": time,
@@ -244,14 +246,18 @@ fn composed(
         "peak_rss_bytes": peak_rss_bytes(),
         "proof": out.display().to_string(),
     });
-    let text = Rows::default()
-        .row("text", shown(texts.as_ref().map(Texts::whole).as_deref()))
-        .row("prompt", ids(&statement.prompt))
-        .row("output", ids(&statement.output))
+    if let Value::Object(json) = &mut json {
+        claim.add_to(json);
+    }
+    let text = claim
+        .rows(Rows::default())
         .row("model", model.id)
         .row("mode", mode(chunks))
         .row("chunks", chunks)
-        .row("proof", format!("{}, {}", out.display(), bytes(encoded.len() as u64)))
+        .row(
+            "proof",
+            format!("{}, {}", shown::path(out), bytes(encoded.len() as u64)),
+        )
         .row("security", format!("{security_bits:.1} bits"))
         .row("time", seconds(time))
         .row("peak memory", bytes(peak_rss_bytes()));
@@ -261,9 +267,9 @@ fn composed(
 fn report_status(job: &WorkDir) -> Result<Report, Failure> {
     let mut list = Vec::new();
     let mut rows = Rows::default()
-        .row("job", job.dir().display())
+        .path("job", job.dir())
         .row("model", &job.job.model)
-        .row("proof", job.job.out.display());
+        .path("proof", &job.job.out);
     let mut done = 0;
     for (i, chunk) in job.chunks.iter().enumerate() {
         // A damaged checkpoint is part of the state: it is shown, and the other chunks after it.
@@ -275,7 +281,11 @@ fn report_status(job: &WorkDir) -> Result<Report, Failure> {
                 let (time, size) = (seconds(c.milliseconds as f64 / 1e3), bytes(c.proof_bytes));
                 ("done", format!("proved in {time} on {}, {size}", c.device), json!(c))
             }
-            Err(error) => ("damaged", error.to_string(), json!({ "error": error.to_string() })),
+            Err(error) => (
+                "damaged",
+                shown::line(&error.to_string()),
+                json!({ "error": error.to_string() }),
+            ),
         };
         rows = rows.row(format!("chunk {i}"), format!("{}: {text}", layers(chunk)));
         list.push(json!({

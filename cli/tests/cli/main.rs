@@ -1,11 +1,15 @@
 //! The binary from the outside: what it prints, its exit status, and what it leaves on disk.
 
+mod chat;
 mod commands;
+mod ending;
 mod errors;
 mod gguf;
 mod limits;
 mod mistakes;
 mod outputs;
+mod prompts;
 mod recipe;
+mod shown;
 mod support;
 mod work;

@@ -1,14 +1,19 @@
 //! `config.json` of a Llama checkpoint in the hub layout, or the metadata of another file as if they were one.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 use tessera_circuits::model::{ModelConfig, MAX_CONTEXT};
 
 use super::CheckpointError;
+use crate::files;
 
 /// The only architecture that is supported, as `architectures` names it.
 pub const ARCHITECTURE: &str = "LlamaForCausalLM";
+
+/// The field of the tokens that end a text.
+const EOS: &str = "eos_token_id";
 
 /// `config.json`, parsed field by field so that an error can name the field.
 #[derive(Clone, Debug)]
@@ -21,15 +26,21 @@ pub struct HubConfig {
 }
 
 const FILE: &str = "config.json";
+/// How its makers generate with a model.
+pub const GENERATION_FILE: &str = "generation_config.json";
 
 impl HubConfig {
     /// Parses the JSON object.
     pub fn parse(bytes: &[u8]) -> Result<Self, CheckpointError> {
-        let mut config = Self::of_fields(FILE, Map::new(), BTreeMap::new());
+        Self::of_json(FILE, bytes)
+    }
+
+    fn of_json(origin: &'static str, bytes: &[u8]) -> Result<Self, CheckpointError> {
+        let mut config = Self::of_fields(origin, Map::new(), BTreeMap::new());
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => config.fields = fields,
-            Ok(_) => return Err(config.error(FILE, "not a JSON object")),
-            Err(e) => return Err(config.error(FILE, e.to_string())),
+            Ok(_) => return Err(config.error(origin, "not a JSON object")),
+            Err(e) => return Err(config.error(origin, e.to_string())),
         }
         Ok(config)
     }
@@ -54,6 +65,23 @@ impl HubConfig {
             true => Ok(()),
             false => Err(CheckpointError::Architecture { origin, found }),
         }
+    }
+
+    /// Reads `config.json` of a checkpoint. The tokens that end a text are those that it names and those that
+    /// `generation_config.json` names, where there is one: chat models often have the end of a turn only there.
+    pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
+        let mut config = Self::parse(&files::read(&dir.join(FILE))?)?;
+        let path = dir.join(GENERATION_FILE);
+        if path.exists() {
+            let mut all = config.token_ids(EOS)?;
+            for id in Self::of_json(GENERATION_FILE, &files::read(&path)?)?.token_ids(EOS)? {
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+            }
+            config.fields.insert(EOS.to_owned(), all.into());
+        }
+        Ok(config)
     }
 
     /// A field that is present and not null.
@@ -171,7 +199,7 @@ impl HubConfig {
             rms_eps: self.real("rms_norm_eps", 1e-6)?,
             rope_theta: self.rope_theta()?,
             bos: self.token_ids("bos_token_id")?.first().copied(),
-            eos: self.token_ids("eos_token_id")?,
+            eos: self.token_ids(EOS)?,
         })
     }
     fn positive(&self, field: &str, value: Option<&Value>) -> Result<Option<f64>, CheckpointError> {
@@ -240,5 +268,40 @@ mod tests {
             }
         }
         assert!(matches!(HubConfig::parse(b"[]"), Err(CheckpointError::Config { .. })));
+    }
+
+    #[test]
+    fn the_tokens_that_end_a_text_are_those_of_both_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |config: &str, generation: Option<&str>| {
+            let json = format!(
+                r#"{{"hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 2, "intermediate_size": 100,
+                "vocab_size": 300 {config}}}"#
+            );
+            std::fs::write(dir.path().join("config.json"), json).unwrap();
+            let path = dir.path().join("generation_config.json");
+            let _ = std::fs::remove_file(&path);
+            if let Some(generation) = generation {
+                std::fs::write(path, generation).unwrap();
+            }
+            let config = HubConfig::read(dir.path()).and_then(|config| config.model());
+            config.map(|c| c.eos).map_err(|e| e.to_string())
+        };
+        let one = r#", "eos_token_id": 7"#;
+        assert_eq!(read(one, None).unwrap(), [7]);
+        assert_eq!(read(one, Some(r#"{"eos_token_id": [8, 7, 9]}"#)).unwrap(), [7, 8, 9]);
+        assert_eq!(read("", Some(r#"{"eos_token_id": 8}"#)).unwrap(), [8]);
+        assert_eq!(read(one, Some("{}")).unwrap(), [7]);
+        for (generation, words) in [
+            ("[]", "not a JSON object"),
+            ("{", "generation_config.json: "),
+            (r#"{"eos_token_id": "x"}"#, "eos_token_id: \"x\" is not a token id"),
+        ] {
+            let error = read(one, Some(generation)).unwrap_err();
+            assert!(
+                error.contains("generation_config.json") && error.contains(words),
+                "{error}"
+            );
+        }
     }
 }

@@ -12,7 +12,6 @@ mod survey;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::model::{MatmulKind, ModelConfig};
@@ -25,8 +24,8 @@ pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};
 
-use crate::files::{self, FileError};
-use crate::model_dir::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+use crate::files::FileError;
+use crate::tokenizer::{TokenizerError, TokenizerFiles};
 use config::HubConfig;
 use storage::Storage;
 
@@ -151,30 +150,6 @@ impl Names {
     }
 }
 
-/// The tokenizer files of a checkpoint, in the hub layout.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TokenizerFiles {
-    /// `tokenizer.json`.
-    pub tokenizer: Option<Vec<u8>>,
-    /// `tokenizer_config.json`.
-    pub config: Option<Vec<u8>>,
-}
-
-impl TokenizerFiles {
-    /// Reads those of a directory, where it has them.
-    pub fn read(dir: &Path) -> Result<Self, FileError> {
-        let read = |name| match files::read(&dir.join(name)) {
-            Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            // An empty file says as much as none: a key tells the two apart no more.
-            other => other.map(|bytes| Some(bytes).filter(|b| !b.is_empty())),
-        };
-        Ok(Self {
-            tokenizer: read(TOKENIZER_FILE)?,
-            config: read(TOKENIZER_CONFIG_FILE)?,
-        })
-    }
-}
-
 /// Where tokenizer files come from.
 #[derive(Debug)]
 enum TokenizerSource {
@@ -199,7 +174,7 @@ impl Source {
         if path.is_file() {
             return gguf::open(path);
         }
-        let hub = HubConfig::parse(&files::read(&path.join("config.json"))?)?;
+        let hub = HubConfig::read(path)?;
         let storage = match Storage::open(path) {
             Ok(storage) => storage,
             // Another model may store its tensors in another way.
@@ -312,7 +287,7 @@ impl Checkpoint {
     }
 
     /// The tokenizer files, as a directory in the hub layout has them.
-    pub fn tokenizer_files(&self) -> Result<TokenizerFiles, FileError> {
+    pub fn tokenizer_files(&self) -> Result<TokenizerFiles, TokenizerError> {
         match &self.tokenizer {
             TokenizerSource::Directory(dir) => TokenizerFiles::read(dir),
             TokenizerSource::Made(files) => Ok(files.clone()),

@@ -108,6 +108,8 @@ impl Factor {
     }
 
     /// Rounds the weights of [`TILE`] output channels, `[input][output]` in units of their scale, to integers up to `max`.
+    // `v` counts the vectors of weights, sums, errors and results alike.
+    #[allow(clippy::needless_range_loop)]
     fn round(&self, weights: &[[f32; TILE]], max: i32, out: &mut [[i16; TILE]]) {
         let (n, stride) = (self.order.len(), self.stride);
         let (weights, out) = (&weights[self.channels.clone()], &mut out[self.channels.clone()]);

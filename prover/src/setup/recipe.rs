@@ -81,7 +81,10 @@ pub(super) fn options(recipe: &Recipe) -> Result<QuantiseOptions, String> {
             "headroom" => number(value).map(|v| options.headroom = v),
             "leading" => number(value).map(|v| options.leading.first = v),
             "leading run" => number(value).map(|v| options.leading.run = v),
-            "exponents" if value == "auto" => Some(options.exponents = None),
+            "exponents" if value == "auto" => {
+                options.exponents = None;
+                Some(())
+            }
             "exponents" => number(value).map(|v| options.exponents = Some(v)),
             "feedback bits" => number(value).map(|v| options.feedback_bits = v),
             "first tokens" => number(value).map(|v| options.first_tokens = v),

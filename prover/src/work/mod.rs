@@ -26,6 +26,7 @@ use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified, V
 use thiserror::Error;
 
 use crate::files::{self, FileError, Lock};
+use crate::generate::GenerateOptions;
 use crate::library::Model;
 use crate::output::{Output, STDOUT};
 use crate::progress::Progress;
@@ -42,7 +43,7 @@ pub const JOB_FILE: &str = "job.json";
 /// Held by the process that drives a job.
 const LOCK_FILE: &str = "lock";
 /// Version of the files of a work directory.
-pub const WORK_VERSION: u32 = 1;
+pub const WORK_VERSION: u32 = 2;
 
 /// Why a work directory cannot be used, or a chunk not be proved.
 #[derive(Debug, Error)]
@@ -148,6 +149,9 @@ pub struct Job {
     /// Where the composed proof goes.
     pub out: PathBuf,
     pub prompt: Vec<u32>,
+    /// The most tokens that were asked for, and whether they go on past the end of the text.
+    pub tokens: usize,
+    pub ignore_eos: bool,
     pub output: Vec<u32>,
     /// Layers of every chunk.
     pub layers: Vec<usize>,
@@ -215,8 +219,8 @@ pub enum ChunkState {
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     pub prompt: &'a [u32],
-    /// Number of tokens to generate.
-    pub tokens: usize,
+    /// How much to generate.
+    pub options: GenerateOptions,
     /// Layers of every chunk.
     pub layers: Vec<usize>,
     /// Where the composed proof goes.
@@ -253,7 +257,8 @@ impl WorkDir {
                 for (same, what) in [
                     (job.model == model.id.to_string(), "model"),
                     (job.prompt == request.prompt, "prompt"),
-                    (job.output.len() == request.tokens, "number of tokens"),
+                    (job.tokens == request.options.tokens, "number of tokens"),
+                    (job.ignore_eos == request.options.ignore_eos, "choice of --ignore-eos"),
                     (job.layers == request.layers, "division in chunks"),
                     (job.out == absolute(request.out), "proof file"),
                 ] {
@@ -269,7 +274,7 @@ impl WorkDir {
         }
         let prover = model.prover();
         let chunks = Chunk::partition(request.layers.iter().copied(), model.key.config.layers)?;
-        let statement = generate_statement(&prover, request.prompt, request.tokens, progress)?;
+        let statement = generate_statement(&prover, request.prompt, &request.options, progress)?;
         check_security(&model.key, &chunks, &statement)?;
         let activations = boundaries(&prover, &statement, &chunks, progress)?;
         let mut digests = Vec::new();
@@ -285,6 +290,8 @@ impl WorkDir {
             model_dir: absolute(&model.dir),
             out: absolute(request.out),
             prompt: statement.prompt,
+            tokens: request.options.tokens,
+            ignore_eos: request.options.ignore_eos,
             output: statement.output,
             layers: request.layers.clone(),
             activations: digests,

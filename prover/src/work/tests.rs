@@ -40,6 +40,8 @@ fn sealed_files_notice_every_changed_byte() {
         model_dir: "m".into(),
         out: "o".into(),
         prompt: vec![1, 2],
+        tokens: 4,
+        ignore_eos: true,
         output: vec![3],
         layers: vec![1, 2],
         activations: vec!["cd".to_owned()],

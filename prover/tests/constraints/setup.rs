@@ -109,7 +109,7 @@ impl Case {
         let prompt = random_ids(&model.config, prompt, 5);
         let options = GenerateOptions {
             tokens,
-            stop_at_eos: false,
+            ignore_eos: true,
         };
         let output = generate(&model, &prompt, &options, |_| ()).expect("a generation").ids;
         let statement = Statement { prompt, output };

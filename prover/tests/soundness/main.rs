@@ -79,7 +79,7 @@ impl Scene {
         let prompt = random_ids(&model.key.config, 5, 3);
         let options = GenerateOptions {
             tokens: 4,
-            stop_at_eos: false,
+            ignore_eos: true,
         };
         let output = generate(&model.quantised, &prompt, &options, |_| ())
             .expect("a generation")

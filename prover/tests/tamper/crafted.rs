@@ -11,6 +11,7 @@ use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, PRODUCTS};
+use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
@@ -128,7 +129,13 @@ fn queries_that_meet_in_the_tables_are_checked() {
         ..odd_config()
     };
     let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
-    let report = prove(&model.prover(), &random_ids(&config, 126, 5), 3, &Silent).expect("an honest proof");
+    let report = prove(
+        &model.prover(),
+        &random_ids(&config, 126, 5),
+        &GenerateOptions::exactly(3),
+        &Silent,
+    )
+    .expect("an honest proof");
     let shape = Shape::new(&config, 128);
     assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");
     let [mut order, mut conflict] = [false; 2];

@@ -123,7 +123,15 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
     let (ids, generated) = (ids.join(","), (tokens - prompt + 1).to_string());
     let memory = args.memory.map(|b| b.0.to_string());
     let memory: Vec<&str> = memory.iter().flat_map(|memory| ["--memory", memory.as_str()]).collect();
-    let common = ["--model", text(dir)?, "--prompt-ids", &ids, "--tokens", &generated];
+    let common = [
+        "--model",
+        text(dir)?,
+        "--prompt-ids",
+        &ids,
+        "--tokens",
+        &generated,
+        "--ignore-eos",
+    ];
     let inference = tessera(args, &[&["generate"], &common[..], &memory].concat())?;
     let proved = tessera(
         args,

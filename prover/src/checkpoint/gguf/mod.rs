@@ -18,8 +18,9 @@ pub use container::MAGIC;
 
 use super::storage::{Info, Storage};
 use super::survey::Unsupported;
-use super::{CheckpointError, Source, TokenizerFiles, TokenizerSource, HEAD};
+use super::{CheckpointError, Source, TokenizerSource, HEAD};
 use crate::files;
+use crate::tokenizer::TokenizerFiles;
 use config::Described;
 use container::Container;
 use value::Problem;

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{json, Map, Value as Json};
 
 use super::value::{Metadata, Problem};
-use crate::checkpoint::TokenizerFiles;
+use crate::tokenizer::TokenizerFiles;
 
 const MODEL: &str = "tokenizer.ggml.model";
 const TOKENS: &str = "tokenizer.ggml.tokens";

@@ -2,10 +2,11 @@ use std::collections::HashMap;
 
 use serde_json::{json, Value as Json};
 
-use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::testing::gguf::{tiny, Gguf, Value, F32};
 use crate::testing::{golden, FIXTURE};
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::TokenizerFiles;
 
 fn opened(gguf: &Gguf) -> Result<Checkpoint, CheckpointError> {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,143 @@
+//! The prompt of the command line as ids.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde_json::Value;
+use tessera_prover::chat::{self, ChatTemplate};
+use tessera_prover::tokenizer::Tokenizer;
+use tessera_verifier::key::ModelKey;
+
+use crate::args::{Ids, PromptArgs};
+use crate::printer::{Failure, Rows};
+use crate::shown;
+
+/// The most bytes of a file with a prompt.
+const FILE_BYTES: u64 = 1 << 24;
+/// What stands for standard input.
+const STDIN: &str = "-";
+
+pub const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
+
+/// A prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    pub ids: Vec<u32>,
+    /// Special tokens that messages spell; they were encoded as text.
+    pub spelled: Vec<String>,
+}
+
+impl Prompt {
+    /// Reads and encodes the prompt. Errors unless every id is one of the model.
+    pub fn of(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
+        let prompt = Self::read(args, key, tokenizer)?;
+        let vocab = key.config.vocab;
+        if prompt.ids.is_empty() {
+            let empty =
+                "the prompt has no tokens: its text encodes to nothing, and a model needs a token to go on from";
+            return Err(Failure(empty.to_owned()));
+        }
+        match prompt.ids.iter().position(|id| *id as usize >= vocab) {
+            Some(at) => Err(Failure(format!(
+                "the prompt has the token id {} at position {at}, but the model's vocabulary ends at {}",
+                prompt.ids[at],
+                vocab.saturating_sub(1)
+            ))),
+            None => Ok(prompt),
+        }
+    }
+
+    fn read(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
+        let source = &args.source;
+        let ids = |ids: &Ids| Self {
+            ids: ids.0.clone(),
+            spelled: Vec::new(),
+        };
+        if let Some(given) = &source.prompt_ids {
+            return Ok(ids(given));
+        }
+        if let Some(path) = &source.prompt_ids_file {
+            let text = read_text(path)?;
+            let parsed: Result<Ids, String> = text.parse();
+            return Ok(ids(&parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?));
+        }
+        let tokenizer = tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
+        let messages = match (&source.messages, args.chat.chat) {
+            (Some(path), _) => {
+                let list = chat::messages(read_text(path)?.as_bytes());
+                list.map_err(|e| Failure(format!("{}: {e}", path.display())))?
+            }
+            (None, false) => return encoded(&source_text(args)?, tokenizer),
+            (None, true) => chat::question(args.chat.system.as_deref(), &source_text(args)?),
+        };
+        Self::of_chat(args, &messages, key, tokenizer)
+    }
+
+    fn of_chat(args: &PromptArgs, messages: &[Value], key: &ModelKey, tokenizer: &Tokenizer) -> Result<Self, Failure> {
+        let given = args.chat.chat_template.as_deref().map(read_text).transpose()?;
+        let template = ChatTemplate::new(&key.tokenizer_config, given, &key.config, tokenizer)?;
+        let prompt = template.prompt(messages, tokenizer)?;
+        Ok(Self {
+            ids: prompt.ids,
+            spelled: prompt.spelled,
+        })
+    }
+
+    /// What the user should know of it.
+    pub fn rows(&self, rows: Rows) -> Rows {
+        let names: Vec<String> = self.spelled.iter().map(|text| shown::name(text)).collect();
+        let note = (!names.is_empty()).then(|| {
+            let names = names.join(" ");
+            format!("a message spells {names}: encoded as text, not as special tokens")
+        });
+        rows.maybe("note", note)
+    }
+}
+
+fn encoded(text: &str, tokenizer: &Tokenizer) -> Result<Prompt, Failure> {
+    Ok(Prompt {
+        ids: tokenizer.encode(text)?,
+        spelled: Vec::new(),
+    })
+}
+
+/// The text of `--prompt` or `--prompt-file`.
+fn source_text(args: &PromptArgs) -> Result<String, Failure> {
+    match (&args.source.prompt, &args.source.prompt_file) {
+        (Some(text), _) if text == STDIN => read_text(Path::new(STDIN)),
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(path)) => read_text(path),
+        (None, None) => Err(Failure("no prompt is given".to_owned())),
+    }
+}
+
+/// A text file, or standard input, without the line end at its end.
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let (name, failed) = match path.to_str() {
+        Some(STDIN) => ("standard input".to_owned(), "cannot read standard input".to_owned()),
+        _ => (path.display().to_string(), format!("cannot read {}", path.display())),
+    };
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some(STDIN) => io::stdin().take(FILE_BYTES + 1).read_to_end(&mut bytes),
+        _ => File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut bytes)),
+    };
+    read.map_err(|e| Failure(format!("{failed}: {e}")))?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(Failure(format!(
+            "{name} has more than {FILE_BYTES} bytes, which is no prompt"
+        )));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Failure(format!("{name} is not UTF-8 text: invalid byte at {at}"))
+    })?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}

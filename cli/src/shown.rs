@@ -1,0 +1,220 @@
+//! Hostile text on a terminal. Texts of a model, names of tokens and of files come from others, and a verdict stands
+//! beside them: nothing in them may look like a line of the verdict, move the cursor, or hide.
+//!
+//! What is shown is ASCII, and letters, digits and signs of other scripts. Everything else is escaped. Values are wrapped
+//! before the terminal does it, so that only labels begin in the first column.
+
+use std::path::Path;
+
+use console::Term;
+use tessera_prover::tokenizer::Piece;
+use unicode_width::UnicodeWidthChar;
+
+/// The width where there is no terminal.
+const WIDTH: usize = 80;
+/// The narrowest terminal that is wrapped for.
+const NARROW: usize = 40;
+/// Marks on one letter; more of them would grow into other lines.
+const MARKS: usize = 2;
+/// The longest name of a token, in characters.
+const NAME: usize = 64;
+/// What begins every line that goes on with a value.
+pub const CONTINUED: &str = "| ";
+
+/// Columns of the terminal behind stdout.
+pub fn width() -> usize {
+    columns(&Term::stdout()).unwrap_or(WIDTH)
+}
+
+/// Columns of a terminal, if it is one.
+fn columns(term: &Term) -> Option<usize> {
+    let (_, columns) = term.size_checked()?;
+    Some(usize::from(columns).max(NARROW))
+}
+
+/// What is escaped, beside everything that is not graphic.
+#[derive(Clone, Copy)]
+enum Also {
+    /// Quotation marks and backslashes: the text will stand between quotation marks.
+    Quotes,
+    /// These and spaces: the text will be one word.
+    Spaces,
+    /// Nothing: the text has quotation marks and escapes of its own.
+    Nothing,
+}
+
+impl Also {
+    const fn escapes(self, c: char) -> bool {
+        match self {
+            Self::Quotes => matches!(c, '"' | '\\'),
+            Self::Spaces => matches!(c, '"' | '\\' | ' '),
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// Whether a character leaves a mark of its own in one or two columns.
+fn is_graphic(c: char) -> bool {
+    // Letters and signs that are blank.
+    let blank = matches!(
+        c,
+        '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{13441}' | '\u{13442}' | '\u{1d159}'
+    );
+    c.is_ascii_graphic() || c != ' ' && !blank && is_printable(c) && c.width().is_some_and(|w| w > 0)
+}
+
+/// Whether a character is drawn onto the letter before it.
+fn is_mark(c: char) -> bool {
+    // Marks that are not drawn at all.
+    let ignored = matches!(
+        c,
+        '\u{34f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{e0100}'..='\u{e01ef}'
+    );
+    !ignored && is_printable(c) && c.width() == Some(0)
+}
+
+/// Whether Unicode has a graphic character here: neither control, format, space, private nor unassigned. The standard
+/// library knows, if a letter precedes the character.
+fn is_printable(c: char) -> bool {
+    let text: String = ['a', c].iter().collect();
+    text.escape_debug().nth(1) == Some(c)
+}
+
+fn escaped(text: &str, also: Also) -> String {
+    let mut out = String::with_capacity(text.len());
+    // Marks that the last character still takes; none at the beginning, after a space and after an escape.
+    let mut marks = 0;
+    for c in text.chars() {
+        match c {
+            c if also.escapes(c) && c != ' ' => {
+                out.extend(['\\', c]);
+                marks = 0;
+            }
+            ' ' if !also.escapes(c) => {
+                out.push(c);
+                marks = 0;
+            }
+            c if is_graphic(c) => {
+                out.push(c);
+                marks = MARKS;
+            }
+            c if marks > 0 && is_mark(c) => {
+                out.push(c);
+                marks -= 1;
+            }
+            c => {
+                match c {
+                    '\n' => out.push_str("\\n"),
+                    '\r' => out.push_str("\\r"),
+                    '\t' => out.push_str("\\t"),
+                    c => out.extend(c.escape_unicode()),
+                }
+                marks = 0;
+            }
+        }
+    }
+    out
+}
+
+/// A text between quotation marks, on one line.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", escaped(text, Also::Quotes))
+}
+
+/// The name of a token, as one word.
+pub fn name(text: &str) -> String {
+    match text.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}...({} bytes)", escaped(&text[..end], Also::Spaces), text.len()),
+        None => escaped(text, Also::Spaces),
+    }
+}
+
+/// The name of a file.
+pub fn path(path: &Path) -> String {
+    escaped(&path.display().to_string(), Also::Quotes)
+}
+
+/// One line of a value that has its own quotation marks.
+pub fn line(text: &str) -> String {
+    escaped(text, Also::Nothing)
+}
+
+/// A message, whose further lines cannot be taken for anything else.
+pub fn message(text: &str) -> String {
+    let columns = columns(&Term::stderr()).unwrap_or(usize::MAX);
+    let lines = text.lines().enumerate().flat_map(|(i, text)| {
+        let mut lines = wrapped(&line(text), columns.saturating_sub(8), CONTINUED);
+        if let (true, Some(first)) = (i > 0, lines.first_mut()) {
+            first.insert_str(0, CONTINUED);
+        }
+        lines
+    });
+    lines.collect::<Vec<_>>().join("\n  ")
+}
+
+/// Texts between quotation marks, and special tokens by name between them.
+pub fn pieces(pieces: &[Piece]) -> String {
+    let word = |piece: &Piece| match piece {
+        Piece::Text(text) => quoted(text),
+        Piece::Special { name: Some(text), .. } => name(text),
+        Piece::Special { id, name: None, .. } => format!("(id {id}: no token)"),
+    };
+    pieces.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A story as people read it: its line ends are line ends. Not for verdicts.
+pub fn story(text: &str) -> String {
+    let lines = text.split('\n').flat_map(|l| wrapped(&line(l), width() - 1, ""));
+    format!("\"{}\"", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// An escape as a whole, or a character with its marks; and its columns.
+fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let bytes = if rest.starts_with("\\u{") {
+            rest.find('}').map_or(rest.len(), |end| end + 1)
+        } else if first == '\\' {
+            1 + rest[1..].chars().next().map_or(0, char::len_utf8)
+        } else {
+            let marks = rest.char_indices().skip(1);
+            let end = marks.filter(|(_, c)| c.width() != Some(0)).map(|(at, _)| at).next();
+            end.unwrap_or(rest.len())
+        };
+        let (unit, after) = rest.split_at(bytes);
+        rest = after;
+        // Some terminals draw what is ambiguous in two columns.
+        Some((unit, unit.chars().map(|c| c.width_cjk().unwrap_or(1)).sum()))
+    })
+}
+
+/// Cuts a line into lines of at most `width` columns, after spaces where there are some; all but the first begin with
+/// `mark`.
+pub fn wrapped(line: &str, width: usize, mark: &str) -> Vec<String> {
+    let (mut lines, mut current, mut columns) = (Vec::new(), String::new(), 0);
+    // Where the current line can be cut, and its columns up to there.
+    let mut cut: Option<(usize, usize)> = None;
+    for (unit, wide) in units(line) {
+        if columns + wide > width && !current.is_empty() {
+            let (at, before) = cut
+                .filter(|(_, before)| 2 * before > width)
+                .unwrap_or((current.len(), columns));
+            let rest = current.split_off(at);
+            lines.push(std::mem::replace(&mut current, format!("{mark}{rest}")));
+            columns = mark.len() + columns - before;
+            cut = None;
+        }
+        current.push_str(unit);
+        columns += wide;
+        if unit == " " {
+            cut = Some((current.len(), columns));
+        }
+    }
+    lines.push(current);
+    lines
+}
+
+#[cfg(test)]
+mod tests;

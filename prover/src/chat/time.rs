@@ -1,0 +1,125 @@
+//! `strftime_now` of chat templates: the present day, in UTC.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| d.as_secs())
+}
+
+/// Formats a time as Python does, in English; errors on directives that are not known here.
+pub fn strftime(format: &str, seconds: u64) -> Result<String, String> {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day, day_of_year) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    // 1970 began on a Thursday.
+    let (weekday, month_name) = (DAYS[(days as usize + 3) % 7], MONTHS[month as usize - 1]);
+    let mut out = String::new();
+    let mut chars = format.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let directive = chars.next();
+        let unpadded = directive == Some('-');
+        let directive = if unpadded { chars.next() } else { directive };
+        let number = |n: u64, width: usize| match unpadded {
+            true => n.to_string(),
+            false => format!("{n:0width$}"),
+        };
+        let text = match directive {
+            Some('Y') => number(year, 4),
+            Some('y') => number(year % 100, 2),
+            Some('m') => number(month, 2),
+            Some('d') => number(day, 2),
+            Some('e') => format!("{day:2}"),
+            Some('j') => number(day_of_year, 3),
+            Some('H') => number(hour, 2),
+            Some('I') => number((hour + 11) % 12 + 1, 2),
+            Some('M') => number(minute, 2),
+            Some('S') => number(second, 2),
+            Some('p') => if hour < 12 { "AM" } else { "PM" }.to_owned(),
+            Some('A') => weekday.to_owned(),
+            Some('a') => weekday[..3].to_owned(),
+            Some('B') => month_name.to_owned(),
+            Some('b') => month_name[..3].to_owned(),
+            Some('F') => format!("{year:04}-{month:02}-{day:02}"),
+            Some('T') => format!("{hour:02}:{minute:02}:{second:02}"),
+            Some('Z') => "UTC".to_owned(),
+            Some('%') => "%".to_owned(),
+            other => return Err(format!("strftime_now: %{} is not supported", other.unwrap_or(' '))),
+        };
+        out.push_str(&text);
+    }
+    Ok(out)
+}
+
+/// Year, month, day and day of the year of a day after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64, u64) {
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    // 400 years always have the same number of days.
+    let (mut year, mut left) = (1970 + 400 * (days / 146_097), days % 146_097);
+    while left >= 365 + u64::from(leap(year)) {
+        left -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let (day_of_year, mut month) = (left + 1, 1);
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left + 1, day_of_year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "Thursday 01 Jan 1970 001"),
+            (951_782_400, "Tuesday 29 Feb 2000 060"),
+            (1_709_164_800, "Thursday 29 Feb 2024 060"),
+            (1_735_603_200, "Tuesday 31 Dec 2024 366"),
+            (1_795_305_600, "Sunday 22 Nov 2026 326"),
+            (4_107_542_400, "Monday 01 Mar 2100 060"),
+        ] {
+            assert_eq!(strftime("%A %d %b %Y %j", seconds).unwrap(), text);
+        }
+        assert_eq!(
+            strftime("%-d.%-m.%y %I:%M %p 100%%", 1_709_164_800 + 46_800).unwrap(),
+            "29.2.24 01:00 PM 100%"
+        );
+        assert!(strftime("%Q", 0).unwrap_err().contains("%Q"));
+    }
+}

@@ -1,0 +1,113 @@
+//! Runs code on hostile files: tokenizers and chat templates come with a checkpoint or a key, and `verify` shows text.
+//!
+//! The checks of [`super::limits`] refuse what is known to grow or to take long. What they do not foresee ends here: after
+//! a time, or when the process has grown by more than a conversion of text needs. A thread cannot be stopped from outside,
+//! so the work that is given up goes on until the process ends, which a command does soon.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// How much resident memory may grow while text is converted.
+const MEMORY: u64 = 1 << 30;
+/// How often time and memory are looked at.
+const INTERVAL: Duration = Duration::from_millis(4);
+/// Stack of the thread: what is parsed and rendered is nested.
+const STACK: usize = 16 << 20;
+
+/// Why work on a hostile file has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GuardError {
+    #[error("it makes the program that reads it fail: {0}")]
+    Panicked(String),
+    #[error("it takes longer than {} ms", .0.as_millis())]
+    Time(Duration),
+    #[error("it takes more than {} MB of memory", .0 / 1_000_000)]
+    Memory(u64),
+    #[error("no thread could be started: {0}")]
+    Thread(String),
+}
+
+/// The time that `bytes` of input may take.
+pub fn time_for(bytes: usize) -> Duration {
+    Duration::from_secs(1) + Duration::from_micros(bytes as u64)
+}
+
+/// Runs `work`, whose panics are errors, for at most `time`.
+pub fn guarded<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, GuardError> {
+    let (sender, receiver) = mpsc::channel();
+    let caught = move || {
+        // Nobody listens any more where the work was given up.
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
+    };
+    let (start, before) = (Instant::now(), resident_bytes());
+    let thread = Builder::new().name("text".to_owned()).stack_size(STACK).spawn(caught);
+    thread.map_err(|e| GuardError::Thread(e.to_string()))?;
+    loop {
+        match receiver.recv_timeout(INTERVAL) {
+            Ok(Ok(result)) => return Ok(result),
+            Ok(Err(panic)) => return Err(GuardError::Panicked(reason(panic.as_ref()))),
+            Err(RecvTimeoutError::Disconnected) => return Err(GuardError::Panicked("no reason given".to_owned())),
+            Err(RecvTimeoutError::Timeout) if start.elapsed() > time => return Err(GuardError::Time(time)),
+            Err(RecvTimeoutError::Timeout) if resident_bytes() > before.saturating_add(MEMORY) => {
+                return Err(GuardError::Memory(MEMORY));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn reason(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no reason given").to_owned()
+}
+
+/// Resident memory of this process; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(0, |k| k.saturating_mul(1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_never_ends_is_given_up() {
+        let time = Duration::from_millis(30);
+        let start = Instant::now();
+        let result = guarded(time, || loop {
+            std::thread::sleep(INTERVAL);
+        });
+        assert_eq!(result, Err::<(), _>(GuardError::Time(time)));
+        assert!(start.elapsed() < Duration::from_secs(5));
+        assert_eq!(guarded(time, || 7), Ok(7));
+    }
+
+    #[test]
+    fn a_panic_is_an_error_with_its_reason() {
+        let result = guarded(time_for(0), || -> u8 { panic!("at {}", 5) });
+        assert_eq!(result, Err(GuardError::Panicked("at 5".to_owned())));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn work_that_eats_memory_is_given_up() {
+        let result = guarded(Duration::from_secs(60), || {
+            let mut eaten: Vec<Vec<u8>> = Vec::new();
+            // Touched, so that it is resident; no more than 1.5 GB if nobody stops it.
+            while eaten.len() < 96 {
+                eaten.push(vec![1; 16 << 20]);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            eaten.len()
+        });
+        assert_eq!(result, Err(GuardError::Memory(MEMORY)));
+    }
+}
