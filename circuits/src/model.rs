@@ -350,6 +350,13 @@ pub enum ModelError {
         min: u64,
         max: u64,
     },
+    /// The value as text: not every number is equal to itself.
+    #[error("{what} is {value}, but must be in {range}")]
+    NumberOutOfRange {
+        what: &'static str,
+        value: String,
+        range: &'static str,
+    },
     #[error("{heads} heads are not a multiple of {kv_heads} key/value heads")]
     HeadGroups { heads: usize, kv_heads: usize },
     #[error("{what}: {got} entries, expected {expected}")]
@@ -376,6 +383,28 @@ fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Model
     Ok(())
 }
 
+/// Bases of the rotation that a key may have: with them every angle is a number.
+pub const ROPE_THETA: std::ops::RangeInclusive<f64> = 1.0..=1e12;
+/// Epsilons of the norms that a key may have.
+pub const RMS_EPS: std::ops::RangeInclusive<f64> = 0.0..=1.0;
+
+fn number(
+    what: &'static str,
+    value: f64,
+    range: &std::ops::RangeInclusive<f64>,
+    text: &'static str,
+) -> Result<(), ModelError> {
+    // No range contains what is no number.
+    match range.contains(&value) {
+        true => Ok(()),
+        false => Err(ModelError::NumberOutOfRange {
+            what,
+            value: value.to_string(),
+            range: text,
+        }),
+    }
+}
+
 impl ModelConfig {
     /// Checks that every dimension is one the constraints were written for. Total on hostile input.
     pub fn check(&self) -> Result<(), ModelError> {
@@ -388,6 +417,8 @@ impl ModelConfig {
         range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
+        number("rope_theta", self.rope_theta, &ROPE_THETA, "1..=10^12")?;
+        number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
                 heads: self.heads,
@@ -586,6 +617,31 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is computed from them would be no number, or no angle that other verifiers agree on.
+    #[test]
+    fn numbers_of_a_config_are_numbers_in_range() {
+        let check = |theta, eps| {
+            let config = ModelConfig {
+                rope_theta: theta,
+                rms_eps: eps,
+                ..odd_config(1)
+            };
+            config.check()
+        };
+        for (theta, eps) in [(1.0, 0.0), (1e12, 1.0), (500.0, f64::MIN_POSITIVE)] {
+            assert_eq!(check(theta, eps), Ok(()), "{theta} {eps}");
+        }
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e-300] {
+            for (what, result) in [("rope_theta", check(bad, 1e-5)), ("rms_norm_eps", check(1e4, bad))] {
+                let error = result.expect_err("not in range").to_string();
+                assert!(error.contains(what) && error.contains(&bad.to_string()), "{error}");
+            }
+        }
+        for (theta, eps) in [(0.0, 1e-5), (0.999, 1e-5), (1.001e12, 1e-5), (1e4, 1.001)] {
+            assert!(check(theta, eps).is_err(), "{theta} {eps}");
+        }
+    }
 
     /// Bands follow from the row of tiles with the fewest factors 2, whichever it is, and are of four tiles at most.
     #[test]

@@ -125,7 +125,7 @@ impl From<CodewordCacheArg> for CodewordCache {
 #[derive(Debug, Args)]
 pub struct SetupArgs {
     /// Directory with config.json, model.safetensors (or shards with their index) and, if the model has one,
-    /// tokenizer.json
+    /// tokenizer.json; or a GGUF file
     #[arg(required_unless_present = "rebuild_cache", conflicts_with = "rebuild_cache")]
     pub checkpoint: Option<PathBuf>,
     /// Directory to create; must not exist or be empty. While it is made it is called DIR.partial; a set-up that was
@@ -146,10 +146,17 @@ pub struct SetupArgs {
     #[arg(long)]
     pub rebuild_cache: bool,
     /// Text that fixes the scales of the activations: plain text, or JSON lines with "ids" or "text"
-    /// [default: bundled English stories; random ids if there is no tokenizer]
+    /// [default: bundled texts of many kinds; random ids if there is no tokenizer]
     #[arg(long, value_name = "FILE", conflicts_with = "rebuild_cache")]
     pub calibration: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// Do not compare the model with its checkpoint in the end: nobody will know how close they are
+    #[arg(long, conflicts_with = "rebuild_cache")]
+    pub no_fidelity: bool,
+    /// Leave digests of the checkpoint's files and of the calibration text, and the figures of the comparison, out of
+    /// the key
+    #[arg(long, conflicts_with = "rebuild_cache")]
+    pub private_recipe: bool,
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -177,7 +184,7 @@ pub struct ProveArgs {
     /// Number of tokens to generate
     #[arg(long, value_name = "N")]
     pub tokens: usize,
-    /// Proof file to write
+    /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
@@ -195,7 +202,7 @@ pub struct ProveArgs {
     pub prepare: bool,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -241,7 +248,7 @@ pub struct ResumeArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -264,7 +271,7 @@ pub struct ProveChunkArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -285,7 +292,7 @@ pub enum ModeArg {
 pub struct ComposeArgs {
     /// Work directory
     pub dir: PathBuf,
-    /// Proof file to write [default: the one that the job was made for]
+    /// Proof file to write, or - [default: the one that the job was made for]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = ModeArg::Chain)]
@@ -293,7 +300,7 @@ pub struct ComposeArgs {
     /// Model directory [default: the one that the job was made with]
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
@@ -323,7 +330,7 @@ pub struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = crate::commands::predict::FORMULAS)]
 pub struct InspectArgs {
-    /// Checkpoint directory, model directory, model key or proof file
+    /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,
     /// Prompt and generated tokens of the statement whose cost is predicted
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -331,6 +338,16 @@ pub struct InspectArgs {
     /// Strategy that a checkpoint would be quantised with [default: as setup]
     #[arg(long, value_enum)]
     pub strategy: Option<StrategyArg>,
+    /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
+    /// as long as setup; exit status 1 if the model is another one
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "strategy")]
+    pub against: Option<PathBuf>,
+    /// The calibration text of the key, if it was not a bundled one
+    #[arg(long, value_name = "FILE", requires = "against")]
+    pub calibration: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB or 500MB [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES", requires = "against")]
+    pub memory: Option<Budget>,
 }
 
 #[derive(Debug, Args)]
@@ -338,12 +355,13 @@ pub struct FidelityArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// The checkpoint it was made from
-    #[arg(long, value_name = "DIR")]
+    /// The checkpoint it was made from, a directory or a GGUF file
+    #[arg(long, value_name = "PATH")]
     pub checkpoint: PathBuf,
-    /// Text to compare on: plain text, or JSON lines with "ids" or "text"
+    /// Text to compare on: plain text, or JSON lines with "ids" or "text". What is longer than the model's context is
+    /// cut into windows, each of which is a text of its own [default: bundled texts that no scale was chosen by]
     #[arg(long, value_name = "FILE")]
-    pub text: PathBuf,
+    pub text: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -359,10 +377,11 @@ pub struct GenerateArgs {
     /// Stop after the model's end-of-sequence token
     #[arg(long)]
     pub stop_at_eos: bool,
-    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian
+    /// Write the logits of prompt and output, all rows but the last token's: int16, little-endian; - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB: refuses before any work if that is not enough
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,

@@ -48,7 +48,7 @@ impl Progress for Bar {
         let template = match total {
             Some(total) => {
                 self.bar.set_length(total);
-                "{msg:24} {wide_bar} {pos}/{len} {elapsed}"
+                "{msg:24} {wide_bar} {pos}/{len} {elapsed}, {eta} left"
             }
             None => {
                 self.bar.unset_length();

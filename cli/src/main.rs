@@ -1,4 +1,5 @@
 //! The `tessera` binary: arguments, one call into the libraries, a report and an exit status.
+#![feature(alloc_error_hook)]
 
 mod args;
 mod bars;
@@ -8,15 +9,21 @@ mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
+use tessera_prover::kernels::pages;
+use tessera_prover::plan::available::address_space;
 
 use crate::args::Cli;
 use crate::printer::{finish, Failure, Report};
 
 fn main() -> ExitCode {
-    tessera_prover::kernels::pages::keep_blocks_apart();
+    pages::keep_blocks_apart();
+    if address_space(0, 0).is_some() {
+        pages::share_heaps();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -37,14 +44,22 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() || printed.is_err() { 2 } else { 0 })
 }
 
+/// Bytes of an allocation that failed; 0 as long as none has.
+static MISSING: AtomicUsize = AtomicUsize::new(0);
+
 /// Runs the command. A panic is a defect of this program: it is reported as a failure, so that the exit
-/// status still says that nothing was decided.
+/// status still says that nothing was decided. Where there is no memory, which no prediction rules out, the command ends
+/// as it does for any other error: files that are not complete are removed.
 fn run(cli: &Cli) -> Result<Report, Failure> {
-    if let Some(threads) = cli.global.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(threads.into())
-            .build_global()?;
-    }
+    std::alloc::set_alloc_error_hook(|layout| {
+        MISSING.store(layout.size(), Ordering::Relaxed);
+        panic!("no memory");
+    });
+    // None is one per core.
+    let threads = cli.global.threads.unwrap_or_default();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
+    pool.build_global()
+        .map_err(|e| Failure(format!("cannot start the worker threads: {e}")))?;
     static PANIC: Mutex<Option<String>> = Mutex::new(None);
     panic::set_hook(Box::new(|info| {
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
@@ -57,6 +72,13 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
     }));
     let _ = panic::take_hook();
     outcome.unwrap_or_else(|_| {
+        let missing = MISSING.load(Ordering::Relaxed);
+        if missing > 0 {
+            return Err(Failure(format!(
+                "out of memory: {missing} bytes could not be had; raise the limit of this process (ulimit -v, control \
+                 group), or give a smaller --memory"
+            )));
+        }
         let message = PANIC
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,7 @@
 //! What the user sees: one report per command, as text or as one JSON object on stdout.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{json, Value};
 
@@ -45,6 +46,14 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Exit status of a failure.
 const UNDECIDED: u8 = 2;
 
+/// Whether standard output carries a result of the command.
+static STDOUT_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard output carries a result: reports and errors go to standard error, JSON too.
+pub fn claim_stdout() {
+    STDOUT_TAKEN.store(true, Ordering::Relaxed);
+}
+
 /// Prints the outcome of a command; returns the exit status.
 pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
     let (status, text, value) = match outcome {
@@ -56,8 +65,8 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
         Err(Failure(message)) => (UNDECIDED, Err(format!("error: {message}")), json!({ "error": message })),
     };
     let written = match (json, text) {
-        (true, _) => line(io::stdout(), &value.to_string()),
-        (false, Ok(text)) => line(io::stdout(), text.trim_end()),
+        (true, _) => report(&value.to_string()),
+        (false, Ok(text)) => report(text.trim_end()),
         (false, Err(text)) => line(io::stderr(), &text),
     };
     // Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason
@@ -65,6 +74,13 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
     match written {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => UNDECIDED,
         _ => status,
+    }
+}
+
+fn report(text: &str) -> io::Result<()> {
+    match STDOUT_TAKEN.load(Ordering::Relaxed) {
+        true => line(io::stderr(), text),
+        false => line(io::stdout(), text),
     }
 }
 

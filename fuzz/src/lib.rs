@@ -25,11 +25,12 @@ use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
 pub type Target = fn(&[u8]);
 
 /// All targets by name, which is that of their directory of seeds.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("decode_proof", decode_proof),
     ("decode_key", decode_key),
     ("verify", verify_edited),
     ("checkpoint", checkpoint),
+    ("gguf", gguf),
     ("tokenizer", tokenizer),
 ];
 
@@ -281,7 +282,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
-    match input.byte() % 24 {
+    match input.byte() % 25 {
         0 => config.hidden = number,
         1 => {
             config.layers = number;
@@ -315,6 +316,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         20 => key.weights.log_message = number as u32,
         21 => key.weights.log_blowup = number as u32,
         22 => key.weights.tiles = number,
+        24 => key.header.leaf_points = number as u32,
         _ => set_digest(&mut key.weights_root, input),
     }
     // Otherwise hardly any change of a dimension would pass the first check.
@@ -360,10 +362,18 @@ pub fn checkpoint(data: &[u8]) {
     inspect(dir.path());
 }
 
-/// What `inspect` and `setup` do with a checkpoint before they look at its values, and the values.
-fn inspect(dir: &Path) {
-    let supported = Checkpoint::survey(dir).is_ok_and(|survey| survey.is_supported());
-    if let Ok(checkpoint) = Checkpoint::open(dir) {
+/// A checkpoint in one file.
+pub fn gguf(data: &[u8]) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("model.gguf");
+    std::fs::write(&path, data).expect("a file");
+    inspect(&path);
+}
+
+/// What `inspect` and `setup` do with a checkpoint before they look at its values, the values, and the tokenizer.
+fn inspect(path: &Path) {
+    let supported = Checkpoint::survey(path).is_ok_and(|survey| survey.is_supported());
+    if let Ok(checkpoint) = Checkpoint::open(path) {
         assert!(supported, "what can be opened is supported");
         checkpoint
             .config()
@@ -376,6 +386,10 @@ fn inspect(dir: &Path) {
             assert_eq!(tensor.len(), matmul.in_dim * matmul.out_dim);
             let _ = tensor.values();
         }
+        let files = checkpoint.tokenizer_files().unwrap_or_default();
+        if let Some(tokenizer) = files.tokenizer {
+            read_tokenizer(&tokenizer, files.config.as_deref());
+        }
     }
 }
 
@@ -386,7 +400,10 @@ pub fn tokenizer(data: &[u8]) {
         return;
     };
     let (config, tokenizer) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
-    let config = (!config.is_empty()).then_some(config);
+    read_tokenizer(tokenizer, (!config.is_empty()).then_some(config));
+}
+
+fn read_tokenizer(tokenizer: &[u8], config: Option<&[u8]>) {
     if let Ok(tokenizer) = Tokenizer::from_bytes(tokenizer, config) {
         let ids = tokenizer.encode("Once upon a time").unwrap_or_default();
         let _ = tokenizer.decode(&ids, true);

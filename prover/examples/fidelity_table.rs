@@ -99,7 +99,7 @@ fn main() -> Result<(), Failure> {
         tokenizer: Some(&tokenizer),
     };
     let calibration = match calibration.as_str() {
-        "bundled" => reader.bundled()?,
+        "bundled" => reader.calibration()?,
         path => reader.read(Path::new(path))?,
     };
     let float = FloatModel::new(&checkpoint);

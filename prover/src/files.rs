@@ -92,7 +92,8 @@ impl Mapped {
     }
 }
 
-fn parent(path: &Path) -> &Path {
+/// The directory that a path is in.
+pub fn parent(path: &Path) -> &Path {
     path.parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."))

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, ModelConfig};
+use tessera_circuits::model::MatmulKind;
 use thiserror::Error;
 
 use crate::checkpoint::{attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, FINAL_NORM};
 use crate::gemm;
+use crate::precision::Precision;
 
 /// Why the float model could not run.
 #[derive(Debug, Error)]
@@ -54,31 +55,47 @@ pub trait Observer {
     /// `values` is row-major; the shape is given at the site. Rows of several sequences may come together, and logits
     /// in pieces of the vocabulary.
     fn observe(&mut self, site: Site, values: &[f32]);
+
+    /// Whether it wants [`Site::Scores`], whose memory grows with the square of a text's length.
+    fn wants_scores(&self) -> bool {
+        true
+    }
 }
 
 /// Observes nothing.
-struct Blind;
+#[derive(Clone, Copy, Debug)]
+pub struct Blind;
 
 impl Observer for Blind {
     fn observe(&mut self, _: Site, _: &[f32]) {}
+
+    fn wants_scores(&self) -> bool {
+        false
+    }
 }
 
-/// A Llama model in float32, with sums of norms and softmax in float64. Weights stay in the files of the checkpoint and
-/// are converted where they are used.
+/// A Llama model in float32 or bfloat16, with sums of norms and softmax in float64. Weights stay in the files of the
+/// checkpoint and are converted where they are used.
 #[derive(Clone, Copy, Debug)]
 pub struct FloatModel<'a> {
     checkpoint: &'a Checkpoint,
+    precision: Precision,
 }
 
 /// Token rows that go through a matrix together.
-const GROUP_ROWS: usize = 1024;
+pub(crate) const GROUP_ROWS: usize = 1024;
 /// Logits of so many vocabulary entries are observed at once.
-const LOGITS: usize = 1 << 12;
+pub(crate) const LOGITS: usize = 1 << 12;
 
 impl<'a> FloatModel<'a> {
-    /// The model of a checkpoint.
+    /// The model of a checkpoint, in float32.
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
-        Self { checkpoint }
+        Self::with_precision(checkpoint, Precision::Float32)
+    }
+
+    /// The model of a checkpoint, stored in this precision.
+    pub fn with_precision(checkpoint: &'a Checkpoint, precision: Precision) -> Self {
+        Self { checkpoint, precision }
     }
 
     /// Logits `[rows][vocab]` of token ids.
@@ -108,11 +125,13 @@ impl<'a> FloatModel<'a> {
                 let at = group.x.len();
                 group.x.resize(at + d, 0.0);
                 embed.read(*id as usize * d, &mut group.x[at..])?;
+                self.precision.store_here(&mut group.x[at..]);
             }
             group.lengths.push(ids.len());
         }
         Ok(FloatRun {
             checkpoint: self.checkpoint,
+            precision: self.precision,
             groups,
         })
     }
@@ -156,10 +175,31 @@ impl Group {
 #[derive(Clone, Debug)]
 pub struct FloatRun<'a> {
     checkpoint: &'a Checkpoint,
+    precision: Precision,
     groups: Vec<Group>,
 }
 
-impl FloatRun<'_> {
+/// Sequences that have left the last layer and its norm.
+#[derive(Clone, Debug)]
+pub struct FloatOutput<'a> {
+    run: FloatRun<'a>,
+    /// `[rows][hidden]`, the rows of all sequences.
+    y: Vec<f32>,
+}
+
+impl FloatOutput<'_> {
+    /// Logits `[rows][vocab]` of some rows, counted through all sequences.
+    ///
+    /// # Panics
+    /// If there are not so many rows.
+    pub fn logits(&self, rows: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        let c = self.run.checkpoint.config();
+        self.run
+            .outputs(&self.y[rows.start * c.hidden..rows.end * c.hidden], 0..c.vocab)
+    }
+}
+
+impl<'a> FloatRun<'a> {
     /// Takes all sequences through layer `l`, the next one; the observer receives every intermediate tensor.
     pub fn layer(&mut self, l: usize, observer: &mut impl Observer) -> Result<(), FloatError> {
         let mut groups = std::mem::take(&mut self.groups);
@@ -169,23 +209,22 @@ impl FloatRun<'_> {
     }
 
     fn group(&self, l: usize, group: &mut Group, observer: &mut impl Observer) -> Result<(), FloatError> {
-        let c = self.checkpoint.config();
         observer.sequences(group.sequences());
-        let (d, x) = (c.hidden, &mut group.x);
+        let x = &mut group.x;
         if l == 0 {
             observer.observe(Site::Residual(0), x);
         }
-        let y = normalise(x, d, c.rms_eps);
+        let y = self.normalise(x);
         observer.observe(Site::NormAttn(l), &y);
-        let y = scale(y, &self.checkpoint.values(&attn_norm_tensor(l))?);
+        let y = self.scale(y, &attn_norm_tensor(l))?;
         let attention = self.attention(l, &y, &group.lengths, observer)?;
-        add(x, &self.matmul(&attention, MatmulKind::O, l)?);
+        self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
         observer.observe(Site::Residual(2 * l + 1), x);
-        let y = normalise(x, d, c.rms_eps);
+        let y = self.normalise(x);
         observer.observe(Site::NormMlp(l), &y);
-        let y = scale(y, &self.checkpoint.values(&mlp_norm_tensor(l))?);
+        let y = self.scale(y, &mlp_norm_tensor(l))?;
         let product = self.mlp(l, &y, observer)?;
-        add(x, &self.matmul(&product, MatmulKind::Down, l)?);
+        self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
         observer.observe(Site::Residual(2 * l + 2), x);
         Ok(())
     }
@@ -200,6 +239,15 @@ impl FloatRun<'_> {
             logits.extend(all);
         }
         Ok(logits)
+    }
+
+    /// After the last layer: logits of any rows, when they are asked for.
+    pub fn into_output(self) -> Result<FloatOutput<'a>, FloatError> {
+        let mut y = Vec::new();
+        for group in &self.groups {
+            y.extend(self.last_norm(group, &mut Blind)?);
+        }
+        Ok(FloatOutput { run: self, y })
     }
 
     /// As [`FloatRun::output`], but the logits are only observed, a piece of the vocabulary at a time.
@@ -221,11 +269,32 @@ impl FloatRun<'_> {
     }
 
     fn last_norm(&self, group: &Group, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
-        let c = self.checkpoint.config();
         observer.sequences(group.sequences());
-        let y = normalise(&group.x, c.hidden, c.rms_eps);
+        let y = self.normalise(&group.x);
         observer.observe(Site::NormFinal, &y);
-        Ok(scale(y, &self.checkpoint.values(FINAL_NORM)?))
+        self.scale(y, FINAL_NORM)
+    }
+
+    /// RMSNorm without the gain.
+    fn normalise(&self, x: &[f32]) -> Vec<f32> {
+        let c = self.checkpoint.config();
+        let mut y = normalise(x, c.hidden, c.rms_eps);
+        self.precision.store(&mut y);
+        y
+    }
+
+    /// Multiplies every row by a gain.
+    fn scale(&self, y: Vec<f32>, gain: &str) -> Result<Vec<f32>, FloatError> {
+        let mut gain = self.checkpoint.values(gain)?;
+        self.precision.store_here(&mut gain);
+        let mut y = scale(y, &gain);
+        self.precision.store(&mut y);
+        Ok(y)
+    }
+
+    fn add(&self, x: &mut [f32], y: &[f32]) {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+        self.precision.store(x);
     }
 
     fn outputs(&self, y: &[f32], outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
@@ -240,13 +309,11 @@ impl FloatRun<'_> {
     fn product(&self, x: &[f32], kind: MatmulKind, l: usize, outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
         let (in_dim, _) = self.checkpoint.config().dims(kind);
         let weights = self.checkpoint.matrix(kind, l)?;
-        Ok(gemm::matmul(
-            x,
-            in_dim,
-            &weights,
-            self.checkpoint.orientation(kind),
-            outputs,
-        )?)
+        let orientation = self.checkpoint.orientation(kind);
+        let product = gemm::matmul(x, in_dim, &weights, orientation, outputs, self.precision)?;
+        // Whoever reads them next finds them in the cache of the system.
+        weights.release();
+        Ok(product)
     }
 
     /// Causal attention with grouped queries, `[rows][heads * head_dim]`.
@@ -262,7 +329,15 @@ impl FloatRun<'_> {
         let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
         let mut q = self.matmul(y, MatmulKind::Q, l)?;
         let inverse_sqrt = (1.0 / (hd as f64).sqrt()) as f32;
-        q.iter_mut().for_each(|v| *v *= inverse_sqrt);
+        // bfloat16 divides the scores instead, and rounds before and after.
+        let later = match self.precision {
+            Precision::Float32 => {
+                q.iter_mut().for_each(|v| *v *= inverse_sqrt);
+                1.0
+            }
+            Precision::Bfloat16 => inverse_sqrt,
+        };
+        let keep = observer.wants_scores();
         let mut k = self.matmul(y, MatmulKind::K, l)?;
         let v = self.matmul(y, MatmulKind::V, l)?;
         let mut out = vec![0.0; q.len()];
@@ -272,8 +347,8 @@ impl FloatRun<'_> {
                 first * q_width..(first + rows) * q_width,
                 first * kv_width..(first + rows) * kv_width,
             );
-            rotate(c, &mut q[own_q.clone()], q_width);
-            rotate(c, &mut k[own_kv.clone()], kv_width);
+            self.rotate(&mut q[own_q.clone()], q_width);
+            self.rotate(&mut k[own_kv.clone()], kv_width);
             let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
             let scores: Vec<Vec<f32>> = out[own_q]
                 .par_chunks_exact_mut(q_width)
@@ -281,18 +356,71 @@ impl FloatRun<'_> {
                 .flat_map_iter(|(i, out)| {
                     out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
                         let query = &q[i * q_width + h * hd..][..hd];
-                        attend(query, k, v, kv_width, c.kv_head(h) * hd, i, out)
+                        let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, i, out);
+                        if keep {
+                            scores
+                        } else {
+                            Vec::new()
+                        }
                     })
                 })
                 .collect();
-            scores.iter().for_each(|row| observer.observe(Site::Scores(l), row));
+            if keep {
+                scores.iter().for_each(|row| observer.observe(Site::Scores(l), row));
+            }
             first += rows;
         }
+        self.precision.store(&mut out);
         observer.observe(Site::Q(l), &q);
         observer.observe(Site::K(l), &k);
         observer.observe(Site::V(l), &v);
         observer.observe(Site::Attention(l), &out);
         Ok(out)
+    }
+
+    /// Attention of the query at position `i`, whose keys and values start at `at` of rows of `width`: adds to `out`,
+    /// and returns the scores, which are multiplied by `factor`.
+    #[allow(clippy::too_many_arguments)]
+    fn attend(
+        &self,
+        query: &[f32],
+        factor: f32,
+        k: &[f32],
+        v: &[f32],
+        width: usize,
+        at: usize,
+        i: usize,
+        out: &mut [f32],
+    ) -> Vec<f32> {
+        let row = |j: usize| j * width + at..j * width + at + query.len();
+        let stored = |v| self.precision.round(v);
+        let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
+        let scores: Vec<f32> = (0..=i).map(score).collect();
+        let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
+        let sum: f64 = exp.iter().sum();
+        for (j, e) in exp.iter().enumerate() {
+            let p = stored((e / sum) as f32);
+            out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
+        }
+        scores
+    }
+
+    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by
+    /// `pos * theta^(-2 x / head_dim)`.
+    fn rotate(&self, x: &mut [f32], width: usize) {
+        let c = self.checkpoint.config();
+        let half = c.head_dim / 2;
+        x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
+            let angle = |i: usize| (pos as f64 * c.rope_theta.powf(-2.0 * i as f64 / c.head_dim as f64)).sin_cos();
+            let angles: Vec<(f64, f64)> = (0..half).map(angle).collect();
+            for head in row.chunks_exact_mut(c.head_dim) {
+                let (first, second) = head.split_at_mut(half);
+                for ((a, b), angle) in first.iter_mut().zip(second).zip(&angles) {
+                    (*a, *b) = rotate_pair(self.precision, *a, *b, *angle);
+                }
+            }
+        });
     }
 
     /// `silu(gate) * up`, `[rows][ff]`.
@@ -302,10 +430,12 @@ impl FloatRun<'_> {
         gate.par_iter_mut()
             .with_min_len(SMALL)
             .for_each(|g| *g /= 1.0 + (-*g).exp());
+        self.precision.store(&mut gate);
         observer.observe(Site::Silu(l), &gate);
         let up = self.matmul(y, MatmulKind::Up, l)?;
         observer.observe(Site::Up(l), &up);
         gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
+        self.precision.store(&mut gate);
         observer.observe(Site::Product(l), &gate);
         Ok(gate)
     }
@@ -313,21 +443,6 @@ impl FloatRun<'_> {
 
 /// Values that are worth a thread.
 const SMALL: usize = 1 << 14;
-
-/// Attention of the query at position `i`, whose keys and values start at `at` of rows of `width`: adds to `out`, and
-/// returns the scores.
-fn attend(query: &[f32], k: &[f32], v: &[f32], width: usize, at: usize, i: usize, out: &mut [f32]) -> Vec<f32> {
-    let row = |j: usize| j * width + at..j * width + at + query.len();
-    let scores: Vec<f32> = (0..=i).map(|j| dot(query, &k[row(j)])).collect();
-    let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
-    let sum: f64 = exp.iter().sum();
-    for (j, e) in exp.iter().enumerate() {
-        let p = (e / sum) as f32;
-        out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
-    }
-    scores
-}
 
 /// RMSNorm of rows without the gain.
 fn normalise(x: &[f32], width: usize, eps: f64) -> Vec<f32> {
@@ -347,25 +462,16 @@ fn scale(mut y: Vec<f32>, gain: &[f32]) -> Vec<f32> {
     y
 }
 
-fn add(x: &mut [f32], y: &[f32]) {
-    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
-}
-
-/// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by
-/// `pos * theta^(-2 x / head_dim)`.
-fn rotate(c: &ModelConfig, x: &mut [f32], width: usize) {
-    let half = c.head_dim / 2;
-    x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
-        let angle = |i: usize| (pos as f64 * c.rope_theta.powf(-2.0 * i as f64 / c.head_dim as f64)).sin_cos();
-        let angles: Vec<(f64, f64)> = (0..half).map(angle).collect();
-        for head in row.chunks_exact_mut(c.head_dim) {
-            let (first, second) = head.split_at_mut(half);
-            for ((a, b), (sin, cos)) in first.iter_mut().zip(second).zip(&angles) {
-                let (u, v) = (f64::from(*a), f64::from(*b));
-                (*a, *b) = ((u * cos - v * sin) as f32, (v * cos + u * sin) as f32);
-            }
-        }
-    });
+/// The pair `(a, b)`, rotated by the angle of `(sin, cos)`.
+fn rotate_pair(precision: Precision, a: f32, b: f32, (sin, cos): (f64, f64)) -> (f32, f32) {
+    if precision == Precision::Float32 {
+        let (u, v) = (f64::from(a), f64::from(b));
+        return ((u * cos - v * sin) as f32, (v * cos + u * sin) as f32);
+    }
+    let stored = |v| precision.round(v);
+    let (sin, cos) = (stored(sin as f32), stored(cos as f32));
+    let (x, y) = (stored(a * cos) - stored(b * sin), stored(b * cos) + stored(a * sin));
+    (stored(x), stored(y))
 }
 
 /// Sum of products, in 16 interleaved partial sums.

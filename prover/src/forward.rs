@@ -153,6 +153,13 @@ impl<'m> ForwardState<'m> {
         Self::max_rows_of(self.model)
     }
 
+    /// Forgets all rows, to begin another text. Counts of saturated values go on.
+    pub fn restart(&mut self) {
+        (self.rows, self.leading, self.run) = (0, 0, None);
+        let heads = self.cache.iter_mut().flatten();
+        heads.for_each(|head| *head = HeadCache::default());
+    }
+
     /// Saturated values by tensor name. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
     pub fn saturated(&self) -> Saturations {
         let clipped = self.saturated.iter().filter(|(_, s)| s.total() > 0);

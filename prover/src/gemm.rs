@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::checkpoint::{CheckpointError, Orientation, Tensor};
 use crate::opening::lanes::transpose;
+use crate::precision::Precision;
 
 /// Outputs of a block: two vectors.
 const OUTPUTS: usize = 2 * LANES;
@@ -22,13 +23,15 @@ const ROWS: usize = 12;
 
 type Block = [[f32; OUTPUTS]];
 
-/// `x` (rows of `in_dim` values) times the outputs `outputs` of the matrix `w`: rows of `outputs.len()` values.
+/// `x` (rows of `in_dim` values) times the outputs `outputs` of the matrix `w`: rows of `outputs.len()` values. Weights
+/// and results are rounded to what is stored of them.
 pub fn matmul(
     x: &[f32],
     in_dim: usize,
     w: &Tensor<'_>,
     orientation: Orientation,
     outputs: Range<usize>,
+    precision: Precision,
 ) -> Result<Vec<f32>, CheckpointError> {
     let (rows, width) = (x.len() / in_dim, outputs.len());
     let blocks: Vec<Vec<[f32; OUTPUTS]>> = outputs
@@ -44,8 +47,10 @@ pub fn matmul(
                     let inputs = start..in_dim.min(start + INPUTS);
                     let block = &mut block[..inputs.len()];
                     load(w, orientation, &inputs, &outputs, stored, block)?;
+                    precision.store_here(block.as_flattened_mut());
                     multiply(x, in_dim, start, block, &mut sums);
                 }
+                precision.store_here(sums.as_flattened_mut());
                 Ok(sums)
             },
         )
@@ -160,7 +165,7 @@ mod tests {
                     .map(|_| rng.below(2000) as f32 / 1000.0 - 1.0)
                     .collect();
                 let range = outputs / 3..outputs;
-                let got = matmul(&x, inputs, &tensor, orientation, range.clone()).unwrap();
+                let got = matmul(&x, inputs, &tensor, orientation, range.clone(), Precision::Float32).unwrap();
                 assert_eq!(got.len(), 29 * range.len());
                 for (r, row) in got.chunks(range.len()).enumerate() {
                     for (out, got) in range.clone().zip(row) {

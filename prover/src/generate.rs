@@ -63,6 +63,28 @@ pub enum GenerateError {
     Forward(#[from] ForwardError),
 }
 
+/// Token rows of a text of this many tokens: prompt and output, but the last token, which is not run. Errors where there is
+/// no such text in a context of so many.
+pub fn token_rows(prompt: usize, tokens: usize, context: usize) -> Result<usize, GenerateError> {
+    if prompt == 0 {
+        return Err(GenerateError::EmptyPrompt);
+    }
+    if tokens == 0 {
+        return Err(GenerateError::NoTokens);
+    }
+    if prompt > context {
+        return Err(GenerateError::PromptTooLong { prompt, context });
+    }
+    if tokens - 1 > context - prompt {
+        return Err(GenerateError::TooManyTokens {
+            prompt,
+            tokens,
+            context,
+        });
+    }
+    Ok(prompt + tokens - 1)
+}
+
 /// Continues `prompt` greedily: each token is the arg max of the logits, the lowest id on a tie.
 /// `on_token` gets every generated token as soon as it is known. The last generated token is not run, so
 /// prompt and tokens may exceed the context by one.
@@ -72,26 +94,8 @@ pub fn generate(
     options: &GenerateOptions,
     mut on_token: impl FnMut(u32),
 ) -> Result<Generation, GenerateError> {
-    let (context, tokens) = (model.config.context, options.tokens);
-    if prompt.is_empty() {
-        return Err(GenerateError::EmptyPrompt);
-    }
-    if tokens == 0 {
-        return Err(GenerateError::NoTokens);
-    }
-    if prompt.len() > context {
-        return Err(GenerateError::PromptTooLong {
-            prompt: prompt.len(),
-            context,
-        });
-    }
-    if tokens - 1 > context - prompt.len() {
-        return Err(GenerateError::TooManyTokens {
-            prompt: prompt.len(),
-            tokens,
-            context,
-        });
-    }
+    let tokens = options.tokens;
+    token_rows(prompt.len(), tokens, model.config.context)?;
     let mut state = ForwardState::new(model);
     let mut clock = Instant::now();
     let mut next = arg_max(&state.run_last(prompt)?) as u32;

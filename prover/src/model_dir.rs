@@ -5,7 +5,7 @@
 //! | `model.json` | format version, config, integer parameters, sizes and digests of the other files |
 //! | `weights.bin` | weight tiles in the order of `ModelConfig::matmuls` |
 //! | `tables.bin` | RoPE, exp and SiLU tables, for implementations without this project's arithmetic |
-//! | `tokenizer.json`, `tokenizer_config.json` | copies from the checkpoint |
+//! | `tokenizer.json`, `tokenizer_config.json` | those of the checkpoint |
 //!
 //! A tile is 64 x 64 weights, from input channels `x` to output channels `y` of the padded layout; `tiles`
 //! has its bytes.
@@ -19,6 +19,7 @@ use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, WeightFormat
 use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
 use thiserror::Error;
 
+use crate::checkpoint::TokenizerFiles;
 use crate::digest::{Digester, FileDigest};
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
@@ -36,7 +37,7 @@ pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 
@@ -157,34 +158,34 @@ impl Description {
     }
 }
 
-/// Writes a model into an existing directory; the tokenizer files are copied from the checkpoint's.
+/// Writes a model into an existing directory; the tokenizer files are copied from those of a checkpoint directory.
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = model.weights.all();
     files::write(&dir.join(WEIGHTS_FILE), weights)?;
-    let digest = FileDigest::of(weights);
-    write_description(dir, &model.config, &model.params, digest, checkpoint)
+    let (digest, tokenizer) = (FileDigest::of(weights), TokenizerFiles::read(checkpoint)?);
+    write_description(dir, &model.config, &model.params, digest, &tokenizer)
 }
 
-/// Writes everything that describes the weights in a directory: the tables, copies of the checkpoint's tokenizer files
-/// where it has them, and `model.json`.
+/// Writes everything that describes the weights in a directory: the tables, the tokenizer files of the checkpoint where
+/// it has them, and `model.json`.
 pub fn write_description(
     dir: &Path,
     config: &ModelConfig,
     params: &ModelParams,
     weights: FileDigest,
-    checkpoint: &Path,
+    tokenizer: &TokenizerFiles,
 ) -> Result<Description, ModelDirError> {
     let mut digests = BTreeMap::from([(WEIGHTS_FILE.to_string(), weights)]);
-    let mut small = vec![(TABLES_FILE, tables(config, params))];
-    for name in [TOKENIZER_FILE, TOKENIZER_CONFIG_FILE] {
-        let path = checkpoint.join(name);
-        if path.exists() {
-            small.push((name, files::read(&path)?));
-        }
-    }
+    let tables = tables(config, params);
+    let small = [
+        (TABLES_FILE, Some(&tables)),
+        (TOKENIZER_FILE, tokenizer.tokenizer.as_ref()),
+        (TOKENIZER_CONFIG_FILE, tokenizer.config.as_ref()),
+    ];
     for (name, bytes) in small {
-        files::write(&dir.join(name), &bytes)?;
-        digests.insert(name.to_string(), FileDigest::of(&bytes));
+        let Some(bytes) = bytes else { continue };
+        files::write(&dir.join(name), bytes)?;
+        digests.insert(name.to_string(), FileDigest::of(bytes));
     }
     let description = Description {
         format: FORMAT.to_string(),

@@ -1,23 +1,29 @@
 //! From a checkpoint to a model directory (docs/format.md): calibrate, quantise, write, commit. Every step reads its
 //! input once, in pieces; what is finished survives an interruption.
 
+mod against;
 mod cache;
 mod partial;
+mod recipe;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tessera_verifier::codec::CodecError;
-use tessera_verifier::key::{KeyError, ModelId, ModelKey};
+use tessera_verifier::key::{CommitmentHeader, KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::recipe::Fidelity;
 use thiserror::Error;
 
+pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 use self::partial::{Inputs, Partial};
-use crate::checkpoint::{Checkpoint, CheckpointError};
+use self::recipe::{CalibrationText, HeldOut};
+use crate::checkpoint::{Checkpoint, CheckpointError, TokenizerFiles};
+use crate::fidelity::{FidelityError, FidelityReport};
 use crate::files::{self, AtomicFile, FileError};
 use crate::library::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
+use crate::model::QuantisedModel;
 use crate::model_dir::{self, ModelDirError, WEIGHTS_FILE};
 use crate::opening::OpeningProverError;
 use crate::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
@@ -36,6 +42,10 @@ pub struct SetupOptions {
     pub codeword_cache: CodewordCache,
     /// The most memory to use; `None` for any.
     pub memory: Option<Budget>,
+    /// Does not compare the model with its checkpoint.
+    pub skip_fidelity: bool,
+    /// Leaves digests of texts and files and the figures of the comparison out of the key.
+    pub private_recipe: bool,
 }
 
 /// What a set-up made.
@@ -54,6 +64,10 @@ pub struct SetupReport {
     /// Tokens that the scales were calibrated on.
     pub calibration_tokens: usize,
     pub calibration: CalibrationReport,
+    /// How close the model is to its checkpoint, also if the key does not say so.
+    pub fidelity: Fidelity,
+    /// All of the comparison, if there was one.
+    pub comparison: Option<FidelityReport>,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
     /// What the user should know: what was resumed or discarded.
@@ -85,6 +99,10 @@ pub enum SetupError {
     Codec(#[from] CodecError),
     #[error(transparent)]
     Library(#[from] LibraryError),
+    #[error("the comparison with the float model failed: {0}")]
+    Fidelity(#[from] FidelityError),
+    #[error("the key cannot be made again: {problem}")]
+    Recipe { problem: String },
     #[error("{}: the weights have root {got}, the key says {expected}", path.display())]
     OtherWeights {
         path: PathBuf,
@@ -112,11 +130,12 @@ pub fn setup(
         source,
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
-    let tokens = texts.calibration.iter().map(Vec::len).sum();
+    let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
     let subject = Subject::of_config(opened.config(), options.quantise.strategy.format(), true);
     let rows = options.quantise.rows(tokens);
     let plan = subject.plan(Task::Setup { tokens: rows }, options.memory)?;
-    let inputs = Inputs::of(&opened, options.quantise, &texts.calibration)?;
+    let comparison = texts.held_out.plan(&subject, options);
+    let inputs = Inputs::of(&opened, options.quantise, &texts.calibration.ids)?;
     let mut notes = Vec::new();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
@@ -125,7 +144,7 @@ pub fn setup(
         Some(partial) => partial,
         None => {
             progress.phase("calibrate", Some(opened.config().matmuls().len() as u64));
-            let quantisation = quantise(&opened, &options.quantise, &texts.calibration, progress)?;
+            let quantisation = quantise(&opened, &options.quantise, &texts.calibration.ids, progress)?;
             Partial::create(out, inputs, quantisation)?
         }
     };
@@ -135,12 +154,29 @@ pub fn setup(
         partial: dir.clone(),
         source: Box::new(source),
     };
+    let plans = Plans {
+        setup: plan,
+        comparison,
+    };
     let mut report =
-        finish(checkpoint, &opened, texts, options, &plan, partial, clock, progress).map_err(unfinished)?;
+        finish(checkpoint, &opened, texts, options, &plans, partial, clock, progress).map_err(unfinished)?;
     notes.extend(report.calibration.notes());
     report.notes.splice(0..0, notes);
     progress.done();
     Ok(report)
+}
+
+/// How the steps of a set-up keep to its memory; why there is no comparison with the checkpoint, if there is none.
+struct Plans {
+    setup: Plan,
+    comparison: Result<Plan, String>,
+}
+
+impl Plans {
+    fn predicted_bytes(&self) -> u64 {
+        let comparison = self.comparison.as_ref().map_or(0, Plan::predicted_bytes);
+        self.setup.predicted_bytes().max(comparison)
+    }
 }
 
 /// The steps after all scales are chosen.
@@ -150,7 +186,7 @@ fn finish(
     opened: &Checkpoint,
     texts: Texts,
     options: &SetupOptions,
-    plan: &Plan,
+    plans: &Plans,
     mut partial: Partial,
     mut clock: Clock,
     progress: &dyn Progress,
@@ -173,7 +209,7 @@ fn finish(
             partial.state.weights_root = None;
             let mut file = AtomicFile::create(&path)?;
             let quantisation = &partial.state.quantisation;
-            let digest = quantisation.write_weights(opened, &texts.calibration, &mut file, progress)?;
+            let digest = quantisation.write_weights(opened, &texts.calibration.ids, &mut file, progress)?;
             file.commit()?;
             digest
         }
@@ -188,7 +224,7 @@ fn finish(
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
         Some(root) => root,
         None => {
-            let split = plan.choices.split;
+            let split = plans.setup.choices.split;
             cache::commit_files(&dir, &weights, &commitment, split, options.codeword_cache, progress)?
         }
     };
@@ -196,16 +232,31 @@ fn finish(
     partial.save()?;
     clock.lap("commit to weights");
 
+    let files = match options.private_recipe {
+        true => None,
+        false => {
+            progress.phase("digest checkpoint", None);
+            Some(recipe::source_files(checkpoint, opened)?)
+        }
+    };
+    let model = QuantisedModel::new(config.clone(), params.clone(), weights);
+    let verdict = recipe::verdict(model, opened, &texts.held_out, &plans.comparison, progress)?;
+    clock.lap("compare models");
+
     progress.phase("commit to tables", None);
-    model_dir::write_description(&dir, &config, &params, digest, checkpoint)?;
+    model_dir::write_description(&dir, &config, &params, digest, &texts.files)?;
+    let settings = recipe::settings(&options.quantise);
+    let (source, private) = (texts.calibration.source, options.private_recipe);
     let key = ModelKey {
         tables_roots: tables_roots(&params),
+        recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
         config,
         params,
         weights: commitment,
+        header: CommitmentHeader::CURRENT,
         weights_root: root,
-        tokenizer: texts.tokenizer,
-        tokenizer_config: texts.tokenizer_config,
+        tokenizer: texts.files.tokenizer.unwrap_or_default(),
+        tokenizer_config: texts.files.config.unwrap_or_default(),
     };
     key.check()?;
     let model_id = key.id()?;
@@ -220,9 +271,11 @@ fn finish(
         key,
         disk_bytes: directory_bytes(&target)?,
         codeword_kept,
-        predicted_bytes: plan.predicted_bytes(),
+        predicted_bytes: plans.predicted_bytes(),
         calibration_tokens: calibration.tokens,
         calibration,
+        fidelity: verdict.fidelity,
+        comparison: verdict.report,
         phases: clock.phases,
         notes,
     })
@@ -250,30 +303,20 @@ impl Clock {
     }
 }
 
-/// The bytes of an optional file; empty if there is none.
-fn optional(path: &Path) -> Result<Vec<u8>, FileError> {
-    match files::read(path) {
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        other => other,
-    }
-}
-
-/// Tokenizer files of a checkpoint and the token sequences to calibrate on.
+/// Tokenizer files of a checkpoint, and the token sequences to calibrate and to measure on.
 struct Texts {
-    tokenizer: Vec<u8>,
-    tokenizer_config: Vec<u8>,
-    calibration: Vec<Vec<u32>>,
+    files: TokenizerFiles,
+    calibration: CalibrationText,
+    held_out: HeldOut,
 }
 
 impl Texts {
     fn read(dir: &Path, checkpoint: &Checkpoint, options: &SetupOptions) -> Result<Self, SetupError> {
-        let tokenizer = optional(&dir.join(model_dir::TOKENIZER_FILE))?;
-        let tokenizer_config = optional(&dir.join(model_dir::TOKENIZER_CONFIG_FILE))?;
-        let parsed = match tokenizer.is_empty() {
-            true => None,
-            false => {
-                let config = Some(tokenizer_config.as_slice()).filter(|c| !c.is_empty());
-                let parsed = Tokenizer::from_bytes(&tokenizer, config);
+        let files = checkpoint.tokenizer_files()?;
+        let parsed = match &files.tokenizer {
+            None => None,
+            Some(tokenizer) => {
+                let parsed = Tokenizer::from_bytes(tokenizer, files.config.as_deref());
                 Some(parsed.map_err(|source| SetupError::Tokenizer {
                     dir: dir.to_owned(),
                     source,
@@ -284,15 +327,12 @@ impl Texts {
             config: checkpoint.config(),
             tokenizer: parsed.as_ref(),
         };
-        let calibration = match &options.calibration {
-            Some(path) => reader.read(path)?,
-            None if parsed.is_none() => reader.random(),
-            None => reader.bundled()?,
-        };
+        let calibration = CalibrationText::read(&reader, options.calibration.as_ref())?;
+        let held_out = HeldOut::read(&reader)?;
         Ok(Self {
-            tokenizer,
-            tokenizer_config,
+            files,
             calibration,
+            held_out,
         })
     }
 }

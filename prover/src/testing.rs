@@ -1,5 +1,7 @@
 //! Small deterministic models for tests.
 
+pub mod gguf;
+
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
@@ -16,9 +18,10 @@ use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOption
 use crate::stark::tables_roots;
 use crate::tiles::{tile_bytes, TileSource};
 use crate::weights::{pack_matrix, PackedWeights, WeightsBuilder};
-use tessera_verifier::key::ModelKey;
+use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::recipe::Recipe;
 
 /// The SplitMix64 generator: enough for test data.
 #[derive(Clone, Debug)]
@@ -231,10 +234,12 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
         weights: CommitmentParams::for_tiles(model.config.total_tiles()),
+        header: CommitmentHeader::CURRENT,
         weights_root: [0; 32],
         tables_roots: [[0; 32]; 2],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
+        recipe: Recipe::default(),
     }
 }
 

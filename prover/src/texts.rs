@@ -10,18 +10,47 @@ use crate::files::{self, FileError};
 use crate::testing::random_ids;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
-/// Longest token sequence that a text is cut into (or the model's context, if that is shorter).
+/// Longest token sequence that a calibration text is cut into (or the model's context, if that is shorter).
 pub const WINDOW: usize = 512;
 
-/// Models of more tiles are calibrated on [`LARGE_TOKENS`] tokens of the bundled texts.
-const LARGE_TILES: usize = 1 << 14;
-/// Tokens of calibration text that suffice: ranges grow slowly with their number.
-const LARGE_TOKENS: usize = 384;
-/// Length of a window of random ids.
-const RANDOM_WINDOW: usize = 128;
+/// A text that is bundled with the program: JSON lines of many kinds of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bundled {
+    /// As recipes call it. A change of the text changes the name.
+    pub name: &'static str,
+    pub content: &'static str,
+}
 
-/// The bundled calibration texts, separated by blank lines.
-const BUNDLED: &str = include_str!("calibration.txt");
+/// What scales are calibrated on where nobody gives a text.
+pub const CALIBRATION: Bundled = Bundled {
+    name: "bundled calibration text 2",
+    content: include_str!("texts/calibration.jsonl"),
+};
+/// What the distance to the float model is measured on: other texts of the same kinds, never used for calibration.
+pub const HELD_OUT: Bundled = Bundled {
+    name: "bundled held-out text 1",
+    content: include_str!("texts/heldout.jsonl"),
+};
+/// The name of text that is the user's own.
+pub const OWN_TEXT: &str = "file";
+/// The name of what stands for text where there is no tokenizer.
+pub const RANDOM_IDS: &str = "random ids 1";
+
+/// Models of more tiles are calibrated on [`LARGE_TOKENS`] tokens of the bundled texts, and compared with the float
+/// model on fewer tokens the larger they are.
+const LARGE_TILES: usize = 1 << 16;
+/// Most tokens of the bundled calibration text: short contexts and small vocabularies need more for the same text.
+const CALIBRATION_TOKENS: usize = 4096;
+/// As [`CALIBRATION_TOKENS`], for large models: ranges grow slowly with the number of tokens.
+const LARGE_TOKENS: usize = 1024;
+/// Most tokens of the bundled held-out text, and fewest, as far as there are so many.
+const HELD_OUT_TOKENS: usize = 2048;
+const LEAST_HELD_OUT_TOKENS: usize = 128;
+/// Length of a window of random ids, and number of windows to calibrate on.
+const RANDOM_WINDOW: usize = 128;
+const RANDOM_WINDOWS: usize = 3;
+/// Seed of the first window of random ids for a comparison.
+const HELD_OUT_SEED: u64 = 1 << 32;
 
 /// A text file that cannot be turned into token sequences.
 #[derive(Debug, Error)]
@@ -61,10 +90,19 @@ pub struct TextReader<'a> {
 }
 
 impl TextReader<'_> {
-    /// Reads a file: plain text is one long text; JSON lines (objects with `ids` or `text`) are one text
+    /// Reads a file to calibrate on: plain text is one long text; JSON lines (objects with `ids` or `text`) are one text
     /// each. Every text is cut into windows of at most [`WINDOW`] tokens; all start with the BOS token if
     /// the text does.
     pub fn read(&self, path: &Path) -> Result<Vec<Vec<u32>>, TextError> {
+        self.read_in(path, WINDOW)
+    }
+
+    /// As [`TextReader::read`], but cut only where a text is longer than the model's context.
+    pub fn read_whole(&self, path: &Path) -> Result<Vec<Vec<u32>>, TextError> {
+        self.read_in(path, usize::MAX)
+    }
+
+    fn read_in(&self, path: &Path, window: usize) -> Result<Vec<Vec<u32>>, TextError> {
         let bytes = files::read(path)?;
         let text = std::str::from_utf8(&bytes).map_err(|e| TextError::Utf8 {
             path: path.to_owned(),
@@ -74,38 +112,58 @@ impl TextReader<'_> {
             true => self.json_lines(path, text)?,
             false => vec![self.encode(path, text)?],
         };
-        self.windows(path, texts)
+        self.windows(path, texts, window)
     }
 
-    /// The bundled calibration texts; for large models only as many as are worth their time.
-    pub fn bundled(&self) -> Result<Vec<Vec<u32>>, TextError> {
-        let path = Path::new("bundled calibration text");
-        let texts = BUNDLED
-            .split("\n\n")
-            .map(|text| self.encode(path, text.trim()))
-            .collect::<Result<_, _>>()?;
-        let mut windows = self.windows(path, texts)?;
-        if self.config.total_tiles() > LARGE_TILES {
-            let mut tokens = 0;
-            windows.retain(|window| {
-                tokens += window.len();
-                tokens <= LARGE_TOKENS || tokens == window.len()
-            });
-        }
-        Ok(windows)
+    /// The bundled calibration text, or so much of each of its texts as is worth the time.
+    pub fn calibration(&self) -> Result<Vec<Vec<u32>>, TextError> {
+        let budget = match self.config.total_tiles() > LARGE_TILES {
+            true => LARGE_TOKENS,
+            false => CALIBRATION_TOKENS,
+        };
+        self.bundled(CALIBRATION, budget)
+    }
+
+    /// The bundled held-out text, or so much of each of its texts that a comparison of a large model takes about as long
+    /// as that of a small one.
+    pub fn held_out(&self) -> Result<Vec<Vec<u32>>, TextError> {
+        self.bundled(HELD_OUT, self.held_out_tokens())
+    }
+
+    fn held_out_tokens(&self) -> usize {
+        let large = LARGE_TILES * HELD_OUT_TOKENS / self.config.total_tiles().max(1);
+        large.clamp(LEAST_HELD_OUT_TOKENS, HELD_OUT_TOKENS)
+    }
+
+    /// Texts with tokens that the model does not have are left out: some tokenizers know more than their model.
+    fn bundled(&self, text: Bundled, budget: usize) -> Result<Vec<Vec<u32>>, TextError> {
+        let path = Path::new(text.name);
+        let mut texts = self.json_lines(path, text.content)?;
+        texts.retain(|ids| ids.iter().all(|id| (*id as usize) < self.config.vocab));
+        self.windows(path, shorten(texts, budget), WINDOW)
     }
 
     /// Random ids, always the same, to calibrate a model that has no tokenizer.
     pub fn random(&self) -> Vec<Vec<u32>> {
+        self.random_windows(RANDOM_WINDOWS, 0)
+    }
+
+    /// Other random ids, to measure such a model on.
+    pub fn random_held_out(&self) -> Vec<Vec<u32>> {
+        let windows = self.held_out_tokens() / RANDOM_WINDOW;
+        self.random_windows(windows.clamp(1, RANDOM_WINDOWS), HELD_OUT_SEED)
+    }
+
+    fn random_windows(&self, windows: usize, seed: u64) -> Vec<Vec<u32>> {
         let length = self.config.context.min(RANDOM_WINDOW);
-        let window = |seed| {
-            let mut ids = random_ids(self.config, length, seed as u64);
+        let window = |i| {
+            let mut ids = random_ids(self.config, length, seed + i as u64);
             if let (Some(first), Some(bos)) = (ids.first_mut(), self.config.bos) {
                 *first = bos;
             }
             ids
         };
-        (0..LARGE_TOKENS / RANDOM_WINDOW).map(window).collect()
+        (0..windows).map(window).collect()
     }
 
     fn encode(&self, path: &Path, text: &str) -> Result<Vec<u32>, TextError> {
@@ -137,7 +195,7 @@ impl TextReader<'_> {
             .collect()
     }
 
-    fn windows(&self, path: &Path, texts: Vec<Vec<u32>>) -> Result<Vec<Vec<u32>>, TextError> {
+    fn windows(&self, path: &Path, texts: Vec<Vec<u32>>, window: usize) -> Result<Vec<Vec<u32>>, TextError> {
         let vocab = self.config.vocab;
         if let Some(&id) = texts.iter().flatten().find(|id| **id as usize >= vocab) {
             return Err(TextError::UnknownToken {
@@ -146,13 +204,24 @@ impl TextReader<'_> {
                 vocab,
             });
         }
-        let length = self.config.context.min(WINDOW);
+        let length = self.config.context.min(window);
         let windows: Vec<_> = texts.iter().flat_map(|ids| cut(ids, length, self.config.bos)).collect();
         match windows.is_empty() {
             true => Err(TextError::Empty { path: path.to_owned() }),
             false => Ok(windows),
         }
     }
+}
+
+/// The same part of every text, so that all together have about `budget` tokens, or less if there are not so many.
+fn shorten(mut texts: Vec<Vec<u32>>, budget: usize) -> Vec<Vec<u32>> {
+    let total: usize = texts.iter().map(Vec::len).sum();
+    if total > budget {
+        texts
+            .iter_mut()
+            .for_each(|ids| ids.truncate((ids.len() * budget).div_ceil(total).max(2)));
+    }
+    texts
 }
 
 /// Cuts a text into windows of at most `length` ids; those that predict nothing are left out.
@@ -171,7 +240,7 @@ fn cut(ids: &[u32], length: usize, bos: Option<u32>) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::odd_config;
+    use crate::testing::{odd_config, FIXTURE};
 
     fn read(content: &[u8]) -> Result<Vec<Vec<u32>>, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -192,6 +261,108 @@ mod tests {
         assert_eq!(cut(&[5, 6, 7, 8, 9], 3, Some(1)), [vec![5, 6, 7], vec![8, 9]]);
         assert_eq!(cut(&[1], 3, Some(1)), Vec::<Vec<u32>>::new());
         assert_eq!(cut(&[], 3, None), Vec::<Vec<u32>>::new());
+    }
+
+    fn lines(text: Bundled) -> Vec<serde_json::Value> {
+        let lines = text.content.lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Scales must hold for what people write to a model, and what they are measured on must not have made them.
+    #[test]
+    fn bundled_texts_are_of_many_kinds_and_have_nothing_in_common() {
+        let [calibration, held_out] = [CALIBRATION, HELD_OUT].map(lines);
+        let kinds = [
+            "story", "prose", "dialogue", "rust", "python", "markdown", "table", "numbers", "newlines", "chat",
+            "german", "french", "spanish", "russian", "chinese", "japanese", "arabic", "hindi", "korean", "upper",
+            "math",
+        ];
+        for kind in kinds {
+            for texts in [&calibration, &held_out] {
+                assert!(texts.iter().any(|t| t["kind"] == kind), "{kind}");
+            }
+        }
+        for texts in [&calibration, &held_out] {
+            assert!(texts.iter().any(|t| t["text"].as_str().unwrap().starts_with("\n\n")));
+            assert!(texts
+                .iter()
+                .any(|t| t["text"].as_str().unwrap().contains("<|im_start|>")));
+        }
+        // Of every held-out text, no run of 24 characters (8 of scripts without spaces) is in the other set.
+        let all: String = calibration.iter().map(|t| t["text"].as_str().unwrap()).collect();
+        for text in held_out.iter().filter(|t| t["kind"] != "chat") {
+            let letters: Vec<char> = text["text"].as_str().unwrap().chars().collect();
+            let length = if letters.iter().any(|c| *c > '\u{2fff}') { 8 } else { 24 };
+            for run in letters.windows(length) {
+                let run: String = run.iter().collect();
+                assert!(!all.contains(&run), "{run:?} is in both");
+            }
+        }
+    }
+
+    /// However small the budget is, every kind of text has its share.
+    #[test]
+    fn a_large_model_sees_a_part_of_every_text() {
+        let texts = vec![vec![1; 100], vec![2; 300], vec![3; 4]];
+        let parts = shorten(texts.clone(), 101);
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [25, 75, 2]);
+        assert_eq!(shorten(texts.clone(), 404), texts);
+        let reader = |layers| {
+            let config = ModelConfig {
+                layers,
+                hidden: 4096,
+                ff: 11_008,
+                heads: 32,
+                kv_heads: 32,
+                head_dim: 128,
+                ..odd_config()
+            };
+            TextReader {
+                config: &config,
+                tokenizer: None,
+            }
+            .held_out_tokens()
+        };
+        assert_eq!((reader(1), reader(8), reader(32)), (2048, 339, 128));
+    }
+
+    /// A chat of the bundled texts may have a special token that was added to the tokenizer only.
+    #[test]
+    fn bundled_texts_with_tokens_that_the_model_lacks_are_left_out() {
+        let file = |name: &str| std::fs::read(Path::new(FIXTURE).join(name)).unwrap();
+        let tokenizer = Tokenizer::from_bytes(&file("tokenizer.json"), None).unwrap();
+        let texts = |vocab| {
+            let config = ModelConfig {
+                vocab,
+                context: 512,
+                ..odd_config()
+            };
+            let reader = TextReader {
+                config: &config,
+                tokenizer: Some(&tokenizer),
+            };
+            reader.held_out().unwrap()
+        };
+        let (all, some) = (texts(2048), texts(2000));
+        assert!(some.len() < all.len() && !some.is_empty());
+        assert!(some.iter().flatten().all(|id| *id < 2000));
+    }
+
+    #[test]
+    fn random_ids_for_a_comparison_are_not_those_of_the_calibration() {
+        let config = ModelConfig {
+            context: 200,
+            ..odd_config()
+        };
+        let reader = TextReader {
+            config: &config,
+            tokenizer: None,
+        };
+        let (calibration, held_out) = (reader.random(), reader.random_held_out());
+        assert_eq!((calibration.len(), held_out.len()), (3, 3));
+        assert!(held_out
+            .iter()
+            .all(|ids| ids.len() == 128 && !calibration.contains(ids)));
     }
 
     #[test]

@@ -55,9 +55,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 3,
-            Self::Chunk => 2,
-            Self::Key => 1,
+            Self::Proof => 4,
+            Self::Chunk => 3,
+            Self::Key => 2,
         }
     }
 
@@ -119,11 +119,16 @@ pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecE
     check_canonical_fields(value)?;
     let mut bytes = Vec::from(kind.magic());
     bytes.extend(kind.version().to_le_bytes());
-    let payload = bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
-        .map_err(|e| CodecError::Unencodable { reason: e.to_string() })?;
+    let payload = encode_payload(value)?;
     check_limit(kind, payload.len())?;
     bytes.extend(payload);
     Ok(bytes)
+}
+
+/// The encoding without a header, of a part of a file: what digests are made of.
+pub(crate) fn encode_payload<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+    bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
+        .map_err(|e| CodecError::Unencodable { reason: e.to_string() })
 }
 
 /// Reads a file that [`encode`] wrote.

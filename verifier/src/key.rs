@@ -1,5 +1,8 @@
 //! The model key: all that a verifier needs to know of a model (docs/format.md). It comes from someone the
 //! verifier trusts, or from the verifier's own `setup`; it holds no weights.
+//!
+//! A key has three groups of fields: what defines the computation and the commitment, the tokenizer's files, and the
+//! recipe that says how the model was made. The model id is a digest of the first two groups ([`ModelKey::id`]).
 
 use blake2::digest::Digest as _;
 use blake2::Blake2s256;
@@ -8,9 +11,56 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
 use thiserror::Error;
 
-use crate::codec::{decode, encode, CodecError, FileKind};
-use crate::opening::{CommitmentParams, OpenedColumns, OpeningError};
+use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
+use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
+use crate::recipe::{Recipe, RecipeError};
 use crate::security::TracePolicy;
+
+/// How the trees of a key are made. Later versions may know more values; this one knows [`CommitmentHeader::CURRENT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitmentHeader {
+    /// Hash of trees and transcript; 0 is Blake2s.
+    pub hash_suite: u32,
+    /// Points of a codeword in one leaf of the weight tree.
+    pub leaf_points: u32,
+    /// Random coefficients that each committed column has beside its weights.
+    pub random_coefficients: u32,
+    /// Columns of public tables beside the lookup tables.
+    pub table_columns: u32,
+}
+
+impl CommitmentHeader {
+    /// Blake2s, two points per leaf, nothing random, no further tables.
+    pub const CURRENT: Self = Self {
+        hash_suite: 0,
+        leaf_points: FIBRE as u32,
+        random_coefficients: 0,
+        table_columns: 0,
+    };
+
+    /// Errors unless every field has the value that this verifier is written for.
+    fn check(&self) -> Result<(), KeyError> {
+        let known = Self::CURRENT;
+        let fields = [
+            ("hash suite", self.hash_suite, known.hash_suite),
+            ("number of points per leaf", self.leaf_points, known.leaf_points),
+            (
+                "number of random coefficients per column",
+                self.random_coefficients,
+                known.random_coefficients,
+            ),
+            (
+                "number of public table columns",
+                self.table_columns,
+                known.table_columns,
+            ),
+        ];
+        match fields.into_iter().find(|(_, got, supported)| got != supported) {
+            Some((what, got, supported)) => Err(KeyError::Header { what, got, supported }),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Commitment to the weights and to the lookup tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +69,8 @@ pub struct ModelKey {
     pub params: ModelParams,
     /// Layout and rate of the weight commitment.
     pub weights: CommitmentParams,
+    /// Hash and layout of the trees.
+    pub header: CommitmentHeader,
     /// Merkle root of the weight codewords.
     pub weights_root: [u8; 32],
     /// Merkle roots of the preprocessed columns (the lookup tables), one for each code in [`TracePolicy::ALL`].
@@ -27,9 +79,40 @@ pub struct ModelKey {
     pub tokenizer: Vec<u8>,
     /// `tokenizer_config.json`, empty if the model has none.
     pub tokenizer_config: Vec<u8>,
+    /// How the model was made and how close it is to its checkpoint. Not a part of the id.
+    pub recipe: Recipe,
 }
 
-/// Digest of a model key.
+/// The fields that define the computation and the commitment, encoded as in the key.
+#[derive(Serialize)]
+struct Computation<'a> {
+    config: &'a ModelConfig,
+    params: &'a ModelParams,
+    weights: &'a CommitmentParams,
+    header: &'a CommitmentHeader,
+    weights_root: &'a [u8; 32],
+    tables_roots: &'a [[u8; 32]; 2],
+}
+
+/// The tokenizer's files, encoded as in the key.
+#[derive(Serialize)]
+struct TokenizerFiles<'a> {
+    tokenizer: &'a [u8],
+    tokenizer_config: &'a [u8],
+}
+
+/// What each digest is of; a zero byte ends it.
+const ID_TAG: &[u8] = b"tessera/model id\0";
+const COMPUTATION_TAG: &[u8] = b"tessera/model computation\0";
+const TOKENIZER_TAG: &[u8] = b"tessera/model tokenizer\0";
+const RECIPE_TAG: &[u8] = b"tessera/model recipe\0";
+
+/// Blake2s-256 of a tag and data.
+fn tagged(tag: &[u8], data: &[u8]) -> [u8; 32] {
+    Blake2s256::new().chain_update(tag).chain_update(data).finalize().into()
+}
+
+/// Digest of what defines a model: computation, commitment and tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelId(pub [u8; 32]);
 
@@ -54,6 +137,14 @@ pub enum KeyError {
     Model(#[from] ModelError),
     #[error("model key: {0}")]
     Commitment(OpeningError),
+    #[error("model key: the {what} is {got}, but this program knows only {supported}")]
+    Header {
+        what: &'static str,
+        got: u32,
+        supported: u32,
+    },
+    #[error("model key: {0}")]
+    Recipe(#[from] RecipeError),
     #[error("model key: {got} tiles committed, the architecture has {expected}")]
     Tiles { got: usize, expected: usize },
 }
@@ -74,6 +165,7 @@ impl ModelKey {
     /// Checks that every dimension and parameter is one that the constraints were written for.
     pub fn check(&self) -> Result<(), KeyError> {
         self.params.check(&self.config)?;
+        self.header.check()?;
         self.weights.check().map_err(KeyError::Commitment)?;
         let expected = self.config.total_tiles();
         if self.weights.tiles != expected {
@@ -82,7 +174,7 @@ impl ModelKey {
                 expected,
             });
         }
-        Ok(())
+        Ok(self.recipe.check()?)
     }
 
     /// The columns of the commitment that hold the weights of a chunk, in the bands of the architecture.
@@ -100,8 +192,40 @@ impl ModelKey {
         }
     }
 
-    /// Blake2s-256 of the canonical encoding.
+    /// Digest of the digests of computation and tokenizer. The recipe is not in it: who measured a model, and on which
+    /// machine, makes no other model of it.
     pub fn id(&self) -> Result<ModelId, CodecError> {
-        Ok(ModelId(Blake2s256::digest(self.to_bytes()?).into()))
+        let digests = [self.computation_digest()?, self.tokenizer_digest()?];
+        Ok(ModelId(tagged(ID_TAG, digests.as_flattened())))
+    }
+
+    /// Digest of everything that defines the computation and the commitment.
+    pub fn computation_digest(&self) -> Result<[u8; 32], CodecError> {
+        let fields = Computation {
+            config: &self.config,
+            params: &self.params,
+            weights: &self.weights,
+            header: &self.header,
+            weights_root: &self.weights_root,
+            tables_roots: &self.tables_roots,
+        };
+        Ok(tagged(COMPUTATION_TAG, &encode_payload(&fields)?))
+    }
+
+    /// Digest of the tokenizer's files.
+    pub fn tokenizer_digest(&self) -> Result<[u8; 32], CodecError> {
+        let fields = TokenizerFiles {
+            tokenizer: &self.tokenizer,
+            tokenizer_config: &self.tokenizer_config,
+        };
+        Ok(tagged(TOKENIZER_TAG, &encode_payload(&fields)?))
+    }
+
+    /// Digest of the recipe.
+    pub fn recipe_digest(&self) -> Result<[u8; 32], CodecError> {
+        Ok(tagged(RECIPE_TAG, &encode_payload(&self.recipe)?))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ pub mod codec;
 pub mod key;
 pub mod opening;
 pub mod proof;
+pub mod recipe;
 pub mod security;
 pub mod stark;
 pub mod sumcheck;

@@ -120,7 +120,8 @@ pub struct Ledger {
 impl Ledger {
     /// `-log2` of the sum of all terms.
     pub fn bits(&self) -> f64 {
-        -self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
+        // Zero, where there is no security, and not its negative.
+        0.0 - self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
     }
 }
 
@@ -165,10 +166,33 @@ fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64)
     });
 }
 
-/// Bits of a proof in chunks of a statement of `rows` token rows: `-log2` of the sum of all terms of all chunks.
+/// Bits of a proof in chunks of a statement of `rows` token rows: `-log2` of the sum of all terms of all chunks. Below
+/// [`MIN_BITS`] it is only known that they are below: errors add up, so the other chunks need not be looked at.
 pub fn security_bits(key: &ModelKey, chunks: &[Chunk], rows: usize) -> f64 {
-    let errors = chunks.iter().map(|chunk| (-ledger(key, chunk, rows).bits()).exp2());
-    -errors.sum::<f64>().log2()
+    let bits = |errors: f64| 0.0 - errors.log2();
+    // Most chunks are alike, and have the same ledger.
+    let kind = |chunk: &Chunk| {
+        let opened = key.opened(chunk);
+        (chunk.is_first(), chunk.is_last(), chunk.layers().len(), opened.params)
+    };
+    let mut known = Vec::new();
+    let mut sum = 0.0;
+    for chunk in chunks {
+        let own = kind(chunk);
+        let error = match known.iter().find(|(kind, _)| *kind == own) {
+            Some((_, error)) => *error,
+            None => {
+                let error = (-ledger(key, chunk, rows).bits()).exp2();
+                known.push((own, error));
+                error
+            }
+        };
+        sum += error;
+        if bits(sum) < MIN_BITS {
+            break;
+        }
+    }
+    bits(sum)
 }
 
 /// The ledger of a chunk of a statement of `rows` token rows of a model.
@@ -278,6 +302,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::CommitmentHeader;
+    use crate::recipe::Recipe;
     use stwo::core::fields::m31::P;
     use tessera_circuits::model::{
         ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
@@ -309,10 +335,12 @@ mod tests {
                 silu_bits: 10,
                 logit_bits: 10,
             },
+            header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
             tables_roots: [[0; 32]; 2],
             tokenizer: Vec::new(),
             tokenizer_config: Vec::new(),
+            recipe: Recipe::default(),
         }
     }
 
@@ -349,8 +377,8 @@ mod tests {
                 ff: pick(5, 1, 1 << 16),
                 vocab: pick(6, 2, 1 << 18),
                 context: MAX_CONTEXT,
-                rms_eps: f64::NAN,
-                rope_theta: f64::INFINITY,
+                rms_eps: 0.0,
+                rope_theta: 1e12,
                 bos: None,
                 eos: Vec::new(),
             };
@@ -365,6 +393,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A chain of as many chunks as a key may have layers is refused at the first chunk that makes it too long; what comes
+    /// after costs nothing. Chunks that are alike are counted as often as they are there.
+    #[test]
+    fn long_chains_are_refused_where_they_fall_below_the_minimum() {
+        let config = ModelConfig {
+            layers: 1 << 10,
+            ..laned()
+        };
+        let key = key(config);
+        let chunks: Vec<Chunk> = Chunk::partition([1; 1 << 10], 1 << 10).unwrap();
+        let first = ledger(&key, &chunks[0], 64).bits();
+        let whole = security_bits(&key, &chunks, 64);
+        assert!(
+            first >= MIN_BITS && (MIN_BITS - 0.5..MIN_BITS).contains(&whole),
+            "{whole}"
+        );
+        // As the sum of all ledgers says, up to the chunk that ends it.
+        let mut sum = 0.0;
+        let own = chunks.iter().map(|chunk| {
+            sum += (-ledger(&key, chunk, 64).bits()).exp2();
+            -f64::log2(sum)
+        });
+        let bits: Vec<f64> = own.take_while(|bits| *bits >= MIN_BITS).collect();
+        let end = bits.len();
+        assert!((10..1000).contains(&end), "{end} chunks");
+        assert_eq!(security_bits(&key, &chunks[..end], 64), bits[end - 1]);
+        assert_eq!(security_bits(&key, &chunks[..=end], 64), whole);
     }
 
     /// A key has a root of its tables for each code, and its id is shown as 64 digits.

@@ -375,6 +375,9 @@ fn check_carries(
 }
 
 #[cfg(test)]
+mod periodicity;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

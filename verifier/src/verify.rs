@@ -56,7 +56,7 @@ pub enum VerifyError {
     Weights(#[from] OpeningError),
     #[error("{0}")]
     Stark(#[from] StarkError),
-    #[error("this statement's ledger gives {got:.1} bits, below the minimum of {min:.0}")]
+    #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.0}", (got * 10.0).floor() / 10.0)]
     Security { got: f64, min: f64 },
 }
 

@@ -1,26 +1,25 @@
 //! `tessera generate`.
 
-use std::path::Path;
-
 use serde_json::json;
-use tessera_prover::files;
 use tessera_prover::forward::ForwardState;
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::library::Model;
+use tessera_prover::output::Output;
 use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 
-use super::{memory, open_planned, prompt_ids, saturated_text, shown, token_rows, Texts};
+use super::{memory, open_planned, output, prompt_ids, saturated_text, shown, token_rows, Texts};
 use crate::args::GenerateArgs;
 use crate::printer::{ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let logits_out = args.logits_out.as_deref().map(output).transpose()?;
     progress.phase("open model", None);
     let mut prompt = Vec::new();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, tokenizer)?;
-        let rows = token_rows(key, prompt.len(), args.tokens);
-        let logits = args.logits_out.is_some();
+        let rows = token_rows(key, prompt.len(), args.tokens)?;
+        let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
     })?;
     let options = GenerateOptions {
@@ -29,8 +28,8 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
     };
     progress.phase("generate", Some(args.tokens as u64));
     let generation = generate(&model.quantised, &prompt, &options, |_| progress.advance(1))?;
-    if let Some(path) = &args.logits_out {
-        write_logits(&model, &prompt, &generation.ids, path)?;
+    if let Some(out) = &logits_out {
+        write_logits(&model, &prompt, &generation.ids, out)?;
     }
     let texts = Texts::of(&prompt, &generation.ids, model.tokenizer.as_ref())?;
     let speed = generation.tokens_per_second();
@@ -64,10 +63,10 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
 }
 
 /// One pass over all tokens but the last, as a proof makes it.
-fn write_logits(model: &Model, prompt: &[u32], output: &[u32], path: &Path) -> Result<(), Failure> {
+fn write_logits(model: &Model, prompt: &[u32], output: &[u32], out: &Output) -> Result<(), Failure> {
     let mut ids = [prompt, output].concat();
     ids.pop();
     let logits = ForwardState::new(&model.quantised).run(&ids, None)?;
     let bytes: Vec<u8> = logits.iter().flat_map(|l| l.to_le_bytes()).collect();
-    Ok(files::write(path, &bytes)?)
+    Ok(out.write(&bytes)?)
 }

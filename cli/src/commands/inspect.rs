@@ -7,10 +7,12 @@ use std::path::Path;
 use serde_json::json;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::checkpoint::{Checkpoint, Survey};
+use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::{fewest_chunks, most_rows};
 use tessera_prover::plan::Subject;
+use tessera_prover::progress::Progress;
 use tessera_prover::quantise::Strategy;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
@@ -18,11 +20,20 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, Prediction};
+use super::recipe::{against, recipe_json, recipe_rows};
+use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, ids, Failure, Report, Rows};
 
-pub fn run(args: &InspectArgs) -> Result<Report, Failure> {
+pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
+    if let Some(checkpoint) = &args.against {
+        let key = match path.is_dir() {
+            true => path.join(KEY_FILE),
+            false => path.clone(),
+        };
+        return against(&key, checkpoint, args, progress);
+    }
     let metadata = std::fs::metadata(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
     if metadata.is_dir() {
         return match (path.join(KEY_FILE).exists(), path.join("config.json").exists()) {
@@ -42,9 +53,11 @@ pub fn run(args: &InspectArgs) -> Result<Report, Failure> {
         key(path, args)
     } else if magic == FileKind::Proof.magic() {
         proof(path)
+    } else if magic.starts_with(&GGUF_MAGIC) {
+        checkpoint(path, args)
     } else {
         Err(Failure(format!(
-            "{} is neither a model key nor a proof",
+            "{} is neither a model key, nor a proof, nor a GGUF file",
             path.display()
         )))
     }
@@ -159,8 +172,13 @@ fn describe_key(
         "weights_root": hex::encode(key.weights_root),
         "tables_roots": key.tables_roots.map(hex::encode),
         "tokenizer": has_tokenizer,
+        "computation_digest": hex::encode(key.computation_digest()?),
+        "tokenizer_digest": hex::encode(key.tokenizer_digest()?),
+        "recipe": recipe_json(key)?,
         "security_bits": bits,
         "security_bits_at_full_context": least,
+        "most_tokens_in_one_piece": most_rows(key).map(|rows| rows + 1),
+        "fewest_chunks": fewest_chunks(key, rows_predicted),
         "predicted": prediction.json(),
     });
     let rows = rows
@@ -187,14 +205,8 @@ fn describe_key(
                 "none: texts are shown as ids"
             },
         )
-        .row(
-            "security",
-            format!(
-                "{bits:.1} bits for {} tokens, {least:.1} for the full context",
-                prediction.tokens
-            ),
-        );
-    Ok((prediction.rows(rows), json))
+        .row("security", security::shown(key, prediction.tokens));
+    Ok((prediction.rows(recipe_rows(rows, key)?), json))
 }
 
 fn proof(path: &Path) -> Result<Report, Failure> {

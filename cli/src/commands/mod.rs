@@ -1,12 +1,16 @@
 //! The commands: each turns its arguments into settings, makes one call and reports the result.
 
 mod bench;
+mod budget;
 mod demo;
 mod fidelity;
 mod generate;
+mod given;
 mod inspect;
 pub mod predict;
 mod prove;
+mod recipe;
+mod security;
 mod setup;
 mod synth;
 mod verify;
@@ -16,7 +20,10 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 use tessera_prover::forward::Saturations;
+use tessera_prover::generate::token_rows as rows;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::limits::fewest_chunks;
+use tessera_prover::output::Output;
 use tessera_prover::plan::{Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
 use tessera_prover::quantise::explain;
@@ -25,8 +32,9 @@ use tessera_prover::tokenizer::Tokenizer;
 use tessera_prover::weights::Residency;
 use tessera_verifier::key::ModelKey;
 
+use self::budget::{mapped, Allowance};
 use crate::args::{Command, PromptArgs};
-use crate::printer::{bytes, peak_rss_bytes, quoted, Failure, Report};
+use crate::printer::{bytes, claim_stdout, peak_rss_bytes, quoted, Failure, Report};
 
 /// Runs a command.
 pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
@@ -39,7 +47,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, quiet),
         Command::Verify(args) => verify::run(args),
-        Command::Inspect(args) => inspect::run(args),
+        Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
@@ -102,18 +110,51 @@ fn open_planned(
     memory: Option<Budget>,
     task: impl FnOnce(&ModelKey, Option<&Tokenizer>) -> Result<Task, Failure>,
 ) -> Result<(Model, Plan), Failure> {
+    given::model_dir(dir)?;
     let path = dir.join(KEY_FILE);
     let key = read_key(&path)?;
     let task = task(&key, key_tokenizer(&key, &path)?.as_ref())?;
-    let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
+    let allowance = Allowance::new(memory, mapped(dir));
+    let subject = Subject::of_dir(&key, dir);
+    let plan = subject.plan(task, allowance.budget).map_err(|error| {
+        let Failure(text) = allowance.refusal(error);
+        match task {
+            Task::Prove { rows, .. } => Failure(text + &in_chunks(&key, &subject, rows, allowance.budget)),
+            _ => Failure(text),
+        }
+    })?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     Ok((model, plan))
 }
 
-/// Token rows of prompt and generated tokens, as many as the context has at most.
-fn token_rows(key: &ModelKey, prompt: usize, tokens: usize) -> usize {
-    let rows = prompt.saturating_add(tokens).saturating_sub(1);
-    rows.clamp(1, key.config.context)
+/// What a refusal for memory adds where chunks fit: how to prove in chunks.
+fn in_chunks(key: &ModelKey, subject: &Subject, rows: usize, budget: Option<Budget>) -> String {
+    let fewest = fewest_chunks(key, rows).unwrap_or(1);
+    match subject.divide(rows, fewest, budget) {
+        Ok((layers, _)) if layers.len() > 1 => {
+            format!(
+                "; prove --work DIR proves it in {} chunks of layers, which fit",
+                layers.len()
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// Where the result of a command goes; fails early where it could not be written in the end. If it goes to standard
+/// output, reports do not.
+fn output(path: &Path) -> Result<Output, Failure> {
+    let output = Output::of(path)?;
+    if output == Output::Stdout {
+        claim_stdout();
+    }
+    output.check()?;
+    Ok(output)
+}
+
+/// Token rows of prompt and generated tokens; refuses what the context has no room for.
+fn token_rows(key: &ModelKey, prompt: usize, tokens: usize) -> Result<usize, Failure> {
+    Ok(rows(prompt, tokens, key.config.context)?)
 }
 
 /// Measured peak of resident memory beside the predicted one.

@@ -1,19 +1,17 @@
 //! `tessera prove`.
 
-use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
 use tessera_circuits::chunk::Chunk;
-use tessera_prover::files::{self, AtomicFile};
 use tessera_prover::library::Model;
 use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::{prove, ProveReport};
 
 use super::{
-    choices_json, memory, open_planned, phases_json, phases_text, prompt_ids, saturated_text, shown, token_rows,
-    traffic_json, traffic_text, work, Texts,
+    choices_json, memory, open_planned, output, phases_json, phases_text, prompt_ids, saturated_text, security, shown,
+    token_rows, traffic_json, traffic_text, work, Texts,
 };
 use crate::args::ProveArgs;
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
@@ -22,19 +20,21 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     if let Some(dir) = &args.work {
         return work::prove(args, dir, progress, quiet);
     }
-    check_writable(&args.out)?;
+    let out = output(&args.out)?;
     progress.phase("open model", None);
     let mut prompt = Vec::new();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, tokenizer)?;
-        let rows = token_rows(key, prompt.len(), args.tokens);
+        let rows = token_rows(key, prompt.len(), args.tokens)?;
+        // Before anything is said of memory, which does not help.
+        security::check_whole(key, rows)?;
         let chunk = Chunk::whole(key.config.layers);
         Ok(Task::Prove { rows, chunk })
     })?;
     let clock = Instant::now();
     let report = prove_checked(&model, &prompt, args.tokens, progress)?;
     let prove_seconds = clock.elapsed().as_secs_f64();
-    files::write(&args.out, &report.bytes)?;
+    out.write(&report.bytes)?;
 
     let statement = &report.proof.statement;
     let texts = Texts::of(&statement.prompt, &statement.output, model.tokenizer.as_ref())?;
@@ -71,15 +71,6 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
         .row("weight passes", traffic_text(&report.weights))
         .row("peak memory", memory(plan.predicted_bytes()));
     Ok(Report::done(text.to_string(), json))
-}
-
-/// Fails early where the proof could not be written in the end.
-pub fn check_writable(out: &Path) -> Result<(), Failure> {
-    if out.is_dir() {
-        return Err(Failure(format!("cannot write {}: it is a directory", out.display())));
-    }
-    drop(AtomicFile::create(out)?);
-    Ok(())
 }
 
 /// Proves.

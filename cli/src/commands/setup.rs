@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::plan::Budget;
 use tessera_prover::progress::Progress;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
-use tessera_prover::setup::{rebuild_cache, setup, SetupOptions, SetupReport};
+use tessera_prover::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 
-use super::{memory, phases_json, phases_text};
+use super::budget::{mapped, Allowance};
+use super::fidelity::{fidelity_json, fidelity_rows};
+use super::{given, memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 
@@ -16,13 +17,18 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
     let Some(checkpoint) = &args.checkpoint else {
         return rebuild(args, progress);
     };
+    given::checkpoint(checkpoint)?;
+    // The checkpoint is mapped, and what is made of it.
+    let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
     let options = SetupOptions {
         quantise: quantise_options(args),
         calibration: args.calibration.clone(),
         codeword_cache: args.codeword_cache.into(),
-        memory: args.memory.or_else(Budget::available),
+        memory: allowance.budget,
+        skip_fidelity: args.no_fidelity,
+        private_recipe: args.private_recipe,
     };
-    let report = setup(checkpoint, &args.out, &options, progress)?;
+    let report = setup(checkpoint, &args.out, &options, progress).map_err(|e| refusal(e, &allowance))?;
     let json = json!({
         "model_id": report.model_id.to_string(),
         "setup_seconds": total(&report),
@@ -34,15 +40,25 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "codeword_kept": report.codeword_kept,
         "strategy": strategy(&report),
         "calibration_tokens": report.calibration_tokens,
+        "calibration_text": report.key.recipe.calibration.text,
+        "fidelity": fidelity_json(Some(&report.fidelity)),
+        "private_recipe": args.private_recipe,
         "model_dir": args.out.display().to_string(),
         "notes": report.notes,
     });
-    let mut rows = Rows::default()
+    let rows = Rows::default()
         .row("model", report.model_id)
         .row("directory", args.out.display())
         .row("weights", format!("{}, {}", report.weights, strategy(&report)))
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
-        .row("calibrated on", format!("{} tokens", report.calibration_tokens))
+        .row(
+            "calibrated on",
+            format!(
+                "{} tokens: {}",
+                report.calibration_tokens, report.key.recipe.calibration.text
+            ),
+        );
+    let mut rows = fidelity_rows(rows, Some(&report.fidelity))
         .row("time", seconds(total(&report)))
         .row("", phases_text(&report.phases))
         .row("peak memory", memory(report.predicted_bytes));
@@ -63,14 +79,20 @@ fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
     options
 }
 
+/// A refusal for memory says where the limit is from.
+pub fn refusal(error: SetupError, allowance: &Allowance) -> Failure {
+    match error {
+        SetupError::Memory(_) => allowance.refusal(error),
+        error => error.into(),
+    }
+}
+
 fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let clock = Instant::now();
-    let report = rebuild_cache(
-        &args.out,
-        args.codeword_cache.into(),
-        args.memory.or_else(Budget::available),
-        progress,
-    )?;
+    given::model_dir(&args.out)?;
+    let allowance = Allowance::new(args.memory, mapped(&args.out));
+    let report = rebuild_cache(&args.out, args.codeword_cache.into(), allowance.budget, progress);
+    let report = report.map_err(|e| refusal(e, &allowance))?;
     let time = clock.elapsed().as_secs_f64();
     let json = json!({
         "model_dir": args.out.display().to_string(),

@@ -11,11 +11,12 @@ use tessera_prover::tokenizer::Tokenizer;
 use tessera_verifier::codec::PROOF_LIMIT;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 
-use super::{encode, shown, Texts};
+use super::{encode, given, shown, Texts};
 use crate::args::VerifyArgs;
 use crate::printer::{ids, seconds, Failure, Report, Rows, Status};
 
 pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
+    given::key(&args.key)?;
     let key = read_key(&args.key)?;
     let id = key_id(&key, &args.key)?;
     let tokenizer = key_tokenizer(&key, &args.key)?;
@@ -37,7 +38,10 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
                 "{proof} is about model {got}, {key} is the key of another model, {expected}"
             )));
         }
-        Err(error) => return Ok(rejected(error.to_string(), String::new(), json)),
+        Err(error) => {
+            let reason = given::no_proof(&args.proof).unwrap_or_else(|| error.to_string());
+            return Ok(rejected(reason, String::new(), json));
+        }
     };
     let texts = Texts::of(
         &verified.statement.prompt,

@@ -7,29 +7,38 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::plan::{equal_parts, Budget, BudgetTooSmall, Plan, Subject, Task};
+use tessera_prover::limits::fewest_chunks;
+use tessera_prover::output::Output;
+use tessera_prover::plan::{equal_parts, Budget, Plan, Subject, Task};
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove_statement;
 use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
 use tessera_verifier::key::ModelKey;
 
+use super::budget::{mapped, Allowance};
+use super::security;
 use super::verify::mode;
-use super::{choices_json, memory, prompt_ids, shown, token_rows, Texts};
+use super::{choices_json, given, in_chunks, memory, output, prompt_ids, shown, token_rows, Texts};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{bytes, ids, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::watch::Watch;
 
 /// `tessera prove --work`
 pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
-    super::prove::check_writable(&args.out)?;
+    // Who only prepares a job reports it, wherever its proof will go.
+    match args.prepare {
+        true => Output::of(&args.out)?.check()?,
+        false => drop(output(&args.out)?),
+    }
     progress.phase("open model", None);
+    given::model_dir(&args.model)?;
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let prompt = prompt_ids(&args.prompt, key_tokenizer(&key, &path)?.as_ref())?;
-    let rows = token_rows(&key, prompt.len(), args.tokens);
-    let budget = share(args.memory, &args.driving);
+    let rows = token_rows(&key, prompt.len(), args.tokens)?;
+    let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
-    let (layers, plan) = divide(args, &key, &subject, rows, budget)?;
+    let (layers, plan) = divide(args, &key, &subject, rows, &allowance)?;
     let model = Model::open(&args.model)?.with_choices(plan.choices);
     let driver = work::drive(dir)?;
     on_interrupt(dir);
@@ -45,20 +54,29 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     if args.prepare {
         return report_status(&job);
     }
-    drive(&job, &model, &plan, budget, &args.driving, quiet, clock)
+    drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)
 }
 
 /// `tessera resume`
 pub fn resume(args: &ResumeArgs, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
     let job = WorkDir::open(&args.dir)?;
+    output(&job.job.out)?;
     progress.phase("open model", None);
-    let budget = share(args.memory, &args.driving);
-    let (model, plan) = open_for(&job, args.model.as_deref(), &job.chunks, budget)?;
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = share(args.memory, &path, &args.driving);
+    let (model, plan) = open_for(&job, &path, &job.chunks, &allowance)?;
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
-    super::prove::check_writable(&job.job.out)?;
     progress.done();
-    drive(&job, &model, &plan, budget, &args.driving, quiet, Instant::now())
+    drive(
+        &job,
+        &model,
+        &plan,
+        allowance.budget,
+        &args.driving,
+        quiet,
+        Instant::now(),
+    )
 }
 
 /// `tessera status`
@@ -71,9 +89,10 @@ pub fn prove_chunk(args: &ProveChunkArgs, progress: &dyn Progress) -> Result<Rep
     let job = WorkDir::open(&args.work)?;
     let done_before = matches!(job.state(args.chunk)?, ChunkState::Done(_));
     progress.phase("open model", None);
-    let budget = args.memory.or_else(Budget::available);
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = Allowance::new(args.memory, mapped(&path));
     let own = [job.chunks[args.chunk]];
-    let (model, plan) = open_for(&job, args.model.as_deref(), &own, budget)?;
+    let (model, plan) = open_for(&job, &path, &own, &allowance)?;
     on_interrupt(&args.work);
     let checkpoint = job.prove_chunk(&model, args.chunk, progress)?;
     let text = Rows::default()
@@ -102,40 +121,48 @@ pub fn prove_chunk(args: &ProveChunkArgs, progress: &dyn Progress) -> Result<Rep
 /// `tessera compose`
 pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let job = WorkDir::open(&args.dir)?;
-    let out = args.out.as_deref().unwrap_or(&job.job.out);
-    super::prove::check_writable(out)?;
+    let path = args.out.as_deref().unwrap_or(&job.job.out);
+    let (shown, out) = (path, output(path)?);
     progress.phase("open model", None);
     let _driver = work::drive(&args.dir)?;
     on_interrupt(&args.dir);
     let clock = Instant::now();
-    let budget = args.memory.or_else(Budget::available);
-    let path = model_dir(&job, args.model.as_deref());
+    let path = model_dir(&job, args.model.as_deref())?;
+    let allowance = Allowance::new(args.memory, mapped(&path));
     let key = read_key(&path.join(KEY_FILE))?;
     let whole = Task::Prove {
         rows: job.job.statement().rows(),
         chunk: Chunk::whole(key.config.layers),
     };
+    let provable = security::check_whole(&key, job.job.statement().rows());
     let unified = match args.mode {
         ModeArg::Chain => None,
-        ModeArg::Unified => Some(Subject::of_dir(&key, &path).plan(whole, budget)?),
-        ModeArg::Auto => Subject::of_dir(&key, &path).plan(whole, budget).ok(),
+        ModeArg::Unified => {
+            provable?;
+            let plan = Subject::of_dir(&key, &path).plan(whole, allowance.budget);
+            Some(plan.map_err(|e| allowance.refusal(e))?)
+        }
+        ModeArg::Auto => {
+            let plan = provable.map(|()| Subject::of_dir(&key, &path).plan(whole, allowance.budget).ok());
+            plan.unwrap_or_default()
+        }
     };
     let mut model = Model::open(&path)?;
     if let Some(plan) = &unified {
         model = model.with_choices(plan.choices);
         job.check_model(&model)?;
         let report = prove_statement(&model.prover(), job.job.statement(), progress)?;
-        work::write(out, &report.bytes)?;
-        return composed(&job, &model, out, &report.bytes, report.security_bits, 1, clock);
+        work::write_output(&out, &report.bytes)?;
+        return composed(&job, &model, shown, &report.bytes, report.security_bits, 1, clock);
     }
     progress.phase("compose", None);
     let (proof, verified) = job.compose(&model)?;
     let encoded = proof.to_bytes()?;
-    work::write(out, &encoded)?;
+    work::write_output(&out, &encoded)?;
     composed(
         &job,
         &model,
-        out,
+        shown,
         &encoded,
         verified.security_bits,
         verified.chunks,
@@ -173,7 +200,7 @@ fn drive(
     let (proof, verified) = job.compose(model)?;
     let encoded = proof.to_bytes()?;
     let out = &job.job.out;
-    work::write(out, &encoded)?;
+    work::write_output(&Output::of(out)?, &encoded)?;
     watch.event(json!({"event": "composed", "proof": out.display().to_string(), "proof_bytes": encoded.len()}));
     let mut report = composed(
         job,
@@ -283,10 +310,8 @@ fn resume_command(dir: &Path) -> String {
 }
 
 /// The budget of one device.
-fn share(memory: Option<Budget>, driving: &DrivingArgs) -> Option<Budget> {
-    let devices = u64::from(driving.devices.unwrap_or(1));
-    let Budget(all) = memory.or_else(Budget::available)?;
-    Some(Budget(all / devices))
+fn share(memory: Option<Budget>, model_dir: &Path, driving: &DrivingArgs) -> Allowance {
+    Allowance::new(memory, mapped(model_dir)).shared_by(driving.devices.unwrap_or(1).into())
 }
 
 /// Layers of every chunk, and how the chunks are proved.
@@ -295,9 +320,10 @@ fn divide(
     key: &ModelKey,
     subject: &Subject,
     rows: usize,
-    budget: Option<Budget>,
+    allowance: &Allowance,
 ) -> Result<(Vec<usize>, Plan), Failure> {
-    let of = key.config.layers;
+    let (of, budget) = (key.config.layers, allowance.budget);
+    let given = args.chunk_layers.is_some() || matches!(args.chunks, Some(ChunksArg::Number(_)));
     let layers = match (args.chunk_layers, args.chunks) {
         (Some(layers), _) => {
             let layers = usize::from(layers).min(of);
@@ -310,31 +336,39 @@ fn divide(
             return Err(Failure(format!("{n} chunks of a model of {of} layers")));
         }
         (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),
-        (None, _) => return Ok(subject.divide(rows, budget)?),
+        // As few as have enough security; perhaps more, for memory.
+        (None, _) => equal_parts(of, fewest_chunks(key, rows).unwrap_or(1)),
     };
     let chunks = Chunk::partition(layers.iter().copied(), of)?;
-    let plan: Result<Plan, BudgetTooSmall> = subject.plan_chunks(rows, &chunks, budget);
-    Ok((layers, plan?))
+    security::check(key, &chunks, rows)?;
+    if given {
+        let plan = subject.plan_chunks(rows, &chunks, budget).map_err(|error| {
+            let Failure(text) = allowance.refusal(error);
+            Failure(text + &in_chunks(key, subject, rows, budget))
+        })?;
+        return Ok((layers, plan));
+    }
+    let divided = subject.divide(rows, chunks.len(), budget);
+    let (layers, plan) = divided.map_err(|e| allowance.refusal(e))?;
+    security::check(key, &Chunk::partition(layers.iter().copied(), of)?, rows)?;
+    Ok((layers, plan))
 }
 
-fn model_dir(job: &WorkDir, given: Option<&Path>) -> PathBuf {
-    given.unwrap_or(&job.job.model_dir).to_owned()
+fn model_dir(job: &WorkDir, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let dir = named.unwrap_or(&job.job.model_dir);
+    given::model_dir(dir)?;
+    Ok(dir.to_owned())
 }
 
 /// Opens the model of a job, to prove some of its chunks within a budget each.
-fn open_for(
-    job: &WorkDir,
-    given: Option<&Path>,
-    chunks: &[Chunk],
-    budget: Option<Budget>,
-) -> Result<(Model, Plan), Failure> {
-    let path = model_dir(job, given);
+fn open_for(job: &WorkDir, path: &Path, chunks: &[Chunk], allowance: &Allowance) -> Result<(Model, Plan), Failure> {
     let key = read_key(&path.join(KEY_FILE))?;
     let rows = job.job.statement().rows();
     // Before dimensions of another model are planned with.
-    let model = Model::open(&path)?;
+    let model = Model::open(path)?;
     job.check_model(&model)?;
-    let plan = Subject::of_dir(&key, &path).plan_chunks(rows, chunks, budget)?;
+    let plan = Subject::of_dir(&key, path).plan_chunks(rows, chunks, allowance.budget);
+    let plan = plan.map_err(|e| allowance.refusal(e))?;
     Ok((model.with_choices(plan.choices), plan))
 }
 

@@ -465,7 +465,8 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
         .nth(1)
         .and_then(|rest| rest.split(' ').next()?.parse().ok())
         .unwrap();
-    fails(prove(&(smallest - 1).to_string()), &[&smallest.to_string()]);
+    let too_small = (smallest - 1).to_string();
+    fails(prove(&too_small), &[&smallest.to_string(), "prove --work", "2 chunks"]);
     let report = done(prove(&smallest.to_string()));
     let bytes = |key: &str| report[key].as_u64().unwrap();
     assert!(bytes("predicted_bytes") < smallest, "{report}");

@@ -2,5 +2,10 @@
 
 mod commands;
 mod errors;
+mod gguf;
+mod limits;
+mod mistakes;
+mod outputs;
+mod recipe;
 mod support;
 mod work;

@@ -438,15 +438,47 @@ fn two_drivers_of_one_directory_are_kept_apart() {
     done(args!["prove-chunk", "--work", work, "--chunk", "2"]);
 }
 
+/// A chunk whose proof is gone, or is not as it was written, is not proved: `status` says so, and what to do.
+#[test]
+fn a_chunk_without_its_proof_does_not_count_as_proved() {
+    let (job, dir) = (Job::get(), tempfile::tempdir().expect("a temporary directory"));
+    for (gone, word) in [(true, "is not readable"), (false, "was changed")] {
+        let work = job.copy(&dir.path().join(word));
+        let proof = work.join("chunk_1.proof");
+        match gone {
+            true => fs::remove_file(proof).expect("it is removed"),
+            false => edit(&proof, |bytes| bytes[100] ^= 1),
+        }
+        let status = done(args!["status", work]);
+        assert_eq!((&status["done"], &status["left"]), (&json!(2), &json!(1)), "{status}");
+        assert_eq!(status["chunks"][1]["state"], "damaged");
+        let text = status["chunks"][1]["checkpoint"]["error"].as_str().expect("a reason");
+        for word in [word, "chunk_1.proof", "remove", "chunk_1.json"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        fails(
+            args!["prove-chunk", "--work", work, "--chunk", "1"],
+            &[word, "chunk_1.json"],
+        );
+        fs::remove_file(work.join("chunk_1.json")).expect("it is removed");
+        assert_eq!(done(args!["resume", work])["chunks"], 3);
+    }
+}
+
 #[test]
 fn another_request_does_not_touch_a_job() {
     let job = Job::get();
     let work = job.path("work");
-    fails(job.prove(&work, "Another prompt", 4), &["job.json", "another prompt"]);
+    let resume = format!("tessera resume {}", work.display());
+    fails(job.prove(&work, "Another prompt", 4), &[&resume, "another prompt"]);
     fails(job.prove(&work, PROMPT, 5), &["another number of tokens"]);
     let mut other = job.prove(&work, PROMPT, 4);
     *other.last_mut().expect("an argument") = "2".into();
-    fails(other, &["another division in chunks"]);
+    fails(other, &["another division in chunks", &resume]);
+    // Without a number of chunks, those of the first run are not guessed.
+    let mut bare = job.prove(&work, PROMPT, 4);
+    bare.truncate(bare.len() - 2);
+    fails(bare, &["another division in chunks", &resume]);
     // The same request goes on with it: nothing is left to do.
     done(job.prove(&work, PROMPT, 4));
     let missing = job.path("nothing");

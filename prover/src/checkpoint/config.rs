@@ -1,4 +1,6 @@
-//! `config.json` of a Llama checkpoint in the hub layout.
+//! `config.json` of a Llama checkpoint in the hub layout, or the metadata of another file as if they were one.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use tessera_circuits::model::{ModelConfig, MAX_CONTEXT};
@@ -12,22 +14,45 @@ pub const ARCHITECTURE: &str = "LlamaForCausalLM";
 #[derive(Clone, Debug)]
 pub struct HubConfig {
     fields: Map<String, Value>,
+    /// What they were read from.
+    origin: &'static str,
+    /// What fields are called there, where they have another name.
+    names: BTreeMap<&'static str, String>,
 }
 
-fn field_error(field: &str, problem: impl Into<String>) -> CheckpointError {
-    CheckpointError::Config {
-        field: field.to_string(),
-        problem: problem.into(),
-    }
-}
+const FILE: &str = "config.json";
 
 impl HubConfig {
     /// Parses the JSON object.
     pub fn parse(bytes: &[u8]) -> Result<Self, CheckpointError> {
+        let mut config = Self::of_fields(FILE, Map::new(), BTreeMap::new());
         match serde_json::from_slice(bytes) {
-            Ok(Value::Object(fields)) => Ok(Self { fields }),
-            Ok(_) => Err(field_error("config.json", "not a JSON object")),
-            Err(e) => Err(field_error("config.json", e.to_string())),
+            Ok(Value::Object(fields)) => config.fields = fields,
+            Ok(_) => return Err(config.error(FILE, "not a JSON object")),
+            Err(e) => return Err(config.error(FILE, e.to_string())),
+        }
+        Ok(config)
+    }
+
+    /// Fields from somewhere else, where they have other names.
+    pub fn of_fields(origin: &'static str, fields: Map<String, Value>, names: BTreeMap<&'static str, String>) -> Self {
+        Self { fields, origin, names }
+    }
+
+    fn error(&self, field: &str, problem: impl Into<String>) -> CheckpointError {
+        CheckpointError::Config {
+            origin: self.origin,
+            field: self.names.get(field).map_or(field, String::as_str).to_string(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Errors unless the architecture is supported.
+    pub fn check_architecture(&self) -> Result<(), CheckpointError> {
+        let (origin, found) = (self.origin, self.architecture());
+        match found == ARCHITECTURE {
+            true => Ok(()),
+            false => Err(CheckpointError::Architecture { origin, found }),
         }
     }
 
@@ -47,17 +72,17 @@ impl HubConfig {
             .map(|v| {
                 v.as_u64()
                     .and_then(|n| usize::try_from(n).ok())
-                    .ok_or_else(|| field_error(field, format!("{v} is not a whole number")))
+                    .ok_or_else(|| self.error(field, format!("{v} is not a whole number")))
             })
             .transpose()
     }
 
     fn required(&self, field: &str) -> Result<usize, CheckpointError> {
-        self.integer(field)?.ok_or_else(|| field_error(field, "missing"))
+        self.integer(field)?.ok_or_else(|| self.error(field, "missing"))
     }
 
     fn real(&self, field: &str, default: f64) -> Result<f64, CheckpointError> {
-        positive(field, self.get(field)).map(|v| v.unwrap_or(default))
+        self.positive(field, self.get(field)).map(|v| v.unwrap_or(default))
     }
 
     /// What the checkpoint says it is: `architectures`, or else `model_type`.
@@ -98,7 +123,7 @@ impl HubConfig {
 
     fn rope_theta(&self) -> Result<f64, CheckpointError> {
         let nested = self.rope().and_then(|(_, rope)| rope.get("rope_theta"));
-        match positive("rope_parameters.rope_theta", nested)? {
+        match self.positive("rope_parameters.rope_theta", nested)? {
             Some(theta) => Ok(theta),
             None => self.real("rope_theta", 10_000.0),
         }
@@ -109,7 +134,7 @@ impl HubConfig {
         let id = |v: &Value| {
             v.as_u64()
                 .and_then(|n| u32::try_from(n).ok())
-                .ok_or_else(|| field_error(field, format!("{v} is not a token id")))
+                .ok_or_else(|| self.error(field, format!("{v} is not a token id")))
         };
         match self.get(field) {
             None => Ok(Vec::new()),
@@ -128,7 +153,7 @@ impl HubConfig {
             None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
             None => {
                 let problem = format!("missing, and hidden_size {hidden} is not a multiple of {heads} heads");
-                return Err(field_error("head_dim", problem));
+                return Err(self.error("head_dim", problem));
             }
         };
         Ok(ModelConfig {
@@ -149,16 +174,15 @@ impl HubConfig {
             eos: self.token_ids("eos_token_id")?,
         })
     }
-}
-
-fn positive(field: &str, value: Option<&Value>) -> Result<Option<f64>, CheckpointError> {
-    value
-        .map(|v| {
-            v.as_f64()
-                .filter(|x| x.is_finite() && *x > 0.0)
-                .ok_or_else(|| field_error(field, format!("{v} is not a positive number")))
-        })
-        .transpose()
+    fn positive(&self, field: &str, value: Option<&Value>) -> Result<Option<f64>, CheckpointError> {
+        value
+            .map(|v| {
+                v.as_f64()
+                    .filter(|x| x.is_finite() && *x > 0.0)
+                    .ok_or_else(|| self.error(field, format!("{v} is not a positive number")))
+            })
+            .transpose()
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! Reads a Llama checkpoint in the hub layout: `config.json` and `model.safetensors`, or several
-//! safetensors files with an index. Whatever a supported model does not have is refused by name.
+//! Reads a Llama checkpoint: a directory in the hub layout (`config.json` and `model.safetensors`, or several safetensors
+//! files with an index), or a GGUF file. Whatever a supported model does not have is refused by name.
 
 mod config;
+mod encoding;
+mod gguf;
+mod mistaken;
 mod orientation;
 mod storage;
 mod survey;
@@ -9,17 +12,21 @@ mod survey;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 use thiserror::Error;
 
 pub use config::ARCHITECTURE;
+pub use gguf::MAGIC as GGUF_MAGIC;
+pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary, Unsupported};
 
 use crate::files::{self, FileError};
+use crate::model_dir::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 use config::HubConfig;
 use storage::Storage;
 
@@ -28,12 +35,16 @@ use storage::Storage;
 pub enum CheckpointError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("config.json: {field}: {problem}")]
-    Config { field: String, problem: String },
+    #[error("{origin}: {field}: {problem}")]
+    Config {
+        origin: &'static str,
+        field: String,
+        problem: String,
+    },
     #[error("{}: {problem}", path.display())]
     Format { path: PathBuf, problem: String },
-    #[error("config.json: the architecture is {found}, only {ARCHITECTURE} is supported")]
-    Architecture { found: String },
+    #[error("{origin}: the architecture is {found}, only {ARCHITECTURE} is supported")]
+    Architecture { origin: &'static str, found: String },
     #[error("the model is not supported: {}", list(.0))]
     Unsupported(Vec<Unsupported>),
     #[error("tensor {tensor} is missing")]
@@ -44,7 +55,7 @@ pub enum CheckpointError {
         got: Vec<usize>,
         expected: Vec<usize>,
     },
-    #[error("tensor {tensor} has type {dtype}, expected F32, F16 or BF16")]
+    #[error("tensor {tensor} has type {dtype}, which is not read")]
     Dtype { tensor: String, dtype: String },
     #[error("tensor {tensor} has {value} at index {index}")]
     NotFinite { tensor: String, index: usize, value: f32 },
@@ -111,7 +122,7 @@ fn expected_tensors(config: &ModelConfig, tied: bool) -> BTreeMap<String, Vec<us
     tensors
 }
 
-/// The stored names by the names of the hub layout (some checkpoints leave out the prefix `model.`).
+/// The stored names by the names of the hub layout.
 #[derive(Debug)]
 struct Names(BTreeMap<String, String>);
 
@@ -120,21 +131,14 @@ impl Names {
         Self(
             storage
                 .tensors()
-                .map(|(name, _)| (Self::canonical(name), name.to_string()))
+                .map(|(name, _)| (storage.canonical(name), name.to_string()))
                 .collect(),
         )
     }
 
-    fn canonical(stored: &str) -> String {
-        if stored.starts_with("model.") || stored.starts_with("lm_head.") {
-            stored.to_string()
-        } else {
-            format!("model.{stored}")
-        }
-    }
-
-    fn stored(&self) -> impl Iterator<Item = &str> {
-        self.0.values().map(String::as_str)
+    /// Names of the hub layout with the stored ones.
+    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, stored)| (name.as_str(), stored.as_str()))
     }
 
     /// The stored name. The embedding and a tied head are the same tensor, stored under either name.
@@ -147,6 +151,73 @@ impl Names {
     }
 }
 
+/// The tokenizer files of a checkpoint, in the hub layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenizerFiles {
+    /// `tokenizer.json`.
+    pub tokenizer: Option<Vec<u8>>,
+    /// `tokenizer_config.json`.
+    pub config: Option<Vec<u8>>,
+}
+
+impl TokenizerFiles {
+    /// Reads those of a directory, where it has them.
+    pub fn read(dir: &Path) -> Result<Self, FileError> {
+        let read = |name| match files::read(&dir.join(name)) {
+            Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            // An empty file says as much as none: a key tells the two apart no more.
+            other => other.map(|bytes| Some(bytes).filter(|b| !b.is_empty())),
+        };
+        Ok(Self {
+            tokenizer: read(TOKENIZER_FILE)?,
+            config: read(TOKENIZER_CONFIG_FILE)?,
+        })
+    }
+}
+
+/// Where tokenizer files come from.
+#[derive(Debug)]
+enum TokenizerSource {
+    Directory(PathBuf),
+    /// Made from the metadata of the file.
+    Made(TokenizerFiles),
+}
+
+/// What is read of a checkpoint before it is known to be supported.
+#[derive(Debug)]
+struct Source {
+    hub: HubConfig,
+    storage: Storage,
+    tokenizer: TokenizerSource,
+    /// What the format found, beside all that fields and tensors say.
+    unsupported: Vec<Unsupported>,
+}
+
+impl Source {
+    /// A file is a GGUF file, anything else a directory in the hub layout.
+    fn open(path: &Path) -> Result<Self, CheckpointError> {
+        if path.is_file() {
+            return gguf::open(path);
+        }
+        let hub = HubConfig::parse(&files::read(&path.join("config.json"))?)?;
+        let storage = match Storage::open(path) {
+            Ok(storage) => storage,
+            // Another model may store its tensors in another way.
+            Err(error) => {
+                hub.check_architecture()?;
+                hub.model()?;
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            hub,
+            storage,
+            tokenizer: TokenizerSource::Directory(path.to_path_buf()),
+            unsupported: Vec::new(),
+        })
+    }
+}
+
 /// An open checkpoint of a supported model, with all tensors present and of the right shape.
 #[derive(Debug)]
 pub struct Checkpoint {
@@ -154,22 +225,27 @@ pub struct Checkpoint {
     tied: bool,
     names: Names,
     storage: Storage,
+    tokenizer: TokenizerSource,
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint directory; refuses whatever the proof system does not represent.
-    pub fn open(dir: &Path) -> Result<Self, CheckpointError> {
-        let hub = HubConfig::parse(&files::read(&dir.join("config.json"))?)?;
-        let found = hub.architecture();
-        if found != ARCHITECTURE {
-            return Err(CheckpointError::Architecture { found });
-        }
-        let (config, tied) = (hub.model()?, hub.tied());
-        let storage = Storage::open(dir)?;
-        let survey = Survey::new(&hub, &storage);
-        if !survey.unsupported.is_empty() {
+    /// Opens a checkpoint directory or file; refuses whatever the proof system does not represent.
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let source = Source::open(path)?;
+        source.hub.check_architecture()?;
+        // What the format found may be the reason why a dimension is missing.
+        let config = source.hub.model();
+        let config = if source.unsupported.is_empty() {
+            Some(config?)
+        } else {
+            config.ok()
+        };
+        let survey = Survey::new(&source);
+        let (Some(config), []) = (config, survey.unsupported.as_slice()) else {
             return Err(CheckpointError::Unsupported(survey.unsupported));
-        }
+        };
+        let tied = source.hub.tied();
+        let Source { storage, tokenizer, .. } = source;
         let names = Names::of(&storage);
         for (tensor, expected) in expected_tensors(&config, tied) {
             match names.resolve(&tensor, tied).and_then(|n| storage.info(n)) {
@@ -189,13 +265,14 @@ impl Checkpoint {
             tied,
             names,
             storage,
+            tokenizer,
         })
     }
 
-    /// Reports what a checkpoint directory contains, supported or not. Errors only if the files cannot be
+    /// Reports what a checkpoint directory or file contains, supported or not. Errors only if the files cannot be
     /// read as a checkpoint at all.
-    pub fn survey(dir: &Path) -> Result<Survey, CheckpointError> {
-        Survey::of(dir)
+    pub fn survey(path: &Path) -> Result<Survey, CheckpointError> {
+        Survey::of(path)
     }
 
     /// The architecture.
@@ -232,6 +309,14 @@ impl Checkpoint {
     pub fn orientation(&self, kind: MatmulKind) -> Orientation {
         // Every architecture that can be opened has one.
         orientation(ARCHITECTURE, kind).unwrap_or(Orientation::OutputsFirst)
+    }
+
+    /// The tokenizer files, as a directory in the hub layout has them.
+    pub fn tokenizer_files(&self) -> Result<TokenizerFiles, FileError> {
+        match &self.tokenizer {
+            TokenizerSource::Directory(dir) => TokenizerFiles::read(dir),
+            TokenizerSource::Made(files) => Ok(files.clone()),
+        }
     }
 
     /// The files with tensors, and of each what precedes the tensors.

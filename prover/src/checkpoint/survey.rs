@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use safetensors::tensor::TensorInfo;
 use serde::Serialize;
 use serde_json::Value;
 use tessera_circuits::model::{ModelConfig, ModelError};
 
 use super::config::{HubConfig, ARCHITECTURE};
-use super::storage::Storage;
-use super::{expected_tensors, CheckpointError, Names};
-use crate::files;
+use super::storage::{Info, Storage};
+use super::{expected_tensors, CheckpointError, Names, Source};
 
 /// Something in a checkpoint that the proof system does not represent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,10 +58,9 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Surveys a checkpoint directory. Errors only if the files cannot be read as a checkpoint at all.
-    pub fn of(dir: &Path) -> Result<Self, CheckpointError> {
-        let hub = HubConfig::parse(&files::read(&dir.join("config.json"))?)?;
-        Ok(Self::new(&hub, &Storage::open(dir)?))
+    /// Surveys a checkpoint directory or file. Errors only if the files cannot be read as a checkpoint at all.
+    pub fn of(path: &Path) -> Result<Self, CheckpointError> {
+        Ok(Self::new(&Source::open(path)?))
     }
 
     /// Whether the model can be quantised and proved.
@@ -71,11 +68,12 @@ impl Survey {
         self.unsupported.is_empty() && self.missing.is_empty() && self.misshapen.is_empty()
     }
 
-    pub(super) fn new(hub: &HubConfig, storage: &Storage) -> Self {
+    pub(super) fn new(source: &Source) -> Self {
+        let (hub, storage) = (&source.hub, &source.storage);
         let names = Names::of(storage);
         let mut findings = Findings {
             names: &names,
-            list: Vec::new(),
+            list: source.unsupported.clone(),
         };
         findings.features(hub);
         let expected = findings
@@ -105,10 +103,10 @@ impl Survey {
     }
 }
 
-fn summary(name: &str, info: &TensorInfo) -> TensorSummary {
+fn summary(name: &str, info: &Info) -> TensorSummary {
     TensorSummary {
         name: name.to_string(),
-        dtype: format!("{:?}", info.dtype),
+        dtype: info.encoding.to_string(),
         shape: info.shape.clone(),
     }
 }
@@ -118,7 +116,7 @@ const ATTENTION: [&str; 4] = ["q_proj.weight", "k_proj.weight", "v_proj.weight",
 const ROTATED: [&str; 2] = ["q_proj.weight", "k_proj.weight"];
 
 /// Kinds of tensor that are not part of the supported architecture: feature, what, parts of names.
-const FOREIGN: [(&str, &str, &[&str]); 6] = [
+const FOREIGN: [(&str, &str, &[&str]); 7] = [
     (
         "attention_bias",
         "attention projections have biases",
@@ -162,7 +160,15 @@ const FOREIGN: [(&str, &str, &[&str]); 6] = [
             "weight_packed",
         ],
     ),
+    (
+        "rope_scaling",
+        "rotary frequencies are scaled one by one",
+        &["other.rope_freqs", "other.rope_factors"],
+    ),
 ];
+
+/// What is wrong with a type that is not read.
+const NOT_READ: &str = "not F32, F16 or BF16, nor, in a GGUF file, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K";
 
 struct Findings<'a> {
     names: &'a Names,
@@ -172,11 +178,8 @@ struct Findings<'a> {
 impl Findings<'_> {
     /// Stored tensors whose names contain one of the parts.
     fn with(&self, parts: &[&str]) -> Vec<String> {
-        self.names
-            .stored()
-            .filter(|n| parts.iter().any(|p| n.contains(p)))
-            .map(str::to_string)
-            .collect()
+        let found = self.names.iter().filter(|(n, _)| parts.iter().any(|p| n.contains(p)));
+        found.map(|(_, stored)| stored.to_string()).collect()
     }
 
     /// Adds a finding, or the tensors to a finding of the same feature.
@@ -298,20 +301,22 @@ impl Findings<'_> {
     /// Tensors that no supported model has, and types that cannot be read.
     fn tensors(&mut self, storage: &Storage, expected: Option<&BTreeMap<String, Vec<usize>>>) {
         for (name, info) in storage.tensors() {
-            let canonical = Names::canonical(name);
+            let canonical = storage.canonical(name);
             if canonical.ends_with("rotary_emb.inv_freq") {
                 continue;
             }
             let owned = || vec![name.to_string()];
-            if let Some((feature, detail, _)) = FOREIGN.iter().find(|(_, _, p)| p.iter().any(|p| name.contains(p))) {
+            if let Some((feature, detail, _)) = FOREIGN.iter().find(|(_, _, p)| p.iter().any(|p| canonical.contains(p)))
+            {
                 self.add(feature, *detail, owned());
                 continue;
             }
             let known = expected.is_none_or(|e| e.contains_key(&canonical) || canonical == "lm_head.weight");
             if !known {
                 self.add("unknown tensors", "tensors that are not part of a Llama model", owned());
-            } else if !Storage::readable(info.dtype) {
-                self.add(&format!("dtype {:?}", info.dtype), "not F32, F16 or BF16", owned());
+            } else if info.encoding.unit().is_none() {
+                let feature = format!("dtype {}", info.encoding);
+                self.add(&feature, NOT_READ, owned());
             }
         }
     }

@@ -280,7 +280,7 @@ fn features_of_the_config_are_refused_by_name() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let dir = with_config(json!({"architectures": ["MistralForCausalLM"], "model_type": "mistral"}));
-    assert!(matches!(open_error(&dir), CheckpointError::Architecture { found } if found == "MistralForCausalLM"));
+    assert!(matches!(open_error(&dir), CheckpointError::Architecture { found, .. } if found == "MistralForCausalLM"));
     let survey = Survey::of(dir.path()).unwrap();
     assert_eq!(survey.architecture, "MistralForCausalLM");
     assert_eq!(survey.unsupported[0].feature, "architecture");

@@ -1,6 +1,7 @@
 //! Pages of memory: which pages of a mapped file are in memory (advice, contents never change), and large tables
 //! in large pages.
 
+use std::alloc::{handle_alloc_error, Layout};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
@@ -32,22 +33,17 @@ pub struct Table<T> {
 
 impl<T: Item> Table<T> {
     /// Zeros.
-    ///
-    /// # Panics
-    /// If there is no memory.
     pub fn new(len: usize) -> Self {
         Self::with_room(len, 0)
     }
 
     /// Zeros, in memory that has room for `bytes` bytes if these are more: a table of that size can take it over. The system
-    /// enters only what is used.
-    ///
-    /// # Panics
-    /// If there is no memory.
+    /// enters only what is used. Where there is no memory, the program ends as where any other allocation fails.
     pub fn with_room(len: usize, bytes: usize) -> Self {
         let bytes = bytes.max(len * size_of::<T>());
         let map = (bytes > 0).then(|| {
-            let map = MmapMut::map_anon(bytes).expect("memory for a table");
+            let layout = Layout::from_size_align(bytes, align_of::<T>()).unwrap_or(Layout::new::<T>());
+            let map = MmapMut::map_anon(bytes).unwrap_or_else(|_| handle_alloc_error(layout));
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::HugePage);
             map
@@ -125,6 +121,14 @@ pub fn keep_blocks_apart() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: a parameter of the allocator, which may be set at any time.
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 19) };
+}
+
+/// Lets all threads share one heap: where address space is limited, as each of their own would reserve 64 MiB of it. Blocks of
+/// [`keep_blocks_apart`] are in no heap.
+pub fn share_heaps() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: a parameter of the allocator, which may be set at any time.
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
 /// Reads the pages of a range of bytes into memory and enters them in the page table.

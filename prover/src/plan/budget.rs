@@ -5,10 +5,10 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Part of the available memory that is used where no budget is given, in percent.
-const DEFAULT_PERCENT: u64 = 80;
+pub const DEFAULT_PERCENT: u64 = 80;
 
-/// A budget of resident memory in bytes. Written as a number with a unit of powers of 1000 (`500MB`) or 1024 (`4GiB`),
-/// or without one.
+/// A budget of resident memory in bytes. Written as a number with a unit of powers of 1000 (`500MB`) or 1024 (`4GiB`, or
+/// `4G` for short), or without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Budget(pub u64);
 
@@ -19,7 +19,7 @@ pub struct BudgetError {
     text: String,
 }
 
-const UNITS: [(&str, u64); 8] = [
+const UNITS: [(&str, u64); 12] = [
     ("kB", 1000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
@@ -28,15 +28,17 @@ const UNITS: [(&str, u64); 8] = [
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
     ("TiB", 1 << 40),
+    // As other programs write and read them.
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+    ("T", 1 << 40),
 ];
 
 impl Budget {
-    /// Four fifths of the memory that is available now; none where the system does not tell.
-    pub fn available() -> Option<Self> {
-        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(Self(kib.saturating_mul(1024) / 100 * DEFAULT_PERCENT))
+    /// The budget where none is given: four fifths of what is available.
+    pub const fn of_available(available: u64) -> Self {
+        Self(available / 100 * DEFAULT_PERCENT)
     }
 }
 
@@ -82,21 +84,14 @@ mod tests {
             ("123B", 123),
             ("1.5GiB", 3 << 29),
             ("1kB", 1000),
+            ("4G", 4 << 30),
+            ("512m", 512 << 20),
+            ("0.5T", 1 << 39),
+            ("100k", 100 << 10),
         ] {
             assert_eq!(text.parse(), Ok(Budget(bytes)), "{text}");
         }
-        for text in [
-            "",
-            "GiB",
-            "0",
-            "0GB",
-            "-1",
-            "1.5",
-            "4 G",
-            "4XB",
-            "1e9",
-            "99999999999TiB",
-        ] {
+        for text in ["", "GiB", "0", "0GB", "-1", "1.5", "4XB", "1e9", "99999999999TiB"] {
             let error = text.parse::<Budget>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")) && error.contains("GiB"), "{error}");
         }

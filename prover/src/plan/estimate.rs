@@ -10,6 +10,8 @@ use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::security::{opening_policy, TracePolicy};
 
 use super::{claims, Choices, Phase};
+use crate::fidelity::comparison_bytes;
+use crate::float::{GROUP_ROWS, LOGITS};
 use crate::opening::Tree;
 use crate::tiles::tile_bytes;
 use crate::weights::Residency;
@@ -308,22 +310,35 @@ fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
             .max(rows + oracles + twiddles + subtrees)
 }
 
+/// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the
+/// float model, which takes so many rows through a layer at once.
+fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
+    let (q, kv, rows) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens.min(GROUP_ROWS));
+    let tensors = c.matmuls().into_iter().map(|m| 4 * (m.in_dim * m.out_dim) as u64);
+    let layer = (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab.min(LOGITS));
+    let bytes = 4 * (rows * layer + tokens * c.hidden) as u64;
+    (tensors.max().unwrap_or(0), bytes)
+}
+
+/// A comparison of the integer model with the float model.
+pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
+    let (tensor, values) = float(model.config, tokens);
+    let rows = window as u64;
+    let integer = model.resident(residency).0 + model.state(rows) + model.activations(rows);
+    Phase {
+        name: "compare models",
+        bytes: FIXED + tensor + values.max(integer) + comparison_bytes(model.config, tokens, window),
+    }
+}
+
 /// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
 pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<Phase> {
     let (c, params) = (model.config, &model.commitment);
     let phase = |name, bytes| Phase { name, bytes };
-    let (q, kv, tokens) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens as u64);
-    // A tensor of the checkpoint stays mapped while it is read.
-    let tensor = c
-        .matmuls()
-        .iter()
-        .map(|m| 4 * (m.in_dim * m.out_dim) as u64)
-        .max()
-        .unwrap_or(0);
-    let values = 4 * (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab) as u64;
-    let calibrate = FIXED + tensor + tokens * values;
+    let (tensor, values) = float(c, tokens);
+    let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
-    let write = FIXED + tensor + tokens * values + (64 << 20);
+    let write = FIXED + tensor + values + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);

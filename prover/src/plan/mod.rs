@@ -2,6 +2,7 @@
 //! any work. A plan chooses what it can do without (weights in memory, coefficients of the trace, long blocks of the
 //! codeword) and refuses a budget that nothing fits.
 
+pub mod available;
 mod budget;
 mod claims;
 mod estimate;
@@ -16,7 +17,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
-pub use self::budget::{Budget, BudgetError};
+pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
 use crate::library::CODEWORD_FILE;
 use crate::opening::Split;
 use crate::weights::Residency;
@@ -50,6 +51,8 @@ pub enum Task {
     Generate { rows: usize, logits: bool },
     /// A set-up with this many tokens of calibration text.
     Setup { tokens: usize },
+    /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
+    Compare { tokens: usize, window: usize },
 }
 
 /// What a plan decides.
@@ -180,6 +183,7 @@ impl Subject {
             Task::Prove { rows, chunk } => estimate::prove(&model, &chunk, rows, &choices),
             Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
+            Task::Compare { tokens, window } => vec![estimate::compare(&model, tokens, window, choices.residency)],
         };
         Plan { choices, phases }
     }
@@ -193,7 +197,7 @@ impl Subject {
                     ..Choices::default()
                 })
                 .collect(),
-            Task::Prove { .. } | Task::Generate { .. } => {
+            Task::Prove { .. } | Task::Generate { .. } | Task::Compare { .. } => {
                 let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
                 let rest = [Residency::Keep].into_iter().chain(streams).map(|residency| Choices {
                     residency,
@@ -249,11 +253,16 @@ impl Subject {
         Err(least.refusal("a chunk of this proof", budget))
     }
 
-    /// The largest chunks, as equal as can be, that fit `budget`.
-    pub fn divide(&self, rows: usize, budget: Option<Budget>) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+    /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
+    pub fn divide(
+        &self,
+        rows: usize,
+        fewest: usize,
+        budget: Option<Budget>,
+    ) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
         let of = self.config.layers;
         let mut refused = None;
-        for chunks in 1..=of {
+        for chunks in fewest.max(1)..=of {
             let layers = equal_parts(of, chunks);
             let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
             match self.plan_chunks(rows, &ranges, budget) {
@@ -290,6 +299,7 @@ impl Subject {
             Task::Prove { .. } => "this proof in one piece",
             Task::Generate { .. } => "this text",
             Task::Setup { .. } => "this set-up",
+            Task::Compare { .. } => "this comparison",
         };
         Err(self.smallest(task).refusal(what, budget))
     }

@@ -23,7 +23,7 @@ fn prove(config: &ModelConfig, rows: usize) -> Task {
     }
 }
 
-fn tasks(config: &ModelConfig) -> [Task; 4] {
+fn tasks(config: &ModelConfig) -> [Task; 5] {
     // The last chunk of two.
     let chunk = Chunk {
         start: config.layers / 2,
@@ -34,6 +34,10 @@ fn tasks(config: &ModelConfig) -> [Task; 4] {
         Task::Prove { rows: 4, chunk },
         Task::Generate { rows: 4, logits: true },
         Task::Setup { tokens: 384 },
+        Task::Compare {
+            tokens: 2048,
+            window: 300,
+        },
     ]
 }
 

@@ -54,7 +54,7 @@ impl AddAssign for Fidelity {
 }
 
 /// Logarithms of the probabilities of logits.
-fn log_softmax(logits: impl Iterator<Item = f64>) -> Vec<f64> {
+pub(crate) fn log_softmax(logits: impl Iterator<Item = f64>) -> Vec<f64> {
     let logits: Vec<f64> = logits.collect();
     let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_sum = top + logits.iter().map(|l| (l - top).exp()).sum::<f64>().ln();
@@ -69,7 +69,7 @@ pub fn negative_log_likelihood(logits: &[f32], target: usize) -> f64 {
     -log_softmax(logits.iter().map(|l| f64::from(*l)))[target]
 }
 
-fn arg_max(values: &[f64]) -> usize {
+pub(crate) fn arg_max(values: &[f64]) -> usize {
     values
         .iter()
         .enumerate()

@@ -3,7 +3,7 @@
 mod calibrate;
 mod exponents;
 mod feedback;
-mod fidelity;
+pub(crate) mod fidelity;
 mod folded;
 mod options;
 mod plan;

@@ -75,6 +75,11 @@ impl Strategy {
         }
     }
 
+    /// The strategy of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Auto, Self::W12, Self::W8].into_iter().find(|s| s.name() == name)
+    }
+
     /// Name on the command line and in reports.
     pub const fn name(self) -> &'static str {
         match self {

@@ -148,7 +148,13 @@ impl WorkDir {
 
     /// Reads the proof that a checkpoint names; it is the one that was written, but not verified.
     pub(super) fn proof(&self, chunk: usize) -> Result<ChunkProof, WorkError> {
-        let checkpoint = self.checkpoint(chunk)?;
+        let bytes = self.proof_bytes(chunk, &self.checkpoint(chunk)?)?;
+        let malformed = |e| self.bad(chunk, self.proof_path(chunk), format!("is malformed: {e}"));
+        ChunkProof::from_bytes(&bytes).map_err(malformed)
+    }
+
+    /// Reads the proof of a chunk as it was written; its contents are not looked at.
+    pub(super) fn proof_bytes(&self, chunk: usize, checkpoint: &Checkpoint) -> Result<Vec<u8>, WorkError> {
         let path = self.proof_path(chunk);
         let bad = |cause: String| self.bad(chunk, path.clone(), cause);
         let bytes = match files::read(&path) {
@@ -164,6 +170,6 @@ impl WorkDir {
                 "was changed: it does not have the digest of its checkpoint".to_owned()
             ));
         }
-        ChunkProof::from_bytes(&bytes).map_err(|e| bad(format!("is malformed: {e}")))
+        Ok(bytes)
     }
 }

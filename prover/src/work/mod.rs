@@ -27,6 +27,7 @@ use thiserror::Error;
 
 use crate::files::{self, FileError, Lock};
 use crate::library::Model;
+use crate::output::{Output, STDOUT};
 use crate::progress::Progress;
 use crate::prove::{boundaries, check_security, generate_statement, prove_chunk, ProveError};
 
@@ -58,6 +59,11 @@ pub enum WorkError {
     Job { path: PathBuf, reason: String },
     #[error("{} is a job of another {what}", path.display())]
     OtherJob { path: PathBuf, what: &'static str },
+    #[error(
+        "{} has a job of another {what}: go on with that one by tessera resume {}, or take another directory",
+        dir.display(), dir.display()
+    )]
+    Started { dir: PathBuf, what: &'static str },
     #[error("{}: the activations are not those of the job (digest {got}, expected {expected})", path.display())]
     Activation {
         path: PathBuf,
@@ -118,9 +124,15 @@ pub fn pause_writes() -> MutexGuard<'static, ()> {
 }
 
 /// Writes a file atomically; [`pause_writes`] waits for it.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let _writing = pause_writes();
     files::write(path, bytes)
+}
+
+/// Writes a result; [`pause_writes`] waits for it.
+pub fn write_output(output: &Output, bytes: &[u8]) -> Result<(), FileError> {
+    let _writing = pause_writes();
+    output.write(bytes)
 }
 
 /// What is proved, and in which pieces. Written once, before any chunk is proved.
@@ -235,10 +247,6 @@ impl WorkDir {
         progress: &dyn Progress,
     ) -> Result<Self, WorkError> {
         let path = dir.join(JOB_FILE);
-        let other = |what| WorkError::OtherJob {
-            path: path.clone(),
-            what,
-        };
         match Self::open(dir) {
             Ok(work) => {
                 let job = &work.job;
@@ -250,7 +258,8 @@ impl WorkDir {
                     (job.out == absolute(request.out), "proof file"),
                 ] {
                     if !same {
-                        return Err(other(what));
+                        let dir = dir.to_owned();
+                        return Err(WorkError::Started { dir, what });
                     }
                 }
                 return Ok(work);
@@ -373,17 +382,25 @@ impl WorkDir {
     /// written, is an error; the proof itself is not verified.
     pub fn state(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         self.check_number(chunk)?;
-        if self.checkpoint_path(chunk).exists() {
-            return Ok(ChunkState::Done(Box::new(self.checkpoint(chunk)?)));
-        }
-        if !self.lock_path(chunk).exists() {
-            return Ok(ChunkState::Open);
+        let recorded = self.recorded(chunk)?;
+        if matches!(recorded, ChunkState::Done(_)) || !self.lock_path(chunk).exists() {
+            return Ok(recorded);
         }
         match self.lock(chunk) {
             Ok(_) => Ok(ChunkState::Open),
             Err(WorkError::Busy { .. }) => Ok(ChunkState::Busy),
             Err(error) => Err(error),
         }
+    }
+
+    /// The state of a chunk by its files alone: whether another process is at it is not looked at.
+    fn recorded(&self, chunk: usize) -> Result<ChunkState, WorkError> {
+        if !self.checkpoint_path(chunk).exists() {
+            return Ok(ChunkState::Open);
+        }
+        let checkpoint = self.checkpoint(chunk)?;
+        self.proof_bytes(chunk, &checkpoint)?;
+        Ok(ChunkState::Done(Box::new(checkpoint)))
     }
 
     /// Chunks without a checkpoint.
@@ -422,8 +439,8 @@ impl WorkDir {
         self.check_number(chunk)?;
         self.check_model(model)?;
         let _lock = self.lock(chunk)?;
-        if self.checkpoint_path(chunk).exists() {
-            return self.checkpoint(chunk);
+        if let ChunkState::Done(checkpoint) = self.recorded(chunk)? {
+            return Ok(*checkpoint);
         }
         let config = &model.key.config;
         let input = chunk.checked_sub(1).map(|i| self.activation(i, config)).transpose()?;
@@ -549,7 +566,10 @@ fn activation_bytes(activation: &Boundary) -> Vec<u8> {
     activation.0.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// The path from the root on, so that other processes find it.
+/// The path from the root on, so that other processes find it; standard output has none.
 fn absolute(path: &Path) -> PathBuf {
+    if path == Path::new(STDOUT) {
+        return path.to_owned();
+    }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -103,6 +103,11 @@ fn checkpoints_are_read_or_refused() {
 }
 
 #[test]
+fn gguf_files_are_read_or_refused() {
+    run("gguf", 3000);
+}
+
+#[test]
 fn tokenizers_are_read_or_refused() {
     run("tokenizer", 1500);
 }

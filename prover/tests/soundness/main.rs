@@ -232,10 +232,10 @@ impl Scene {
             assert_eq!(constraints, by == Caught::Constraint, "violated constraints");
             assert_eq!(lookups, by == Caught::Lookup, "violated lookups");
         };
-        let claims = |broken: BrokenClaims<'_>| {
-            if let Caught::Claim(name) = by {
-                assert_eq!(broken(), [name], "violated claims");
-            }
+        let claims = |broken: BrokenClaims<'_>| match by {
+            Caught::Claim(name) => assert_eq!(broken(), [name], "violated claims"),
+            Caught::Claims(names) => assert_eq!(broken(), names, "violated claims"),
+            _ => {}
         };
         let result = self.attempt(&Hooks {
             columns: &look,
@@ -245,7 +245,7 @@ impl Scene {
         match by {
             Caught::Constraint => assert_constraints_violated(result),
             Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Unbalanced)),
-            Caught::Claim(_) => assert_rejected!(result, VerifyError::Linear),
+            Caught::Claim(_) | Caught::Claims(_) => assert_rejected!(result, VerifyError::Linear),
         }
     }
 }
@@ -259,6 +259,8 @@ pub enum Caught {
     Lookup,
     /// The claim of this name, across rows: the linear sumcheck does not end in the evaluations.
     Claim(&'static str),
+    /// The claims of these names.
+    Claims(&'static [&'static str]),
 }
 
 /// Asserts that the composition polynomial is not the one of the trace.

@@ -52,7 +52,7 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         layers: 3,
         ..odd_config()
     };
-    let model = TestModel::new(random_model(config, WeightFormat::Int16, 7));
+    let model = TestModel::new(random_model(config, WeightFormat::Int16, 10));
     let attacked = 2;
     let prompt = random_ids(&model.key.config, 5, 3);
     let mut statement = Statement {

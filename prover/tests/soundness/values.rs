@@ -232,7 +232,7 @@ fn shifts_are_those_of_the_key() {
 #[test]
 fn limbs_of_the_residual_are_in_range() {
     let scene = Scene::honest();
-    let at = row(&scene.shape(), Part::Stream, &[1, 2, 3]);
+    let at = row(&scene.shape(), Part::Stream, &[1, 2, 4]);
     let columns = |_: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Stream.index()];
         own[stream::X_HI][at] += base(1);
@@ -242,7 +242,7 @@ fn limbs_of_the_residual_are_in_range() {
         own[stream::HL][at] = hi * lo;
         own[stream::LL][at] = lo * lo;
     };
-    let x = scene.witness.streams[1].x[2 * scene.model.key.config.hidden + 3];
+    let x = scene.witness.streams[1].x[2 * scene.model.key.config.hidden + 4];
     let (hi, lo) = (i32::from(x >> 8), i32::from(x & 0xff));
     let tokens = 1 << scene.shape().token;
     let hooks = Hooks {

@@ -223,3 +223,35 @@ fn commitments_of_another_shape() {
         );
     }
 }
+
+/// A commitment of a kind that this verifier has no code for: it would be opened as if it were today's.
+#[test]
+fn commitments_of_another_kind() {
+    type Change = (&'static str, &'static dyn Fn(&mut ModelKey));
+    let rows: [Change; 4] = [
+        ("hash suite", &|k| k.header.hash_suite = 1),
+        ("number of points per leaf", &|k| k.header.leaf_points = 4),
+        ("number of random coefficients per column", &|k| {
+            k.header.random_coefficients = 1
+        }),
+        ("number of public table columns", &|k| k.header.table_columns = 1),
+    ];
+    for (expected, change) in rows {
+        let error = refusal(change);
+        assert!(
+            matches!(&error, KeyError::Header { what, .. } if *what == expected),
+            "{expected}: {error}"
+        );
+    }
+}
+
+/// What a key tells about its model decides nothing: neither the id nor a proof.
+#[test]
+fn a_recipe_changes_no_verdict() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let mut other = key.clone();
+    other.recipe.tool = "another program".to_owned();
+    assert_ne!(other.to_bytes().expect("bytes"), key.to_bytes().expect("bytes"));
+    assert_eq!(other.id().expect("an id"), key.id().expect("an id"));
+    verify(&other, proof).expect("the same model");
+}

@@ -13,10 +13,12 @@ use tessera_prover::files;
 use tessera_prover::progress::Progress;
 use tessera_prover::synth::PublicShape;
 
+use super::output;
 use crate::args::{BenchArgs, ShapeArg};
 use crate::printer::{Failure, Report};
 
 pub fn run(args: &BenchArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    let out = args.out.as_deref().map(output).transpose()?;
     // Of the directory nothing is left behind unless it is wanted.
     let temporary = match &args.work {
         Some(dir) => {
@@ -46,8 +48,8 @@ pub fn run(args: &BenchArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "load_average": load_average(),
         "models": models,
     });
-    if let Some(path) = &args.out {
-        files::write(path, format!("{json:#}\n").as_bytes())?;
+    if let Some(out) = &out {
+        out.write(format!("{json:#}\n").as_bytes())?;
     }
     Ok(Report::done(table::text(&json), json))
 }
@@ -83,7 +85,8 @@ fn model(
     }
     progress.advance(1);
     if !dir.exists() {
-        let mut command = vec!["setup", text(&checkpoint)?, "--out", text(&dir)?];
+        // The comparison with the checkpoint is not part of what set-ups are compared by.
+        let mut command = vec!["setup", text(&checkpoint)?, "--out", text(&dir)?, "--no-fidelity"];
         let memory = args.memory.map(|b| b.0.to_string());
         command.extend(memory.iter().flat_map(|memory| ["--memory", memory.as_str()]));
         let report = tessera(args, &command)?;

@@ -17,6 +17,7 @@ use tessera_prover::stream::Traffic;
 use tessera_prover::tiles::{planes, TileSource};
 use tessera_prover::weights::{PackedWeights, Residency};
 
+use super::super::budget::{mapped, Allowance};
 use crate::printer::Failure;
 
 /// Measurements of which the median is taken.
@@ -30,7 +31,9 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let key = read_key(&dir.join(KEY_FILE))?;
     let whole = Chunk::whole(key.config.layers);
     let task = Task::Prove { rows: 1, chunk: whole };
-    let plan = Subject::of_dir(&key, dir).plan(task, memory.or_else(Budget::available))?;
+    let allowance = Allowance::new(memory, mapped(dir));
+    let plan = Subject::of_dir(&key, dir).plan(task, allowance.budget);
+    let plan = plan.map_err(|e| allowance.refusal(e))?;
     let model = Model::open(dir)?.with_choices(plan.choices);
     let weights = &model.quantised.weights;
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);

@@ -1,0 +1,136 @@
+//! How the recipe of a key is shown, and `tessera inspect --against`: whether a key is that of a checkpoint.
+
+use std::path::Path;
+
+use serde_json::{json, Value};
+use tessera_prover::library::read_key;
+use tessera_prover::progress::Progress;
+use tessera_prover::setup::{recompute, Agreement};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::recipe::{Recipe, SourceFile};
+
+use super::budget::{mapped, Allowance};
+use super::fidelity::{fidelity_json, fidelity_rows};
+use super::setup::refusal;
+use crate::args::InspectArgs;
+use crate::printer::{bytes, Failure, Report, Rows, Status};
+
+/// The recipe for machines.
+pub fn recipe_json(key: &ModelKey) -> Result<Value, Failure> {
+    let recipe = &key.recipe;
+    let settings = recipe.settings.iter().map(|s| (s.name.clone(), json!(s.value)));
+    let file = |f: &SourceFile| json!({"name": f.name, "bytes": f.bytes, "sha256": hex::encode(f.sha256)});
+    let files = recipe
+        .files
+        .as_ref()
+        .map(|files| files.iter().map(file).collect::<Vec<_>>());
+    Ok(json!({
+        "digest": hex::encode(key.recipe_digest()?),
+        "tool": recipe.tool,
+        "settings": settings.collect::<serde_json::Map<_, _>>(),
+        "calibration": {
+            "text": recipe.calibration.text,
+            "sha256": recipe.calibration.sha256.map(hex::encode),
+            "tokens": recipe.calibration.tokens,
+        },
+        "files": files,
+        "fidelity": fidelity_json(recipe.fidelity.as_ref()),
+    }))
+}
+
+/// The recipe for people.
+pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, Failure> {
+    let recipe = &key.recipe;
+    let rows = rows
+        .row("recipe", hex::encode(key.recipe_digest()?))
+        .row("  made by", &recipe.tool)
+        .row("  settings", settings(recipe))
+        .row("  calibrated", calibration(recipe));
+    let rows = match &recipe.files {
+        None => rows.row("  files", "left out of the key"),
+        Some(files) => files.iter().fold(rows, |rows, file| {
+            let value = format!(
+                "{}\nSHA-256 {}, {}",
+                file.name,
+                hex::encode(file.sha256),
+                bytes(file.bytes)
+            );
+            rows.row("  file", value)
+        }),
+    };
+    Ok(fidelity_rows(rows, recipe.fidelity.as_ref()))
+}
+
+fn settings(recipe: &Recipe) -> String {
+    let settings = recipe.settings.iter().map(|s| format!("{} {}", s.name, s.value));
+    settings.collect::<Vec<_>>().join(", ")
+}
+
+fn calibration(recipe: &Recipe) -> String {
+    let c = &recipe.calibration;
+    let digest = c.sha256.map(|d| format!("\nSHA-256 {}", hex::encode(d)));
+    format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
+}
+
+/// Makes the model of a key again from a checkpoint, and says what agrees. Exit status 1 if the model is another one.
+pub fn against(
+    key_path: &Path,
+    checkpoint: &Path,
+    args: &InspectArgs,
+    progress: &dyn Progress,
+) -> Result<Report, Failure> {
+    let key = read_key(key_path)?;
+    let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
+    let found = recompute(&key, checkpoint, args.calibration.as_ref(), allowance.budget, progress)
+        .map_err(|e| refusal(e, &allowance))?;
+    let parts = parts(&found);
+    let json = json!({
+        "kind": "comparison of a model key with a checkpoint",
+        "model_id": key.id()?.to_string(),
+        "recomputed_model_id": found.model_id.to_string(),
+        "agrees": found.id,
+        "parts": parts.iter().map(|(name, agrees)| (name.replace(' ', "_"), json!(agrees))).collect::<serde_json::Map<_, _>>(),
+        "other_files": found.other_files,
+        "notes": found.notes,
+    });
+    let mut rows = Rows::default()
+        .row("model key", key_path.display())
+        .row("checkpoint", checkpoint.display())
+        .row("model", key.id()?)
+        .row("made again", found.model_id);
+    for (name, agrees) in parts {
+        rows = rows.row(format!("  {name}"), if agrees { "agree" } else { "DIFFER" });
+    }
+    rows = rows.row("  files", files_text(found.other_files.as_deref()));
+    for note in &found.notes {
+        rows = rows.row("note", note);
+    }
+    let verdict = match found.id {
+        true => "this key is the one of this checkpoint",
+        false => "this key is NOT the one of this checkpoint",
+    };
+    Ok(Report {
+        status: if found.id { Status::Done } else { Status::Rejected },
+        text: rows.row("result", verdict).to_string(),
+        json,
+    })
+}
+
+fn parts(found: &Agreement) -> [(&'static str, bool); 6] {
+    [
+        ("dimensions", found.dimensions),
+        ("parameters", found.parameters),
+        ("commitment", found.commitment),
+        ("weights root", found.weights_root),
+        ("tables roots", found.tables_roots),
+        ("tokenizer", found.tokenizer),
+    ]
+}
+
+fn files_text(other: Option<&[String]>) -> String {
+    match other {
+        None => "the key lists none".to_owned(),
+        Some([]) => "all as the key lists them".to_owned(),
+        Some(names) => format!("other than the key lists: {}", names.join(", ")),
+    }
+}

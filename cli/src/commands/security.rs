@@ -1,0 +1,68 @@
+//! What the security of proofs allows: how many tokens in one piece, and how many chunks for more.
+
+use tessera_circuits::chunk::Chunk;
+use tessera_prover::limits::{fewest_chunks, most_rows};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::security::{security_bits, MIN_BITS};
+
+use crate::printer::Failure;
+
+/// Errors unless a statement of this many token rows can be proved in one piece; says what can.
+pub fn check_whole(key: &ModelKey, rows: usize) -> Result<(), Failure> {
+    check(key, &[Chunk::whole(key.config.layers)], rows)
+}
+
+/// Errors unless a statement of this many token rows can be proved in these chunks; says what can.
+pub fn check(key: &ModelKey, chunks: &[Chunk], rows: usize) -> Result<(), Failure> {
+    let bits = security_bits(key, chunks, rows);
+    if bits >= MIN_BITS {
+        return Ok(());
+    }
+    let pieces = match chunks.len() {
+        1 => "one piece".to_owned(),
+        n => format!("these {n} chunks"),
+    };
+    Err(Failure(format!(
+        "{} tokens, prompt included, cannot be proved in {pieces}: the proof would have {} bits of security, and {MIN_BITS:.0} \
+         are the minimum; {}",
+        rows + 1,
+        rounded_down(bits),
+        instead(key, rows)
+    )))
+}
+
+/// What can be proved where this many token rows cannot.
+fn instead(key: &ModelKey, rows: usize) -> String {
+    let whole = match most_rows(key) {
+        Some(most) => format!("up to {} tokens can in one piece", most + 1),
+        None => "no text of this model can in one piece".to_owned(),
+    };
+    match fewest_chunks(key, rows) {
+        Some(1) => whole,
+        Some(n) => format!("{whole}; prove --work DIR proves so many in {n} chunks of layers or more"),
+        None => format!("{whole}, and so many not in chunks of layers (--work) either"),
+    }
+}
+
+/// The security of proofs in one piece, as `inspect` shows it: of `tokens` tokens and of the full context.
+pub fn shown(key: &ModelKey, tokens: usize) -> String {
+    let whole = [Chunk::whole(key.config.layers)];
+    let one = |tokens: usize, name: String| {
+        let (rows, bits) = (tokens - 1, security_bits(key, &whole, tokens - 1));
+        match bits >= MIN_BITS {
+            true => format!("{} bits for {name}", rounded_down(bits)),
+            false => format!("{name} cannot be proved in one piece: {}", instead(key, rows)),
+        }
+    };
+    let full = key.config.context + 1;
+    let given = one(tokens, format!("{tokens} tokens"));
+    match tokens == full {
+        true => given,
+        false => format!("{given}\n{}", one(full, format!("the full context of {full} tokens"))),
+    }
+}
+
+/// So that what is below a minimum does not read as if it were not.
+fn rounded_down(bits: f64) -> String {
+    format!("{:.1}", (bits * 10.0).floor() / 10.0)
+}

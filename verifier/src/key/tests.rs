@@ -1,0 +1,183 @@
+use tessera_circuits::model::{
+    ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, StreamShift, WeightFormat, KINDS,
+};
+
+use super::*;
+use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
+
+fn key() -> ModelKey {
+    let norm = NormParams {
+        scale: 30,
+        eps: ByClass::both(17),
+        shift: 11,
+    };
+    let shift = || ChannelShift(vec![3]);
+    let config = ModelConfig {
+        hidden: 64,
+        layers: 1,
+        heads: 2,
+        kv_heads: 1,
+        head_dim: 32,
+        ff: 64,
+        vocab: 64,
+        context: 32,
+        rms_eps: 1e-5,
+        rope_theta: 1e4,
+        bos: Some(1),
+        eos: vec![2],
+    };
+    let layer = LayerParams {
+        norm_attn: norm,
+        q: shift(),
+        k: shift(),
+        v: shift(),
+        score: 3,
+        att: 7,
+        o: StreamShift::one(3),
+        skip_attn: ByClass::both(0),
+        norm_mlp: norm,
+        gate: shift(),
+        up: shift(),
+        act: ByClass::both(3),
+        down: StreamShift::one(3),
+        skip_mlp: ByClass::both(0),
+    };
+    ModelKey {
+        weights: CommitmentParams::for_tiles(config.total_tiles()),
+        config,
+        params: ModelParams {
+            format: WeightFormat::Int8,
+            weight_bits: [8; KINDS],
+            leading: LeadingRows { first: 1, run: true },
+            exponents: Vec::new(),
+            embed_exponent: 6,
+            embed: StreamShift::one(1),
+            layers: vec![layer],
+            norm_final: norm,
+            head: shift(),
+            score_bits: 10,
+            gate_bits: 10,
+            silu_bits: 10,
+            logit_bits: 10,
+        },
+        header: CommitmentHeader::CURRENT,
+        weights_root: [1; 32],
+        tables_roots: [[2; 32], [3; 32]],
+        tokenizer: b"tokenizer".to_vec(),
+        tokenizer_config: b"config".to_vec(),
+        recipe: Recipe::default(),
+    }
+}
+
+fn recipe() -> Recipe {
+    Recipe {
+        tool: "tessera".to_owned(),
+        settings: vec![Setting {
+            name: "strategy".to_owned(),
+            value: "w8".to_owned(),
+        }],
+        calibration: Calibration {
+            text: "file".to_owned(),
+            sha256: Some([4; 32]),
+            tokens: 7,
+        },
+        files: Some(vec![SourceFile {
+            name: "config.json".to_owned(),
+            bytes: 5,
+            sha256: [5; 32],
+        }]),
+        fidelity: Some(Fidelity::NotMeasured("nobody asked".to_owned())),
+    }
+}
+
+/// A change of a key.
+type Change = (&'static str, fn(&mut ModelKey));
+
+#[test]
+fn every_field_that_defines_the_model_is_in_its_id() {
+    let honest = key().id().unwrap();
+    let changes: [Change; 11] = [
+        ("config", |k| k.config.rope_theta = 1e5),
+        ("end of sequence", |k| k.config.eos.push(3)),
+        ("parameters", |k| k.params.logit_bits += 1),
+        ("shape of the commitment", |k| k.weights.log_message += 1),
+        ("hash suite", |k| k.header.hash_suite = 1),
+        ("leaves", |k| k.header.leaf_points = 4),
+        ("random coefficients", |k| k.header.random_coefficients = 1),
+        ("table columns", |k| k.header.table_columns = 1),
+        ("root of the weights", |k| k.weights_root[31] ^= 1),
+        ("roots of the tables", |k| k.tables_roots.swap(0, 1)),
+        ("tokenizer", |k| k.tokenizer[0] ^= 1),
+    ];
+    let mut ids = vec![honest];
+    for (what, change) in changes {
+        let mut other = key();
+        change(&mut other);
+        let id = other.id().unwrap();
+        assert!(!ids.contains(&id), "{what}");
+        ids.push(id);
+    }
+    // The same bytes, cut elsewhere.
+    let mut other = key();
+    let moved = other.tokenizer.pop().unwrap();
+    other.tokenizer_config.insert(0, moved);
+    assert_ne!(other.id().unwrap(), honest);
+}
+
+#[test]
+fn the_recipe_has_a_digest_of_its_own_and_is_not_in_the_id() {
+    let (plain, mut told) = (key(), key());
+    told.recipe = recipe();
+    assert_eq!(plain.id().unwrap(), told.id().unwrap());
+    assert_ne!(plain.recipe_digest().unwrap(), told.recipe_digest().unwrap());
+    let bytes = told.to_bytes().unwrap();
+    assert_ne!(bytes, plain.to_bytes().unwrap());
+    assert_eq!(ModelKey::from_bytes(&bytes).unwrap(), told);
+}
+
+/// As docs/format.md says, from the bytes of the file: the fields up to the tokenizer are the first group, the
+/// tokenizer's files the second one, the recipe is the rest.
+#[test]
+fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
+    let mut key = key();
+    key.recipe = recipe();
+    let bytes = key.to_bytes().unwrap();
+    let lengths = 16 + key.tokenizer.len() + key.tokenizer_config.len();
+    let last = bytes.len() - encode_payload(&key.recipe).unwrap().len();
+    let (first, second) = (&bytes[12..last - lengths], &bytes[last - lengths..last]);
+    let digest = |tag: &str, data: &[u8]| Blake2s256::digest([tag.as_bytes(), b"\0", data].concat());
+    let computation = digest("tessera/model computation", first);
+    let tokenizer = digest("tessera/model tokenizer", second);
+    let id = digest("tessera/model id", &[computation, tokenizer].concat());
+    assert_eq!(key.id().unwrap().0, *id);
+    let recipe = digest("tessera/model recipe", &bytes[last..]);
+    assert_eq!(key.recipe_digest().unwrap(), *recipe);
+}
+
+#[test]
+fn a_commitment_of_another_kind_is_refused_by_name() {
+    key().check().unwrap();
+    let changes: [Change; 4] = [
+        ("hash suite", |k| k.header.hash_suite = 1),
+        ("points per leaf", |k| k.header.leaf_points = 1),
+        ("random coefficients", |k| k.header.random_coefficients = 24),
+        ("public table columns", |k| k.header.table_columns = u32::MAX),
+    ];
+    for (what, change) in changes {
+        let mut other = key();
+        change(&mut other);
+        let bytes = encode(FileKind::Key, &other).unwrap();
+        let error = ModelKey::from_bytes(&bytes).unwrap_err();
+        assert!(matches!(error, KeyError::Header { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn a_key_with_a_damaged_recipe_is_refused() {
+    let mut other = key();
+    other.recipe.tool = "two\nlines".to_owned();
+    let bytes = encode(FileKind::Key, &other).unwrap();
+    let error = ModelKey::from_bytes(&bytes).unwrap_err();
+    assert!(matches!(error, KeyError::Recipe(_)), "{error}");
+}

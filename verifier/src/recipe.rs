@@ -1,0 +1,265 @@
+//! How a model was made, and how close it is to the checkpoint that it was made from: what a key says beside what it
+//! proves. Nothing here is part of the model id or decides about a proof. It can be checked by making the model again.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Longest text in a recipe, in bytes.
+const MAX_TEXT: usize = 4096;
+/// Most entries of a list in a recipe.
+const MAX_ENTRIES: usize = 4096;
+
+/// All that the computation and the commitment of a key follow from. What its owner does not want to tell is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// Program and version that made the model.
+    pub tool: String,
+    /// The strategy and every option of the quantisation, by name.
+    pub settings: Vec<Setting>,
+    pub calibration: Calibration,
+    /// The files of the checkpoint, unless they are left out.
+    pub files: Option<Vec<SourceFile>>,
+    /// How close the model is to its checkpoint, unless it is left out.
+    pub fidelity: Option<Fidelity>,
+}
+
+/// An option with its value, as the command line has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+}
+
+/// The text that fixed the scales.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Name of a text that is bundled with the program, or `file`.
+    pub text: String,
+    /// SHA-256 of the text, unless it is left out.
+    pub sha256: Option<[u8; 32]>,
+    /// Tokens of it that were used.
+    pub tokens: u64,
+}
+
+/// A file of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    pub name: String,
+    pub bytes: u64,
+    pub sha256: [u8; 32],
+}
+
+/// The distance between the integer model and its checkpoint, or why it is not known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fidelity {
+    Measured(Figures),
+    NotMeasured(String),
+}
+
+/// Integer model and float model on the same text. Divergences are in nats, from the float model's distribution.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Name of a text that is bundled with the program, or `file`.
+    pub text: String,
+    /// Windows of text, and token positions in them.
+    pub windows: u64,
+    pub tokens: u64,
+    /// Mean over all positions, the value that 99 % of them do not exceed, and the largest.
+    pub kl: f64,
+    pub kl_p99: f64,
+    pub kl_worst: f64,
+    /// Part of the positions with the same most likely token.
+    pub top1: f64,
+    /// Mean negative log-likelihood of the following token, in nats.
+    pub nll_float: f64,
+    pub nll_integer: f64,
+    /// Values of the integer model that were clamped.
+    pub saturated: u64,
+    /// The float model in bfloat16, compared in the same way.
+    pub kl_bfloat16: f64,
+    pub top1_bfloat16: f64,
+    pub nll_bfloat16: f64,
+}
+
+/// What the figures of a model amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Class {
+    /// Mean divergence up to 0.001 nats, and at least 98 % of the most likely tokens are the same.
+    Faithful,
+    /// Up to 0.01 nats, and at least 95 %.
+    Close,
+    /// Anything else.
+    Unfaithful,
+}
+
+impl Class {
+    /// As reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faithful => "faithful",
+            Self::Close => "close",
+            Self::Unfaithful => "unfaithful",
+        }
+    }
+}
+
+impl Figures {
+    /// The class that follows from divergence and agreement.
+    pub fn class(&self) -> Class {
+        if self.kl <= 1e-3 && self.top1 >= 0.98 {
+            Class::Faithful
+        } else if self.kl <= 1e-2 && self.top1 >= 0.95 {
+            Class::Close
+        } else {
+            Class::Unfaithful
+        }
+    }
+
+    /// Perplexities of the float, integer and bfloat16 models.
+    pub fn perplexities(&self) -> [f64; 3] {
+        [self.nll_float, self.nll_integer, self.nll_bfloat16].map(f64::exp)
+    }
+}
+
+/// A recipe that no program has written.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RecipeError {
+    #[error("the recipe's {what} has {got} entries or bytes, at most {limit} are allowed")]
+    TooLong {
+        what: &'static str,
+        got: usize,
+        limit: usize,
+    },
+    #[error("the recipe's {what} holds a control character")]
+    Control { what: &'static str },
+    #[error("the recipe's fidelity figure {what} is not a number that can be")]
+    Figure { what: &'static str },
+}
+
+impl Recipe {
+    /// Checks that texts can be shown and figures are numbers. Total on hostile input.
+    pub fn check(&self) -> Result<(), RecipeError> {
+        text("tool", &self.tool)?;
+        entries("settings", self.settings.len())?;
+        for setting in &self.settings {
+            text("setting", &setting.name)?;
+            text("setting", &setting.value)?;
+        }
+        text("calibration text", &self.calibration.text)?;
+        let files = self.files.as_deref().unwrap_or_default();
+        entries("files", files.len())?;
+        files.iter().try_for_each(|file| text("file name", &file.name))?;
+        match &self.fidelity {
+            Some(Fidelity::Measured(figures)) => figures.check(),
+            Some(Fidelity::NotMeasured(why)) => text("reason", why),
+            None => Ok(()),
+        }
+    }
+
+    /// The figures, if there are any.
+    pub fn figures(&self) -> Option<&Figures> {
+        match &self.fidelity {
+            Some(Fidelity::Measured(figures)) => Some(figures),
+            _ => None,
+        }
+    }
+}
+
+impl Figures {
+    fn check(&self) -> Result<(), RecipeError> {
+        text("fidelity text", &self.text)?;
+        let at_least_zero = [
+            ("kl_p99", self.kl_p99),
+            ("kl_worst", self.kl_worst),
+            ("nll_float", self.nll_float),
+            ("nll_integer", self.nll_integer),
+            ("nll_bfloat16", self.nll_bfloat16),
+            ("kl", self.kl),
+            ("kl_bfloat16", self.kl_bfloat16),
+        ];
+        let parts = [("top1", self.top1), ("top1_bfloat16", self.top1_bfloat16)];
+        let wrong = at_least_zero
+            .into_iter()
+            .find(|(_, v)| !(0.0..f64::INFINITY).contains(v));
+        let wrong = wrong.or_else(|| parts.into_iter().find(|(_, v)| !(0.0..=1.0).contains(v)));
+        match wrong {
+            Some((what, _)) => Err(RecipeError::Figure { what }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn entries(what: &'static str, got: usize) -> Result<(), RecipeError> {
+    let limit = MAX_ENTRIES;
+    match got > limit {
+        true => Err(RecipeError::TooLong { what, got, limit }),
+        false => Ok(()),
+    }
+}
+
+fn text(what: &'static str, text: &str) -> Result<(), RecipeError> {
+    let (got, limit) = (text.len(), MAX_TEXT);
+    if got > limit {
+        return Err(RecipeError::TooLong { what, got, limit });
+    }
+    match text.chars().any(char::is_control) {
+        true => Err(RecipeError::Control { what }),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(kl: f64, top1: f64) -> Figures {
+        Figures {
+            kl,
+            top1,
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn a_class_needs_both_divergence_and_agreement() {
+        for (kl, top1, class) in [
+            (1e-3, 0.98, Class::Faithful),
+            (1.01e-3, 1.0, Class::Close),
+            (0.0, 0.979, Class::Close),
+            (1e-2, 0.95, Class::Close),
+            (1.01e-2, 1.0, Class::Unfaithful),
+            (0.0, 0.949, Class::Unfaithful),
+            (f64::NAN, 1.0, Class::Unfaithful),
+        ] {
+            assert_eq!(figures(kl, top1).class(), class, "{kl} {top1}");
+        }
+    }
+
+    #[test]
+    fn what_no_program_writes_is_refused_by_name() {
+        let measured = |figures| Recipe {
+            fidelity: Some(Fidelity::Measured(figures)),
+            ..Recipe::default()
+        };
+        assert_eq!(measured(figures(0.5, 0.5)).check(), Ok(()));
+        for (kl, top1, what) in [
+            (f64::NAN, 0.5, "kl"),
+            (-1.0, 0.5, "kl"),
+            (f64::INFINITY, 0.5, "kl"),
+            (0.5, 1.5, "top1"),
+        ] {
+            let error = measured(figures(kl, top1)).check().unwrap_err();
+            assert_eq!(error, RecipeError::Figure { what }, "{kl} {top1}");
+        }
+        let escape = Recipe {
+            tool: "\u{1b}[2J".to_owned(),
+            ..Recipe::default()
+        };
+        assert_eq!(escape.check(), Err(RecipeError::Control { what: "tool" }));
+        let long = Recipe {
+            fidelity: Some(Fidelity::NotMeasured("x".repeat(MAX_TEXT + 1))),
+            ..Recipe::default()
+        };
+        assert!(matches!(long.check(), Err(RecipeError::TooLong { what: "reason", .. })));
+    }
+}
