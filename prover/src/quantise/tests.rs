@@ -207,7 +207,8 @@ fn massive_rows_and_channels_need_classes_and_exponents() {
     let (both, report) = measure(classes, None);
     assert!(report.exponents.iter().any(|e| e.channel == 70 && e.exponent >= 3));
     let massive = |name: &str| report.activations.iter().find(|t| t.name == name).unwrap().max;
-    assert!(massive("residual 2, leading rows") > 1000.0 && massive("residual 2") < 50.0);
+    let (lead, body) = (massive("residual 2, leading rows"), massive("residual 2"));
+    assert!(lead > 10.0 * body, "{lead} {body}");
     let (no_exponents, _) = measure(classes, Some(0));
     let (no_classes, _) = measure(one_class, None);
     let (neither, _) = measure(one_class, Some(0));
