@@ -10,7 +10,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
-use tessera_circuits::model::{ChannelShift, WeightFormat};
+use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
 use tessera_prover::testing::TestRng;
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -257,7 +257,7 @@ fn keys_of_the_largest_models_are_answered() {
     ];
     for (i, enlarge) in largest.into_iter().enumerate() {
         let mut key = own.key.clone();
-        key.params.format = WeightFormat::Int8;
+        (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
         enlarge(&mut key);
         key.weights.tiles = key.config.total_tiles();
         let read = key
