@@ -138,12 +138,12 @@ impl Check<'_> {
         let bound = self.bound(what, kind, layer)?;
         for class in [RowClass::Body, RowClass::Lead] {
             for out in 0..shift.body.0.len() {
-                let own = shift.at(out, class);
+                let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = match skip {
-                    Some(skip) => small("residual skip", own + i32::from(skip.of(class)), 0, 13)?,
+                    Some(skip) => small("residual skip", i32::from(own) + i32::from(skip.of(class)), 0, 13)?,
                     None => 0,
                 };
-                self.round(what, layer, bound, small(what, own, 1, 13)?, Some(skip))?;
+                self.round(what, layer, bound, own, Some(skip))?;
             }
         }
         Ok(())
@@ -431,12 +431,9 @@ mod tests {
         let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
         assert_eq!(with(|p| p.layers[0].o.lead = 7), Ok(()));
         assert_eq!(with(|p| p.layers[0].o.lead = -5), Ok(()));
-        assert_eq!(with(|p| p.layers[0].o.lead = 8), refused("residual skip", 14, 0, 13));
+        assert_eq!(with(|p| p.layers[0].o.lead = 8), refused("o", 14, 1, 13));
         assert_eq!(with(|p| p.layers[0].o.lead = -6), refused("o", 0, 1, 13));
-        assert_eq!(
-            with(|p| p.layers[0].down.lead = i8::MIN),
-            refused("residual skip", 122, 0, 13)
-        );
+        assert_eq!(with(|p| p.layers[0].down.lead = i8::MIN), refused("down", 122, 1, 13));
         assert_eq!(with(|p| p.layers[0].skip_mlp.lead = 7), Ok(()));
         assert_eq!(
             with(|p| p.layers[0].skip_mlp.lead = 8),

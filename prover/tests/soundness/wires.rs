@@ -204,4 +204,4 @@ fn halves_are_rounded_up() {
 }
 
 /// The seed of a model that has such a value.
-const HALVES: u64 = 5;
+const HALVES: u64 = 9;
