@@ -26,7 +26,7 @@ use thiserror::Error;
 use crate::model::QuantisedModel;
 use crate::stream::{StreamingWeightPipeline, Traffic, Window};
 use kernels::{
-    attend, requantise_acc, requantise_all, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
+    attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
 };
 use matmul::{embedding, matmul, windows};
 
@@ -105,6 +105,8 @@ pub struct ForwardState<'m> {
     /// Leading rows so far, and the id that all rows so far have, if there is one.
     leading: usize,
     run: Option<u32>,
+    /// Rows whose saturated values are counted: the first ones.
+    real: usize,
     saturated: Saturations,
     windows: Arc<[Window]>,
     traffic: Traffic,
@@ -132,6 +134,7 @@ impl<'m> ForwardState<'m> {
             rows: 0,
             leading: 0,
             run: None,
+            real: usize::MAX,
             saturated: Saturations::new(),
             windows: windows(model, &Chunk::whole(config.layers)).into(),
             traffic: Traffic::default(),
@@ -198,7 +201,8 @@ impl<'m> ForwardState<'m> {
         Ok(logits)
     }
 
-    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`.
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows but the first
+    /// `real` ones are padding, which no other row sees: what saturates there does not count.
     ///
     /// # Panics
     /// If the chunk is the first one and `input` no tokens, or the other way round.
@@ -206,6 +210,7 @@ impl<'m> ForwardState<'m> {
         model: &'m QuantisedModel,
         chunk: &Chunk,
         input: Input<'_>,
+        real: usize,
         witness: Option<&mut Witness>,
     ) -> Result<ChunkRun, ForwardError> {
         assert_eq!(
@@ -213,7 +218,10 @@ impl<'m> ForwardState<'m> {
             matches!(input, Input::Tokens(_)),
             "tokens enter the first chunk"
         );
-        let mut state = Self::new(model);
+        let mut state = Self {
+            real,
+            ..Self::new(model)
+        };
         if let Input::Tokens(ids) = input {
             state.check(ids, false)?;
         }
@@ -260,12 +268,14 @@ impl<'m> ForwardState<'m> {
                 record.layers.push(layer);
             }
         }
-        self.rows += stream.sums.len();
+        // Logits are those of the last rows.
+        self.rows += first_logits;
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
         if chunk.is_last() {
             let y = &stream.y[first_logits * hidden..];
             (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         }
+        self.rows += stream.sums.len() - first_logits;
         let output = stream.x.clone();
         if let Some(witness) = witness {
             record.streams.push(stream);
@@ -343,6 +353,11 @@ impl<'m> ForwardState<'m> {
         self.leading.saturating_sub(self.rows)
     }
 
+    /// Rows that are counted among `rows` that are being processed.
+    fn counted_here(&self, rows: usize) -> usize {
+        rows.min(self.real.saturating_sub(self.rows))
+    }
+
     fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
         *self.saturated.entry(tensor).or_default() += Saturation {
             low: clipped.low,
@@ -362,8 +377,10 @@ impl<'m> ForwardState<'m> {
         pass: &mut Pass<'_>,
     ) -> (Acc, Vec<i16>) {
         let acc = matmul(self.model, kind, l, a, pass);
-        let (out, clipped) = requantise_acc(&acc, s, self.model.config.dims(kind).1);
-        self.count(tensor, clipped, out.len());
+        let (inputs, outputs) = self.model.config.dims(kind);
+        let counted = self.counted_here(a.len() / inputs);
+        let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
+        self.count(tensor, clipped, counted * outputs);
         (acc, out)
     }
 
@@ -375,8 +392,9 @@ impl<'m> ForwardState<'m> {
             (0..hidden).map(|c| update.exponents(c)).collect::<Vec<_>>()
         };
         let (lead, body) = (of(RowClass::Lead), of(RowClass::Body));
-        let (x, clipped) = requantise_stream(acc, previous, [&lead, &body], self.leading_here());
-        self.count(tensor, clipped, x.len());
+        let counted = self.counted_here(acc.hi.len() / hidden);
+        let (x, clipped) = requantise_stream(acc, previous, [&lead, &body], self.leading_here(), counted);
+        self.count(tensor, clipped, counted * hidden);
         x
     }
 
@@ -391,16 +409,19 @@ impl<'m> ForwardState<'m> {
             .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
             .collect();
         let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent(c)).collect();
+        let counted = self.counted_here(rsqrt.len());
         let mut clipped = Clipped::default();
         let mut y = Vec::with_capacity(x.len());
-        for (row, &r) in x.chunks_exact(hidden).zip(&rsqrt) {
+        for (i, (row, &r)) in x.chunks_exact(hidden).zip(&rsqrt).enumerate() {
             y.extend(row.iter().zip(&shifts).map(|(&v, &shift)| {
                 let out = norm_element(v, r, shift);
-                clipped.count(out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
+                if i < counted {
+                    clipped.count(out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
+                }
                 out
             }));
         }
-        self.count(norm_tensor, clipped, y.len());
+        self.count(norm_tensor, clipped, counted * hidden);
         Stream {
             acc_hi: acc.hi,
             acc_lo: acc.lo,
@@ -449,8 +470,9 @@ impl<'m> ForwardState<'m> {
             }
         }
         let att_acc = self.attend(l, &q_rot, keep, out);
-        let (att, clipped) = requantise_all(att_acc.totals().map(|acc| (acc, params.att)));
-        self.count(name("att"), clipped, att.len());
+        let counted = self.counted_here(stream.sums.len()) * config.heads * config.head_dim;
+        let (att, clipped) = requantise_counted(att_acc.totals().map(|acc| (acc, params.att)), counted);
+        self.count(name("att"), clipped, counted);
 
         let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
         let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(&stream.x));
@@ -465,14 +487,17 @@ impl<'m> ForwardState<'m> {
     fn rotate(&mut self, tensor: String, rows: &[i16], heads: usize) -> Vec<i16> {
         let head_dim = self.model.config.head_dim;
         let half = head_dim / 2;
+        let counted = self.counted_here(rows.len() / (heads * head_dim));
         let mut out = Vec::with_capacity(rows.len());
         let mut clipped = Clipped::default();
         for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
             let (row, n) = rotate(row, head_dim, &self.rope[(self.rows + i) * half..][..half]);
             out.extend(row);
-            clipped += n;
+            if i < counted {
+                clipped += n;
+            }
         }
-        self.count(tensor, clipped, out.len());
+        self.count(tensor, clipped, counted * heads * head_dim);
         out
     }
 
@@ -492,10 +517,14 @@ impl<'m> ForwardState<'m> {
                 attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
             })
             .collect();
+        let counted = self.counted_here(rows);
         self.count(
             format!("layers.{l}.score"),
-            attended.iter().map(|row| row.clipped).sum(),
-            heads * (0..rows).map(|i| first + i + 1).sum::<usize>(),
+            (0..heads * rows)
+                .filter(|at| at % rows < counted)
+                .map(|at| attended[at].clipped)
+                .sum(),
+            heads * (0..counted).map(|i| first + i + 1).sum::<usize>(),
         );
 
         let mut acc = Acc::default();
@@ -530,18 +559,19 @@ impl<'m> ForwardState<'m> {
             .iter()
             .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
             .collect();
+        let counted = self.counted_here(stream.sums.len()) * model.config.ff;
         let mut clipped = Clipped::default();
-        for (&g, &s) in gate.iter().zip(&silu) {
+        for (&g, &s) in gate.iter().zip(&silu).take(counted) {
             clipped.count(s, || self.unclamped_silu(g));
         }
-        self.count(name("silu"), clipped, silu.len());
+        self.count(name("silu"), clipped, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
         let products = silu.iter().zip(&up).enumerate().map(|(at, (&s, &u))| {
             let class = class_of(at / width, leading);
             (i64::from(s) * i64::from(u), params.act.of(class))
         });
-        let (h, clipped) = requantise_all(products);
-        self.count(name("act"), clipped, h.len());
+        let (h, clipped) = requantise_counted(products, counted);
+        self.count(name("act"), clipped, counted);
 
         let acc = matmul(model, MatmulKind::Down, l, &h, pass);
         let x = self.update(name("residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));

@@ -168,7 +168,7 @@ pub fn boundaries(
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.quantised, chunk, input, None)?;
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -298,7 +298,7 @@ impl Phases<'_> {
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = ends.input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.quantised, chunk, input, Some(&mut witness))
+            ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), Some(&mut witness))
         })?;
         self.read("forward pass", run.traffic);
 

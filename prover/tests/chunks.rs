@@ -467,7 +467,13 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
     let token_log = ModelConfig::token_log(truth.statement.rows());
     let leading = truth.statement.leading(&model.key.params.leading, token_log);
     let run = |chunk: &Chunk, input: &Boundary, witness: Option<&mut Witness>| {
-        let run = ForwardState::run_chunk(&model.quantised, chunk, Input::Stream(input, leading), witness);
+        let run = ForwardState::run_chunk(
+            &model.quantised,
+            chunk,
+            Input::Stream(input, leading),
+            usize::MAX,
+            witness,
+        );
         run.expect("a forward pass").output
     };
     let lie = Boundary(truth.boundaries[0].0.iter().map(|v| v.wrapping_mul(3)).collect());

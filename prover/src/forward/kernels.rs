@@ -81,6 +81,13 @@ impl Sum for Clipped {
     }
 }
 
+/// As [`requantise_all`], with what saturated among the first `counted` values only.
+pub(super) fn requantise_counted(mut pairs: impl Iterator<Item = (i64, u8)>, counted: usize) -> (Vec<i16>, Clipped) {
+    let (mut out, clipped) = requantise_all(pairs.by_ref().take(counted));
+    out.extend(requantise_all(pairs).0);
+    (out, clipped)
+}
+
 /// Requantises `(accumulator, shift)` pairs; also returns what saturated.
 pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, Clipped) {
     let mut clipped = Clipped::default();
@@ -92,24 +99,27 @@ pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16
     (out.collect(), clipped)
 }
 
-/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels.
-pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
+/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates in the first
+/// `counted` rows.
+pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize, counted: usize) -> (Vec<i16>, Clipped) {
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
-    by_rows(acc, outputs, |_, hi, lo| {
+    by_rows(acc, outputs, counted, |_, hi, lo| {
         requantise_all(totals(hi, lo).zip(shifts.iter().copied()))
     })
 }
 
 /// Rounds accumulators `[rows][outputs]`, with the previous state if there is one, into the residual stream. The exponents
-/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows.
+/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows. Counts what saturates in the first
+/// `counted` rows.
 pub(super) fn requantise_stream(
     acc: &Acc,
     previous: Option<&[i16]>,
     exponents: [&[[u8; 2]]; 2],
     leading: usize,
+    counted: usize,
 ) -> (Vec<i16>, Clipped) {
     let outputs = exponents[0].len();
-    by_rows(acc, outputs, |i, hi, lo| {
+    by_rows(acc, outputs, counted, |i, hi, lo| {
         let mut clipped = Clipped::default();
         let exponents = exponents[usize::from(i >= leading)];
         let previous = previous.map_or([].as_slice(), |p| &p[i * outputs..][..outputs]);
@@ -125,10 +135,11 @@ pub(super) fn requantise_stream(
     })
 }
 
-/// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts.
+/// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts of the first `counted` rows.
 fn by_rows(
     acc: &Acc,
     width: usize,
+    counted: usize,
     f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, Clipped) + Sync,
 ) -> (Vec<i16>, Clipped) {
     let rows: Vec<_> = acc
@@ -138,7 +149,7 @@ fn by_rows(
         .enumerate()
         .map(|(i, (hi, lo))| f(i, hi, lo))
         .collect();
-    let clipped = rows.iter().map(|(_, n)| *n).sum();
+    let clipped = rows.iter().take(counted).map(|(_, n)| *n).sum();
     (rows.into_iter().flat_map(|(row, _)| row).collect(), clipped)
 }
 

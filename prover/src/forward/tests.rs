@@ -393,6 +393,25 @@ fn leading_rows_are_those_of_the_ids() {
     assert_ne!(logits(&model), logits(&other));
 }
 
+/// A padding row runs through the model like any other, but what it clips is nobody's loss.
+#[test]
+fn padding_rows_do_not_count_as_saturated() {
+    let model = extreme_model(odd_config(), WeightFormat::Int8, 5);
+    let ids = random_ids(&model.config, 5, 5);
+    let mut state = ForwardState::new(&model);
+    let logits = state.run(&ids, None).unwrap();
+    let padded = [ids.as_slice(), &[0; 3]].concat();
+    let whole = Chunk::whole(model.config.layers);
+    let run = |real| ForwardState::run_chunk(&model, &whole, Input::Tokens(&padded), real, None).unwrap();
+    assert_eq!(run(5).saturated, state.saturated());
+    assert!(run(8).saturated["logits"].total() > run(5).saturated["logits"].total());
+    assert_eq!(run(5).saturated["logits"].of, logits.len() as u64);
+    // The last row alone has logits, and they are counted if the row is.
+    let mut last = ForwardState::new(&model);
+    last.run_last(&ids).unwrap();
+    assert_eq!(last.saturated()["logits"].of, model.config.vocab as u64);
+}
+
 #[test]
 fn rejected_blocks_leave_the_state_unchanged() {
     let model = random_model(odd_config(), WeightFormat::Int8, 9);

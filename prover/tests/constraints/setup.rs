@@ -122,14 +122,15 @@ impl Case {
                 end: chunk.start,
                 of: chunk.of,
             };
-            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), None);
+            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), usize::MAX, None);
             run.expect("a forward pass").output
         });
         let leading = params.leading.count(&ids);
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = enters.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
-        let run = ForwardState::run_chunk(&model, chunk, input, Some(&mut witness)).expect("a forward pass");
+        let run =
+            ForwardState::run_chunk(&model, chunk, input, usize::MAX, Some(&mut witness)).expect("a forward pass");
         let ends = Ends {
             input: enters.as_ref(),
             output: (!chunk.is_last()).then_some(&run.output),

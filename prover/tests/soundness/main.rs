@@ -134,7 +134,13 @@ impl Scene {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = self.input.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
-        let run = ForwardState::run_chunk(&self.model.quantised, &self.chunk, input, Some(&mut witness));
+        let run = ForwardState::run_chunk(
+            &self.model.quantised,
+            &self.chunk,
+            input,
+            usize::MAX,
+            Some(&mut witness),
+        );
         let output = run.expect("a forward pass").output;
         self.output = (!self.chunk.is_last()).then_some(output);
         self.witness = witness;
