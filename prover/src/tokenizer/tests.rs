@@ -132,10 +132,7 @@ fn a_small_file_that_explodes_is_refused_before_it_is_used() {
     let double = serde_json::json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
     json["decoder"] = serde_json::json!({"type": "Sequence", "decoders": vec![double; 60]});
     let error = Tokenizer::from_bytes(json.to_string().as_bytes(), None).unwrap_err();
-    assert!(
-        matches!(&error, TokenizerError::Limit(why) if why.contains("decoder")),
-        "{error}"
-    );
+    assert!(matches!(&error, TokenizerError::Limit(_)), "{error}");
 }
 
 #[test]
