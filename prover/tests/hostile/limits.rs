@@ -244,7 +244,10 @@ fn keys_of_the_largest_models_are_answered() {
     let largest: [&dyn Fn(&mut ModelKey); 6] = [
         &|k| k.config.vocab = 1 << 18,
         &|k| k.config.ff = 1 << 15,
-        &|k| k.config.hidden = 1 << 14,
+        &|k| {
+            k.config.hidden = 1 << 14;
+            k.params.exponents = vec![0; 1 << 14];
+        },
         &|k| (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, 128),
         &|k| {
             k.config.layers = 1 << 10;
