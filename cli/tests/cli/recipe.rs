@@ -66,7 +66,7 @@ fn tinystories_is_faithful_and_its_key_says_so() {
 fn a_key_lists_the_files_and_options_that_it_was_made_from() {
     let shared = Shared::get();
     let recipe = &done(args!["inspect", shared.key()])["recipe"];
-    assert_eq!(recipe["settings"]["strategy"], "w12");
+    assert_eq!(recipe["settings"]["strategy"], "auto");
     assert_eq!(recipe["calibration"]["text"], "bundled calibration text 2");
     let files = recipe["files"].as_array().unwrap();
     let weights = files.iter().find(|f| f["name"] == "model.safetensors").unwrap();
