@@ -141,8 +141,11 @@ fn a_job_ends_where_the_model_ends_it_and_knows_what_was_asked_for() {
     };
     done(request("12", &["--prepare"]));
     done(args!["prove-chunk", "--work", work, "--chunk", "1"]);
-    fails(request("11", &[]), &["another number of tokens", "tessera resume"]);
-    fails(request("12", &["--ignore-eos"]), &["--ignore-eos", "tessera resume"]);
+    fails(request("11", &[]), &["a job of another number of tokens", "resume"]);
+    fails(
+        request("12", &["--ignore-eos"]),
+        &["a job of another choice of --ignore-eos", "resume"],
+    );
     let report = done(args!["resume", work]);
     assert_eq!(report["finish_reason"], "stop");
     assert_eq!(report["output_ids"], json!(ending.free[..=ending.at]));

@@ -1,7 +1,9 @@
 //! A checkpoint in one GGUF file, wherever a checkpoint is taken.
 
+use std::ffi::OsString;
 use std::fs;
 
+use serde_json::json;
 use tessera_prover::testing::gguf::{tiny, Gguf, Value, F32, Q8_0};
 
 use crate::args;
@@ -53,10 +55,41 @@ fn gguf_files_that_cannot_be_used_are_named_with_the_reason() {
         &["model.gguf", "rope_scaling", "yarn"],
     );
     assert_eq!(done(args!["inspect", file])["provable"], false);
-    fs::write(&file, &gguf.to_bytes()[..100]).unwrap();
-    fails(args!["setup", file, "--out", model], &["model.gguf", "ends"]);
-    fails(args!["inspect", file], &["model.gguf", "ends"]);
+    fs::write(&file, &gguf.to_bytes()[..1000]).unwrap();
+    fails(
+        args!["setup", file, "--out", model],
+        &["model.gguf", "longer than the file"],
+    );
+    fails(args!["inspect", file], &["model.gguf", "longer than the file"]);
     fs::write(&file, "GGML, not GGUF").unwrap();
     fails(args!["setup", file, "--out", model], &["model.gguf", "not a GGUF file"]);
     assert_eq!(names(dir.path()), ["model.gguf"]);
+}
+
+/// The template of a GGUF file is in its metadata; the model set up from it has conversations as one of a directory has.
+#[test]
+fn a_model_of_a_gguf_file_is_asked_in_the_words_of_the_template_of_its_metadata() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, model) = (dir.path().join("model.gguf"), dir.path().join("model"));
+    let asked = |args: Vec<OsString>| [args, args!["--chat", "--prompt", "Why?", "--tokens", "2"]].concat();
+    let mut gguf = Gguf::of_checkpoint(CHECKPOINT.as_ref(), Q8_0);
+    fs::write(&file, gguf.to_bytes()).unwrap();
+    done(args!["setup", file, "--out", model, "--no-fidelity"]);
+    fails(asked(args!["generate", "--model", model]), &["no chat template"]);
+    fs::remove_dir_all(&model).unwrap();
+
+    let template = "{{ bos_token }}{% for m in messages %}{{ m.role + ': ' + m.content + eos_token }}{% endfor %}";
+    gguf.set("tokenizer.chat_template", Value::from(template));
+    fs::write(&file, gguf.to_bytes()).unwrap();
+    done(args!["setup", file, "--out", model, "--no-fidelity"]);
+    let (key, proof) = (model.join("model.key"), dir.path().join("proof"));
+    let proved = done(asked(args!["prove", "--model", model, "--out", proof]));
+    assert_eq!(proved["prompt_text"], "user: Why?");
+    let verified = done(args!["verify", "--key", key, proof]);
+    for report in [&proved, &verified] {
+        let tokens = report["prompt_special_tokens"].as_array().unwrap();
+        let names: Vec<_> = tokens.iter().map(|t| &t["name"]).collect();
+        assert_eq!(names, ["<|start_story|>", "<|end_story|>"]);
+    }
+    assert_eq!(proved["warnings"], json!([]));
 }

@@ -24,10 +24,10 @@ pub fn tessera<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
         .expect("the binary runs")
 }
 
-/// Runs `tessera` where no file may grow beyond 100 kB: a write fails halfway, as on a full disk.
+/// Runs `tessera` where no file may grow beyond 200 kB: a write fails halfway, as on a full disk.
 #[cfg(unix)]
 pub fn with_full_disk(args: Vec<std::ffi::OsString>) -> Output {
-    let script = "trap '' XFSZ; ulimit -f 600; exec \"$0\" \"$@\"";
+    let script = "trap '' XFSZ; ulimit -f 400; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tessera")]);
     command.args(args).output().expect("the shell runs")
