@@ -115,6 +115,25 @@ impl Figures {
         }
     }
 
+    /// Whether two measurements are of the same text and model: equal but for the order of floating-point sums.
+    pub fn agrees(&self, other: &Self) -> bool {
+        let whole = |f: &Self| (f.text.clone(), f.windows, f.tokens, f.saturated, f.class());
+        let values = |f: &Self| {
+            [
+                f.kl,
+                f.kl_p99,
+                f.kl_worst,
+                f.nll_float,
+                f.nll_integer,
+                f.kl_bfloat16,
+                f.nll_bfloat16,
+            ]
+        };
+        let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-6 + 0.01 * a.abs().max(b.abs());
+        let tops = (self.top1 - other.top1).abs() + (self.top1_bfloat16 - other.top1_bfloat16).abs();
+        whole(self) == whole(other) && values(self).into_iter().zip(values(other)).all(near) && tops <= 0.01
+    }
+
     /// Perplexities of the float, integer and bfloat16 models.
     pub fn perplexities(&self) -> [f64; 3] {
         [self.nll_float, self.nll_integer, self.nll_bfloat16].map(f64::exp)

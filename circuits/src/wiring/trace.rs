@@ -246,16 +246,22 @@ impl Public<'_> {
     }
 
     /// Sum over the committed features of `eq(point, .)` times a power of two: that of its channel, and that of
-    /// [`PADDED_EXPONENT`] for padding.
-    fn feature_powers(&self, features: &[K], exponent: &dyn Fn(usize) -> u32) -> K {
-        let extent = self.shape.extent(Part::Stream, 2);
+    /// [`PADDED_EXPONENT`] for padding. `channels` is the number of channels with an exponent of their own: if it is one, all
+    /// have it.
+    fn feature_powers(&self, features: &[K], channels: usize, exponent: &dyn Fn(usize) -> u32) -> K {
+        let at = self.points.out(self.shape.padded.hidden);
         let hidden = self.shape.config.hidden;
-        let powers = (0..extent).map(|c| match c < hidden {
-            true => exponent(c),
-            false => u32::from(PADDED_EXPONENT),
-        });
-        let terms = features.iter().zip(powers);
-        terms.fold(K::zero(), |sum, (w, e)| sum + *w * base(1 << e.min(30)))
+        let real = less_than_eval(hidden, at);
+        let padding = less_than_eval(self.shape.extent(Part::Stream, 2), at) - real;
+        let power = |e: u32| base(1 << e.min(30));
+        let own = match channels {
+            1 => real * power(exponent(0)),
+            _ => {
+                let terms = features.iter().take(hidden).enumerate();
+                terms.fold(K::zero(), |sum, (c, w)| sum + *w * power(exponent(c)))
+            }
+        };
+        own + padding * power(PADDED_EXPONENT.into())
     }
 
     /// MLE of `POW1` (`which` 0) or `SKIP` (1), committed states and features: the rows of each class have exponents of
@@ -273,7 +279,8 @@ impl Public<'_> {
                     let [divisor, factor] = update.exponents(c);
                     u32::from(if which == 0 { divisor } else { factor })
                 };
-                Some(rows * self.feature_powers(&features, &exponent))
+                let channels = update.channels.0.len();
+                Some(rows * self.feature_powers(&features, channels, &exponent))
             };
             let classes = classes.into_iter().filter_map(of);
             sum + *state * classes.fold(K::zero(), |sum, v| sum + v)
@@ -287,7 +294,8 @@ impl Public<'_> {
         states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
             let shift = u32::from(norm_of(self.params, n).shift);
             let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
-            sum + *state * self.feature_powers(&features, &exponent)
+            let channels = self.params.exponents.len().max(1);
+            sum + *state * self.feature_powers(&features, channels, &exponent)
         })
     }
 

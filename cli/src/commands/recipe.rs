@@ -42,7 +42,13 @@ pub fn recipe_json(key: &ModelKey) -> Result<Value, Failure> {
 pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, Failure> {
     let recipe = &key.recipe;
     let rows = rows
-        .row("recipe", hex::encode(key.recipe_digest()?))
+        .row(
+            "recipe",
+            format!(
+                "{}\nthe word of whoever made the key; --against CHECKPOINT tries it",
+                hex::encode(key.recipe_digest()?)
+            ),
+        )
         .row("  made by", &recipe.tool)
         .row("  settings", settings(recipe))
         .row("  calibrated", calibration(recipe));
@@ -84,12 +90,15 @@ pub fn against(
     let found = recompute(&key, checkpoint, args.calibration.as_ref(), allowance.budget, progress)
         .map_err(|e| refusal(e, &allowance))?;
     let parts = parts(&found);
+    // The figures are not in the id; a key that flatters itself is not the key of this checkpoint either.
+    let agrees = found.id && found.fidelity != Some(false);
     let json = json!({
         "kind": "comparison of a model key with a checkpoint",
         "model_id": key.id()?.to_string(),
         "recomputed_model_id": found.model_id.to_string(),
-        "agrees": found.id,
+        "agrees": agrees,
         "parts": parts.iter().map(|(name, agrees)| (name.replace(' ', "_"), json!(agrees))).collect::<serde_json::Map<_, _>>(),
+        "fidelity": found.fidelity,
         "other_files": found.other_files,
         "notes": found.notes,
     });
@@ -101,16 +110,23 @@ pub fn against(
     for (name, agrees) in parts {
         rows = rows.row(format!("  {name}"), if agrees { "agree" } else { "DIFFER" });
     }
+    let fidelity = match found.fidelity {
+        None => "the key says none",
+        Some(true) => "measured again: as the key says",
+        Some(false) => "measured again: NOT what the key says",
+    };
+    rows = rows.row("  fidelity", fidelity);
     rows = rows.row("  files", files_text(found.other_files.as_deref()));
     for note in &found.notes {
         rows = rows.row("note", note);
     }
-    let verdict = match found.id {
-        true => "this key is the one of this checkpoint",
-        false => "this key is NOT the one of this checkpoint",
+    let verdict = match (found.id, agrees) {
+        (true, true) => "this key is the one of this checkpoint",
+        (true, false) => "this key has the model of this checkpoint, but what it says of its fidelity is NOT true",
+        (false, _) => "this key is NOT the one of this checkpoint",
     };
     Ok(Report {
-        status: if found.id { Status::Done } else { Status::Rejected },
+        status: if agrees { Status::Done } else { Status::Rejected },
         text: rows.row("result", verdict).to_string(),
         json,
     })

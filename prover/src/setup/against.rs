@@ -24,6 +24,8 @@ pub struct Agreement {
     pub weights_root: bool,
     pub tables_roots: bool,
     pub tokenizer: bool,
+    /// Whether the figures of the comparison are those that the key says; `None` if it says none.
+    pub fidelity: Option<bool>,
     /// Names of files that the recipe lists and the checkpoint has otherwise or not at all, or the other way round;
     /// `None` if the recipe lists none.
     pub other_files: Option<Vec<String>>,
@@ -60,7 +62,7 @@ pub fn recompute(
         calibration: calibration.cloned(),
         codeword_cache: CodewordCache::None,
         memory,
-        skip_fidelity: true,
+        skip_fidelity: recipe.figures().is_none(),
         private_recipe: false,
     };
     let made = setup(checkpoint, &dir.path().join("model"), &options, progress)?.key;
@@ -85,6 +87,9 @@ pub fn recompute(
         weights_root: made.weights_root == key.weights_root,
         tables_roots: made.tables_roots == key.tables_roots,
         tokenizer: made.tokenizer_digest()? == key.tokenizer_digest()?,
+        fidelity: recipe
+            .figures()
+            .map(|own| made.recipe.figures().is_some_and(|now| own.agrees(now))),
         other_files: recipe.files.as_ref().map(|listed| differing(listed, &own)),
         notes,
     })

@@ -29,6 +29,8 @@ const SMALL_FILES: [&str; 7] = [
     "special_tokens_map.json",
     "chat_template.jinja",
 ];
+/// Largest number of first tokens, heads or exponents that a recipe may ask for.
+const MOST_COUNT: usize = 1 << 12;
 /// Bytes of a file that are read at once.
 const PIECE: usize = 1 << 20;
 
@@ -73,6 +75,8 @@ pub(super) fn options(recipe: &Recipe) -> Result<QuantiseOptions, String> {
     fn number<T: std::str::FromStr>(value: &str) -> Option<T> {
         value.parse().ok()
     }
+    // A key is anybody's: its numbers are no reason to work for hours.
+    let count = |value: &str| number(value).filter(|n: &usize| *n <= MOST_COUNT);
     let mut options = QuantiseOptions::default();
     for setting in &recipe.settings {
         let (name, value) = (setting.name.as_str(), setting.value.as_str());
@@ -85,10 +89,10 @@ pub(super) fn options(recipe: &Recipe) -> Result<QuantiseOptions, String> {
                 options.exponents = None;
                 Some(())
             }
-            "exponents" => number(value).map(|v| options.exponents = Some(v)),
+            "exponents" => count(value).map(|v| options.exponents = Some(v)),
             "feedback bits" => number(value).map(|v| options.feedback_bits = v),
-            "first tokens" => number(value).map(|v| options.first_tokens = v),
-            "heads" => number(value).map(|v| options.heads = v),
+            "first tokens" => count(value).map(|v| options.first_tokens = v),
+            "heads" => count(value).map(|v| options.heads = v),
             _ => None,
         };
         known.ok_or_else(|| format!("this program has no set-up with {name} {value}"))?;
@@ -317,6 +321,13 @@ mod tests {
         let mut unknown = settings(&other);
         unknown[0].value = "w3".to_owned();
         assert!(refused(unknown).contains("strategy w3"));
+        for (name, value) in [("heads", u64::MAX.to_string()), ("first tokens", "4097".to_owned())] {
+            let mut much = settings(&other);
+            much.iter_mut()
+                .filter(|s| s.name == name)
+                .for_each(|s| s.value = value.clone());
+            assert!(refused(much).contains(name));
+        }
         let mut missing = settings(&other);
         missing.retain(|s| s.name != "heads");
         assert!(refused(missing).contains("no heads"));

@@ -141,14 +141,12 @@ fn parameters_out_of_range() {
         // Weights, exponents and classes of rows that no bound was made for.
         ("weight bits", &|p| p.weight_bits[0] = 1),
         ("weight bits", &|p| p.weight_bits[8] = 15),
-        ("channel exponent", &|p| p.exponents[0] = 8),
+        ("channel exponent", &|p| p.exponents[0] = 7),
         ("sum of 4^k over the channel exponents k", &|p| p.exponents.fill(5)),
         ("norm shift of a channel", &|p| p.norm_final.shift = 1),
         ("channel exponents", &|p| p.exponents.truncate(3)),
         ("o", &|p| p.layers[0].o.lead = 13),
-        ("residual skip", &|p| {
-            p.layers[0].o.lead = 12 - p.layers[0].o.body.0[0] as i8
-        }),
+        ("residual skip", &|p| p.layers[0].skip_attn.lead = 13),
         // Lists that do not have one entry per thing they describe.
         ("layers", &|p| p.layers.clear()),
         ("layers", &|p| p.layers.push(p.layers[0].clone())),
