@@ -482,10 +482,11 @@ mod tests {
         // Three channels of 4^6, three of 4^5, and so on: 16383 with the fourteen others.
         assert_eq!(with(&[6, 6, 6, 5, 5, 5, 4, 3, 3]), Ok(()));
         let (min, max) = (0, MAX_SQUARES);
-        for (exponents, value) in [(&[6, 6, 6, 6][..], 16400)] {
-            let what = squares;
-            assert_eq!(with(exponents), Err(ModelError::OutOfRange { what, value, min, max }));
-        }
+        let (what, value) = (squares, 16400);
+        assert_eq!(
+            with(&[6, 6, 6, 6]),
+            Err(ModelError::OutOfRange { what, value, min, max })
+        );
         let (what, value, min, max) = ("channel exponent", 7, 0, 6);
         assert_eq!(with(&[7]), Err(ModelError::OutOfRange { what, value, min, max }));
         let mut own = params(5, 5, 30, 1, 10);
