@@ -136,8 +136,8 @@ pub struct SetupArgs {
     /// How weights are quantised [default: auto]
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub strategy: Option<StrategyArg>,
-    /// How many first rows have units of their own, for the massive values that first tokens cause; rows that repeat the
-    /// first token always do [default: 1]
+    /// How many first rows have units of their own, for the massive values that first tokens cause. Rows that repeat the
+    /// first token have them, too, unless the number is 0 [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
     pub leading: Option<u8>,
     /// Whether to keep the codeword of the weights on disk

@@ -75,7 +75,8 @@ fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
         options.strategy = strategy.into();
     }
     if let Some(first) = args.leading {
-        options.leading.first = first;
+        // None at all: a run has at least one row.
+        (options.leading.first, options.leading.run) = (first, first > 0);
     }
     options
 }

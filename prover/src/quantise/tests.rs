@@ -173,7 +173,7 @@ fn massive() -> (TempDir, Checkpoint) {
     }
     edit(dir.path(), &matmul_tensor(MatmulKind::Down, 0), |down| {
         down.chunks_exact_mut(ff).for_each(|row| row[neuron] = 0.0);
-        down[massive * ff + neuron] = 40.0;
+        down[massive * ff + neuron] = 8.0;
     });
     let checkpoint = Checkpoint::open(dir.path()).unwrap();
     (dir, checkpoint)
@@ -210,13 +210,8 @@ fn massive_rows_need_units_of_their_own_and_large_channels_get_exponents() {
     let bits = |name: &str| report.activations.iter().find(|t| t.name == name).unwrap().bits;
     let (lead, body) = (bits("residual 2, leading rows"), bits("residual 2"));
     assert!(body > lead, "{body} {lead}");
-    let (no_classes, _) = measure(one_class, None);
     let (neither, _) = measure(one_class, Some(0));
-    assert!(both < 2e-4, "{both}");
-    assert!(
-        no_classes > 3.0 * both && neither > 3.0 * both,
-        "{no_classes} {neither} {both}"
-    );
+    assert!(both < 2e-4 && neither > 2.0 * both, "{neither} {both}");
 }
 
 /// A second token like the first one gets massive values, too; calibration tells how often, and two leading rows hold them.
