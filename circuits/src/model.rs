@@ -1,8 +1,15 @@
 //! The model that is proved: architecture, quantisation parameters, padded dimensions and the list of
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
+mod params;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub use params::{
+    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, ModelParams, NormParams, RowClass, StreamShift,
+    WeightFormat, MIN_WEIGHT_BITS,
+};
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;
@@ -14,39 +21,6 @@ pub const MAX_BAND_LOG: u32 = 2;
 pub const MIN_ROWS_LOG: u32 = 6;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
-
-/// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
-/// [`ModelParams::weight_bits`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WeightFormat {
-    /// One byte: up to 8 bits.
-    Int8,
-    /// Two bytes: up to 14 bits.
-    Int16,
-}
-
-impl WeightFormat {
-    /// The most bits of a weight, the sign included.
-    pub const fn max_bits(self) -> u8 {
-        match self {
-            Self::Int8 => 8,
-            Self::Int16 => 14,
-        }
-    }
-
-    /// Largest absolute value that a weight of any matrix may have.
-    pub const fn max_weight(self) -> i32 {
-        max_weight(self.max_bits())
-    }
-}
-
-/// Fewest bits of a weight.
-pub const MIN_WEIGHT_BITS: u8 = 2;
-
-/// Largest absolute value of a weight of `bits` bits: weights are symmetric.
-pub const fn max_weight(bits: u8) -> i32 {
-    (1 << (bits - 1)) - 1
-}
 
 /// Architecture of a Llama model, as read from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,192 +38,6 @@ pub struct ModelConfig {
     pub rope_theta: f64,
     pub bos: Option<u32>,
     pub eos: Vec<u32>,
-}
-
-/// Shifts of one requantisation: total right shift minus 8, in `1..=13`; one entry for the whole
-/// tensor or one per (real) output channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChannelShift(pub Vec<u8>);
-
-impl ChannelShift {
-    /// Shift of (real) output channel `out`.
-    pub fn at(&self, out: usize) -> u8 {
-        match self.0.as_slice() {
-            [one] => *one,
-            many => many.get(out).copied().unwrap_or(1),
-        }
-    }
-}
-
-/// The two classes of token rows (docs/protocol.md, section 2.1). In many models the residual stream of the first row, and
-/// of rows that repeat it, is a thousand times as large as that of all others: these *leading* rows have units of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowClass {
-    /// All other rows.
-    Body,
-    /// Leading rows.
-    Lead,
-}
-
-/// A value for each class of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByClass<T> {
-    pub body: T,
-    pub lead: T,
-}
-
-impl<T: Copy> ByClass<T> {
-    /// The same value for all rows.
-    pub const fn both(value: T) -> Self {
-        Self {
-            body: value,
-            lead: value,
-        }
-    }
-
-    /// Value of the rows of a class.
-    pub const fn of(&self, class: RowClass) -> T {
-        match class {
-            RowClass::Body => self.body,
-            RowClass::Lead => self.lead,
-        }
-    }
-}
-
-/// Which rows are leading: it follows from the token ids alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeadingRows {
-    /// So many first rows always are.
-    pub first: u8,
-    /// Whether the rows of an initial run of equal ids are, too: each of them attends to equal values only, so their
-    /// streams are the same.
-    pub run: bool,
-}
-
-impl LeadingRows {
-    /// Number of leading rows among rows of these ids.
-    pub fn count(&self, ids: &[u32]) -> usize {
-        let run = ids.iter().take_while(|id| Some(*id) == ids.first()).count();
-        let first = usize::from(self.first).min(ids.len());
-        match self.run {
-            true => first.max(run),
-            false => first,
-        }
-    }
-}
-
-/// Shifts into a state of the residual stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamShift {
-    /// In rows of the body.
-    pub body: ChannelShift,
-    /// What is added to them in leading rows.
-    pub lead: i8,
-}
-
-impl StreamShift {
-    /// The same shift for all channels and rows.
-    pub fn one(shift: u8) -> Self {
-        Self {
-            body: ChannelShift(vec![shift]),
-            lead: 0,
-        }
-    }
-
-    /// Shift of (real) output channel `out` in the rows of a class; out of `1..=13` if the parameters are not checked.
-    pub fn at(&self, out: usize, class: RowClass) -> i32 {
-        let lead = match class {
-            RowClass::Body => 0,
-            RowClass::Lead => i32::from(self.lead),
-        };
-        i32::from(self.body.at(out)) + lead
-    }
-}
-
-/// RMSNorm parameters (docs/protocol.md, section 2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NormParams {
-    /// `r` is the largest integer below 2^22 with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
-    pub scale: u8,
-    /// `round(rms_eps * hidden * 2^(2 residual bits))`, at least 1, in the unit of the rows.
-    pub eps: ByClass<u64>,
-    /// Output `y = (x * r) >> (8 + shift - k)`, rounded, `k` the exponent of the channel; `shift - k` is in `1..=13`.
-    pub shift: u8,
-}
-
-/// Integer parameters of one layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerParams {
-    pub norm_attn: NormParams,
-    pub q: ChannelShift,
-    pub k: ChannelShift,
-    pub v: ChannelShift,
-    /// Score shift (one per layer): brings `q . k` to `score_bits` fractional bits.
-    pub score: u8,
-    /// Shift of the attention output `p . v`.
-    pub att: u8,
-    pub o: StreamShift,
-    /// The residual is multiplied by `2^(shift + skip_attn)` (and 2^8) before it is added to the accumulator.
-    pub skip_attn: ByClass<i8>,
-    pub norm_mlp: NormParams,
-    pub gate: ChannelShift,
-    pub up: ChannelShift,
-    /// Shift of `silu(gate) * up`.
-    pub act: ByClass<u8>,
-    pub down: StreamShift,
-    pub skip_mlp: ByClass<i8>,
-}
-
-/// All integer parameters of the quantised model: they define the integer semantics completely,
-/// together with the weights and the lookup tables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelParams {
-    pub format: WeightFormat,
-    /// Bits of the weights by kind of matmul, sign included: a weight is at most `2^(bits - 1) - 1` in absolute value.
-    pub weight_bits: [u8; KINDS],
-    pub leading: LeadingRows,
-    /// Exponents of the residual stream: channel `c` of a state is stored in units `2^exponents[c]` times as large as the
-    /// state's. One per channel, or none at all.
-    pub exponents: Vec<u8>,
-    /// The one-hot matrix of the embedding has entries `2^(embed_exponent + 8)`, so the accumulator is
-    /// `2^(8 + embed_exponent) * E[id]`; at most 13.
-    pub embed_exponent: u8,
-    pub embed: StreamShift,
-    pub layers: Vec<LayerParams>,
-    pub norm_final: NormParams,
-    pub head: ChannelShift,
-    /// Fractional bits of attention scores; the exp table is `round(2^15 exp(-d / 2^score_bits))`.
-    pub score_bits: i32,
-    /// Fractional bits of the gate; input of the SiLU table.
-    pub gate_bits: i32,
-    /// Fractional bits of the output of the SiLU table.
-    pub silu_bits: i32,
-    /// Fractional bits of the logits.
-    pub logit_bits: i32,
-}
-
-impl ModelParams {
-    /// Largest absolute value of a weight of this kind.
-    pub fn max_weight(&self, kind: MatmulKind) -> i32 {
-        let [embed, q, k, v, o, gate, up, down, head] = self.weight_bits;
-        let bits = match kind {
-            MatmulKind::Embed => embed,
-            MatmulKind::Q => q,
-            MatmulKind::K => k,
-            MatmulKind::V => v,
-            MatmulKind::O => o,
-            MatmulKind::Gate => gate,
-            MatmulKind::Up => up,
-            MatmulKind::Down => down,
-            MatmulKind::Head => head,
-        };
-        max_weight(bits.clamp(MIN_WEIGHT_BITS, self.format.max_bits()))
-    }
-
-    /// Exponent of channel `c` of the residual stream.
-    pub fn exponent(&self, c: usize) -> u8 {
-        self.exponents.get(c).copied().unwrap_or(0)
-    }
 }
 
 /// Number of kinds of weight matmul.

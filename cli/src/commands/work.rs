@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
+use tessera_prover::forward::Saturations;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::limits::fewest_chunks;
 use tessera_prover::output::Output;
@@ -20,7 +21,7 @@ use super::claim::Claim;
 use super::prompt::Prompt;
 use super::security;
 use super::verify::mode;
-use super::{choices_json, given, in_chunks, memory, output, token_rows};
+use super::{choices_json, given, in_chunks, memory, output, saturated_rows, token_rows, warnings};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::shown;
@@ -159,7 +160,8 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
         job.check_model(&model)?;
         let report = prove_statement(&model.prover(), job.job.statement(), progress)?;
         work::write_output(&out, &report.bytes)?;
-        return composed(&job, &model, shown, &report.bytes, report.security_bits, 1, clock);
+        let bits = report.security_bits;
+        return composed(&job, &model, shown, &report.bytes, bits, 1, &report.saturated, clock);
     }
     progress.phase("compose", None);
     let (proof, verified) = job.compose(&model)?;
@@ -172,6 +174,7 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
         &encoded,
         verified.security_bits,
         verified.chunks,
+        &saturated(&job)?,
         clock,
     )
 }
@@ -215,6 +218,7 @@ fn drive(
         &encoded,
         verified.security_bits,
         verified.chunks,
+        &saturated(job)?,
         clock,
     )?;
     report.json["memory"] = choices_json(plan);
@@ -223,7 +227,21 @@ fn drive(
     Ok(report)
 }
 
+/// What the chunks clipped.
+fn saturated(job: &WorkDir) -> Result<Saturations, Failure> {
+    let mut all = Saturations::new();
+    for chunk in 0..job.chunks.len() {
+        if let ChunkState::Done(checkpoint) = job.state(chunk)? {
+            for (tensor, clipped) in checkpoint.saturated {
+                *all.entry(tensor).or_default() += clipped;
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// The report of a composed proof.
+#[allow(clippy::too_many_arguments)]
 fn composed(
     job: &WorkDir,
     model: &Model,
@@ -231,6 +249,7 @@ fn composed(
     encoded: &[u8],
     security_bits: f64,
     chunks: usize,
+    saturated: &Saturations,
     clock: Instant,
 ) -> Result<Report, Failure> {
     let statement = job.job.statement();
@@ -243,6 +262,8 @@ fn composed(
         "seconds": time,
         "proof_bytes": encoded.len(),
         "security_bits": security_bits,
+        "saturated": saturated,
+        "warnings": warnings(saturated),
         "peak_rss_bytes": peak_rss_bytes(),
         "proof": out.display().to_string(),
     });
@@ -259,8 +280,8 @@ fn composed(
             format!("{}, {}", shown::path(out), bytes(encoded.len() as u64)),
         )
         .row("security", format!("{security_bits:.1} bits"))
-        .row("time", seconds(time))
-        .row("peak memory", bytes(peak_rss_bytes()));
+        .row("time", seconds(time));
+    let text = saturated_rows(text, saturated).row("peak memory", bytes(peak_rss_bytes()));
     Ok(Report::done(text.to_string(), json))
 }
 
