@@ -1,7 +1,7 @@
 //! Messages as a prompt, by the chat template of the checkpoint (docs/format.md).
 //!
 //! A template is a program in Jinja that comes with the checkpoint: it gets no files, a limit of steps, and a limit of
-//! output; [`crate::tokenizer::guard`] limits time and memory.
+//! output; `crate::tokenizer::guard` limits time and memory.
 
 mod template;
 #[cfg(test)]

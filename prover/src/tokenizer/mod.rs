@@ -1,7 +1,7 @@
 //! Text to token ids and back, by the checkpoint's own `tokenizer.json`.
 //!
-//! A tokenizer comes with a checkpoint, or with the key that `verify` reads: it is hostile input. [`limits`] refuses
-//! tokenizers that could grow a text without bounds, and [`guard`] ends what takes too long all the same.
+//! A tokenizer comes with a checkpoint, or with the key that `verify` reads: it is hostile input. `limits` refuses
+//! tokenizers that could grow a text without bounds, and `guard` ends what takes too long all the same.
 
 mod files;
 pub(crate) mod guard;
