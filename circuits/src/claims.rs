@@ -1,5 +1,5 @@
 //! Linear claims on the committed columns (docs/protocol.md, sections 5 to 7): everything that crosses rows.
-//! A claim says `sum of <W, column> = value` where each `W` is a tensor product of one weight vector per
+//! A claim says `sum of <W, column> = value` where each `W` is a sum of tensor products of one weight vector per
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
 
@@ -64,27 +64,67 @@ impl Weight {
     }
 }
 
+/// A tensor product: one weight per axis of a part.
+pub type Tensor = Vec<Weight>;
+
+/// `W~` of a tensor product at a point of the part's row space.
+fn eval_tensor(tensor: &[Weight], point: &[SecureField]) -> SecureField {
+    let mut rest = point;
+    tensor.iter().fold(SecureField::one(), |product, weight| {
+        let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
+        rest = tail;
+        product * weight.eval(own)
+    })
+}
+
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub part: Part,
-    /// One weight per axis of the part.
-    pub weights: Vec<Weight>,
+    /// `W` is the sum of these.
+    pub weights: Vec<Tensor>,
     /// (column, coefficient)
     pub columns: Vec<(usize, SecureField)>,
 }
 
 impl Group {
+    /// Columns under one tensor product.
+    pub fn new(part: Part, weights: Tensor, columns: Vec<(usize, SecureField)>) -> Self {
+        let weights = vec![weights];
+        Self { part, weights, columns }
+    }
+
     /// `W~` at a point of the part's row space.
     pub fn eval_weights(&self, point: &[SecureField]) -> SecureField {
-        let mut rest = point;
-        let mut product = SecureField::one();
-        for weight in &self.weights {
-            let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
-            product *= weight.eval(own);
-            rest = tail;
+        let terms = self.weights.iter().map(|tensor| eval_tensor(tensor, point));
+        terms.fold(SecureField::zero(), |sum, term| sum + term)
+    }
+
+    /// `W`, row by row.
+    pub fn table(&self) -> Vec<SecureField> {
+        let mut sum = Vec::new();
+        for tensor in &self.weights {
+            add_tensor(&mut sum, tensor);
         }
-        product
+        sum
+    }
+}
+
+/// Adds a tensor product to a table, which is made if it is empty.
+fn add_tensor(sum: &mut Vec<SecureField>, tensor: &[Weight]) {
+    let Some((first, rest)) = tensor.split_first() else {
+        return;
+    };
+    let rest = rest.iter().fold(vec![SecureField::one()], |left, right| {
+        let right = right.table();
+        left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
+    });
+    sum.resize(rest.len() << first.log_len(), SecureField::zero());
+    // Most tensors of a long sum have one entry along the first axis.
+    for (slice, factor) in sum.chunks_mut(rest.len()).zip(first.table()) {
+        if !factor.is_zero() {
+            slice.iter_mut().zip(&rest).for_each(|(s, v)| *s += factor * *v);
+        }
     }
 }
 
@@ -92,61 +132,69 @@ impl Group {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
         let width = shape.lane_columns(self.part);
         let [first, second] = shape.cuts(self.part);
-        let halves = self.cut(first, second.lanes * width);
-        halves.into_iter().flat_map(|g| g.cut(second, width)).collect()
+        let Self { part, weights, columns } = self;
+        let terms = weights.into_iter().map(|tensor| (tensor, columns.clone()));
+        let terms = terms.flat_map(|term| cut_term(term, first, second.lanes * width));
+        let mut groups: Vec<Self> = Vec::new();
+        for (tensor, columns) in terms.flat_map(|term| cut_term(term, second, width)) {
+            match groups.iter_mut().find(|group| group.columns == columns) {
+                Some(same) => same.weights.push(tensor),
+                None => groups.push(Self::new(part, tensor, columns)),
+            }
+        }
+        groups
     }
+}
 
-    /// Along one axis; the columns of the next lane are `step` further.
-    fn cut(self, cut: Cut, step: usize) -> Vec<Self> {
-        let Some(weight) = self.weights.get(cut.axis).cloned() else {
-            return vec![self];
-        };
-        // The columns of a lane, times a factor.
-        let columns = |lane: usize, factor: SecureField| {
-            let own = self.columns.iter();
-            own.map(move |(c, k)| (lane * step + c, *k * factor))
-        };
-        let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
-            let mut weights = self.weights.clone();
-            if let Some(own) = weights.get_mut(cut.axis) {
-                *own = weight;
-            }
-            Self {
-                part: self.part,
-                weights,
-                columns,
-            }
-        };
-        let one = SecureField::one();
-        match weight {
-            Weight::Eq(point) => {
-                let at = point.len().saturating_sub(cut.log_lane as usize);
-                let (lane_point, rest) = point.split_at(at);
-                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
-                vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
-            }
-            Weight::Ones(_) => {
-                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
-                vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
-            }
-            Weight::Sparse(_, entries) => {
-                let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> cut.log_lane == j >> cut.log_lane);
-                let lane = |own: &[(usize, SecureField)]| {
-                    let lane = own.first().map_or(0, |(i, _)| i >> cut.log_lane);
-                    let within = own.iter().map(|(i, value)| (i - (lane << cut.log_lane), *value));
-                    (lane, Weight::Sparse(cut.log_lane, within.collect()))
-                };
-                let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
-                lanes
-                    .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
-                    .collect()
-            }
-            Weight::Dense(values) => {
-                let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
-                lanes
-                    .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
-                    .collect()
-            }
+/// A tensor product and the columns under it.
+type Term = (Tensor, Vec<(usize, SecureField)>);
+
+/// Cuts a term along one axis; the columns of the next lane are `step` further.
+fn cut_term((tensor, own): Term, cut: Cut, step: usize) -> Vec<Term> {
+    let Some(weight) = tensor.get(cut.axis).cloned() else {
+        return vec![(tensor, own)];
+    };
+    // The columns of a lane, times a factor.
+    let columns = |lane: usize, factor: SecureField| {
+        let own = own.iter();
+        own.map(move |(c, k)| (lane * step + c, *k * factor))
+    };
+    let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
+        let mut tensor = tensor.clone();
+        if let Some(own) = tensor.get_mut(cut.axis) {
+            *own = weight;
+        }
+        (tensor, columns)
+    };
+    let one = SecureField::one();
+    match weight {
+        Weight::Eq(point) => {
+            let at = point.len().saturating_sub(cut.log_lane as usize);
+            let (lane_point, rest) = point.split_at(at);
+            let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
+            vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
+        }
+        Weight::Ones(_) => {
+            let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
+            vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
+        }
+        Weight::Sparse(_, entries) => {
+            let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> cut.log_lane == j >> cut.log_lane);
+            let lane = |own: &[(usize, SecureField)]| {
+                let lane = own.first().map_or(0, |(i, _)| i >> cut.log_lane);
+                let within = own.iter().map(|(i, value)| (i - (lane << cut.log_lane), *value));
+                (lane, Weight::Sparse(cut.log_lane, within.collect()))
+            };
+            let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
+            lanes
+                .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
+                .collect()
+        }
+        Weight::Dense(values) => {
+            let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
+            lanes
+                .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
+                .collect()
         }
     }
 }

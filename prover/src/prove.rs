@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use num_traits::Zero;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, Group, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
@@ -399,10 +400,9 @@ pub fn prove_linear(
         .iter()
         .map(|part| {
             let columns = &trace.columns[part.index()];
-            let pairs = batch.of(*part).map(|group| {
-                let tables: Vec<Vec<SecureField>> = group.weights.iter().map(|w| w.table()).collect();
-                (outer_product(&tables), combine(columns, &group.columns))
-            });
+            let pairs = batch
+                .of(*part)
+                .map(|group| (weights_table(group), combine(columns, &group.columns)));
             Instance {
                 pairs: pairs.collect(),
                 variables: trace.shape.log_rows(*part) as usize,
@@ -424,6 +424,28 @@ pub fn prove_linear(
         .collect();
     transcript.message("evaluations", &evaluations.concat());
     (proved, evaluations)
+}
+
+/// `W` of a group, as [`Group::table`], in parallel.
+fn weights_table(group: &Group) -> Vec<SecureField> {
+    let mut sum = Vec::new();
+    for tensor in &group.weights {
+        let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
+        let (Some((first, rest)), true) = (axes.split_first(), group.weights.len() > 1) else {
+            return outer_product(&axes);
+        };
+        // Most tensors of a long sum have one entry along the first axis.
+        let rest = outer_product(rest);
+        sum.resize(first.len() * rest.len(), SecureField::zero());
+        let slices = sum.par_chunks_mut(rest.len()).zip(first);
+        slices
+            .filter(|(_, factor)| !factor.is_zero())
+            .for_each(|(slice, factor)| {
+                let terms = slice.par_iter_mut().zip(&rest).with_min_len(1024);
+                terms.for_each(|(s, v)| *s += *factor * *v);
+            });
+    }
+    sum
 }
 
 /// The tensor product of the weights along each axis.

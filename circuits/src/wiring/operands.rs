@@ -28,11 +28,7 @@ impl Public<'_> {
         let weights = vec![eq(lead), eq(&points.token), eq(rest)];
         push(
             "normed state",
-            vec![Group {
-                part: Part::Stream,
-                weights,
-                columns,
-            }],
+            vec![Group::new(Part::Stream, weights, columns)],
             norm[0],
         );
 
@@ -42,26 +38,14 @@ impl Public<'_> {
         let weights = vec![eq(lead), eq(&points.token), eq(head), eq(index)];
         push(
             "attention output",
-            vec![Group {
-                part: Part::Att,
-                weights,
-                columns,
-            }],
+            vec![Group::new(Part::Att, weights, columns)],
             att[0],
         );
 
         let (lead, rest) = at(Product::Ff).split_at(self.lead(Part::Ff) as usize);
         let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, limb)];
         let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-        push(
-            "mlp product",
-            vec![Group {
-                part: Part::Ff,
-                weights,
-                columns,
-            }],
-            ff_[0],
-        );
+        push("mlp product", vec![Group::new(Part::Ff, weights, columns)], ff_[0]);
 
         let own_layers = points.layer_weights(self.layers());
         let own_heads = eq_table(&points.head);
@@ -92,15 +76,7 @@ impl Public<'_> {
             eq(index),
         ];
         let columns = both([felt(256), K::one()]);
-        push(
-            "queries",
-            vec![Group {
-                part: Part::Q,
-                weights,
-                columns,
-            }],
-            score[0],
-        );
+        push("queries", vec![Group::new(Part::Q, weights, columns)], score[0]);
         let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
         let weights = vec![
             padded(real_layers, self.lead(Part::K)),
@@ -111,11 +87,7 @@ impl Public<'_> {
         let weight = points.score_weight();
         push(
             "keys",
-            vec![Group {
-                part: Part::K,
-                weights,
-                columns: both([weight, weight * limb]),
-            }],
+            vec![Group::new(Part::K, weights, both([weight, weight * limb]))],
             score[1],
         );
 
@@ -132,11 +104,7 @@ impl Public<'_> {
         let columns = vec![(scores::P, K::one())];
         push(
             "probabilities",
-            vec![Group {
-                part: Part::Scores,
-                weights,
-                columns,
-            }],
+            vec![Group::new(Part::Scores, weights, columns)],
             value[0],
         );
         let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
@@ -148,15 +116,7 @@ impl Public<'_> {
         ];
         let weight = points.att_weight();
         let columns = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * limb)];
-        push(
-            "values",
-            vec![Group {
-                part: Part::V,
-                weights,
-                columns,
-            }],
-            value[1],
-        );
+        push("values", vec![Group::new(Part::V, weights, columns)], value[1]);
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 

@@ -34,11 +34,7 @@ impl Public<'_> {
     /// Accumulators of `columns` (high, low) of one part as terms of the batched matmul claim.
     fn accumulator(&self, part: Part, weights: Vec<Weight>, columns: [usize; 2], factor: K) -> Group {
         let [hi, lo] = columns;
-        Group {
-            part,
-            weights,
-            columns: vec![(hi, factor), (lo, factor * self.points.limb)],
-        }
+        Group::new(part, weights, vec![(hi, factor), (lo, factor * self.points.limb)])
     }
 
     /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
@@ -148,10 +144,8 @@ impl Public<'_> {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);
         let at = points.out(self.shape.padded.hidden);
-        let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| Group {
-            part: Part::Stream,
-            weights: vec![first, eq(&points.token), last],
-            columns,
+        let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| {
+            Group::new(Part::Stream, vec![first, eq(&points.token), last], columns)
         };
         let states = points.state_weights(n_states);
         let plain = || padded(states.clone(), lead);
@@ -320,22 +314,14 @@ impl Public<'_> {
             ];
             claims.push(LinearClaim {
                 name: "query and key parameters",
-                groups: vec![Group {
-                    part,
-                    weights: weights.clone(),
-                    columns,
-                }],
+                groups: vec![Group::new(part, weights.clone(), columns)],
                 value: sum(&|l| self.pow_eval(kind, l, points.out(heads + 1 + p.half), channels(part))),
             });
             let cover = self.cover(part, 2, head);
             for (column, value) in [rope::COS, rope::SIN].into_iter().zip(cos_sin) {
                 claims.push(LinearClaim {
                     name: "rotation angles",
-                    groups: vec![Group {
-                        part,
-                        weights: weights.clone(),
-                        columns: vec![(column, K::one())],
-                    }],
+                    groups: vec![Group::new(part, weights.clone(), vec![(column, K::one())])],
                     value: cover * sum(&|_| value),
                 });
             }
@@ -393,11 +379,7 @@ impl Public<'_> {
             ),
         ];
         for (part, weights, column, value) in list {
-            let groups = vec![Group {
-                part,
-                weights,
-                columns: vec![(column, K::one())],
-            }];
+            let groups = vec![Group::new(part, weights, vec![(column, K::one())])];
             claims.push(LinearClaim {
                 name: "layer parameters",
                 groups,
@@ -430,11 +412,7 @@ impl Public<'_> {
         let points = self.points;
         let layers = points.layer_weights(self.layers());
         let total = layers.iter().fold(K::zero(), |sum, w| sum + *w);
-        let group = |weights: Vec<Weight>, column: usize, k: K| Group {
-            part: Part::Scores,
-            weights,
-            columns: vec![(column, k)],
-        };
+        let group = |weights: Vec<Weight>, column: usize, k: K| Group::new(Part::Scores, weights, vec![(column, k)]);
         let at_key = || self.score_weights(eq(&points.key));
         let cover = self.cover(Part::Scores, 1, &points.head);
         let pow = layers
@@ -516,11 +494,7 @@ impl Public<'_> {
     fn arg_max(&self, claims: &mut Vec<LinearClaim>) {
         let points = self.points;
         let vocab = points.out(self.shape.padded.vocab);
-        let column = |at: &[K], c: usize, k: K| Group {
-            part: Part::Logits,
-            weights: vec![eq(&points.token), eq(at)],
-            columns: vec![(c, k)],
-        };
+        let column = |at: &[K], c: usize, k: K| Group::new(Part::Logits, vec![eq(&points.token), eq(at)], vec![(c, k)]);
         let value = self.pow_eval(MatmulKind::Head, 0, vocab, self.shape.extent(Part::Logits, 1));
         claims.push(LinearClaim {
             name: "head parameters",
