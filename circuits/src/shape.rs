@@ -354,7 +354,7 @@ impl Shape {
     /// Number of LogUp fractions of all parts, one per row for the binding included (also in the tables, which have none).
     pub fn fractions(&self) -> u128 {
         let of = |part: &Part| {
-            let per_row = self.lanes(*part) * self.lane_air(*part, 0).lookups() + 1;
+            let per_row = self.lanes(*part) * self.lane_air(*part, 0).fractions() + 1;
             (per_row as u128) << self.log_rows(*part)
         };
         self.parts().iter().map(of).sum()
@@ -416,7 +416,7 @@ mod tests {
         ];
         for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
             let air = shape.lane_air(part, 10);
-            let own = (air.columns(), air.lookups(), air.width(), air.log_rows());
+            let own = (air.columns(), air.fractions(), air.width(), air.log_rows());
             let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
             assert_eq!(own, (columns, lookups, columns + 2 * lookups, log_rows), "{part:?}");
         }

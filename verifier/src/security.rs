@@ -139,11 +139,8 @@ fn counts(shape: &Shape) -> Counts {
         columns: 0.0,
     };
     for &part in shape.parts() {
-        let bound = Bound {
-            air: shape.air(part),
-            relations: Relations::dummy(),
-            binding: crate::stark::dummy_binding(shape, part),
-        };
+        let binding = crate::stark::dummy_binding(shape, part);
+        let bound = Bound::new(shape.air(part), Relations::dummy(), binding);
         let tables = part == Part::Tables;
         let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
         use stwo::core::air::Component;

@@ -122,11 +122,7 @@ pub fn components(
         .zip(bindings)
         .zip(claimed_sums)
         .map(|((&part, binding), &sum)| {
-            let bound = Bound {
-                air: shape.air(part),
-                relations: relations.clone(),
-                binding,
-            };
+            let bound = Bound::new(shape.air(part), relations.clone(), binding);
             FrameworkComponent::new(&mut allocator, bound, sum)
         })
         .collect()

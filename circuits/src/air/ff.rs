@@ -1,10 +1,10 @@
 //! The gated MLP between its matmuls: `h = silu(gate) * up`. One row per (layer, token, feature).
 
-use num_traits::One;
-use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{join_narrow, join_wide, limbs, round, Rounding};
-use super::{constant, Air, Relations};
+use super::gadgets::{Limbs, Narrow, Rounding, Wide};
+use super::lookups::{Linear, Lookup, Relation};
+use super::Air;
 
 pub const GATE_HI: usize = 0;
 pub const GATE_LO: usize = 1;
@@ -36,6 +36,29 @@ pub const ROUND: usize = 28;
 pub const POW: usize = 33;
 pub const COLUMNS: usize = 34;
 
+/// The accumulators of gate and up projection, joined.
+const GATE_ACC: Wide = Wide {
+    acc_hi: GATE_HI,
+    acc_lo: GATE_LO,
+    v: GATE_V,
+    u: GATE_U,
+};
+const UP_ACC: Wide = Wide {
+    acc_hi: UP_HI,
+    acc_lo: UP_LO,
+    v: UP_V,
+    u: UP_U,
+};
+const UP_OUT: Limbs = Limbs {
+    hi: UP_OUT_HI,
+    lo: UP_OUT_LO,
+};
+const PRODUCT: Narrow = Narrow { v: V, u: U };
+const H: Limbs = Limbs { hi: H_HI, lo: H_LO };
+const GATE_ROUNDING: Rounding = Rounding::at(GATE_ROUND);
+const UP_ROUNDING: Rounding = Rounding::at(UP_ROUND);
+const ROUNDING: Rounding = Rounding::at(ROUND);
+
 #[derive(Clone, Debug)]
 pub struct Ff {
     pub log_rows: u32,
@@ -48,31 +71,24 @@ impl Air for Ff {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
-        let t = join_wide(e, rel, [col(GATE_HI), col(GATE_LO), col(GATE_V), col(GATE_U)]);
-        round(
-            e,
-            rel,
-            t,
-            col(GATE_POW),
-            col(GATE),
-            Rounding::read(c, GATE_ROUND),
-            1 << 15,
-        );
-        let index = col(GATE) + constant::<E>(1 << 15);
-        e.add_to_relation(RelationEntry::new(&rel.silu, E::EF::one(), &[index, col(SILU)]));
-
-        let t = join_wide(e, rel, [col(UP_HI), col(UP_LO), col(UP_V), col(UP_U)]);
-        let up = limbs(e, rel, col(UP_OUT_HI), col(UP_OUT_LO));
-        round(e, rel, t, col(UP_POW), up, Rounding::read(c, UP_ROUND), 1 << 15);
-
-        let t = join_narrow(
-            e,
-            rel,
-            [col(SILU) * col(UP_OUT_HI), col(SILU) * col(UP_OUT_LO), col(V), col(U)],
-        );
-        let h = limbs(e, rel, col(H_HI), col(H_LO));
-        round(e, rel, t, col(POW), h, Rounding::read(c, ROUND), 1 << 15);
+        GATE_ROUNDING.constrain(e, c, GATE_ACC.value::<E>(c), col(GATE_POW), col(GATE));
+        UP_ROUNDING.constrain(e, c, UP_ACC.value::<E>(c), col(UP_POW), UP_OUT.value::<E>(c));
+        let t = PRODUCT.value(e, c, [col(SILU) * col(UP_OUT_HI), col(SILU) * col(UP_OUT_LO)]);
+        ROUNDING.constrain(e, c, t, col(POW), H.value::<E>(c));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let index = Linear::column(GATE) + Linear::constant(1 << 15);
+        let mut list = GATE_ACC.lookups().to_vec();
+        list.extend(GATE_ROUNDING.lookups());
+        list.push(Lookup::once(Relation::Silu, [index, Linear::column(SILU)]));
+        list.extend(UP_ACC.lookups());
+        list.extend(UP_OUT.lookups());
+        list.extend(UP_ROUNDING.lookups());
+        list.extend(PRODUCT.lookups());
+        list.extend(H.lookups());
+        list.extend(ROUNDING.lookups());
+        list
     }
 }

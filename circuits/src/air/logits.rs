@@ -1,10 +1,10 @@
 //! Logits and arg max. One row per (token, vocabulary entry).
 
-use num_traits::One;
-use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{int16, join_wide, round, Rounding};
-use super::{Air, Relations};
+use super::gadgets::{Rounding, Wide};
+use super::lookups::{Linear, Lookup};
+use super::Air;
 
 pub const ACC_HI: usize = 0;
 pub const ACC_LO: usize = 1;
@@ -25,6 +25,15 @@ pub const CHOSEN: usize = 13;
 pub const ACTIVE: usize = 14;
 pub const COLUMNS: usize = 15;
 
+/// The accumulator, joined.
+const ACC: Wide = Wide {
+    acc_hi: ACC_HI,
+    acc_lo: ACC_LO,
+    v: V,
+    u: U,
+};
+const ROUNDING: Rounding = Rounding::at(ROUND);
+
 #[derive(Clone, Debug)]
 pub struct Logits {
     pub log_rows: u32,
@@ -37,13 +46,17 @@ impl Air for Logits {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
-        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
-        int16(e, rel, col(L));
-        round(e, rel, t, col(POW), col(L), Rounding::read(c, ROUND), 1 << 15);
-        let margin = col(TOP) - col(L) - col(BELOW);
-        e.add_to_relation(RelationEntry::new(&rel.range16, E::EF::one() * col(ACTIVE), &[margin]));
+        ROUNDING.constrain(e, c, ACC.value::<E>(c), col(POW), col(L));
         e.add_constraint(col(CHOSEN) * (col(TOP) - col(L)));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let [top, l, below] = [TOP, L, BELOW].map(Linear::column);
+        let mut list = ACC.lookups().to_vec();
+        list.push(Lookup::int16(L));
+        list.extend(ROUNDING.lookups());
+        list.push(Lookup::range16(top - l - below).used(ACTIVE));
+        list
     }
 }

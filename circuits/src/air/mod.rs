@@ -10,6 +10,7 @@
 pub mod ff;
 pub mod gadgets;
 pub mod logits;
+pub mod lookups;
 pub mod requant;
 pub mod rope;
 pub mod scores;
@@ -19,11 +20,11 @@ pub mod tables;
 use num_traits::{One, Zero};
 use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
+use stwo::core::fields::qm31::SecureField;
 use stwo::core::Fraction;
-use stwo_constraint_framework::logup::LookupElements;
-use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
-use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, RelationEntry, INTERACTION_TRACE_IDX};
+use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
+
+use self::lookups::Lookup;
 
 relation!(Range16, 1);
 relation!(Bits, 2);
@@ -54,29 +55,6 @@ impl Relations {
         }
     }
 
-    /// Challenges that leave a lookup readable: the denominator has coordinates (first value, second value,
-    /// relation, 0), relations numbered in the order of the fields. For counting multiplicities.
-    pub fn transparent() -> Self {
-        let unit = |i: usize| SecureField::from_u32_unchecked(0, u32::from(i == 1), u32::from(i == 2), 0);
-        let relation = |id: i64| -(unit(2) * base(id));
-        let one = SecureField::one();
-        let pair = |id: i64| LookupElements {
-            z: relation(id),
-            alpha: unit(1),
-            alpha_powers: [one, unit(1)],
-        };
-        Self {
-            range16: Range16(LookupElements {
-                z: relation(0),
-                alpha: unit(1),
-                alpha_powers: [one],
-            }),
-            bits: Bits(pair(1)),
-            exp: Exp(pair(2)),
-            silu: Silu(pair(3)),
-        }
-    }
-
     /// Fixed challenges, for counting columns and constraints before any exist.
     pub fn dummy() -> Self {
         Self {
@@ -94,8 +72,10 @@ pub trait Air {
     fn log_rows(&self) -> u32;
     /// Number of trace columns.
     fn columns(&self) -> usize;
-    /// Adds the constraints and lookups of one row.
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations);
+    /// Adds the constraints of one row.
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]);
+    /// The lookups of one row.
+    fn lookups(&self) -> Vec<Lookup>;
 }
 
 /// A constant.
@@ -106,15 +86,6 @@ pub(crate) fn constant<E: EvalAtRow>(v: i64) -> E::F {
 /// A (possibly negative) small integer as a field element.
 pub fn base(v: i64) -> BaseField {
     BaseField::from_u32_unchecked(v.rem_euclid(i64::from(stwo::core::fields::m31::P)) as u32)
-}
-
-pub(crate) fn use_range16<E: EvalAtRow>(e: &mut E, rel: &Relations, v: E::F) {
-    e.add_to_relation(RelationEntry::new(&rel.range16, E::EF::one(), &[v]));
-}
-
-/// `0 <= v < bound` where `bound` is a power of two up to `2^15`.
-pub(crate) fn use_bits<E: EvalAtRow>(e: &mut E, rel: &Relations, bound: E::F, v: E::F) {
-    e.add_to_relation(RelationEntry::new(&rel.bits, E::EF::one(), &[bound, v]));
 }
 
 /// The component kinds.
@@ -150,45 +121,26 @@ impl Air for AnyAir {
     fn columns(&self) -> usize {
         each!(self, air => air.columns())
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
-        each!(self, air => air.constrain(e, c, rel));
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
+        each!(self, air => air.constrain(e, c));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        each!(self, air => air.lookups())
     }
 }
 
 impl AnyAir {
-    /// Lookups of one row of one lane.
-    pub fn lookups(&self) -> usize {
-        let mut counter = LookupCounter(0);
-        let zeros = vec![BaseField::zero(); self.columns()];
-        self.constrain(&mut counter, &zeros, &Relations::dummy());
-        counter.0
+    /// LogUp fractions of one row of one lane: lookups, or entries of the tables.
+    pub fn fractions(&self) -> usize {
+        match self {
+            Self::Tables(_) => tables::COLUMNS,
+            other => other.lookups().len(),
+        }
     }
 
-    /// Columns of one lane, trace and interaction: a lookup takes half of four columns.
+    /// Columns of one lane, trace and interaction: a fraction takes half of four columns.
     pub fn width(&self) -> usize {
-        self.columns() + 2 * self.lookups()
-    }
-}
-
-/// Counts lookups.
-struct LookupCounter(usize);
-
-impl EvalAtRow for LookupCounter {
-    type F = BaseField;
-    type EF = SecureField;
-
-    fn next_interaction_mask<const N: usize>(&mut self, _interaction: usize, _offsets: [isize; N]) -> [BaseField; N] {
-        [BaseField::zero(); N]
-    }
-    fn get_preprocessed_column(&mut self, _column: PreProcessedColumnId) -> BaseField {
-        BaseField::zero()
-    }
-    fn add_constraint<G>(&mut self, _constraint: G) {}
-    fn combine_ef(values: [BaseField; SECURE_EXTENSION_DEGREE]) -> SecureField {
-        SecureField::from_m31_array(values)
-    }
-    fn write_logup_frac(&mut self, _fraction: Fraction<SecureField, SecureField>) {
-        self.0 += 1;
+        self.columns() + 2 * self.fractions()
     }
 }
 
@@ -206,10 +158,16 @@ impl Air for Lanes {
     fn columns(&self) -> usize {
         self.lanes * self.air.columns()
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         for lane in c.chunks(self.air.columns()) {
-            self.air.constrain(e, lane, rel);
+            self.air.constrain(e, lane);
         }
+    }
+    /// Lane by lane.
+    fn lookups(&self) -> Vec<Lookup> {
+        let (own, width) = (self.air.lookups(), self.air.columns());
+        let lanes = (0..self.lanes).flat_map(|lane| own.iter().map(move |lookup| lookup.shifted(lane * width)));
+        lanes.collect()
     }
 }
 
@@ -235,6 +193,19 @@ pub struct Bound {
     pub air: Lanes,
     pub relations: Relations,
     pub binding: Option<Binding>,
+    /// Lookups of a lane, made once: a component is evaluated on many rows.
+    lookups: Vec<Lookup>,
+}
+
+impl Bound {
+    pub fn new(air: Lanes, relations: Relations, binding: Option<Binding>) -> Self {
+        Self {
+            lookups: air.air.lookups(),
+            air,
+            relations,
+            binding,
+        }
+    }
 }
 
 impl FrameworkEval for Bound {
@@ -265,7 +236,15 @@ impl FrameworkEval for Bound {
             }
             e.write_logup_frac(Fraction::new(now * sum, E::EF::one()));
         }
-        self.air.constrain(&mut e, &columns, &self.relations);
+        self.air.constrain(&mut e, &columns);
+        if let AnyAir::Tables(tables) = &self.air.air {
+            tables.add_entries(&mut e, &columns, &self.relations);
+        }
+        for lane in columns.chunks(self.air.air.columns()) {
+            for lookup in &self.lookups {
+                lookup.add_to(&mut e, lane, &self.relations);
+            }
+        }
         e.finalize_logup_in_pairs();
         e
     }

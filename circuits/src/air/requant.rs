@@ -2,8 +2,9 @@
 
 use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{join_wide, limbs, round, Rounding};
-use super::{Air, Relations};
+use super::gadgets::{Limbs, Rounding, Wide};
+use super::lookups::Lookup;
+use super::Air;
 
 pub const ACC_HI: usize = 0;
 pub const ACC_LO: usize = 1;
@@ -17,6 +18,16 @@ pub const ROUND: usize = 6;
 pub const POW: usize = 11;
 pub const COLUMNS: usize = 12;
 
+/// The accumulator, joined.
+const ACC: Wide = Wide {
+    acc_hi: ACC_HI,
+    acc_lo: ACC_LO,
+    v: V,
+    u: U,
+};
+const OUT: Limbs = Limbs { hi: OUT_HI, lo: OUT_LO };
+const ROUNDING: Rounding = Rounding::at(ROUND);
+
 #[derive(Clone, Debug)]
 pub struct Requant {
     pub log_rows: u32,
@@ -29,10 +40,13 @@ impl Air for Requant {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
-        let col = |i: usize| c[i].clone();
-        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
-        let out = limbs(e, rel, col(OUT_HI), col(OUT_LO));
-        round(e, rel, t, col(POW), out, Rounding::read(c, ROUND), 1 << 15);
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
+        ROUNDING.constrain(e, c, ACC.value::<E>(c), c[POW].clone(), OUT.value::<E>(c));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let mut list = ACC.lookups().to_vec();
+        list.extend(OUT.lookups());
+        list.extend(ROUNDING.lookups());
+        list
     }
 }

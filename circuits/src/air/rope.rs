@@ -3,8 +3,9 @@
 
 use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{int16, join_wide, limbs, round, Rounding};
-use super::{constant, Air, Relations};
+use super::gadgets::{Limbs, Rounding, Wide};
+use super::lookups::Lookup;
+use super::{constant, Air};
 use crate::semantics::ROPE_BITS;
 
 /// Columns of one half before the rotation.
@@ -39,6 +40,37 @@ pub const fn after(half: usize, i: usize) -> usize {
     OUT + half * OUT_COLUMNS + i
 }
 
+/// The accumulator of a half, joined.
+const fn acc(half: usize) -> Wide {
+    Wide {
+        acc_hi: before(half, ACC_HI),
+        acc_lo: before(half, ACC_LO),
+        v: before(half, V),
+        u: before(half, U),
+    }
+}
+
+/// The rounding of a half before the rotation.
+const fn rounding(half: usize) -> Rounding {
+    Rounding::at(before(half, ROUND))
+}
+
+/// The rotated half.
+const fn out(half: usize) -> Limbs {
+    Limbs {
+        hi: after(half, OUT_HI),
+        lo: after(half, OUT_LO),
+    }
+}
+
+/// The rounding of a half after the rotation.
+const fn out_rounding(half: usize) -> Rounding {
+    Rounding {
+        at: after(half, OUT_ROUND),
+        excess: 1 << 14,
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Rope {
     pub log_rows: u32,
@@ -51,28 +83,30 @@ impl Air for Rope {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
         let [a, b] = [0, 1].map(|half| {
-            let at = |i: usize| c[before(half, i)].clone();
-            let t = join_wide(e, rel, [at(ACC_HI), at(ACC_LO), at(V), at(U)]);
-            int16(e, rel, at(A));
-            round(
-                e,
-                rel,
-                t,
-                at(POW),
-                at(A),
-                Rounding::read(c, before(half, ROUND)),
-                1 << 15,
-            );
-            at(A)
+            let [pow, value] = [POW, A].map(|i| col(before(half, i)));
+            rounding(half).constrain(e, c, acc(half).value::<E>(c), pow, value.clone());
+            value
         });
         let rotated = [a.clone() * col(COS) - b.clone() * col(SIN), b * col(COS) + a * col(SIN)];
         for (half, t) in rotated.into_iter().enumerate() {
-            let out = limbs(e, rel, col(after(half, OUT_HI)), col(after(half, OUT_LO)));
             let pow = constant::<E>(1 << ROPE_BITS);
-            round(e, rel, t, pow, out, Rounding::read(c, after(half, OUT_ROUND)), 1 << 14);
+            out_rounding(half).constrain(e, c, t, pow, out(half).value::<E>(c));
         }
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let mut list = Vec::new();
+        for half in [0, 1] {
+            list.extend(acc(half).lookups());
+            list.push(Lookup::int16(before(half, A)));
+            list.extend(rounding(half).lookups());
+        }
+        for half in [0, 1] {
+            list.extend(out(half).lookups());
+            list.extend(out_rounding(half).lookups());
+        }
+        list
     }
 }

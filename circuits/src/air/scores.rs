@@ -1,10 +1,10 @@
 //! Attention scores and softmax. One row per (layer, head, query token, key token).
 
-use num_traits::One;
-use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{int16, join_narrow, join_wide, round, Rounding};
-use super::{constant, Air, Relations};
+use super::gadgets::{Narrow, Rounding, Wide};
+use super::lookups::{Linear, Lookup, Relation};
+use super::{constant, Air};
 use crate::semantics::PROB_SHIFT;
 
 pub const ACC_HI: usize = 0;
@@ -36,6 +36,18 @@ pub const P: usize = 20;
 pub const ROUND2: usize = 21;
 pub const COLUMNS: usize = 26;
 
+/// The accumulator, joined.
+const ACC: Wide = Wide {
+    acc_hi: ACC_HI,
+    acc_lo: ACC_LO,
+    v: V,
+    u: U,
+};
+const ROUNDING: Rounding = Rounding::at(ROUND);
+/// Exponential times reciprocal of the sum.
+const SHARE: Narrow = Narrow { v: V2, u: U2 };
+const ROUNDING2: Rounding = Rounding::at(ROUND2);
+
 #[derive(Clone, Debug)]
 pub struct Scores {
     pub log_rows: u32,
@@ -48,37 +60,32 @@ impl Air for Scores {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
-        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V), col(U)]);
-        int16(e, rel, col(S));
-        round(e, rel, t, col(POW), col(S), Rounding::read(c, ROUND), 1 << 15);
+        ROUNDING.constrain(e, c, ACC.value::<E>(c), col(POW), col(S));
 
         // Boolean on every row, those of padded layers included: it is the numerator of a lookup, and any other
         // value could give pairs to the table instead of using them.
         e.add_constraint(col(MASK) * (col(MASK) - constant::<E>(1)));
         let masked = constant::<E>(1) - col(MASK);
         e.add_constraint(col(MASK) * (col(MAX) - col(S) - col(D)));
-        e.add_to_relation(RelationEntry::new(
-            &rel.exp,
-            E::EF::one() * col(MASK),
-            &[col(D), col(EXP)],
-        ));
         e.add_constraint(masked.clone() * col(EXP));
         e.add_constraint(col(SELECT) * (col(SELECT) - constant::<E>(1)));
         e.add_constraint(col(SELECT) * masked);
         e.add_constraint(col(SELECT) * col(D));
 
-        let t = join_narrow(e, rel, [col(EXP) * col(R_HI), col(EXP) * col(R_LO), col(V2), col(U2)]);
-        int16(e, rel, col(P));
-        round(
-            e,
-            rel,
-            t,
-            constant::<E>(1 << PROB_SHIFT),
-            col(P),
-            Rounding::read(c, ROUND2),
-            1 << 15,
-        );
+        let t = SHARE.value(e, c, [col(EXP) * col(R_HI), col(EXP) * col(R_LO)]);
+        ROUNDING2.constrain(e, c, t, constant::<E>(1 << PROB_SHIFT), col(P));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let exponential = Lookup::once(Relation::Exp, [D, EXP].map(Linear::column));
+        let mut list = ACC.lookups().to_vec();
+        list.push(Lookup::int16(S));
+        list.extend(ROUNDING.lookups());
+        list.push(exponential.used(MASK));
+        list.extend(SHARE.lookups());
+        list.push(Lookup::int16(P));
+        list.extend(ROUNDING2.lookups());
+        list
     }
 }

@@ -3,8 +3,9 @@
 
 use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{join_narrow, join_wide, limbs, round, Rounding};
-use super::{Air, Relations};
+use super::gadgets::{Limbs, Narrow, Rounding, Wide};
+use super::lookups::Lookup;
+use super::Air;
 
 /// Accumulator of the matmul that updates the state (embedding, o or down), in limbs.
 pub const ACC_HI: usize = 0;
@@ -38,6 +39,20 @@ pub const ROUND2: usize = 23;
 pub const POW2: usize = 28;
 pub const COLUMNS: usize = 29;
 
+/// The accumulator, joined.
+const ACC: Wide = Wide {
+    acc_hi: ACC_HI,
+    acc_lo: ACC_LO,
+    v: V1,
+    u: U1,
+};
+const X: Limbs = Limbs { hi: X_HI, lo: X_LO };
+const ROUNDING1: Rounding = Rounding::at(ROUND1);
+/// State times reciprocal square root.
+const NORMED: Narrow = Narrow { v: V2, u: U2 };
+const Y: Limbs = Limbs { hi: Y_HI, lo: Y_LO };
+const ROUNDING2: Rounding = Rounding::at(ROUND2);
+
 #[derive(Clone, Debug)]
 pub struct Stream {
     pub log_rows: u32,
@@ -50,26 +65,25 @@ impl Air for Stream {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
-        let t = join_wide(e, rel, [col(ACC_HI), col(ACC_LO), col(V1), col(U1)]);
-        let x = limbs(e, rel, col(X_HI), col(X_LO));
-        round(
-            e,
-            rel,
-            t + col(SKIP) * col(PREV),
-            col(POW1),
-            x.clone(),
-            Rounding::read(c, ROUND1),
-            1 << 15,
-        );
+        let (t, x) = (ACC.value::<E>(c), X.value::<E>(c));
+        ROUNDING1.constrain(e, c, t + col(SKIP) * col(PREV), col(POW1), x.clone());
 
         e.add_constraint(col(HH) - col(X_HI) * col(X_HI));
         e.add_constraint(col(HL) - col(X_HI) * col(X_LO));
         e.add_constraint(col(LL) - col(X_LO) * col(X_LO));
 
-        let t = join_narrow(e, rel, [x.clone() * col(R_HI), x * col(R_LO), col(V2), col(U2)]);
-        let y = limbs(e, rel, col(Y_HI), col(Y_LO));
-        round(e, rel, t, col(POW2), y, Rounding::read(c, ROUND2), 1 << 15);
+        let t = NORMED.value(e, c, [x.clone() * col(R_HI), x * col(R_LO)]);
+        ROUNDING2.constrain(e, c, t, col(POW2), Y.value::<E>(c));
+    }
+    fn lookups(&self) -> Vec<Lookup> {
+        let mut list = ACC.lookups().to_vec();
+        list.extend(X.lookups());
+        list.extend(ROUNDING1.lookups());
+        list.extend(NORMED.lookups());
+        list.extend(Y.lookups());
+        list.extend(ROUNDING2.lookups());
+        list
     }
 }

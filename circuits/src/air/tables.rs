@@ -4,6 +4,7 @@ use num_traits::One;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, RelationEntry};
 
+use super::lookups::Lookup;
 use super::{base, constant, Air, Relations};
 use crate::model::ModelParams;
 use crate::semantics::{exp_table, silu_table};
@@ -63,7 +64,15 @@ impl Air for Tables {
     fn columns(&self) -> usize {
         COLUMNS
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
+    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
+    fn lookups(&self) -> Vec<Lookup> {
+        Vec::new()
+    }
+}
+
+impl Tables {
+    /// Adds every entry of a row with minus its multiplicity.
+    pub(super) fn add_entries<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
         let [index, bound, value, exp, silu] =
             PREPROCESSED.map(|id| e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }));
         let yields = |i: usize| E::EF::one() * (constant::<E>(0) - c[i].clone());

@@ -7,7 +7,8 @@ use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
-use tessera_circuits::air::{tables, Air, Relations};
+use tessera_circuits::air::lookups::{Lookup, Relation, Uses};
+use tessera_circuits::air::Air;
 use tessera_circuits::claims::LinearClaim;
 
 use super::trace::Columns;
@@ -15,12 +16,10 @@ use super::trace::Columns;
 /// Reads one row and keeps what the constraints evaluate to.
 struct Row<'a> {
     trace: &'a Columns,
-    tables: &'a [Vec<BaseField>],
     row: usize,
     next_column: usize,
     violated: Vec<usize>,
     constraints: usize,
-    fractions: Vec<Fraction<SecureField, SecureField>>,
 }
 
 impl EvalAtRow for Row<'_> {
@@ -37,12 +36,8 @@ impl EvalAtRow for Row<'_> {
         [self.trace[self.next_column - 1][self.row]; N]
     }
 
-    fn get_preprocessed_column(&mut self, column: PreProcessedColumnId) -> BaseField {
-        let at = tables::PREPROCESSED
-            .iter()
-            .position(|id| *id == column.id)
-            .expect("a known table column");
-        self.tables[at][self.row]
+    fn get_preprocessed_column(&mut self, _column: PreProcessedColumnId) -> BaseField {
+        unreachable!("no constraint reads a table")
     }
 
     fn add_constraint<G>(&mut self, constraint: G)
@@ -59,16 +54,14 @@ impl EvalAtRow for Row<'_> {
         SecureField::from_m31_array(values)
     }
 
-    fn write_logup_frac(&mut self, fraction: Fraction<SecureField, SecureField>) {
-        self.fractions.push(fraction);
-    }
+    fn write_logup_frac(&mut self, _fraction: Fraction<SecureField, SecureField>) {}
 }
 
 /// What one row violates: constraints by number, and lookups (relation, values) that are in no table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Violations {
     pub constraints: Vec<usize>,
-    pub lookups: Vec<(u32, [u32; 2])>,
+    pub lookups: Vec<(Relation, [u32; 2])>,
     /// Positions of these lookups among all lookups of a row.
     pub lookup_numbers: Vec<usize>,
 }
@@ -80,29 +73,28 @@ impl Violations {
     }
 }
 
-/// Runs the constraints of a part other than the tables over one row.
-fn evaluate<'a>(air: &impl Air, trace: &'a Columns, tables: &'a [Vec<BaseField>], row: usize) -> Row<'a> {
+/// Runs the constraints of a part over one row.
+fn evaluate<'a>(air: &impl Air, trace: &'a Columns, row: usize) -> Row<'a> {
     let mut eval = Row {
         trace,
-        tables,
         row,
         next_column: 0,
         violated: Vec::new(),
         constraints: 0,
-        fractions: Vec::new(),
     };
     let columns: Vec<BaseField> = (0..air.columns()).map(|_| eval.next_trace_mask()).collect();
-    air.constrain(&mut eval, &columns, &Relations::transparent());
+    air.constrain(&mut eval, &columns);
     eval
 }
 
-/// Checks one row of a part other than the tables. `tables` are the preprocessed columns.
+/// Checks one row of a part. `tables` are the preprocessed columns.
 pub fn check_row(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Violations {
-    let eval = evaluate(air, trace, tables, row);
-    let fractions = eval.fractions.iter().enumerate();
-    let (lookup_numbers, lookups) = fractions.filter_map(|(i, f)| Some((i, missing(f, tables)?))).unzip();
+    let lookups = air.lookups();
+    let missing = lookups.iter().enumerate();
+    let missing = missing.filter_map(|(i, lookup)| Some((i, missing_from(tables, lookup, trace, row)?)));
+    let (lookup_numbers, lookups) = missing.unzip();
     Violations {
-        constraints: eval.violated,
+        constraints: evaluate(air, trace, row).violated,
         lookups,
         lookup_numbers,
     }
@@ -113,39 +105,45 @@ pub fn check_row(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>], row
 pub struct Counts {
     pub constraints: usize,
     pub lookups: usize,
-    /// Lookups with a column as multiplicity, which a row of zeros does not use.
+    /// Lookups with a column as multiplicity.
     pub conditional: usize,
 }
 
-/// Counts the constraints and lookups of a part other than the tables.
+/// Counts the constraints and lookups of a part.
 pub fn counts(air: &impl Air) -> Counts {
     let zeros = vec![vec![BaseField::zero()]; air.columns()];
-    let eval = evaluate(air, &zeros, &[], 0);
+    let lookups = air.lookups();
     Counts {
-        constraints: eval.constraints,
-        lookups: eval.fractions.len(),
-        conditional: eval.fractions.iter().filter(|f| f.numerator.is_zero()).count(),
+        constraints: evaluate(air, &zeros, 0).constraints,
+        lookups: lookups.len(),
+        conditional: lookups.iter().filter(|l| l.uses != Uses::Once).count(),
     }
 }
 
-/// The lookup, if it is used and in no table.
-fn missing(fraction: &Fraction<SecureField, SecureField>, tables: &[Vec<BaseField>]) -> Option<(u32, [u32; 2])> {
-    if fraction.numerator.is_zero() {
+/// The lookup of a row, if it is used and in no table.
+fn missing_from(
+    tables: &[Vec<BaseField>],
+    lookup: &Lookup,
+    trace: &Columns,
+    row: usize,
+) -> Option<(Relation, [u32; 2])> {
+    let column = |at: usize| trace[at][row];
+    if matches!(lookup.uses, Uses::Column(at) if column(at).is_zero()) {
         return None;
     }
-    let [first, second, relation, _] = fraction.denominator.to_m31_array().map(|v| v.0);
-    let [index, bound, value, exp, silu] = [0, 1, 2, 3, 4].map(|i| tables.get(i).map_or(&[][..], Vec::as_slice));
-    let at = |column: &[BaseField], row: usize| column.get(row).map(|v| v.0);
-    let present = match relation as usize {
-        tables::RANGE16 => at(index, first as usize) == Some(first),
-        tables::BITS => {
-            let row = (first as usize).saturating_sub(1) + second as usize;
-            at(bound, row) == Some(first) && at(value, row) == Some(second)
-        }
-        tables::EXP => at(exp, first as usize) == Some(second),
-        _ => at(silu, first as usize) == Some(second),
-    };
-    (!present).then_some((relation, [first, second]))
+    let value = |at: usize| lookup.tuple.get(at).map(|v| v.eval(column)).unwrap_or_default();
+    let (first, second) = (value(0), value(1));
+    let [_, bound, value, exp, silu] = [0, 1, 2, 3, 4].map(|i| tables.get(i).map_or(&[][..], Vec::as_slice));
+    let present = lookup
+        .relation
+        .row(first, second)
+        .is_some_and(|row| match lookup.relation {
+            Relation::Range16 => true,
+            Relation::Bits => bound.get(row) == Some(&first) && value.get(row) == Some(&second),
+            Relation::Exp => exp.get(row) == Some(&second),
+            Relation::Silu => silu.get(row) == Some(&second),
+        });
+    (!present).then_some((lookup.relation, [first.0, second.0]))
 }
 
 /// Checks every row of a part; the first violation with its row.

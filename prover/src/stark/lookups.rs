@@ -1,5 +1,5 @@
-//! Multiplicities and LogUp columns, derived by running the constraints themselves over the trace with a
-//! recording evaluator: a lookup is written once, in `tessera_circuits::air`.
+//! Multiplicities, counted from the lists of lookups, and LogUp columns, derived by running the constraints themselves over
+//! the trace with a recording evaluator: a lookup is written once, in `tessera_circuits::air`.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
-use tessera_circuits::air::{tables, Air, Bound, Lanes, Relations};
+use tessera_circuits::air::lookups::{Linear, Lookup, Uses};
+use tessera_circuits::air::{tables, Air, Bound, Lanes};
 
 use super::packed::{Base, Secure, SecureFraction};
 use super::trace::Columns;
@@ -27,7 +28,7 @@ const VECTORS: usize = 8;
 struct Source<'a> {
     trace: &'a Columns,
     tables: &'a [Vec<BaseField>],
-    /// Coordinates of the `eq` column, empty while counting.
+    /// Coordinates of the `eq` column.
     eq: &'a [Vec<BaseField>],
 }
 
@@ -123,63 +124,65 @@ fn pieces(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     rows.step_by(step).map(move |start| start..end.min(start + step))
 }
 
+/// Rows of a lane.
+struct Piece<'a> {
+    lookups: &'a [Lookup],
+    lane: &'a [Vec<BaseField>],
+    rows: Range<usize>,
+}
+
 /// Multiplicity columns of the tables: how often each row is used by the given parts.
 pub fn multiplicities<'a>(parts: impl Iterator<Item = (Lanes, &'a Columns)>) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
     let empty = || vec![0u32; tables::COLUMNS * size];
-    let mut totals = empty();
-    for (air, trace) in parts {
+    let parts: Vec<(Vec<Lookup>, Lanes, &Columns)> =
+        parts.map(|(air, trace)| (air.air.lookups(), air, trace)).collect();
+    let pieces = parts.iter().flat_map(|(lookups, air, trace)| {
         let rows = 1usize << air.log_rows();
-        let source = Source {
-            trace,
-            tables: &[],
-            eq: &[],
-        };
-        let bound = Bound {
-            air,
-            relations: Relations::transparent(),
-            binding: None,
-        };
-        let counts = (0..rows.div_ceil(TASK))
-            .into_par_iter()
-            .fold(
-                || (empty(), Vec::new()),
-                |(mut counts, mut buffer), task| {
-                    for piece in pieces(task * TASK..rows.min((task + 1) * TASK)) {
-                        let count = |counts: &mut Vec<u32>, fraction| count(counts, &fraction);
-                        fractions(&bound, source, piece, &mut buffer, &mut counts, count, |_, _| ());
-                    }
-                    (counts, buffer)
-                },
-            )
-            .map(|(counts, _)| counts)
-            .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
-        totals.iter_mut().zip(&counts).for_each(|(t, c)| *t += c);
-    }
-    totals
+        let lanes = trace.chunks(air.air.columns());
+        lanes.flat_map(move |lane| {
+            let starts = (0..rows).step_by(TASK);
+            starts.map(move |start| Piece {
+                lookups,
+                lane,
+                rows: start..rows.min(start + TASK),
+            })
+        })
+    });
+    let pieces: Vec<Piece<'_>> = pieces.collect();
+    let counts = pieces
+        .par_iter()
+        .fold(empty, |mut counts, piece| {
+            piece
+                .lookups
+                .iter()
+                .for_each(|lookup| count(&mut counts, lookup, piece));
+            counts
+        })
+        .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
+    counts
         .chunks(size)
         .map(|c| c.iter().copied().map(BaseField::from_u32_unchecked).collect())
         .collect()
 }
 
-/// Adds the lookups of one recorded fraction, made with [`Relations::transparent`].
-fn count(counts: &mut [u32], fraction: &SecureFraction) {
-    let [uses, ..] = fraction.numerator.packed().into_packed_m31s();
-    let [first, second, relation, _] = fraction.denominator.packed().into_packed_m31s();
-    let lanes = uses
-        .to_array()
-        .into_iter()
-        .zip(first.to_array())
-        .zip(second.to_array())
-        .zip(relation.to_array());
-    for (((uses, first), second), relation) in lanes {
-        let row = match relation.0 as usize {
-            tables::BITS => tables::bits_row(first.0, second.0),
-            _ => first.0 as usize,
+/// Adds a lookup of some rows.
+fn count(counts: &mut [u32], lookup: &Lookup, piece: &Piece<'_>) {
+    let counts = &mut counts[lookup.relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
+    for first_row in piece.rows.clone().step_by(N_LANES) {
+        let column = |at: usize| load(&piece.lane[at], first_row);
+        let value = |value: Option<&Linear>| value.map_or(Base::zero(), |v| v.eval(column)).0.to_array();
+        let (first, second) = (value(lookup.tuple.first()), value(lookup.tuple.get(1)));
+        let uses = match lookup.uses {
+            Uses::Once => [BaseField::one(); N_LANES],
+            Uses::Column(at) => column(at).0.to_array(),
         };
-        // A value outside its table has no row; the proof would not balance. Honest traces have none.
-        if let Some(c) = counts.get_mut(relation.0 as usize * (1 << tables::LOG_ROWS) + row) {
-            *c += uses.0;
+        for ((first, second), uses) in first.into_iter().zip(second).zip(uses) {
+            // A value outside its table has no row; the proof would not balance. Honest traces have none.
+            let row = lookup.relation.row(first, second);
+            if let Some(count) = row.and_then(|row| counts.get_mut(row)) {
+                *count += uses.0;
+            }
         }
     }
 }

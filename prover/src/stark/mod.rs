@@ -160,11 +160,7 @@ impl<'a> Trace<'a> {
         point: &[SecureField],
     ) -> Result<(Columns, SecureField), ProveStarkError> {
         let part = self.shape.parts()[at];
-        let bound = Bound {
-            air: self.shape.air(part),
-            relations: relations.clone(),
-            binding: binding.clone(),
-        };
+        let bound = Bound::new(self.shape.air(part), relations.clone(), binding.clone());
         let mut columns = match binding {
             Some(_) => eq_columns(suffix(point, self.shape.log_rows(part)))?,
             None => Columns::new(),

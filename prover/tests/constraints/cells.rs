@@ -187,11 +187,7 @@ fn no_row_uses_a_lookup_in_part() {
 
 /// The sum of a component's lookups.
 fn sum(case: &Case, part: Part, columns: &Columns) -> SecureField {
-    let bound = Bound {
-        air: case.shape.air(part),
-        relations: Relations::dummy(),
-        binding: None,
-    };
+    let bound = Bound::new(case.shape.air(part), Relations::dummy(), None);
     logup(&bound, columns, &case.tables, &[]).1
 }
 

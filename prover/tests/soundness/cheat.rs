@@ -69,11 +69,8 @@ pub struct Interaction<'a> {
 impl Interaction<'_> {
     /// Recomputes the LogUp columns of a part after its binding columns were altered; returns its claimed sum.
     pub fn rebuild(&self, part: Part, own: &mut Columns) -> K {
-        let bound = Bound {
-            air: self.trace.shape.air(part),
-            relations: self.relations.clone(),
-            binding: self.bindings[part.index()].clone(),
-        };
+        let binding = self.bindings[part.index()].clone();
+        let bound = Bound::new(self.trace.shape.air(part), self.relations.clone(), binding);
         own.truncate(BINDING_COLUMNS);
         let (columns, sum) = logup(&bound, &self.trace.columns[part.index()], &self.trace.tables, own);
         own.extend(columns);

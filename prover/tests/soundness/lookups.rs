@@ -66,11 +66,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
         // With this challenge the sums balance.
         let mut counts = state.trace.columns[Part::Tables.index()].clone();
         add(&mut counts, &change);
-        let bound = Bound {
-            air: state.trace.shape.air(Part::Tables),
-            relations: relations.clone(),
-            binding: None,
-        };
+        let bound = Bound::new(state.trace.shape.air(Part::Tables), relations.clone(), None);
         let mut frozen = sums.to_vec();
         frozen[Part::Tables.index()] = logup(&bound, &counts, &state.trace.tables, &[]).1;
         assert!(!state.missing(sums).is_zero());
@@ -242,11 +238,8 @@ fn zero_denominators_are_not_reached() {
         assert!(challenges(&relations.bits) == chosen && has_zeros(chosen));
         // The running sums are those of the limbs that the table has.
         for (i, part) in state.trace.shape.parts().iter().enumerate() {
-            let bound = Bound {
-                air: state.trace.shape.air(*part),
-                relations: relations.clone(),
-                binding: state.bindings[i].clone(),
-            };
+            let air = state.trace.shape.air(*part);
+            let bound = Bound::new(air, relations.clone(), state.bindings[i].clone());
             let (trace, other) = (&state.trace.columns[i], in_range.borrow());
             all[i].truncate(if bound.binding.is_some() { BINDING_COLUMNS } else { 0 });
             let source = if *part == Part::Att { &other } else { trace };

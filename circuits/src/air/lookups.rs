@@ -1,0 +1,233 @@
+//! Lookups as data: which values of a row are looked up where, and how often (docs/protocol.md, section 8.2). What is
+//! looked up is linear in the columns of the row.
+
+use std::ops::{Add, Mul, Neg, Sub};
+
+use num_traits::{One, Zero};
+use stwo::core::fields::m31::BaseField;
+use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+
+use super::{base, tables, Relations};
+
+/// What a tuple is looked up in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Relation {
+    /// `(v)`, `0 <= v < 2^16`.
+    Range16,
+    /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
+    Bits,
+    /// `(d, exp(d))`.
+    Exp,
+    /// `(g + 2^15, silu(g))`.
+    Silu,
+}
+
+impl Relation {
+    /// All of them, in the order of the columns of multiplicities.
+    pub const ALL: [Self; tables::COLUMNS] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
+
+    /// Position in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The row of the tables that has a tuple, if any has: the second value is not looked at where the first decides.
+    pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
+        let row = match self {
+            Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
+            Self::Range16 | Self::Exp | Self::Silu => u64::from(first.0),
+        };
+        usize::try_from(row).ok().filter(|row| *row < 1 << tables::LOG_ROWS)
+    }
+}
+
+/// A linear form in the columns of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linear {
+    pub constant: BaseField,
+    /// (column, coefficient)
+    pub terms: Vec<(usize, BaseField)>,
+}
+
+impl Linear {
+    /// A constant.
+    pub fn constant(v: i64) -> Self {
+        Self {
+            constant: base(v),
+            terms: Vec::new(),
+        }
+    }
+
+    /// A column.
+    pub fn column(column: usize) -> Self {
+        Self {
+            constant: BaseField::zero(),
+            terms: vec![(column, BaseField::one())],
+        }
+    }
+
+    /// The value, given those of the columns.
+    pub fn eval<F>(&self, column: impl Fn(usize) -> F) -> F
+    where
+        F: From<BaseField> + Add<Output = F> + Neg<Output = F> + Mul<BaseField, Output = F>,
+    {
+        let mut terms = self.terms.iter().map(|(at, coefficient)| {
+            let value = column(*at);
+            match *coefficient {
+                one if one.is_one() => value,
+                minus if (-minus).is_one() => -value,
+                other => value * other,
+            }
+        });
+        let Some(first) = terms.next() else {
+            return F::from(self.constant);
+        };
+        let sum = terms.fold(first, |sum, term| sum + term);
+        match self.constant.is_zero() {
+            true => sum,
+            false => sum + F::from(self.constant),
+        }
+    }
+}
+
+impl Add for Linear {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self.constant += other.constant;
+        for (column, coefficient) in other.terms {
+            match self.terms.iter_mut().find(|(own, _)| *own == column) {
+                Some((_, own)) => *own += coefficient,
+                None => self.terms.push((column, coefficient)),
+            }
+        }
+        self
+    }
+}
+
+impl Mul<BaseField> for Linear {
+    type Output = Self;
+    fn mul(mut self, factor: BaseField) -> Self {
+        self.constant *= factor;
+        self.terms.iter_mut().for_each(|(_, own)| *own *= factor);
+        self
+    }
+}
+
+impl Sub for Linear {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self + other * -BaseField::one()
+    }
+}
+
+/// How often a row uses a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    Once,
+    /// As often as this column says.
+    Column(usize),
+}
+
+/// A lookup of every row of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    pub relation: Relation,
+    /// One or two values.
+    pub tuple: Vec<Linear>,
+    pub uses: Uses,
+}
+
+impl Lookup {
+    /// A lookup that every row uses.
+    pub fn once(relation: Relation, tuple: impl Into<Vec<Linear>>) -> Self {
+        Self {
+            relation,
+            tuple: tuple.into(),
+            uses: Uses::Once,
+        }
+    }
+
+    /// A value of Range16.
+    pub fn range16(v: Linear) -> Self {
+        Self::once(Relation::Range16, [v])
+    }
+
+    /// `0 <= v < bound` where `bound` is a power of two up to `2^15`.
+    pub fn bits(bound: Linear, v: Linear) -> Self {
+        Self::once(Relation::Bits, [bound, v])
+    }
+
+    /// Checks a column to be int16.
+    pub fn int16(column: usize) -> Self {
+        Self::range16(Linear::column(column) + Linear::constant(1 << 15))
+    }
+
+    /// The same lookup, used as often as a column says.
+    pub fn used(self, column: usize) -> Self {
+        Self {
+            uses: Uses::Column(column),
+            ..self
+        }
+    }
+
+    /// The same lookup of a lane whose columns are `by` further.
+    pub(super) fn shifted(&self, by: usize) -> Self {
+        let mut own = self.clone();
+        let terms = own.tuple.iter_mut().flat_map(|value| &mut value.terms);
+        terms.for_each(|(column, _)| *column += by);
+        if let Uses::Column(column) = &mut own.uses {
+            *column += by;
+        }
+        own
+    }
+
+    /// Adds the fraction of a row.
+    pub(super) fn add_to<E: EvalAtRow>(&self, e: &mut E, columns: &[E::F], relations: &Relations) {
+        let uses = match self.uses {
+            Uses::Once => E::EF::one(),
+            Uses::Column(column) => E::EF::one() * columns[column].clone(),
+        };
+        let eval = |at: usize| self.tuple[at].eval(|column| columns[column].clone());
+        match self.relation {
+            Relation::Range16 => e.add_to_relation(RelationEntry::new(&relations.range16, uses, &[eval(0)])),
+            Relation::Bits => e.add_to_relation(RelationEntry::new(&relations.bits, uses, &[eval(0), eval(1)])),
+            Relation::Exp => e.add_to_relation(RelationEntry::new(&relations.exp, uses, &[eval(0), eval(1)])),
+            Relation::Silu => e.add_to_relation(RelationEntry::new(&relations.silu, uses, &[eval(0), eval(1)])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_forms_are_what_they_say() {
+        let columns = |at: usize| [3, 5, 7].map(base)[at];
+        let [a, b, c] = [0, 1, 2].map(Linear::column);
+        let form = (a.clone() - b.clone() + Linear::constant(9)) * base(4) + c - b.clone();
+        assert_eq!(form.eval(columns), base(4 * (3 - 5 + 9) + 7 - 5));
+        assert_eq!(form.terms, [(0, base(4)), (1, base(-5)), (2, base(1))]);
+        assert_eq!((a - b).eval(columns), base(-2));
+        assert_eq!(Linear::constant(-6).eval(columns), base(-6));
+    }
+
+    /// Every entry of every table is found in its row; nothing else has one.
+    #[test]
+    fn tuples_have_the_row_of_their_table() {
+        for b in 0..16u32 {
+            for v in [0, 1, (1 << b) / 2, (1 << b) - 1] {
+                let (first, second) = (base(1 << b), base(i64::from(v.min((1 << b) - 1))));
+                let expected = tables::bits_row(first.0, second.0);
+                assert_eq!(Relation::Bits.row(first, second), Some(expected));
+            }
+        }
+        for relation in [Relation::Range16, Relation::Exp, Relation::Silu] {
+            assert_eq!(relation.row(base(0), base(7)), Some(0));
+            assert_eq!(relation.row(base(0xffff), base(7)), Some(0xffff));
+            assert_eq!(relation.row(base(1 << 16), base(7)), None);
+        }
+        assert_eq!(Relation::Bits.row(base(-1), base(-1)), None);
+        assert_eq!(Relation::Bits.row(base(1 << 15), base(1 << 15 | 1)), None);
+    }
+}
