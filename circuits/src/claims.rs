@@ -64,7 +64,7 @@ impl Weight {
     }
 }
 
-/// A tensor product: one weight per axis of a part.
+/// A tensor product: one weight per axis of a part, or for an axis and those after it together.
 pub type Tensor = Vec<Weight>;
 
 /// `W~` of a tensor product at a point of the part's row space.
@@ -91,6 +91,11 @@ impl Group {
     /// Columns under one tensor product.
     pub fn new(part: Part, weights: Tensor, columns: Vec<(usize, SecureField)>) -> Self {
         let weights = vec![weights];
+        Self { part, weights, columns }
+    }
+
+    /// Columns under a sum of tensor products.
+    pub const fn new_sum(part: Part, weights: Vec<Tensor>, columns: Vec<(usize, SecureField)>) -> Self {
         Self { part, weights, columns }
     }
 
@@ -132,11 +137,12 @@ impl Group {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
         let width = shape.lane_columns(self.part);
         let [first, second] = shape.cuts(self.part);
+        let axes = shape.full_axes(self.part);
         let Self { part, weights, columns } = self;
         let terms = weights.into_iter().map(|tensor| (tensor, columns.clone()));
-        let terms = terms.flat_map(|term| cut_term(term, first, second.lanes * width));
+        let terms = terms.flat_map(|term| cut_term(term, &axes, first, second.lanes * width));
         let mut groups: Vec<Self> = Vec::new();
-        for (tensor, columns) in terms.flat_map(|term| cut_term(term, second, width)) {
+        for (tensor, columns) in terms.flat_map(|term| cut_term(term, &axes, second, width)) {
             match groups.iter_mut().find(|group| group.columns == columns) {
                 Some(same) => same.weights.push(tensor),
                 None => groups.push(Self::new(part, tensor, columns)),
@@ -149,11 +155,14 @@ impl Group {
 /// A tensor product and the columns under it.
 type Term = (Tensor, Vec<(usize, SecureField)>);
 
-/// Cuts a term along one axis; the columns of the next lane are `step` further.
-fn cut_term((tensor, own): Term, cut: Cut, step: usize) -> Vec<Term> {
+/// Cuts a term along one of the axes; the columns of the next lane are `step` further.
+fn cut_term((tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec<Term> {
     let Some(weight) = tensor.get(cut.axis).cloned() else {
         return vec![(tensor, own)];
     };
+    // A lane of the weight's own axis and whole axes after it.
+    let within = weight.log_len() - axes.get(cut.axis).copied().unwrap_or(0).min(weight.log_len());
+    let log_lane = cut.log_lane + within;
     // The columns of a lane, times a factor.
     let columns = |lane: usize, factor: SecureField| {
         let own = own.iter();
@@ -169,21 +178,21 @@ fn cut_term((tensor, own): Term, cut: Cut, step: usize) -> Vec<Term> {
     let one = SecureField::one();
     match weight {
         Weight::Eq(point) => {
-            let at = point.len().saturating_sub(cut.log_lane as usize);
+            let at = point.len().saturating_sub(log_lane as usize);
             let (lane_point, rest) = point.split_at(at);
             let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
             vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
         }
         Weight::Ones(_) => {
             let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
-            vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
+            vec![with(Weight::Ones(log_lane), lanes.collect())]
         }
         Weight::Sparse(_, entries) => {
-            let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> cut.log_lane == j >> cut.log_lane);
+            let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> log_lane == j >> log_lane);
             let lane = |own: &[(usize, SecureField)]| {
-                let lane = own.first().map_or(0, |(i, _)| i >> cut.log_lane);
-                let within = own.iter().map(|(i, value)| (i - (lane << cut.log_lane), *value));
-                (lane, Weight::Sparse(cut.log_lane, within.collect()))
+                let lane = own.first().map_or(0, |(i, _)| i >> log_lane);
+                let within = own.iter().map(|(i, value)| (i - (lane << log_lane), *value));
+                (lane, Weight::Sparse(log_lane, within.collect()))
             };
             let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
             lanes
@@ -191,7 +200,7 @@ fn cut_term((tensor, own): Term, cut: Cut, step: usize) -> Vec<Term> {
                 .collect()
         }
         Weight::Dense(values) => {
-            let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
+            let lanes = values.chunks(1 << log_lane).take(cut.lanes).enumerate();
             lanes
                 .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
                 .collect()

@@ -11,6 +11,7 @@ use crate::air::tables::Tables;
 use crate::air::{ff::Ff, tables, Air, AnyAir, Lanes, BINDING_COLUMNS};
 use crate::chunk::Chunk;
 use crate::model::{log_ceil, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
+use crate::statement::Lengths;
 
 /// The components, in commitment order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +30,7 @@ pub enum Part {
     Att,
     /// (layer, token, feature)
     Ff,
-    /// (token, vocabulary entry)
+    /// (output token, vocabulary entry)
     Logits,
     /// (table row)
     Tables,
@@ -100,6 +101,8 @@ pub struct Shape {
     pub padded: Padded,
     /// log2 of the number of token rows.
     pub token: u32,
+    /// Number of output tokens.
+    pub outputs: usize,
     cuts: [Cuts; PARTS.len()],
 }
 
@@ -114,20 +117,22 @@ const WHOLE: Cuts = [Cut {
 }; 2];
 
 impl Shape {
-    /// Row spaces of a whole model for `rows` token rows.
-    pub fn new(model: &ModelConfig, rows: usize) -> Self {
-        Self::of(model, &Chunk::whole(model.layers), rows)
+    /// Row spaces of a whole model for a statement of these lengths.
+    pub fn new(model: &ModelConfig, lengths: impl Into<Lengths>) -> Self {
+        Self::of(model, &Chunk::whole(model.layers), lengths)
     }
 
-    /// Row spaces of a chunk of a model for `rows` token rows: of all heights of the tallest part, the one with the
-    /// lowest total cost.
-    pub fn of(model: &ModelConfig, chunk: &Chunk, rows: usize) -> Self {
+    /// Row spaces of a chunk of a model for a statement of these lengths: of all heights of the tallest part, the one with
+    /// the lowest total cost.
+    pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        let Lengths { rows, outputs } = lengths.into();
         let config = chunk.config(model);
         let mut shape = Self {
             padded: config.padded(),
             config,
             chunk: *chunk,
             token: ModelConfig::token_log(rows),
+            outputs,
             cuts: [WHOLE; PARTS.len()],
         };
         let candidates: Vec<_> = shape
@@ -227,17 +232,22 @@ impl Shape {
     /// The axes along which a part may be cut, ascending, with their real lengths.
     fn extents(&self, part: Part) -> [(usize, usize); 2] {
         let c = &self.config;
-        let (layers, tokens) = ((0, c.layers), 1 << self.token);
+        let layers = (0, c.layers);
         match part {
             Part::Stream => [(0, self.states()), (2, c.hidden)],
             Part::Q | Part::Att => [layers, (2, c.heads)],
             Part::K | Part::V => [layers, (2, c.kv_heads)],
             Part::Scores => [layers, (1, c.heads)],
             Part::Ff => [layers, (2, c.ff)],
-            Part::Logits => [(0, tokens), (1, c.vocab)],
+            Part::Logits => [(0, self.outputs), (1, c.vocab)],
             // There is no second axis.
             Part::Tables => [(0, 1 << tables::LOG_ROWS), (1, 1)],
         }
+    }
+
+    /// log2 of the padded number of output tokens.
+    pub fn output(&self) -> u32 {
+        log_ceil(self.outputs, 0)
     }
 
     /// Number of residual states.
@@ -283,7 +293,7 @@ impl Shape {
             Part::Scores => lead(p.layers, &[p.heads, t, t]),
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
-            Part::Logits => vec![t, p.vocab],
+            Part::Logits => lead(self.output(), &[p.vocab]),
             Part::Tables => vec![tables::LOG_ROWS],
         }
     }
@@ -411,7 +421,7 @@ mod tests {
             (26, 12),
             (12, 7),
             (34, 19),
-            (15, 7),
+            (6, 5),
             (4, 4),
         ];
         for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {

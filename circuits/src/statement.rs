@@ -3,14 +3,31 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
+use crate::model::{LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass};
 use crate::semantics::{norm_rsqrt, reciprocal};
+use crate::shape::{Part, Shape};
 
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     pub prompt: Vec<u32>,
     pub output: Vec<u32>,
+}
+
+/// Lengths of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// Token rows of the forward pass.
+    pub rows: usize,
+    /// Output tokens.
+    pub outputs: usize,
+}
+
+/// The longest output that a statement of so many rows can have: that of a prompt of one token.
+impl From<usize> for Lengths {
+    fn from(rows: usize) -> Self {
+        Self { rows, outputs: rows }
+    }
 }
 
 /// How an output ends. It follows from the ids of the statement and the end tokens of the model alone.
@@ -77,6 +94,14 @@ impl Statement {
         (self.prompt.len() + self.output.len()).saturating_sub(1)
     }
 
+    /// What row spaces follow from.
+    pub fn lengths(&self) -> Lengths {
+        Lengths {
+            rows: self.rows(),
+            outputs: self.output.len(),
+        }
+    }
+
     /// Token of every row, padded with token 0 to `2^token_log` rows.
     pub fn row_ids(&self, token_log: u32) -> Vec<u32> {
         let mut ids: Vec<u32> = self
@@ -130,6 +155,36 @@ pub struct Statistics {
     pub norms: Vec<[i32; 3]>,
     /// `[layer][head][token]`: sum of exponentials of the softmax row.
     pub sums: Vec<u32>,
+    /// `[output token]`: its logit; none without head.
+    pub tops: Vec<i16>,
+    /// Values that did not fit int16, by part and place.
+    pub clips: Vec<Clip>,
+}
+
+/// A value that did not fit int16 and was clipped to the largest or smallest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clip {
+    /// [`Part::index`].
+    pub part: u8,
+    /// Index of the entry in the row space of the part.
+    pub at: u64,
+    /// The value less what it was clipped to; not 0.
+    pub excess: i32,
+}
+
+impl Clip {
+    /// What the value was clipped to.
+    pub const fn value(&self) -> i64 {
+        match self.excess > 0 {
+            true => i16::MAX as i64,
+            false => i16::MIN as i64,
+        }
+    }
+
+    /// The index of the entry along all axes but the last ones of `2^log` entries, and along these.
+    pub const fn place(&self, log: u32) -> [usize; 2] {
+        [(self.at >> log) as usize, (self.at & ((1 << log) - 1)) as usize]
+    }
 }
 
 /// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
@@ -143,14 +198,35 @@ pub enum StatisticsError {
     NormRange { index: usize },
     #[error("softmax sum {index} is out of range")]
     SumRange { index: usize },
+    #[error("{got} logits of output tokens, expected {expected}")]
+    Tops { got: usize, expected: usize },
+    #[error("output token {index} has the smallest logit there is, and is not token 0")]
+    SmallestTop { index: usize },
+    #[error("{got} clipped values are more than {most}")]
+    TooManyClips { got: usize, most: usize },
+    #[error("clipped value {index} is not one of the proof, or not after the one before it")]
+    ClipPlace { index: usize },
+    #[error("clipped value {index} exceeds its range by {excess}, which no accumulator can")]
+    ClipRange { index: usize, excess: i32 },
 }
 
 impl Statistics {
     /// Bound of every statistic in absolute value.
     pub const BOUND: i32 = 1 << 30;
 
-    /// Checks lengths and ranges.
-    pub fn check(&self, config: &ModelConfig, tokens: usize) -> Result<(), StatisticsError> {
+    /// The most clipped values that a proof may list.
+    pub const MAX_CLIPS: usize = 1 << 16;
+
+    /// The clipped values of a part.
+    pub fn clips(&self, part: Part) -> impl Iterator<Item = &Clip> {
+        self.clips
+            .iter()
+            .filter(move |clip| usize::from(clip.part) == part.index())
+    }
+
+    /// Checks lengths, ranges and places.
+    pub fn check(&self, shape: &Shape, params: &ModelParams, output: &[u32]) -> Result<(), StatisticsError> {
+        let (config, tokens) = (&shape.config, 1 << shape.token);
         let norms = (2 * config.layers + 1) * tokens;
         if self.norms.len() != norms {
             return Err(StatisticsError::Norms {
@@ -176,6 +252,46 @@ impl Statistics {
         if let Some(index) = self.sums.iter().position(|s| *s >= Self::BOUND as u32) {
             return Err(StatisticsError::SumRange { index });
         }
+        let outputs = if shape.chunk.is_last() { shape.outputs } else { 0 };
+        if self.tops.len() != outputs {
+            return Err(StatisticsError::Tops {
+                got: self.tops.len(),
+                expected: outputs,
+            });
+        }
+        // Then all logits are clipped to it, and the lowest id is the arg max.
+        let smallest = |(top, id): (&i16, &u32)| *top == i16::MIN && *id != 0;
+        if let Some(index) = self.tops.iter().zip(output).position(smallest) {
+            return Err(StatisticsError::SmallestTop { index });
+        }
+        self.check_clips(shape, params)
+    }
+
+    /// Strictly ascending places of real entries, and excesses that their accumulators can have.
+    fn check_clips(&self, shape: &Shape, params: &ModelParams) -> Result<(), StatisticsError> {
+        let (got, most) = (self.clips.len(), Self::MAX_CLIPS);
+        if got > most {
+            return Err(StatisticsError::TooManyClips { got, most });
+        }
+        let mut before = None;
+        for (index, clip) in self.clips.iter().enumerate() {
+            let place = (clip.part, clip.at);
+            let [o, v] = clip.place(shape.padded.vocab);
+            let real = shape.chunk.is_last()
+                && usize::from(clip.part) == Part::Logits.index()
+                && o < shape.outputs
+                && v < shape.config.vocab;
+            if !real || before.is_some_and(|before| before >= place) {
+                return Err(StatisticsError::ClipPlace { index });
+            }
+            before = Some(place);
+            let bound = logit_bound(&shape.config, params) >> (8 + params.head.at(v));
+            let value = clip.value() + i64::from(clip.excess);
+            if clip.excess == 0 || value.unsigned_abs() > bound + 1 {
+                let excess = clip.excess;
+                return Err(StatisticsError::ClipRange { index, excess });
+            }
+        }
         Ok(())
     }
 
@@ -199,6 +315,11 @@ impl Statistics {
     pub fn reciprocals(&self) -> Vec<u32> {
         self.sums.iter().map(|s| reciprocal(*s)).collect()
     }
+}
+
+/// What a logit's accumulator cannot exceed.
+fn logit_bound(config: &ModelConfig, params: &ModelParams) -> u64 {
+    (config.hidden as u64 * u64::from(params.max_weight(MatmulKind::Head).unsigned_abs())) << 15
 }
 
 /// Class of a token row, where the first `leading` ones are leading rows.

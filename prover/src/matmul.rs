@@ -13,7 +13,7 @@ use tessera_circuits::air::{ff, requant, rope, scores, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Product, Public, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -52,7 +52,7 @@ pub fn prove(
     opened: &OpenedColumns,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let witness = Operands {
+    let witness = Factors {
         public,
         columns,
         opened,
@@ -66,6 +66,7 @@ pub fn prove(
             let pair = match product {
                 Product::Norm | Product::Att | Product::Ff => witness.weighted(product, &tables),
                 Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
+                Product::Head => witness.head(&tables),
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
             };
@@ -85,7 +86,7 @@ pub fn prove(
         Some(product_variables(public.shape) as usize)
     );
     let proved = sumcheck::prove("matmuls", claim, instances, transcript);
-    let mut operands = [[K::zero(); 2]; 6];
+    let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
     for (operand, finals) in operands.iter_mut().zip(&proved.finals) {
         let (a, b) = finals[0];
         *operand = [a, b];
@@ -165,18 +166,23 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
 }
 
 /// The factor tables of the products.
-struct Operands<'a> {
+struct Factors<'a> {
     public: &'a Public<'a>,
     columns: &'a [Columns],
     /// The columns whose bands are bound.
     opened: &'a OpenedColumns,
 }
 
-impl Operands<'_> {
+impl Factors<'_> {
     /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
     /// beyond the committed lanes.
     fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
-        let (shape, weights) = (self.public.shape, eq_table(point));
+        self.bound_with(part, columns, outer, &eq_table(point))
+    }
+
+    /// The same with other weights than those of a point.
+    fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
+        let shape = self.public.shape;
         let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let lead: u32 = axes[..outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
@@ -227,11 +233,10 @@ impl Operands<'_> {
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
     fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
-        let config = &self.public.shape.config;
         let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let (own, lead) = Product::of(m.kind, m.layer, config.layers);
+            let (own, lead) = Product::of(m.kind, m.layer);
             if own != product {
                 continue;
             }
@@ -256,6 +261,22 @@ impl Operands<'_> {
             });
         }
         out
+    }
+
+    /// The last normed state of the generated positions, and the head; zero in chunks without head.
+    fn head(&self, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+        let shape = self.public.shape;
+        let weights = self.weights(Product::Head, tables);
+        if !shape.chunk.is_last() {
+            return (vec![K::zero(); weights.len()], weights);
+        }
+        let rows = self.public.generated_rows();
+        let columns = self.limbs(stream::Y_HI, stream::Y_LO);
+        let states = self.bound_with(Part::Stream, &columns, 1, &rows);
+        (
+            states[(shape.states() - 1) * weights.len()..][..weights.len()].to_vec(),
+            weights,
+        )
     }
 
     /// The one-hot matrix of the row tokens, bound at the token point; zero in chunks without embedding.

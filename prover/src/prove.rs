@@ -169,7 +169,7 @@ pub fn boundaries(
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), None)?;
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -180,7 +180,7 @@ pub fn boundaries(
 pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
     statement.check(&key.config)?;
     let rows = statement.rows();
-    let got = security_bits(key, chunks, rows);
+    let got = security_bits(key, chunks, statement.lengths());
     match got < MIN_BITS {
         true => Err(ProveError::Security {
             rows,
@@ -291,7 +291,7 @@ impl Phases<'_> {
             ends,
             ..
         } = *claim;
-        let shape = Shape::of(&key.config, chunk, statement.rows());
+        let shape = Shape::of(&key.config, chunk, statement.lengths());
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
         let run = self.run("forward pass", || {
@@ -299,9 +299,11 @@ impl Phases<'_> {
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = ends.input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), Some(&mut witness))
+            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
         })?;
         self.read("forward pass", run.traffic);
+
+        let statistics = statistics(&shape, &params, statement, &witness);
 
         // Commitments before any challenge.
         let columns: Vec<Columns> = self.run("trace", || {
@@ -311,10 +313,10 @@ impl Phases<'_> {
                 statement,
                 input: ends.input,
                 witness: &witness,
+                statistics: &statistics,
             };
             shape.parts().iter().map(|p| source.columns(*p)).collect()
         });
-        let statistics = statistics(&witness);
         drop(witness);
         let policy = TracePolicy::of(&shape);
         let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);

@@ -110,6 +110,53 @@ impl Rounding {
     }
 }
 
+/// What a linear claim needs beside the output of a requantisation of an accumulator in two limbs (docs/protocol.md, section
+/// 8.1): five consecutive columns, the limbs of the remainder, those of the difference of the high limb, and `2^s`. No
+/// constraint ties them together; the claim on the accumulators does.
+#[derive(Clone, Copy, Debug)]
+pub struct Remainder(usize);
+
+impl Remainder {
+    /// Number of columns.
+    pub const COLUMNS: usize = 5;
+    /// The difference is `64 d_hi + d_lo` minus this.
+    pub const OFFSET: i64 = (1 << 21) + (1 << 14);
+
+    /// From this column on.
+    pub const fn at(at: usize) -> Self {
+        Self(at)
+    }
+
+    /// The remainder, `256 r_hi + r_lo`.
+    pub const fn r_hi(self) -> usize {
+        self.0
+    }
+    pub const fn r_lo(self) -> usize {
+        self.0 + 1
+    }
+    /// The difference, in limbs of 16 bits.
+    pub const fn d_hi(self) -> usize {
+        self.0 + 2
+    }
+    pub const fn d_lo(self) -> usize {
+        self.0 + 3
+    }
+    /// Public: `2^s`, the bound of `r_hi`.
+    pub const fn pow(self) -> usize {
+        self.0 + 4
+    }
+
+    pub fn lookups(self) -> [Lookup; 4] {
+        let [r_hi, r_lo, d_hi, d_lo, pow] = [0, 1, 2, 3, 4].map(|i| Linear::column(self.0 + i));
+        [
+            Lookup::bits(pow, r_hi),
+            Lookup::bits(Linear::constant(1 << 8), r_lo),
+            Lookup::range16(d_hi),
+            Lookup::range16(d_lo),
+        ]
+    }
+}
+
 /// An int16 in limbs: `256 hi + lo`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limbs {

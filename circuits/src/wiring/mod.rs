@@ -2,6 +2,7 @@
 //! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
 //! here; what does not appear here or in a row-local constraint is free.
 
+mod accumulators;
 mod operands;
 mod parameters;
 mod points;
@@ -21,7 +22,7 @@ use crate::statement::{Statement, Statistics};
 
 pub use parameters::{pow_column, shift_of, update_of, Update, PADDED_EXPONENT};
 pub use points::{suffix, Points};
-pub use products::{product_variables, Product, PRODUCTS, WEIGHTED};
+pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
 
 type K = SecureField;
 

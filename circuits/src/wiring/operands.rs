@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, padded, suffix, Product, Public, K, WEIGHTED};
+use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
 use crate::air::{ff, requant, rope, scores, stream};
-use crate::claims::{Group, LinearClaim};
+use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::TILE_LOG;
 use crate::shape::Part;
@@ -15,11 +15,11 @@ use crate::shape::Part;
 impl Public<'_> {
     /// Claims on the trace operands that the product sumcheck ends with. `operands` are the claimed final
     /// evaluations (first, second factor) in the order of [`super::PRODUCTS`]; `point` is the sumcheck's.
-    pub fn operand_claims(&self, point: &[K], operands: &[[K; 2]; 6]) -> Vec<LinearClaim> {
+    pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let limb = points.limb;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value] = *operands;
+        let [norm, att, ff_, _, score, value, head_] = *operands;
         let mut claims = Vec::new();
         let mut push = |name, groups, value| claims.push(LinearClaim { name, groups, value });
 
@@ -117,7 +117,25 @@ impl Public<'_> {
         let weight = points.att_weight();
         let columns = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * limb)];
         push("values", vec![Group::new(Part::V, weights, columns)], value[1]);
+        if shape.chunk.is_last() {
+            let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
+            let weights = vec![last, Weight::Dense(self.generated_rows()), eq(at(Product::Head))];
+            let columns = vec![(stream::Y_HI, K::one()), (stream::Y_LO, limb)];
+            let groups = vec![Group::new(Part::Stream, weights, columns)];
+            push("generated positions", groups, head_[0]);
+        }
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
+    }
+
+    /// Weights of the token rows of the last state in the product of the head: of the generated positions.
+    pub fn generated_rows(&self) -> Vec<K> {
+        let mut rows = vec![K::zero(); 1 << self.shape.token];
+        for ((row, _), weight) in self.statement.generated().zip(eq_table(&self.points.output)) {
+            if let Some(own) = rows.get_mut(row) {
+                *own = weight;
+            }
+        }
+        rows
     }
 
     /// Weights of the (padded) query heads summed over the query heads of each key/value head.
@@ -150,15 +168,20 @@ impl Public<'_> {
     /// Coefficients of `bands` of `2^log_band` tiles, among which are those of the chunk, in the claim on the weights,
     /// `sum_B gamma_B B~(local point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product
     /// `f`. Rows of tiles must be made of such bands.
-    pub fn band_coefficients(&self, point: &[K], families: &[K; 4], bands: Range<usize>, log_band: u32) -> Vec<K> {
-        let config = &self.shape.config;
+    pub fn band_coefficients(
+        &self,
+        point: &[K],
+        families: &[K; WEIGHTED.len()],
+        bands: Range<usize>,
+        log_band: u32,
+    ) -> Vec<K> {
         let mut gamma = vec![K::zero(); bands.len()];
         let tables = WEIGHTED.map(|product| {
             let at = suffix(point, product.variables(self.shape));
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
         });
         for m in self.shape.matmuls() {
-            let (product, lead) = Product::of(m.kind, m.layer, config.layers);
+            let (product, lead) = Product::of(m.kind, m.layer);
             let own = WEIGHTED
                 .iter()
                 .zip(families)

@@ -2,18 +2,18 @@
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, padded, pow_column, shift_of, suffix, update_of, Public, Update, K, PADDED_EXPONENT};
+use super::{eq, felt, padded, pow_column, shift_of, suffix, Public, Update, K, PADDED_EXPONENT};
 use crate::air::{base, ff, logits, requant, rope, scores, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Weight};
-use crate::mle::{causal_eval, eq_table, eval_dense, index_eq, less_than_eval};
+use crate::mle::{causal_eval, eq_table, eval_dense, less_than_eval};
 use crate::model::{MatmulKind, RowClass};
 use crate::semantics::rope_angle;
 use crate::shape::Part;
 use crate::statement::norm_of;
 
 impl Public<'_> {
-    fn state_axis(&self, factor: impl Fn(usize) -> K) -> Weight {
+    pub(super) fn state_axis(&self, factor: impl Fn(usize) -> K) -> Weight {
         padded((0..self.shape.states()).map(factor).collect(), self.lead(Part::Stream))
     }
 
@@ -31,91 +31,7 @@ impl Public<'_> {
         eval_dense(&values, point).unwrap_or_default()
     }
 
-    /// Accumulators of `columns` (high, low) of one part as terms of the batched matmul claim.
-    fn accumulator(&self, part: Part, weights: Vec<Weight>, columns: [usize; 2], factor: K) -> Group {
-        let [hi, lo] = columns;
-        Group::new(part, weights, vec![(hi, factor), (lo, factor * self.points.limb)])
-    }
-
-    /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
-    fn head_point(&self, heads_log: u32) -> (&[K], K, &[K]) {
-        let half = self.shape.padded.half as usize;
-        let point = self.points.out(heads_log + 1 + self.shape.padded.half);
-        let (heads, rest) = point.split_at((heads_log as usize).min(point.len()));
-        let index = suffix(rest, half as u32);
-        (heads, rest.first().copied().unwrap_or_default(), index)
-    }
-
-    /// Section 5 and 6: all accumulators at the random point, batched; the value is the claim of the
-    /// product sumcheck.
-    fn accumulators(&self, value: K) -> LinearClaim {
-        let (p, points) = (&self.shape.padded, self.points);
-        let mut groups = Vec::new();
-        let stream = self.state_axis(|n| {
-            let (kind, layer) = update_of(n);
-            points.matmul_weight(kind, layer)
-        });
-        let weights = vec![stream, eq(&points.token), eq(points.out(p.hidden))];
-        groups.push(self.accumulator(Part::Stream, weights, [stream::ACC_HI, stream::ACC_LO], K::one()));
-
-        for (part, kind, heads) in [(Part::Q, MatmulKind::Q, p.heads), (Part::K, MatmulKind::K, p.kv_heads)] {
-            let (head, half, index) = self.head_point(heads);
-            for (lane, coefficient) in [K::one() - half, half].into_iter().enumerate() {
-                let weights = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
-                let columns = [rope::ACC_HI, rope::ACC_LO].map(|c| rope::before(lane, c));
-                groups.push(self.accumulator(part, weights, columns, coefficient * points.kind_weight(kind)));
-            }
-        }
-        let (head, ..) = self.head_point(p.kv_heads);
-        let weights = vec![
-            self.plain_layers(Part::V),
-            eq(&points.token),
-            eq(head),
-            eq(points.out(p.head_dim())),
-        ];
-        let factor = points.kind_weight(MatmulKind::V);
-        groups.push(self.accumulator(Part::V, weights, [requant::ACC_HI, requant::ACC_LO], factor));
-
-        let weights = vec![self.plain_layers(Part::Ff), eq(&points.token), eq(points.out(p.ff))];
-        for (kind, columns) in [
-            (MatmulKind::Gate, [ff::GATE_HI, ff::GATE_LO]),
-            (MatmulKind::Up, [ff::UP_HI, ff::UP_LO]),
-        ] {
-            groups.push(self.accumulator(Part::Ff, weights.clone(), columns, points.kind_weight(kind)));
-        }
-        if self.shape.chunk.is_last() {
-            let factor = points.kind_weight(MatmulKind::Head);
-            let weights = vec![eq(&points.token), eq(points.out(p.vocab))];
-            groups.push(self.accumulator(Part::Logits, weights, [logits::ACC_HI, logits::ACC_LO], factor));
-        }
-
-        let weights = self.score_weights(eq(&points.key));
-        groups.push(self.accumulator(
-            Part::Scores,
-            weights,
-            [scores::ACC_HI, scores::ACC_LO],
-            points.score_weight(),
-        ));
-        let weights = vec![
-            self.plain_layers(Part::Att),
-            eq(&points.token),
-            eq(&points.head),
-            eq(points.out(p.head_dim())),
-        ];
-        groups.push(self.accumulator(
-            Part::Att,
-            weights,
-            [requant::ACC_HI, requant::ACC_LO],
-            points.att_weight(),
-        ));
-        LinearClaim {
-            name: "accumulators",
-            groups,
-            value,
-        }
-    }
-
-    fn score_weights(&self, key: Weight) -> Vec<Weight> {
+    pub(super) fn score_weights(&self, key: Weight) -> Vec<Weight> {
         vec![
             self.plain_layers(Part::Scores),
             eq(&self.points.head),
@@ -490,54 +406,28 @@ impl Public<'_> {
         }
     }
 
-    /// The head: parameters and the public columns of the arg max.
-    fn arg_max(&self, claims: &mut Vec<LinearClaim>) {
+    /// The public column of the logits, on the committed entries.
+    fn logit_powers(&self) -> LinearClaim {
         let points = self.points;
         let vocab = points.out(self.shape.padded.vocab);
-        let column = |at: &[K], c: usize, k: K| Group::new(Part::Logits, vec![eq(&points.token), eq(at)], vec![(c, k)]);
-        let value = self.pow_eval(MatmulKind::Head, 0, vocab, self.shape.extent(Part::Logits, 1));
-        claims.push(LinearClaim {
+        let weights = vec![eq(&points.output), eq(vocab)];
+        let columns = vec![(logits::REMAINDER.pow(), K::one())];
+        let powers = self.pow_eval(MatmulKind::Head, 0, vocab, self.shape.extent(Part::Logits, 1));
+        LinearClaim {
             name: "head parameters",
-            groups: vec![column(vocab, logits::POW, K::one())],
-            value,
-        });
-        // Constant along the committed entries: its evaluations at two points are in the ratio of the covers.
-        let other = suffix(&points.other, self.shape.padded.vocab);
-        let [here, there] = [vocab, other].map(|at| self.cover(Part::Logits, 1, at));
-        claims.push(LinearClaim {
-            name: "top logit is constant",
-            groups: vec![column(vocab, logits::TOP, there), column(other, logits::TOP, -here)],
-            value: K::zero(),
-        });
-        let real = less_than_eval(self.shape.config.vocab, vocab);
-        let [mut below, mut chosen, mut active] = [K::zero(); 3];
-        for (row, id) in self.statement.generated() {
-            let token = index_eq(row, &points.token);
-            below += token * less_than_eval(id as usize, vocab);
-            chosen += token * index_eq(id as usize, vocab);
-            active += token * real;
-        }
-        for (c, value) in [
-            (logits::BELOW, below),
-            (logits::CHOSEN, chosen),
-            (logits::ACTIVE, active),
-        ] {
-            claims.push(LinearClaim {
-                name: "arg max",
-                groups: vec![column(vocab, c, K::one())],
-                value,
-            });
+            groups: vec![Group::new(Part::Logits, weights, columns)],
+            value: self.cover(Part::Logits, 0, &points.output) * powers,
         }
     }
 
     /// All claims that are fixed before the product sumcheck; `product` is its claim.
     pub fn trace_claims(&self, product: K) -> Vec<LinearClaim> {
-        let mut claims = vec![self.accumulators(product)];
+        let mut claims = self.accumulators(product);
         self.stream(&mut claims);
         self.layer_parameters(&mut claims);
         self.softmax(&mut claims);
         if self.shape.chunk.is_last() {
-            self.arg_max(&mut claims);
+            claims.push(self.logit_powers());
         }
         claims.into_iter().map(|c| c.in_lanes(self.shape)).collect()
     }

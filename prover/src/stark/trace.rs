@@ -4,12 +4,13 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
+use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams, RowClass};
-use tessera_circuits::semantics::{rope_angle, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::semantics::{rope_angle, round_shift, sat16, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{class_of, norm_of, Statement, Statistics};
+use tessera_circuits::statement::{class_of, norm_of, Clip, Statement, Statistics};
 use tessera_circuits::wiring::{pow_column, shift_of, Update, PADDED_EXPONENT};
 
 use crate::forward::Witness;
@@ -26,17 +27,91 @@ pub struct Source<'a> {
     /// What enters the chunk; `None` in the first one.
     pub input: Option<&'a Boundary>,
     pub witness: &'a Witness,
+    pub statistics: &'a Statistics,
 }
 
-/// Row statistics of a witness.
-pub fn statistics(witness: &Witness) -> Statistics {
+/// Row statistics of a witness of a chunk.
+pub fn statistics(shape: &Shape, params: &ModelParams, statement: &Statement, witness: &Witness) -> Statistics {
     let norms = witness
         .streams
         .iter()
         .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
         .collect();
     let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
-    Statistics { norms, sums }
+    let vocab = shape.config.vocab;
+    let generated = statement.generated().filter(|_| shape.chunk.is_last());
+    let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
+    let tops: Vec<i16> = generated.map(top).collect();
+    let logits = LogitRows::new(shape, params, statement, witness, &tops);
+    Statistics {
+        norms,
+        sums,
+        clips: logits.clips(),
+        tops,
+    }
+}
+
+/// The logits of the generated positions, before they are clipped.
+struct LogitRows<'a> {
+    shape: &'a Shape,
+    params: &'a ModelParams,
+    statement: &'a Statement,
+    witness: &'a Witness,
+    tops: &'a [i16],
+    first: usize,
+}
+
+impl<'a> LogitRows<'a> {
+    fn new(
+        shape: &'a Shape,
+        params: &'a ModelParams,
+        statement: &'a Statement,
+        witness: &'a Witness,
+        tops: &'a [i16],
+    ) -> Self {
+        let first = statement.prompt.len() - 1 - witness.first_logits.min(statement.prompt.len() - 1);
+        Self {
+            shape,
+            params,
+            statement,
+            witness,
+            tops,
+            first,
+        }
+    }
+
+    /// Limbs of the accumulator of an entry.
+    fn accumulator(&self, output: usize, entry: usize) -> [i64; 2] {
+        let at = (self.first + output) * self.shape.config.vocab + entry;
+        [&self.witness.logits_acc_hi, &self.witness.logits_acc_lo].map(|acc| acc[at].into())
+    }
+
+    /// Margin of an entry, and what its logit exceeds the clipped one by that the margin is made of.
+    fn margin(&self, output: usize, entry: usize) -> (i64, i64) {
+        let [hi, lo] = self.accumulator(output, entry);
+        let logit = round_shift(256 * hi + lo, 8 + u32::from(self.params.head.at(entry)));
+        let top = i64::from(self.tops[output]) - i64::from(entry < self.statement.output[output] as usize);
+        let clipped = i64::from(sat16(logit));
+        match (0..1 << 16).contains(&(top - logit)) {
+            true => (top - logit, 0),
+            false => (top - clipped, logit - clipped),
+        }
+    }
+
+    /// All clipped values, ascending.
+    fn clips(&self) -> Vec<Clip> {
+        let (vocab, log) = (self.shape.config.vocab, self.shape.padded.vocab);
+        let entries = (0..self.tops.len()).into_par_iter().flat_map_iter(|output| {
+            let excess = move |entry| (self.margin(output, entry).1, entry);
+            let clipped = (0..vocab).map(excess).filter(|(excess, _)| *excess != 0);
+            clipped.map(move |(excess, entry)| Clip {
+                part: Part::Logits.index() as u8,
+                at: ((output << log) | entry) as u64,
+                excess: excess as i32,
+            })
+        });
+        entries.collect()
+    }
 }
 
 fn felt(v: i64) -> u32 {
@@ -411,24 +486,35 @@ impl Source<'_> {
     fn logits(&self) -> Columns {
         let (shape, vocab) = (self.shape, self.shape.config.vocab);
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
-        let mut chosen: Vec<Option<usize>> = vec![None; 1 << shape.token];
-        for (i, id) in self.statement.generated() {
-            chosen[i] = Some(id as usize);
-        }
-        let w = self.witness;
-        build(shape, Part::Logits, |[i, v], row| {
-            let at = (v < vocab).then_some(i * vocab + v);
-            let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
-            let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
-            let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
-            row[logits::L] = felt(l);
-            row[logits::POW] = pows[v];
-            if let Some(id) = chosen[i] {
-                row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
-                row[logits::BELOW] = u32::from(v < id);
-                row[logits::CHOSEN] = u32::from(v == id);
-                row[logits::ACTIVE] = u32::from(v < vocab);
+        let rows = LogitRows::new(shape, self.params, self.statement, self.witness, &self.statistics.tops);
+        build(shape, Part::Logits, |[o, v], row| {
+            row[logits::REMAINDER.pow()] = pows[v];
+            if o < shape.outputs && v < vocab {
+                let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
+                let (margin, excess) = rows.margin(o, v);
+                row[logits::MARGIN] = felt(margin);
+                let shift = pows[v].trailing_zeros();
+                remainder(
+                    row,
+                    logits::REMAINDER,
+                    rows.accumulator(o, v),
+                    shift,
+                    top - margin + excess,
+                );
             }
         })
     }
+}
+
+/// Writes what the claim on accumulators needs beside the value that one is rounded to.
+fn remainder(row: &mut [u32], at: Remainder, [hi, lo]: [i64; 2], shift: u32, value: i64) {
+    let rest = 256 * hi + lo + (1 << (7 + shift)) - (value << (8 + shift));
+    debug_assert!((0..1 << (8 + shift)).contains(&rest), "a remainder");
+    let delta = hi - (value << shift) + Remainder::OFFSET;
+    let high = (delta >> 6).min(0xffff);
+    row[at.r_hi()] = (rest >> 8) as u32;
+    row[at.r_lo()] = (rest & 0xff) as u32;
+    row[at.d_hi()] = felt(high);
+    row[at.d_lo()] = felt(delta - (high << 6));
+    row[at.pow()] = 1 << shift;
 }
