@@ -14,6 +14,11 @@ const EXCESS: u64 = (1 << 30) + (1 << 17);
 /// Contribution of the low accumulator after division by 2^8.
 const LOW: u64 = 1 << 23;
 
+/// Largest shift (minus 8) of the products of the MLP, whose claim is in one limb: `2^30 + 2^(15 + 14) + 2^14 < p`.
+pub const MAX_ACT_SHIFT: u8 = 6;
+/// Largest number of fractional bits of the SiLU table: then no entry is below `-0.279 2^16`, and none is `-2^15`.
+pub const MAX_SILU_BITS: u8 = 16;
+
 /// Largest exponent of a channel of the residual stream.
 pub const MAX_EXPONENT: u8 = 6;
 /// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
@@ -267,6 +272,14 @@ impl ModelParams {
                 });
             }
         }
+        if self.silu_bits > MAX_SILU_BITS.into() {
+            return Err(ModelError::OutOfRange {
+                what: "silu bits",
+                value: self.silu_bits.unsigned_abs().into(),
+                min: 0,
+                max: MAX_SILU_BITS.into(),
+            });
+        }
         let check = Check { config, params: self };
         check.weight_bits()?;
         check.exponents()?;
@@ -286,7 +299,7 @@ impl ModelParams {
             check.matmul("gate", MatmulKind::Gate, l, &p.gate)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
             for act in [p.act.body, p.act.lead] {
-                check.round("mlp product", l, AccumulatorBound::element(7), act, None)?;
+                small("mlp product", act.into(), 1, MAX_ACT_SHIFT)?;
             }
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }

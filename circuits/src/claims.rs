@@ -50,6 +50,19 @@ impl Weight {
         }
     }
 
+    /// One weight.
+    pub fn at(&self, index: usize) -> SecureField {
+        match self {
+            Self::Eq(point) => index_eq(index, point),
+            Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
+            Self::Ones(_) => SecureField::one(),
+            Self::Sparse(_, entries) => {
+                let own = entries.iter().find(|(i, _)| *i == index);
+                own.map_or(SecureField::zero(), |(_, value)| *value)
+            }
+        }
+    }
+
     /// Multilinear extension of the weights at a point of length `log_len`.
     pub fn eval(&self, point: &[SecureField]) -> SecureField {
         match self {
@@ -107,28 +120,106 @@ impl Group {
 
     /// `W`, row by row.
     pub fn table(&self) -> Vec<SecureField> {
-        let mut sum = Vec::new();
-        for tensor in &self.weights {
-            add_tensor(&mut sum, tensor);
+        let tensors = TensorSum::of(self);
+        let mut sum = vec![SecureField::zero(); tensors.len()];
+        let size = sum.len() / tensors.slices().max(1);
+        for (index, slice) in sum.chunks_mut(size.max(1)).enumerate() {
+            tensors.add_slice(index, slice);
         }
         sum
     }
 }
 
-/// Adds a tensor product to a table, which is made if it is empty.
-fn add_tensor(sum: &mut Vec<SecureField>, tensor: &[Weight]) {
+/// The weights along one axis as they are added to a table.
+enum Factor {
+    Dense(Vec<SecureField>),
+    Sparse(u32, Vec<(usize, SecureField)>),
+}
+
+impl Factor {
+    fn of(weight: &Weight) -> Self {
+        match weight {
+            Weight::Sparse(log, entries) => Self::Sparse(*log, entries.clone()),
+            other => Self::Dense(other.table()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Dense(values) => values.len(),
+            Self::Sparse(log, _) => 1 << log,
+        }
+    }
+}
+
+/// Adds a multiple of a tensor product to a table; most tensors of a long sum have few entries.
+fn add_tensor(sum: &mut [SecureField], tensor: &[Factor], scale: SecureField) {
     let Some((first, rest)) = tensor.split_first() else {
+        sum.iter_mut().for_each(|s| *s += scale);
         return;
     };
-    let rest = rest.iter().fold(vec![SecureField::one()], |left, right| {
-        let right = right.table();
-        left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
-    });
-    sum.resize(rest.len() << first.log_len(), SecureField::zero());
-    // Most tensors of a long sum have one entry along the first axis.
-    for (slice, factor) in sum.chunks_mut(rest.len()).zip(first.table()) {
-        if !factor.is_zero() {
-            slice.iter_mut().zip(&rest).for_each(|(s, v)| *s += factor * *v);
+    let size = sum.len() / first.len().max(1);
+    match first {
+        Factor::Dense(values) if rest.is_empty() => {
+            sum.iter_mut().zip(values).for_each(|(s, v)| *s += scale * *v);
+        }
+        Factor::Dense(values) => {
+            for (slice, value) in sum.chunks_mut(size.max(1)).zip(values) {
+                add_tensor(slice, rest, scale * *value);
+            }
+        }
+        Factor::Sparse(_, entries) => {
+            for (i, value) in entries {
+                if let Some(slice) = sum.get_mut(i * size..(i + 1) * size) {
+                    add_tensor(slice, rest, scale * *value);
+                }
+            }
+        }
+    }
+}
+
+/// The tensors of a sum, to be added to slices of its table.
+pub struct TensorSum {
+    tensors: Vec<Vec<Factor>>,
+}
+
+impl TensorSum {
+    /// Of the weights of a group.
+    pub fn of(group: &Group) -> Self {
+        let factors = |tensor: &Tensor| tensor.iter().map(Factor::of).collect();
+        Self {
+            tensors: group.weights.iter().map(factors).collect(),
+        }
+    }
+
+    /// Number of weights.
+    pub fn len(&self) -> usize {
+        self.tensors.first().map_or(0, |t| t.iter().map(Factor::len).product())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of entries of the first axis.
+    pub fn slices(&self) -> usize {
+        self.tensors.first().and_then(|t| t.first()).map_or(1, Factor::len)
+    }
+
+    /// Adds the weights of entry `index` of the first axis to the table of the other axes.
+    pub fn add_slice(&self, index: usize, sum: &mut [SecureField]) {
+        for tensor in &self.tensors {
+            let Some((first, rest)) = tensor.split_first() else {
+                continue;
+            };
+            let weight = match first {
+                Factor::Dense(values) => values.get(index).copied(),
+                Factor::Sparse(_, entries) => entries.iter().find(|(i, _)| *i == index).map(|(_, value)| *value),
+            };
+            if let Some(weight) = weight.filter(|w| !w.is_zero()) {
+                add_tensor(sum, rest, weight);
+            }
         }
     }
 }

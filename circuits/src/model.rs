@@ -57,6 +57,63 @@ pub enum MatmulKind {
     Head,
 }
 
+/// How the accumulators of a matmul are claimed: as they are, where they are known to be small, or in two limbs, each with the
+/// limb of the operand that it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Limbs {
+    One,
+    Two,
+}
+
+impl Limbs {
+    /// Columns of an int16 operand: limbs are columns of their own.
+    pub const fn columns(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
+/// The limbs of all matmuls of a model whose weights are read by normed states: what row spaces depend on beside the
+/// architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimbSet {
+    pub q: Limbs,
+    pub k: Limbs,
+    pub v: Limbs,
+    pub gate: Limbs,
+    pub up: Limbs,
+    pub head: Limbs,
+}
+
+impl LimbSet {
+    /// The same for all.
+    pub const fn all(limbs: Limbs) -> Self {
+        Self {
+            q: limbs,
+            k: limbs,
+            v: limbs,
+            gate: limbs,
+            up: limbs,
+            head: limbs,
+        }
+    }
+
+    /// Of a matmul.
+    pub const fn of(&self, kind: MatmulKind) -> Limbs {
+        match kind {
+            MatmulKind::Q => self.q,
+            MatmulKind::K => self.k,
+            MatmulKind::V => self.v,
+            MatmulKind::Gate => self.gate,
+            MatmulKind::Up => self.up,
+            MatmulKind::Head => self.head,
+            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => Limbs::Two,
+        }
+    }
+}
+
 /// The per-layer kinds, in file order.
 pub const LAYER_KINDS: [MatmulKind; 7] = [
     MatmulKind::Q,

@@ -10,7 +10,7 @@ use crate::air::stream::Stream;
 use crate::air::tables::Tables;
 use crate::air::{ff::Ff, tables, Air, AnyAir, Lanes, BINDING_COLUMNS};
 use crate::chunk::Chunk;
-use crate::model::{log_ceil, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
+use crate::model::{log_ceil, LimbSet, Limbs, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
 use crate::statement::Lengths;
 
 /// The components, in commitment order.
@@ -103,6 +103,8 @@ pub struct Shape {
     pub token: u32,
     /// Number of output tokens.
     pub outputs: usize,
+    /// How accumulators are claimed.
+    pub limbs: LimbSet,
     cuts: [Cuts; PARTS.len()],
 }
 
@@ -125,6 +127,11 @@ impl Shape {
     /// Row spaces of a chunk of a model for a statement of these lengths: of all heights of the tallest part, the one with
     /// the lowest total cost.
     pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        Self::with_limbs(model, LimbSet::all(Limbs::Two), chunk, lengths)
+    }
+
+    /// The same with other limbs of accumulators than two of all.
+    pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
         let Lengths { rows, outputs } = lengths.into();
         let config = chunk.config(model);
         let mut shape = Self {
@@ -133,6 +140,7 @@ impl Shape {
             chunk: *chunk,
             token: ModelConfig::token_log(rows),
             outputs,
+            limbs,
             cuts: [WHOLE; PARTS.len()],
         };
         let candidates: Vec<_> = shape
@@ -332,13 +340,64 @@ impl Shape {
     /// The constraints of one lane.
     fn lane_air(&self, part: Part, log_rows: u32) -> AnyAir {
         match part {
-            Part::Stream => AnyAir::Stream(Stream { log_rows }),
-            Part::Q | Part::K => AnyAir::Rope(Rope { log_rows }),
-            Part::V | Part::Att => AnyAir::Requant(Requant { log_rows }),
+            Part::Stream => AnyAir::Stream(Stream {
+                log_rows,
+                normed: self.normed(),
+            }),
+            Part::Q | Part::K => AnyAir::Rope(Rope {
+                log_rows,
+                ..self.rope(part)
+            }),
+            Part::V => AnyAir::Requant(Requant {
+                log_rows,
+                limbs: self.limbs.v,
+            }),
+            Part::Att => AnyAir::Requant(Requant {
+                log_rows,
+                limbs: Limbs::Two,
+            }),
             Part::Scores => AnyAir::Scores(Scores { log_rows }),
-            Part::Ff => AnyAir::Ff(Ff { log_rows }),
-            Part::Logits => AnyAir::Logits(Logits { log_rows }),
+            Part::Ff => AnyAir::Ff(Ff { log_rows, ..self.ff() }),
+            Part::Logits => AnyAir::Logits(Logits {
+                log_rows,
+                limbs: self.limbs.head,
+            }),
             Part::Tables => AnyAir::Tables(Tables),
+        }
+    }
+
+    /// How the normed state enters its matmuls: in limbs if one of them wants them.
+    pub fn normed(&self) -> Limbs {
+        let LimbSet {
+            q,
+            k,
+            v,
+            gate,
+            up,
+            head,
+        } = self.limbs;
+        [q, k, v, gate, up, head].into_iter().max().unwrap_or(Limbs::Two)
+    }
+
+    /// The columns of queries or keys: keys enter the scores in limbs, and queries as they are.
+    pub const fn rope(&self, part: Part) -> Rope {
+        let (limbs, out) = match part {
+            Part::Q => (self.limbs.q, Limbs::One),
+            _ => (self.limbs.k, Limbs::Two),
+        };
+        Rope {
+            log_rows: 0,
+            limbs,
+            out,
+        }
+    }
+
+    /// The columns of the MLP.
+    pub const fn ff(&self) -> Ff {
+        Ff {
+            log_rows: 0,
+            gate: self.limbs.gate,
+            up: self.limbs.up,
         }
     }
 

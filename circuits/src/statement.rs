@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass};
+use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
 use crate::semantics::{norm_rsqrt, reciprocal};
 use crate::shape::{Part, Shape};
+use crate::wiring::shift_at;
 
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,11 +162,58 @@ pub struct Statistics {
     pub clips: Vec<Clip>,
 }
 
+/// A kind of values that were rounded to int16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rounded {
+    pub part: Part,
+    /// Among those of the part.
+    pub tensor: u8,
+}
+
+impl Rounded {
+    pub const STATE: Self = Self::of(Part::Stream, 0);
+    pub const NORM: Self = Self::of(Part::Stream, 1);
+    pub const VALUE: Self = Self::of(Part::V, 0);
+    pub const SCORE: Self = Self::of(Part::Scores, 0);
+    pub const ATTENTION: Self = Self::of(Part::Att, 0);
+    pub const GATE: Self = Self::of(Part::Ff, 0);
+    pub const UP: Self = Self::of(Part::Ff, 1);
+    pub const PRODUCT: Self = Self::of(Part::Ff, 2);
+    pub const LOGIT: Self = Self::of(Part::Logits, 0);
+
+    const fn of(part: Part, tensor: u8) -> Self {
+        Self { part, tensor }
+    }
+
+    /// A half of queries or keys before the rotation.
+    pub const fn before(part: Part, half: usize) -> Self {
+        Self::of(part, half as u8)
+    }
+
+    /// A half of queries or keys after it.
+    pub const fn after(part: Part, half: usize) -> Self {
+        Self::of(part, 2 + half as u8)
+    }
+
+    /// Number of kinds in a part.
+    const fn kinds(part: Part) -> u8 {
+        match part {
+            Part::Stream => 2,
+            Part::Q | Part::K => 4,
+            Part::V | Part::Scores | Part::Att | Part::Logits => 1,
+            Part::Ff => 3,
+            Part::Tables => 0,
+        }
+    }
+}
+
 /// A value that did not fit int16 and was clipped to the largest or smallest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clip {
     /// [`Part::index`].
     pub part: u8,
+    /// [`Rounded::tensor`].
+    pub tensor: u8,
     /// Index of the entry in the row space of the part.
     pub at: u64,
     /// The value less what it was clipped to; not 0.
@@ -181,9 +229,20 @@ impl Clip {
         }
     }
 
-    /// The index of the entry along all axes but the last ones of `2^log` entries, and along these.
-    pub const fn place(&self, log: u32) -> [usize; 2] {
-        [(self.at >> log) as usize, (self.at & ((1 << log) - 1)) as usize]
+    /// The indices of the entry along axes of these log lengths.
+    pub fn place(&self, axes: &[u32]) -> Vec<usize> {
+        let mut rest = self.at;
+        let mut place: Vec<usize> = axes
+            .iter()
+            .rev()
+            .map(|log| {
+                let index = rest & ((1 << log) - 1);
+                rest >>= log;
+                index as usize
+            })
+            .collect();
+        place.reverse();
+        place
     }
 }
 
@@ -217,15 +276,14 @@ impl Statistics {
     /// The most clipped values that a proof may list.
     pub const MAX_CLIPS: usize = 1 << 16;
 
-    /// The clipped values of a part.
-    pub fn clips(&self, part: Part) -> impl Iterator<Item = &Clip> {
-        self.clips
-            .iter()
-            .filter(move |clip| usize::from(clip.part) == part.index())
+    /// The clipped values of a kind.
+    pub fn clips(&self, rounded: Rounded) -> impl Iterator<Item = &Clip> {
+        let own = move |clip: &&Clip| usize::from(clip.part) == rounded.part.index() && clip.tensor == rounded.tensor;
+        self.clips.iter().filter(own)
     }
 
     /// Checks lengths, ranges and places.
-    pub fn check(&self, shape: &Shape, params: &ModelParams, output: &[u32]) -> Result<(), StatisticsError> {
+    pub fn check(&self, shape: &Shape, params: &ModelParams, statement: &Statement) -> Result<(), StatisticsError> {
         let (config, tokens) = (&shape.config, 1 << shape.token);
         let norms = (2 * config.layers + 1) * tokens;
         if self.norms.len() != norms {
@@ -261,33 +319,41 @@ impl Statistics {
         }
         // Then all logits are clipped to it, and the lowest id is the arg max.
         let smallest = |(top, id): (&i16, &u32)| *top == i16::MIN && *id != 0;
-        if let Some(index) = self.tops.iter().zip(output).position(smallest) {
+        if let Some(index) = self.tops.iter().zip(&statement.output).position(smallest) {
             return Err(StatisticsError::SmallestTop { index });
         }
-        self.check_clips(shape, params)
+        self.check_clips(shape, params, statement.leading(&params.leading, shape.token))
     }
 
-    /// Strictly ascending places of real entries, and excesses that their accumulators can have.
-    fn check_clips(&self, shape: &Shape, params: &ModelParams) -> Result<(), StatisticsError> {
+    /// Strictly ascending places of committed entries, and values that do not wrap: section 8.1.
+    fn check_clips(&self, shape: &Shape, params: &ModelParams, leading: usize) -> Result<(), StatisticsError> {
         let (got, most) = (self.clips.len(), Self::MAX_CLIPS);
         if got > most {
             return Err(StatisticsError::TooManyClips { got, most });
         }
         let mut before = None;
         for (index, clip) in self.clips.iter().enumerate() {
-            let place = (clip.part, clip.at);
-            let [o, v] = clip.place(shape.padded.vocab);
-            let real = shape.chunk.is_last()
-                && usize::from(clip.part) == Part::Logits.index()
-                && o < shape.outputs
-                && v < shape.config.vocab;
-            if !real || before.is_some_and(|before| before >= place) {
+            let order = (clip.part, clip.tensor, clip.at);
+            let part = shape.claimed().find(|part| part.index() == usize::from(clip.part));
+            let part = part.filter(|part| clip.tensor < Rounded::kinds(*part));
+            let Some(part) = part.filter(|_| before.is_none_or(|before| before < order)) else {
+                return Err(StatisticsError::ClipPlace { index });
+            };
+            before = Some(order);
+            let axes = shape.full_axes(part);
+            let place = clip.place(&axes);
+            let mut extents = place.iter().enumerate();
+            let within = extents.all(|(axis, i)| *i < shape.extent(part, axis));
+            if !within || axes.iter().sum::<u32>() < 64 && clip.at >> axes.iter().sum::<u32>() != 0 {
                 return Err(StatisticsError::ClipPlace { index });
             }
-            before = Some(place);
-            let bound = logit_bound(&shape.config, params) >> (8 + params.head.at(v));
             let value = clip.value() + i64::from(clip.excess);
-            if clip.excess == 0 || value.unsigned_abs() > bound + 1 {
+            let rounded = Rounded {
+                part,
+                tensor: clip.tensor,
+            };
+            let bits = shift_at(shape, params, rounded, &place, leading);
+            if clip.excess == 0 || value.unsigned_abs() > 1 << (30 - bits.min(30)) {
                 let excess = clip.excess;
                 return Err(StatisticsError::ClipRange { index, excess });
             }
@@ -315,11 +381,6 @@ impl Statistics {
     pub fn reciprocals(&self) -> Vec<u32> {
         self.sums.iter().map(|s| reciprocal(*s)).collect()
     }
-}
-
-/// What a logit's accumulator cannot exceed.
-fn logit_bound(config: &ModelConfig, params: &ModelParams) -> u64 {
-    (config.hidden as u64 * u64::from(params.max_weight(MatmulKind::Head).unsigned_abs())) << 15
 }
 
 /// Class of a token row, where the first `leading` ones are leading rows.

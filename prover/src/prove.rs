@@ -5,11 +5,11 @@ use std::time::Instant;
 use num_traits::Zero;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Group, Weight};
+use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::statement::{Clip, Statement, StatementError};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
@@ -303,10 +303,10 @@ impl Phases<'_> {
         })?;
         self.read("forward pass", run.traffic);
 
-        let statistics = statistics(&shape, &params, statement, &witness);
+        let mut statistics = statistics(&shape, statement, &witness);
 
         // Commitments before any challenge.
-        let columns: Vec<Columns> = self.run("trace", || {
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = self.run("trace", || {
             let source = Source {
                 shape: &shape,
                 params: &params,
@@ -315,8 +315,9 @@ impl Phases<'_> {
                 witness: &witness,
                 statistics: &statistics,
             };
-            shape.parts().iter().map(|p| source.columns(*p)).collect()
+            shape.parts().iter().map(|p| source.columns(*p)).unzip()
         });
+        statistics.clips = clips.concat();
         drop(witness);
         let policy = TracePolicy::of(&shape);
         let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
@@ -430,23 +431,15 @@ pub fn prove_linear(
 
 /// `W` of a group, as [`Group::table`], in parallel.
 fn weights_table(group: &Group) -> Vec<SecureField> {
-    let mut sum = Vec::new();
-    for tensor in &group.weights {
+    if let [tensor] = group.weights.as_slice() {
         let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
-        let (Some((first, rest)), true) = (axes.split_first(), group.weights.len() > 1) else {
-            return outer_product(&axes);
-        };
-        // Most tensors of a long sum have one entry along the first axis.
-        let rest = outer_product(rest);
-        sum.resize(first.len() * rest.len(), SecureField::zero());
-        let slices = sum.par_chunks_mut(rest.len()).zip(first);
-        slices
-            .filter(|(_, factor)| !factor.is_zero())
-            .for_each(|(slice, factor)| {
-                let terms = slice.par_iter_mut().zip(&rest).with_min_len(1024);
-                terms.for_each(|(s, v)| *s += *factor * *v);
-            });
+        return outer_product(&axes);
     }
+    let tensors = TensorSum::of(group);
+    let mut sum = vec![SecureField::zero(); tensors.len()];
+    let size = sum.len() / tensors.slices().max(1);
+    let slices = sum.par_chunks_mut(size.max(1)).enumerate();
+    slices.for_each(|(index, slice)| tensors.add_slice(index, slice));
     sum
 }
 

@@ -224,8 +224,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     algebraic(
         &mut terms,
         "random point of claims",
-        format!("({points} coordinates + 11 kinds) / |K|"),
-        points + 11.0,
+        format!("({points} coordinates + 12 kinds) / |K|"),
+        points + 12.0,
     );
     let claims = MAX_CLAIMS as f64;
     algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);
@@ -236,7 +236,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         format!("2 x {rounds} rounds / |K|"),
         2.0 * rounds,
     );
-    algebraic(&mut terms, "batching of weight claims", "5 / |K|".to_owned(), 5.0);
+    algebraic(&mut terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
     let columns = counts.columns;
     algebraic(
         &mut terms,

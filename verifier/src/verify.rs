@@ -6,7 +6,7 @@ use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
 use crate::codec::CodecError;
@@ -102,7 +102,15 @@ pub fn absorb_statistics(proof: &tessera_circuits::statement::Statistics, transc
     transcript.words("softmax sums", &proof.sums);
     let tops: Vec<u32> = proof.tops.iter().map(|top| i32::from(*top) as u32).collect();
     transcript.words("output logits", &tops);
-    let clip = |c: &Clip| [c.part.into(), c.at as u32, (c.at >> 32) as u32, c.excess as u32];
+    let clip = |c: &Clip| {
+        [
+            c.part.into(),
+            c.tensor.into(),
+            c.at as u32,
+            (c.at >> 32) as u32,
+            c.excess as u32,
+        ]
+    };
     let clips: Vec<u32> = proof.clips.iter().flat_map(clip).collect();
     transcript.words("clipped values", &clips);
 }
@@ -195,7 +203,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     claim.check_ends()?;
     let shape = Shape::of(&key.config, claim.chunk, statement.lengths());
     let params = claim.chunk.params(&key.params);
-    proof.statistics.check(&shape, &params, &statement.output)?;
+    proof.statistics.check(&shape, &params, statement)?;
 
     // Commitments before any challenge.
     let policy = TracePolicy::of(&shape);
@@ -268,11 +276,17 @@ fn verify_matmuls(
     if value != end.value {
         return Err(VerifyError::Matmuls);
     }
-    let [_, _, _, embed, _, _, head] = matmuls.operands;
+    let [_, _, _, embed, ..] = matmuls.operands;
     if embed[0] != public.embed_operand(&end.point) {
         return Err(VerifyError::Embedding);
     }
-    if !public.shape.chunk.is_last() && head != [SecureField::default(); 2] {
+    let absent = |product: Product| product != Product::Embed && !product.exists(public.shape);
+    let nothing = [SecureField::default(); 2];
+    if PRODUCTS
+        .iter()
+        .zip(&matmuls.operands)
+        .any(|(p, own)| absent(*p) && *own != nothing)
+    {
         return Err(VerifyError::Matmuls);
     }
     absorb_operands(&matmuls.operands, transcript);

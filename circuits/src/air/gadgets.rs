@@ -7,6 +7,7 @@ use stwo_constraint_framework::EvalAtRow;
 
 use super::constant;
 use super::lookups::{Linear, Lookup};
+use crate::model::Limbs;
 
 /// Range of the high part of a wide low accumulator: `|acc_lo| < 2^30`, so `floor(acc_lo / 2^8) + 2^22`
 /// has a 16-bit and a 7-bit limb.
@@ -110,61 +111,80 @@ impl Rounding {
     }
 }
 
-/// What a linear claim needs beside the output of a requantisation of an accumulator in two limbs (docs/protocol.md, section
-/// 8.1): five consecutive columns, the limbs of the remainder, those of the difference of the high limb, and `2^s`. No
-/// constraint ties them together; the claim on the accumulators does.
-#[derive(Clone, Copy, Debug)]
-pub struct Remainder(usize);
+/// What the claim on accumulators needs beside the values that they are rounded to (docs/protocol.md, section 8.1):
+/// consecutive columns, `2^s` first. No constraint ties them together; the claim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remainder {
+    pub at: usize,
+    /// How the accumulators are claimed.
+    pub limbs: Limbs,
+}
 
 impl Remainder {
-    /// Number of columns.
-    pub const COLUMNS: usize = 5;
-    /// The difference is `64 d_hi + d_lo` minus this.
+    /// The difference of the high limb is `64 d_hi + d_lo` minus this.
     pub const OFFSET: i64 = (1 << 21) + (1 << 14);
 
-    /// From this column on.
-    pub const fn at(at: usize) -> Self {
-        Self(at)
+    /// Number of columns.
+    pub const fn columns(limbs: Limbs) -> usize {
+        match limbs {
+            Limbs::One => 2,
+            Limbs::Two => 5,
+        }
     }
 
-    /// The remainder, `256 r_hi + r_lo`.
+    /// Public: `2^s`; in one limb `2^(8 + s)`, the bound of the remainder.
+    pub const fn pow(self) -> usize {
+        self.at
+    }
+    /// In one limb: the remainder, below `2^(8 + s)`.
+    pub const fn rest(self) -> usize {
+        self.at + 1
+    }
+    /// In two limbs: the remainder, `256 r_hi + r_lo`.
     pub const fn r_hi(self) -> usize {
-        self.0
+        self.at + 1
     }
     pub const fn r_lo(self) -> usize {
-        self.0 + 1
+        self.at + 2
     }
-    /// The difference, in limbs of 16 bits.
+    /// In two limbs: the difference, in limbs of 16 bits.
     pub const fn d_hi(self) -> usize {
-        self.0 + 2
+        self.at + 3
     }
     pub const fn d_lo(self) -> usize {
-        self.0 + 3
-    }
-    /// Public: `2^s`, the bound of `r_hi`.
-    pub const fn pow(self) -> usize {
-        self.0 + 4
+        self.at + 4
     }
 
-    pub fn lookups(self) -> [Lookup; 4] {
-        let [r_hi, r_lo, d_hi, d_lo, pow] = [0, 1, 2, 3, 4].map(|i| Linear::column(self.0 + i));
-        [
-            Lookup::bits(pow, r_hi),
-            Lookup::bits(Linear::constant(1 << 8), r_lo),
-            Lookup::range16(d_hi),
-            Lookup::range16(d_lo),
-        ]
+    pub fn lookups(self) -> Vec<Lookup> {
+        let column = |i: usize| Linear::column(i);
+        match self.limbs {
+            Limbs::One => vec![Lookup::bits(column(self.pow()), column(self.rest()))],
+            Limbs::Two => vec![
+                Lookup::bits(column(self.pow()), column(self.r_hi())),
+                Lookup::bits(Linear::constant(1 << 8), column(self.r_lo())),
+                Lookup::range16(column(self.d_hi())),
+                Lookup::range16(column(self.d_lo())),
+            ],
+        }
+    }
+}
+
+/// Lookups of an int16 in one column, or in limbs.
+pub fn int16(at: usize, limbs: Limbs) -> Vec<Lookup> {
+    match limbs {
+        Limbs::One => vec![Lookup::int16(at)],
+        Limbs::Two => Int16Limbs { hi: at, lo: at + 1 }.lookups().to_vec(),
     }
 }
 
 /// An int16 in limbs: `256 hi + lo`.
 #[derive(Clone, Copy, Debug)]
-pub struct Limbs {
+pub struct Int16Limbs {
     pub hi: usize,
     pub lo: usize,
 }
 
-impl Limbs {
+impl Int16Limbs {
     /// The value; adds no constraint.
     pub fn value<E: EvalAtRow>(&self, c: &[E::F]) -> E::F {
         c[self.hi].clone() * constant::<E>(1 << 8) + c[self.lo].clone()

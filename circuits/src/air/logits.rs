@@ -6,16 +6,20 @@ use stwo_constraint_framework::EvalAtRow;
 use super::gadgets::Remainder;
 use super::lookups::{Linear, Lookup};
 use super::Air;
+use crate::model::Limbs;
 
 /// By how much the logit is below that of the output token, less one below its id: at least 0.
 pub const MARGIN: usize = 0;
-/// Of the logit.
-pub const REMAINDER: Remainder = Remainder::at(1);
-pub const COLUMNS: usize = 1 + Remainder::COLUMNS;
 
 #[derive(Clone, Debug)]
 pub struct Logits {
     pub log_rows: u32,
+    pub limbs: Limbs,
+}
+
+/// Of the logit.
+pub const fn remainder(limbs: Limbs) -> Remainder {
+    Remainder { at: 1, limbs }
 }
 
 impl Air for Logits {
@@ -23,12 +27,12 @@ impl Air for Logits {
         self.log_rows
     }
     fn columns(&self) -> usize {
-        COLUMNS
+        1 + Remainder::columns(self.limbs)
     }
     fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
     fn lookups(&self) -> Vec<Lookup> {
         let mut list = vec![Lookup::range16(Linear::column(MARGIN))];
-        list.extend(REMAINDER.lookups());
+        list.extend(remainder(self.limbs).lookups());
         list
     }
 }

@@ -20,7 +20,7 @@ use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
 use crate::statement::{Statement, Statistics};
 
-pub use parameters::{pow_column, shift_of, update_of, Update, PADDED_EXPONENT};
+pub use parameters::{pow_column, shift_at, shift_of, update_of, Update, PADDED_EXPONENT};
 pub use points::{suffix, Points};
 pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
 

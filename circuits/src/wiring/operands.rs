@@ -6,10 +6,10 @@ use std::ops::Range;
 use num_traits::{One, Zero};
 
 use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
-use crate::air::{ff, requant, rope, scores, stream};
+use crate::air::{ff, requant, scores, stream};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{eq_table, index_eq};
-use crate::model::TILE_LOG;
+use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
 
 impl Public<'_> {
@@ -19,18 +19,21 @@ impl Public<'_> {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let limb = points.limb;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head_] = *operands;
+        let [norm, att, ff_, _, score, value, head_, norm_limbs, act] = *operands;
         let mut claims = Vec::new();
         let mut push = |name, groups, value| claims.push(LinearClaim { name, groups, value });
 
-        let (lead, rest) = at(Product::Norm).split_at(self.lead(Part::Stream) as usize);
-        let columns = vec![(stream::Y_HI, K::one()), (stream::Y_LO, limb)];
-        let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-        push(
-            "normed state",
-            vec![Group::new(Part::Stream, weights, columns)],
-            norm[0],
-        );
+        for (product, limbs, operand) in [
+            (Product::Norm, Limbs::One, norm),
+            (Product::NormLimbs, Limbs::Two, norm_limbs),
+        ] {
+            if product.exists(shape) {
+                let (lead, rest) = at(product).split_at(self.lead(Part::Stream) as usize);
+                let weights = vec![eq(lead), eq(&points.token), eq(rest)];
+                let groups = vec![Group::new(Part::Stream, weights, self.normed_columns(limbs))];
+                push("normed state", groups, operand[0]);
+            }
+        }
 
         let (lead, rest) = at(Product::Att).split_at(self.lead(Part::Att) as usize);
         let (head, index) = rest.split_at(p.heads as usize);
@@ -58,16 +61,14 @@ impl Public<'_> {
         let half = half.first().copied().unwrap_or_default();
         let halves = [K::one() - half, half];
         let (layer, head) = (eq_table(layer), eq_table(head));
-        let both = |coefficients: [K; 2]| {
-            let of = |lane: usize, k: K| {
-                let [hi, lo] = coefficients;
-                [
-                    (rope::after(lane, rope::OUT_HI), k * hi),
-                    (rope::after(lane, rope::OUT_LO), k * lo),
-                ]
+        // Queries are one column of each half, keys two.
+        let of_halves = |part: Part, coefficients: &[K]| {
+            let rope = shape.rope(part);
+            let of = |(side, k): (usize, K)| {
+                let columns = (rope.after(side)..).zip(coefficients);
+                columns.map(move |(c, own)| (c, k * *own)).collect::<Vec<_>>()
             };
-            let [first, second] = halves;
-            [of(0, first), of(1, second)].concat()
+            halves.into_iter().enumerate().flat_map(of).collect::<Vec<_>>()
         };
         let weights = vec![
             padded(times(&own_layers, &layer), self.lead(Part::Q)),
@@ -75,7 +76,7 @@ impl Public<'_> {
             padded(times(&own_heads, &head), p.heads),
             eq(index),
         ];
-        let columns = both([felt(256), K::one()]);
+        let columns = of_halves(Part::Q, &[K::one()]);
         push("queries", vec![Group::new(Part::Q, weights, columns)], score[0]);
         let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
         let weights = vec![
@@ -87,7 +88,11 @@ impl Public<'_> {
         let weight = points.score_weight();
         push(
             "keys",
-            vec![Group::new(Part::K, weights, both([weight, weight * limb]))],
+            vec![Group::new(
+                Part::K,
+                weights,
+                of_halves(Part::K, &[weight, weight * limb]),
+            )],
             score[1],
         );
 
@@ -120,11 +125,37 @@ impl Public<'_> {
         if shape.chunk.is_last() {
             let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
             let weights = vec![last, Weight::Dense(self.generated_rows()), eq(at(Product::Head))];
-            let columns = vec![(stream::Y_HI, K::one()), (stream::Y_LO, limb)];
-            let groups = vec![Group::new(Part::Stream, weights, columns)];
+            let groups = vec![Group::new(Part::Stream, weights, self.normed_columns(shape.limbs.head))];
             push("generated positions", groups, head_[0]);
         }
+
+        // SiLU of the gate times up projection: the first factor is a table of products, entry by entry.
+        let axes = [self.lead(Part::Ff) as usize, shape.token as usize];
+        let (layer, rest) = at(Product::Act).split_at(axes[0]);
+        let (token, feature) = rest.split_at(axes[1]);
+        let weights = vec![
+            padded(times(&own_layers, &eq_table(layer)), self.lead(Part::Ff)),
+            Weight::Dense(times(&eq_table(&points.token), &eq_table(token))),
+            Weight::Dense(times(&eq_table(points.out(p.ff)), &eq_table(feature))),
+        ];
+        let columns = vec![(ff::SILU, points.act_weight())];
+        push("gates", vec![Group::new(Part::Ff, weights, columns)], act[0]);
+        let weights = vec![eq(layer), eq(token), eq(feature)];
+        let columns = vec![(ff::UP, K::one())];
+        push("up projections", vec![Group::new(Part::Ff, weights, columns)], act[1]);
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
+    }
+
+    /// The normed state as an operand: as it is, or its limbs apart.
+    pub fn normed_columns(&self, limbs: Limbs) -> Vec<(usize, K)> {
+        let (high, low) = match limbs {
+            Limbs::One => (felt(256), K::one()),
+            Limbs::Two => (K::one(), self.points.limb),
+        };
+        match self.shape.normed() {
+            Limbs::One => vec![(stream::Y, K::one())],
+            Limbs::Two => vec![(stream::Y, high), (stream::Y + 1, low)],
+        }
     }
 
     /// Weights of the token rows of the last state in the product of the head: of the generated positions.
@@ -181,7 +212,7 @@ impl Public<'_> {
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
         });
         for m in self.shape.matmuls() {
-            let (product, lead) = Product::of(m.kind, m.layer);
+            let (product, lead) = Product::of(m.kind, m.layer, self.shape.limbs);
             let own = WEIGHTED
                 .iter()
                 .zip(families)

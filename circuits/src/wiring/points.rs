@@ -95,6 +95,11 @@ impl Points {
         power(self.kind, 10)
     }
 
+    /// Weight of the products of the MLP among the batched accumulators.
+    pub fn act_weight(&self) -> K {
+        power(self.kind, 11)
+    }
+
     /// `eq(layer, l)` for the real layers.
     pub fn layer_weights(&self, layers: usize) -> Vec<K> {
         let mut table = eq_table(&self.layer);

@@ -14,6 +14,8 @@ use tessera_circuits::model::{
     StreamShift, KINDS,
 };
 
+use tessera_circuits::bounds::{MAX_ACT_SHIFT, MAX_SILU_BITS};
+
 use super::calibrate::{LayerRanges, Ranges};
 use super::exponents::Stream;
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
@@ -193,7 +195,7 @@ impl<'a> Plan<'a> {
     fn activations(&self) -> Bits {
         let ranges = &self.ranges.layers;
         let (mut score, mut gate) = (self.global(|r| r.scores), self.global(|r| r.gate));
-        let silu = self.global(|r| r.silu);
+        let silu = self.global(|r| r.silu).min(i32::from(MAX_SILU_BITS));
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
             let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
@@ -227,11 +229,9 @@ impl<'a> Plan<'a> {
             b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
             let most = silu + b.up - BASE - MIN_SHIFT;
             b.product.body = b.product.body.min(most);
-            b.product.lead = b
-                .product
-                .lead
-                .clamp(b.product.body + MIN_SHIFT - MAX_SHIFT, b.product.body);
-            b.up = b.up.min(b.product.lead + BASE + MAX_SHIFT - silu);
+            let most = i32::from(MAX_ACT_SHIFT);
+            b.product.lead = b.product.lead.clamp(b.product.body + MIN_SHIFT - most, b.product.body);
+            b.up = b.up.min(b.product.lead + BASE + most - silu);
         }
         let norm_final = self.norms[self.norms.len() - 1];
         Bits {
@@ -360,7 +360,10 @@ impl<'a> Plan<'a> {
         let name = || format!("norm {n}");
         let output = self.norms[n];
         let least = MIN_SHIFT + self.largest_exponent();
-        let shift = (self.norm_scale(n, residual_bits) - BASE - output).clamp(least, MAX_SHIFT);
+        let scale = self
+            .norm_scale(n, residual_bits)
+            .min(29 - (self.config.hidden as f64).sqrt().log2().ceil() as i32);
+        let shift = (scale - BASE - output).clamp(least, 7.max(least));
         let eps = |class| {
             let unit = f64::from(2 * residual_bits.of(class)).exp2();
             let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
