@@ -19,8 +19,8 @@ use tessera_prover::stark::trace::Columns;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
-use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::{find, plain, row, saturate};
+use crate::cheat::{secure, Hooks, Interaction, HONEST};
+use crate::values::{find, move_output, output, plain, row, REST};
 use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
@@ -45,9 +45,10 @@ fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
     system.map(|r| r[4])
 }
 
-/// A quotient out of range, which no table has.
+/// A limb out of range, which no table has, of a difference that stays the same.
 fn outside(_: &Shape, all: &mut [Columns]) {
-    all[Part::Att.index()][requant::U][0] -= base(1 << 16);
+    all[Part::Att.index()][REST.d_lo()][0] += base(1 << 16);
+    all[Part::Att.index()][REST.d_hi()][0] -= base(1 << 10);
 }
 
 /// Gains any lookup: a prover that knows the challenge of a table chooses multiplicities of four of its entries, any
@@ -65,7 +66,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
         let change = solve([0, 1, 2, 3].map(entry), state.missing(sums));
         // With this challenge the sums balance.
         let mut counts = state.trace.columns[Part::Tables.index()].clone();
-        add(&mut counts, &change);
+        use_more(&mut counts, &change);
         let bound = Bound::new(state.trace.shape.air(Part::Tables), relations.clone(), None);
         let mut frozen = sums.to_vec();
         frozen[Part::Tables.index()] = logup(&bound, &counts, &state.trace.tables, &[]).1;
@@ -87,7 +88,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
     };
     let hooks = Hooks {
         columns: &outside,
-        multiplicities: &|counts| add(counts, &change),
+        multiplicities: &|counts| use_more(counts, &change),
         interaction: &redrawn,
         ..HONEST
     };
@@ -95,7 +96,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
 }
 
 /// Adds to the multiplicities of the first values of Range16.
-fn add(counts: &mut Columns, change: &[BaseField]) {
+fn use_more(counts: &mut Columns, change: &[BaseField]) {
     counts[tables::RANGE16]
         .iter_mut()
         .zip(change)
@@ -201,30 +202,53 @@ impl Channel for Chosen {
     }
 }
 
-/// Gains any lookup, here an output that saturates where it does not: under a challenge for which both denominators of a
-/// pair of lookups are zero, the constraint says `0 = 0` and the running sum may move by anything. Values are of the base field, so that only `p^2` of the `p^4`
-/// challenges of a table of pairs have zeros at all, and the challenge is drawn after the values.
+/// Adds to the sums of a row, the last of which runs over all rows and ends in zero.
+fn add(columns: &mut Columns, row: usize, more: K) {
+    let rows = columns[0].len();
+    let last = columns.len() - 4;
+    let mut change = |column: usize, row: usize, by: K| {
+        let by = by.to_m31_array();
+        (0..4).for_each(|i| columns[column + i][row] += by[i]);
+    };
+    (0..last).step_by(4).for_each(|column| change(column, row, more));
+    let share = more * base(rows as i64).inverse();
+    for i in 0..rows {
+        let own = if i >= row { more } else { K::zero() };
+        change(last, i, own - share * base(i as i64 + 1));
+    }
+}
+
+/// Gains any lookup, here an output that is not the rounded one: under a challenge for which both denominators of a
+/// pair of lookups are zero, the constraint says `0 = 0` and the running sum may move by anything. Values are of the base
+/// field, so that only `p^2` of the `p^4` challenges of a table of pairs have zeros at all, and the challenge is drawn after
+/// the values.
 #[test]
 fn zero_denominators_are_not_reached() {
     let scene = Scene::quiet();
-    let places = [requant::ROUND, requant::ROUND + 1];
-    let (in_range, limb) = (RefCell::new(Columns::new()), Cell::new(BaseField::zero()));
+    // Lookups of a row are summed in pairs, the first one with the binding: these two are the second pair.
+    let places = [requant::OUT_LO, REST.r_hi()];
+    let (in_range, limbs) = (RefCell::new(Columns::new()), Cell::new([BaseField::zero(); 2]));
+    let place = Cell::new(0);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Att.index()];
-        let at = find(shape, own, plain);
+        let at = find(shape, own, |v| plain(v) && output(v) < 0);
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        saturate(&mut values);
-        // Both limbs of the remainder become one value, of which the table has none.
-        limb.set(values[places[0]] * base((1 << 15) + 1).inverse());
-        assert!(limb.get().0 >= 1 << 15);
+        // The next value, with a remainder below zero, and both limbs of it beyond their tables.
+        move_output(&mut values, 1);
+        values[requant::OUT_HI] -= base(1);
+        values[requant::OUT_LO] += base(256);
+        assert_eq!(values[REST.pow()], base(2));
+        limbs.set(places.map(|c| values[c]));
+        place.set(at);
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
         places.iter().for_each(|c| own[*c][at] = BaseField::zero());
         in_range.replace(own.clone());
-        places.iter().for_each(|c| own[*c][at] = limb.get());
+        places.iter().zip(limbs.get()).for_each(|(c, v)| own[*c][at] = v);
     };
-    // The table answers for limbs that are zero.
+    // The tables answer for limbs that are zero.
     let multiplicities = |counts: &mut Columns| {
-        counts[tables::BITS][tables::bits_row(1 << 15, 0)] += base(2);
+        counts[tables::BITS][tables::bits_row(1 << 8, 0)] += base(1);
+        counts[tables::BITS][tables::bits_row(2, 0)] += base(1);
     };
     let known = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
         let (drawn, mut relations) = (state.relations, state.relations.clone());
@@ -232,8 +256,11 @@ fn zero_denominators_are_not_reached() {
         assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
         let pairs = [challenges(&drawn.bits), challenges(&drawn.exp), challenges(&drawn.silu)];
         assert!(!pairs.into_iter().any(has_zeros));
-        let alpha = pairs[0][1];
-        let chosen = [alpha * limb.get() + base(1 << 15), alpha];
+        // The line through the two pairs `(256, lo)` and `(2, r)`.
+        let [low, rest] = limbs.get();
+        let alpha = K::from(base(2 - 256) * (low - rest).inverse());
+        let chosen = [alpha * low + base(256), alpha];
+        assert!((alpha * rest + base(2) - chosen[0]).is_zero());
         relations.bits = Bits::draw(&mut Chosen(chosen));
         assert!(challenges(&relations.bits) == chosen && has_zeros(chosen));
         // The running sums are those of the limbs that the table has.
@@ -243,7 +270,15 @@ fn zero_denominators_are_not_reached() {
             let (trace, other) = (&state.trace.columns[i], in_range.borrow());
             all[i].truncate(if bound.binding.is_some() { BINDING_COLUMNS } else { 0 });
             let source = if *part == Part::Att { &other } else { trace };
-            let (columns, sum) = logup(&bound, source, &state.trace.tables, &all[i]);
+            let (mut columns, mut sum) = logup(&bound, source, &state.trace.tables, &all[i]);
+            if *part == Part::Att {
+                // Evaluations are claimed of the limbs, too: the binding is that of the altered trace.
+                let weights = &state.bindings[i].as_ref().expect("a binding").weights;
+                let limbs = places.iter().zip(limbs.get());
+                let more = limbs.map(|(c, v)| weights[*c] * v).sum::<K>() * secure(&all[i], place.get());
+                add(&mut columns, place.get(), more);
+                sum += more;
+            }
             all[i].extend(columns);
             sums[i] = sum;
             if *part == Part::Att {
