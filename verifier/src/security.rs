@@ -334,6 +334,7 @@ mod tests {
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
+                columns: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
