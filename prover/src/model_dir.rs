@@ -473,6 +473,26 @@ mod tests {
         assert!(matches!(load(), ModelDirError::Description { .. }));
     }
 
+    /// Norms that are too small by one would make a bound that does not hold; those that are too large are no less wrong.
+    #[test]
+    fn norms_of_other_weights_are_refused() {
+        let (dir, model) = written(WeightFormat::Int8);
+        let q = model.params.columns[0];
+        for (l1, square) in [(q.l1 - 1, q.square), (q.l1, q.square - 1), (q.l1, q.square + 1)] {
+            describe(dir.path(), |j| {
+                j["params"]["columns"][0]["l1"] = l1.into();
+                j["params"]["columns"][0]["square"] = square.into();
+            });
+            let error = load_model(dir.path()).unwrap_err();
+            let said = ColumnNorms { l1, square };
+            assert!(
+                matches!(&error, ModelDirError::Norms { tensor, got, said: s, .. }
+                    if *tensor == matmul_tensor(MatmulKind::Q, 0) && *got == q && *s == said),
+                "{error}"
+            );
+        }
+    }
+
     #[test]
     fn weights_outside_the_format_are_refused() {
         let (dir, model) = written(WeightFormat::Int8);

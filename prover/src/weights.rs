@@ -278,3 +278,61 @@ impl<'a> WeightsBuilder<'a> {
         PackedWeights::in_memory(self.format, self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::QuantisedModel;
+    use crate::testing::{edit, extreme_model, odd_config, ragged_config, random_model};
+
+    /// The definition: sums over the inputs of every real output.
+    fn by_definition(model: &QuantisedModel) -> Vec<ColumnNorms> {
+        let matmuls = model.config.matmuls().into_iter().skip(1);
+        let of = |m: Matmul| {
+            let matrix = model.matrix(m.kind, m.layer);
+            let columns = matrix.chunks_exact(m.in_dim).map(|column| ColumnNorms {
+                l1: column.iter().map(|w| u64::from(w.unsigned_abs())).sum(),
+                square: column.iter().map(|w| u64::from(w.unsigned_abs()).pow(2)).sum(),
+            });
+            columns.fold(ColumnNorms::default(), ColumnNorms::max)
+        };
+        matmuls.map(of).collect()
+    }
+
+    #[test]
+    fn norms_are_those_of_the_columns_however_the_tiles_come() {
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            for config in [odd_config(), ragged_config()] {
+                let model = random_model(config, format, 3);
+                let expected = by_definition(&model);
+                assert_eq!(model.params.columns, expected);
+                assert!(expected.iter().any(|n| *n != expected[0]));
+                for tiles in [1, 2, 3, 7, 1000] {
+                    let mut norms = ModelNorms::new(&model.config, format);
+                    let pieces = model.weights.all().chunks(tiles * tile_bytes(format));
+                    pieces.for_each(|piece| norms.add(piece));
+                    assert_eq!(norms.finish(), expected, "{tiles}");
+                }
+            }
+        }
+    }
+
+    /// The largest weights in all places, and one column that is larger than all others in one norm only.
+    #[test]
+    fn norms_of_the_largest_weights_and_of_different_columns() {
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            let mut model = extreme_model(odd_config(), format, 3);
+            let params = &model.params;
+            assert_eq!(params.columns, params.clone().with_largest_norms(&model.config).columns);
+            let inputs = model.config.hidden;
+            edit(&mut model, MatmulKind::Up, 1, |matrix| {
+                matrix.fill(0);
+                matrix[..inputs].fill(-2);
+                matrix[3 * inputs] = 30;
+            });
+            let (l1, square) = (2 * inputs as u64, 900);
+            assert_eq!(model.params.norms(MatmulKind::Up, 1), Some(ColumnNorms { l1, square }));
+            assert_eq!(model.params.columns, by_definition(&model));
+        }
+    }
+}

@@ -99,3 +99,61 @@ pub(super) fn norm_bits(readers: &[Reader<'_>], own: i32) -> i32 {
     }
     best.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HIDDEN: usize = 576;
+
+    /// A reader with an output of 12 bits.
+    fn reader<'a>(kind: MatmulKind, weights: &'a [i32], squares: &'a [f64]) -> Reader<'a> {
+        Reader {
+            kind,
+            hidden: HIDDEN,
+            output: 12,
+            weights,
+            squares,
+        }
+    }
+
+    /// Shifts up to 15 stay, larger ones cost bits; so do columns so long that their bound needs more than a limb, and no others.
+    #[test]
+    fn a_channel_gives_up_bits_where_its_own_shift_or_bound_asks_for_it() {
+        // With 10 bits of input the shift is the bits minus 2: 13, 15, 17. The square of the last column is large.
+        let (weights, squares) = ([15, 17, 19, 17], [0.01, 0.01, 0.001, 1.5]);
+        let up = reader(MatmulKind::Up, &weights, &squares);
+        assert_eq!(up.bits(10).collect::<Vec<_>>(), [15, 17, 17, 15]);
+        let bound = |bits: i32| normed_bound(HIDDEN, 10, (1.5 * f64::from(2 * bits).exp2()) as u64);
+        assert!(fits_one_limb(MatmulKind::Up, bound(15), 15) && !fits_one_limb(MatmulKind::Up, bound(16), 15));
+        // Logits have two bits less.
+        let head = reader(MatmulKind::Head, &weights, &squares);
+        assert_eq!(head.bits(10).collect::<Vec<_>>(), [15, 15, 15, 15]);
+        // What fits with no shift stays as it is: two limbs lose nothing.
+        let long = [1e12; 4];
+        let up = reader(MatmulKind::Up, &weights, &long);
+        assert_eq!(up.bits(10).collect::<Vec<_>>(), weights);
+    }
+
+    /// A norm has more bits than it needs where its readers would have to give up theirs, and keeps them where they would not.
+    #[test]
+    fn a_norm_gives_up_bits_where_that_makes_less_noise() {
+        let squares = [0.01; 3];
+        let bits = |weights: &[i32; 3], own| norm_bits(&[reader(MatmulKind::Up, weights, &squares)], own);
+        assert_eq!(bits(&[19; 3], 12), 10);
+        assert_eq!(bits(&[15; 3], 12), 12);
+        // One bit less would leave an output without its smallest shift.
+        assert_eq!(bits(&[19, 19, 9], 12), 12);
+    }
+
+    #[test]
+    fn scales_of_norms_are_those_of_one_limb() {
+        assert_eq!(
+            [64, 65, 128, 576, 4096, 1 << 14].map(most_scale),
+            [26, 25, 25, 24, 23, 22]
+        );
+        assert_eq!(most_norm_bits(576, 4), Some(11));
+        // Exponents take their bits off, up to a limit.
+        assert_eq!([most_norm_bits(4096, 6), most_norm_bits(1 << 14, 6)], [Some(8), None]);
+    }
+}
