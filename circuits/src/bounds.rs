@@ -1,6 +1,8 @@
 //! No sum may wrap the field (docs/protocol.md, section 2.5): every requantisation of a key is checked
 //! before anything is proved or verified with it.
 
+mod limbs;
+
 use stwo::core::fields::m31::P;
 
 use crate::model::{
@@ -8,6 +10,8 @@ use crate::model::{
     MIN_WEIGHT_BITS,
 };
 use crate::semantics::RSQRT_BITS;
+
+pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
@@ -304,7 +308,8 @@ impl ModelParams {
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;
-        check.matmul("head", MatmulKind::Head, 0, &self.head)
+        check.matmul("head", MatmulKind::Head, 0, &self.head)?;
+        limbs::check_norms(self, config)
     }
 }
 
@@ -524,6 +529,7 @@ mod tests {
             let with = |bits| {
                 let mut own = params(6, 6, 30, 1, 10);
                 (own.format, own.weight_bits[7]) = (format, bits);
+                own = own.with_largest_norms(&odd_config(1));
                 (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
             };
             assert_eq!(with(most), (Ok(()), (1 << (most - 1)) - 1));

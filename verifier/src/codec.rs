@@ -57,7 +57,7 @@ impl FileKind {
         match self {
             Self::Proof => 4,
             Self::Chunk => 3,
-            Self::Key => 2,
+            Self::Key => 3,
         }
     }
 
