@@ -1,6 +1,8 @@
 //! No sum may wrap the field (docs/protocol.md, section 2.5): every requantisation of a key is checked
 //! before anything is proved or verified with it.
 
+mod limbs;
+
 use stwo::core::fields::m31::P;
 
 use crate::model::{
@@ -9,8 +11,12 @@ use crate::model::{
 };
 use crate::semantics::RSQRT_BITS;
 
+pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
+/// What a low accumulator stays below: its difference is below `2^22` and, times `2^8`, does not wrap with it.
+pub const LOW_LIMIT: u64 = (1 << 30) - (1 << 21);
 /// Contribution of the low accumulator after division by 2^8.
 const LOW: u64 = 1 << 23;
 
@@ -30,11 +36,11 @@ pub struct AccumulatorBound(u64);
 
 impl AccumulatorBound {
     /// A matmul over `in_dim` channels of limbed int16 activations and weights up to `max_weight`; `None`
-    /// if a limb accumulator can reach 2^30.
+    /// if a limb accumulator can reach 2^30 - 2^21 ([`LOW_LIMIT`]).
     pub fn matmul(in_dim: usize, max_weight: i32) -> Option<Self> {
         let product = (in_dim as u64).checked_mul(max_weight.unsigned_abs().into())?;
         let low = product.checked_mul(255)?;
-        (low < 1 << 30).then_some(Self(128 * product + LOW))
+        (low < LOW_LIMIT).then_some(Self(128 * product + LOW))
     }
 
     /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
@@ -304,7 +310,8 @@ impl ModelParams {
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;
-        check.matmul("head", MatmulKind::Head, 0, &self.head)
+        check.matmul("head", MatmulKind::Head, 0, &self.head)?;
+        limbs::check_norms(self, config)
     }
 }
 
@@ -315,14 +322,17 @@ mod tests {
 
     #[test]
     fn low_accumulators_stay_below_the_range_of_the_join() {
-        let most = ((1u64 << 30) - 1) / 255;
+        let most = (LOW_LIMIT - 1) / 255;
         let bound = AccumulatorBound::matmul(most as usize, 1);
         assert_eq!(bound, Some(AccumulatorBound(128 * most + LOW)));
         assert_eq!(AccumulatorBound::matmul(most as usize + 1, 1), None);
         assert_eq!(AccumulatorBound::matmul(most as usize + 1, -1), None);
         assert_eq!(AccumulatorBound::matmul(usize::MAX, 2), None);
-        // The one pair of aliases in the range of the join, -2^30 and 2^30 - 1, is out of reach.
-        assert!(255 * most < (1 << 30) - 1);
+        // The difference of a limb has 23 bits, with the half and the remainder of the largest shift.
+        let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
+        assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
+        // So have the scores of the widest heads.
+        assert!(255 * (128 << 15) < LOW_LIMIT);
     }
 
     /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it
@@ -534,6 +544,7 @@ mod tests {
             let with = |bits| {
                 let mut own = params(6, 6, 30, 1, 10);
                 (own.format, own.weight_bits[7]) = (format, bits);
+                own = own.with_largest_norms(&odd_config(1));
                 (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
             };
             assert_eq!(with(most), (Ok(()), (1 << (most - 1)) - 1));

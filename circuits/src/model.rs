@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use params::{
-    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, ModelParams, NormParams, RowClass, StreamShift,
-    WeightFormat, MIN_WEIGHT_BITS,
+    max_weight, ByClass, ChannelShift, ColumnNorms, LayerParams, LeadingRows, ModelParams, NormParams, RowClass,
+    StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
@@ -218,6 +218,17 @@ pub enum ModelError {
         layer: usize,
         bound: u64,
         shift: u8,
+    },
+    #[error(
+        "{what} in layer {layer}: no matrix has columns of {inputs} weights up to {most} with norms l1 {l1} and square {square}"
+    )]
+    Norms {
+        what: &'static str,
+        layer: usize,
+        l1: u64,
+        square: u64,
+        inputs: usize,
+        most: i32,
     },
 }
 
@@ -456,7 +467,9 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+        columns: Vec::new(),
     }
+    .with_largest_norms(config)
 }
 
 #[cfg(test)]

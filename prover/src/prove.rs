@@ -8,7 +8,7 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{Clip, Statement, StatementError};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
@@ -291,7 +291,7 @@ impl Phases<'_> {
             ends,
             ..
         } = *claim;
-        let shape = Shape::of(&key.config, chunk, statement.lengths());
+        let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
         let run = self.run("forward pass", || {

@@ -196,7 +196,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 
 /// The ledger of a chunk of a statement of these lengths of a model.
 pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
-    let shape = Shape::of(&key.config, chunk, lengths);
+    let shape = key.shape(chunk, lengths);
     // Before anything is counted: the components of such statements have millions of columns.
     let (height, lookups) = (shape.max_log_rows(), shape.fractions());
     let none = |name: &str, formula: String| Ledger {
@@ -333,6 +333,7 @@ mod tests {
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
+                columns: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],

@@ -201,7 +201,7 @@ impl ChunkStatement<'_> {
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
     claim.check_ends()?;
-    let shape = Shape::of(&key.config, claim.chunk, statement.lengths());
+    let shape = key.shape(claim.chunk, statement.lengths());
     let params = claim.chunk.params(&key.params);
     proof.statistics.check(&shape, &params, statement)?;
 

@@ -121,8 +121,8 @@ pub struct Remainder {
 }
 
 impl Remainder {
-    /// The difference of the high limb is `64 d_hi + d_lo` minus this.
-    pub const OFFSET: i64 = (1 << 21) + (1 << 14);
+    /// The difference of the high limb is `128 d_hi + d_lo` minus this.
+    pub const OFFSET: i64 = 1 << 22;
 
     /// Number of columns.
     pub const fn columns(limbs: Limbs) -> usize {
@@ -147,7 +147,7 @@ impl Remainder {
     pub const fn r_lo(self) -> usize {
         self.at + 2
     }
-    /// In two limbs: the difference, in limbs of 16 bits.
+    /// In two limbs: the difference, in limbs of 16 and 7 bits.
     pub const fn d_hi(self) -> usize {
         self.at + 3
     }
@@ -163,7 +163,7 @@ impl Remainder {
                 Lookup::bits(column(self.pow()), column(self.r_hi())),
                 Lookup::bits(Linear::constant(1 << 8), column(self.r_lo())),
                 Lookup::range16(column(self.d_hi())),
-                Lookup::range16(column(self.d_lo())),
+                Lookup::bits(Linear::constant(1 << 7), column(self.d_lo())),
             ],
         }
     }

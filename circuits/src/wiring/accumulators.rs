@@ -99,7 +99,7 @@ impl Public<'_> {
                 let columns = vec![
                     (remainder.r_hi(), limb * base(256)),
                     (remainder.r_lo(), limb),
-                    (remainder.d_hi(), delta * base(64)),
+                    (remainder.d_hi(), delta * base(128)),
                     (remainder.d_lo(), delta),
                 ];
                 (base(1), limb, columns)

@@ -50,6 +50,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+        columns: Vec::new(),
     }
 }
 

@@ -108,12 +108,11 @@ impl Accumulator {
             }
             Limbs::Two => {
                 let delta = self.hi + self.residual - (value << shift) + Remainder::OFFSET;
-                let high = (delta >> 6).min(0xffff);
                 row[at.pow()] = 1 << shift;
                 row[at.r_hi()] = (rest >> 8) as u32;
                 row[at.r_lo()] = (rest & 0xff) as u32;
-                row[at.d_hi()] = felt(high);
-                row[at.d_lo()] = felt(delta - (high << 6));
+                row[at.d_hi()] = felt(delta >> 7);
+                row[at.d_lo()] = (delta & 0x7f) as u32;
             }
         }
     }
