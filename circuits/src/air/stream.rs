@@ -9,7 +9,7 @@ use super::{Air, Relations};
 /// Accumulator of the matmul that updates the state (embedding, o or down), in limbs.
 pub const ACC_HI: usize = 0;
 pub const ACC_LO: usize = 1;
-/// The previous state (wired to `X` of state n-1; zero for n = 0).
+/// The previous state (wired to `X` of state n-1; for n = 0, what enters the chunk, which is zero in the first one).
 pub const PREV: usize = 2;
 pub const V1: usize = 3;
 pub const U1: usize = 4;
