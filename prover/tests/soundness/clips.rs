@@ -11,7 +11,7 @@ use tessera_prover::testing::{extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
-use crate::values::{explain, find, move_output, output, plain, row, set_output};
+use crate::values::{entry, explain, find, move_output, output, plain, row, set_output};
 use crate::{assert_rejected, Caught, Scene};
 
 /// A model that saturates nearly everywhere is provable, with all that it clips in the list.
@@ -82,7 +82,7 @@ fn the_list_is_sorted_unique_and_of_committed_entries() {
         assert_rejected!(result, VerifyError::Statistics(StatisticsError::ClipPlace { index }) if index == at);
     };
     let last = clips.len() - 1;
-    misplaced(relisted(&scene, &|list| list.swap(index - 1, index)), index);
+    misplaced(relisted(&scene, &|list| list.swap(index, index + 1)), index + 1);
     misplaced(relisted(&scene, &|list| list.insert(index, list[index])), index + 1);
     misplaced(
         relisted(&scene, &|list| list.push(Clip { part: 8, ..list[last] })),
@@ -184,7 +184,7 @@ fn saturation_is_not_claimed_where_there_is_none() {
 fn insert(scene: &Scene, statistics: &mut Statistics, excess: i32) {
     let shape = scene.shape();
     let at = find(&shape, &scene.trace().0[Part::Att.index()], plain);
-    list(statistics, Rounded::ATTENTION, at as u64, excess);
+    list(statistics, Rounded::ATTENTION, entry(&shape, Part::Att, at), excess);
 }
 
 /// Adds an entry in its place.
@@ -255,7 +255,14 @@ fn no_excess_wraps_modulo_p() {
     };
     let hooks = Hooks {
         columns: &columns,
-        statistics: &|s| list(s, Rounded::ATTENTION, at as u64, excess as i32),
+        statistics: &|s| {
+            list(
+                s,
+                Rounded::ATTENTION,
+                entry(&scene.shape(), Part::Att, at),
+                excess as i32,
+            )
+        },
         ..HONEST
     };
     let result = scene.attempt(&hooks);
@@ -266,12 +273,11 @@ fn no_excess_wraps_modulo_p() {
 #[test]
 fn the_list_is_not_chosen_after_the_challenges() {
     let (scene, index, _) = clipped(true);
-    let changes: [&dyn Fn(&mut Vec<Clip>); 3] = [
+    let changes: [&dyn Fn(&mut Vec<Clip>); 2] = [
         &|list| {
             list.remove(index);
         },
         &|list| list[index].excess += 1,
-        &|list| list[index].at += 1,
     ];
     for change in changes {
         let hooks = Hooks {
@@ -314,7 +320,12 @@ fn a_better_logit_is_not_clipped_away() {
         statistics: &|s| {
             for id in &better {
                 let excess = i32::from(logits[*id]) - i32::from(i16::MIN);
-                list(s, Rounded::LOGIT, place(&shape, *id) as u64, excess);
+                list(
+                    s,
+                    Rounded::LOGIT,
+                    entry(&shape, Part::Logits, place(&shape, *id)),
+                    excess,
+                );
             }
         },
         ..HONEST
