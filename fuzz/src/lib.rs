@@ -304,13 +304,16 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
-    match input.byte() % 25 {
+    match input.byte() % 26 {
         0 => config.hidden = number,
         1 => {
             config.layers = number;
             // One set of parameters each, while that fits.
-            let first = honest().key.params.layers[0].clone();
-            key.params.layers = vec![first; number.min(2000)];
+            let own = &honest().key.params;
+            key.params.layers = vec![own.layers[0].clone(); number.min(2000)];
+            let (layer, head) = (&own.columns[..7], own.columns.last());
+            key.params.columns = layer.repeat(number.min(2000));
+            key.params.columns.extend(head);
         }
         2 => config.heads = number,
         3 => config.kv_heads = number,
@@ -339,6 +342,9 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         21 => key.weights.log_blowup = number as u32,
         22 => key.weights.tiles = number,
         24 => key.header.leaf_points = number as u32,
+        25 => edit(&mut key.params.columns, input, |norms, i| {
+            (norms.l1, norms.square) = (i.number(), i.number());
+        }),
         _ => set_digest(&mut key.weights_root, input),
     }
     // Otherwise hardly any change of a dimension would pass the first check.

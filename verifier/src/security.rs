@@ -7,7 +7,7 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{Bound, Relations};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::Lengths;
+use tessera_circuits::statement::{Lengths, Statistics};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -226,6 +226,13 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         "random point of claims",
         format!("({points} coordinates + 12 kinds) / |K|"),
         points + 12.0,
+    );
+    let clips = Statistics::MAX_CLIPS as f64;
+    algebraic(
+        &mut terms,
+        "batching of clipped values",
+        format!("{clips} / |K|"),
+        clips,
     );
     let claims = MAX_CLAIMS as f64;
     algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);

@@ -134,11 +134,22 @@ impl Public<'_> {
     /// Weighted sum of what the values exceed their outputs by.
     fn excesses(&self, rounding: &Rounding) -> K {
         let axes = self.shape.full_axes(rounding.rounded.part);
-        self.clips(rounding.rounded).fold(K::zero(), |sum, clip| {
-            let place = clip.place(&axes);
-            let weights = rounding.powered.iter().map(|tensor| at(tensor, &axes, &place));
-            sum + weights.fold(K::zero(), |sum, w| sum + w) * base(i64::from(clip.excess))
-        })
+        let clips: Vec<_> = self
+            .clips(rounding.rounded)
+            .map(|clip| (clip.place(&axes), clip))
+            .collect();
+        let mut sum = K::zero();
+        // The list ascends: of a long sum, the tensors of a layer or state are found once for all its entries.
+        for same in clips.chunk_by(|(a, _), (b, _)| a.first() == b.first()) {
+            let first = same.first().and_then(|(place, _)| place.first()).copied().unwrap_or(0);
+            let reaches = |tensor: &&Tensor| tensor.first().is_some_and(|w| !w.at(first).is_zero());
+            let tensors: Vec<&Tensor> = rounding.powered.iter().filter(reaches).collect();
+            for (place, clip) in same {
+                let weights = tensors.iter().map(|tensor| at(tensor, &axes, place));
+                sum += weights.fold(K::zero(), |sum, w| sum + w) * base(i64::from(clip.excess));
+            }
+        }
+        sum
     }
 
     /// A clipped value is the largest or smallest one there is; `value` is what the columns must add up to.

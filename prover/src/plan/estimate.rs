@@ -3,8 +3,9 @@
 
 use tessera_circuits::air::{tables, BINDING_COLUMNS};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::security::{opening_policy, TracePolicy};
@@ -37,6 +38,7 @@ pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
     pub format: WeightFormat,
     pub exponents: &'a [u8],
+    pub limbs: LimbSet,
     pub commitment: CommitmentParams,
     pub codeword_file: bool,
 }
@@ -188,9 +190,9 @@ impl Trace {
     }
 }
 
-/// Coefficients of all columns of a proof of a chunk over `rows` rows.
-pub(super) fn coefficients(config: &ModelConfig, chunk: &Chunk, rows: usize) -> u64 {
-    let trace = Trace::new(Shape::of(config, chunk, rows));
+/// Coefficients of all columns of a proof of a chunk.
+pub(super) fn coefficients(config: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: Lengths) -> u64 {
+    let trace = Trace::new(Shape::with_limbs(config, limbs, chunk, lengths));
     trace.columns + trace.interaction
 }
 
@@ -202,8 +204,12 @@ fn witness(shape: &Shape) -> (u64, u64) {
     let pairs = rows * rows * c.heads as u64;
     let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
     let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
-    let logits = if shape.chunk.is_last() { c.vocab as u64 } else { 0 };
-    (all, all + 12 * rows * logits)
+    let logits = if shape.chunk.is_last() {
+        (shape.outputs * c.vocab) as u64
+    } else {
+        0
+    };
+    (all, all + 12 * logits)
 }
 
 /// The largest tables of a phase, taken twice while they are copied.
@@ -212,9 +218,9 @@ fn copied(mut tables: Vec<u64>) -> u64 {
     tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
 }
 
-/// All phases of a proof of a chunk over `rows` rows.
-pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Choices) -> Vec<Phase> {
-    let trace = Trace::new(Shape::of(model.config, chunk, rows));
+/// All phases of a proof of a chunk.
+pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
+    let trace = Trace::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
@@ -225,7 +231,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let (body, record) = witness(shape);
     let scores = 16 * padded_rows * padded_rows * c.heads as u64;
     let logits = if chunk.is_last() {
-        18 * padded_rows * c.vocab as u64
+        18 * (shape.outputs * c.vocab) as u64
     } else {
         0
     };
@@ -255,7 +261,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let claims = committed + idle + sums + copied(pairs.collect());
 
     vec![
-        model.generate(rows as u64, false, choices.residency),
+        model.generate(lengths.rows as u64, false, choices.residency),
         phase("forward pass", forward),
         phase("trace", made),
         phase("commit trace", commit),

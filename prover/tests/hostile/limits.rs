@@ -277,6 +277,7 @@ fn keys_of_the_largest_models_are_answered() {
         let mut key = own.key.clone();
         (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
         enlarge(&mut key);
+        key.params = key.params.with_largest_norms(&key.config);
         key.weights.tiles = key.config.total_tiles();
         key.params = key.params.with_largest_norms(&key.config);
         let read = key
