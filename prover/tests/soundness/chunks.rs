@@ -8,7 +8,7 @@ use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatisticsError;
-use tessera_circuits::wiring::Product;
+use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::edit;
 use tessera_verifier::opening::{OpenedColumns, OpeningError};
@@ -118,6 +118,26 @@ fn both_embedding_operands_are_zero() {
         ..HONEST
     };
     assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::BandClaim));
+}
+
+/// Operands of products that a chunk does not have: of the head, and of the normed states in limbs that no matmul wants. Each
+/// alone, so that their product is still zero, and with it the sumcheck: what they would claim is a value of no weights.
+#[test]
+fn a_chunk_without_head_has_no_head_operands() {
+    let scene = Scene::middle();
+    let shape = scene.shape();
+    let absent = PRODUCTS
+        .into_iter()
+        .filter(|product| *product != Product::Embed && !product.exists(&shape));
+    let absent: Vec<Product> = absent.collect();
+    assert!(absent.contains(&Product::Head));
+    for (product, side) in absent.into_iter().flat_map(|product| [(product, 0), (product, 1)]) {
+        let hooks = Hooks {
+            operands: &|operands| operands[product as usize][side] += K::one(),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    }
 }
 
 /// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token

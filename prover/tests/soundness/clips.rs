@@ -2,15 +2,16 @@
 
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, logits, requant};
-use tessera_circuits::model::WeightFormat;
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Rounded, Statistics, StatisticsError};
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::{extreme_model, odd_config};
+use tessera_prover::testing::{edit, extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
+use crate::semantics::{one_token, one_token_of, QUERY};
 use crate::values::{entry, explain, find, move_output, output, plain, row, set_output};
 use crate::{assert_rejected, Caught, Scene};
 
@@ -331,4 +332,44 @@ fn a_better_logit_is_not_clipped_away() {
         ..HONEST
     };
     scene.assert_caught(Caught::Claim("clipped values"), &hooks);
+}
+
+/// A row whose logits are all below the smallest int16 is provable: token 0 wins, and its logit is the one that is listed. No
+/// other token of the row is.
+#[test]
+fn a_row_of_the_smallest_logits_is_token_0() {
+    let scene = one_token();
+    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
+    let last = scene.witness.streams.last().expect("a state");
+    let row: Vec<i64> = last.y[QUERY * hidden..][..hidden].iter().map(|y| (*y).into()).collect();
+    let magnitude: i64 = row.iter().map(|y| y.abs()).sum();
+    // All logits become about -40000.
+    let shift = 2;
+    let weight = (40_000 << (8 + shift)) / magnitude;
+    assert!(
+        0 < weight && weight <= params.max_weight(MatmulKind::Head).into(),
+        "{weight}"
+    );
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatmulKind::Head, 0, |head| {
+        for (i, w) in head.iter_mut().enumerate() {
+            *w = -(weight * row[i % hidden].signum()) as i16;
+        }
+    });
+    model.params.head = ChannelShift(vec![shift]);
+    let mut scene = one_token_of(model);
+    let vocab = scene.model.key.config.vocab;
+    let logits = &scene.witness.logits[QUERY * vocab..][..vocab];
+    assert!(logits.iter().all(|logit| *logit == i16::MIN));
+    assert_eq!(scene.statement.output, [0]);
+    let (_, statistics) = scene.trace();
+    assert_eq!(statistics.tops, [i16::MIN]);
+    let listed: Vec<u64> = statistics.clips(Rounded::LOGIT).map(|clip| clip.at).collect();
+    assert_eq!(listed, [0], "the others have a margin");
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.statement.output = vec![7];
+    assert_rejected!(
+        scene.attempt(&HONEST),
+        VerifyError::Statistics(StatisticsError::SmallestTop { index: 0 })
+    );
 }
