@@ -11,6 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
+use tessera_circuits::statement::Clip;
 use tessera_prover::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::generate::GenerateOptions;
@@ -175,6 +176,15 @@ fn set_secure(value: &mut SecureField, input: &mut Input<'_>) {
     *value = input.secure();
 }
 
+fn set_clip(clip: &mut Clip, input: &mut Input<'_>) {
+    match input.byte() % 4 {
+        0 => clip.part = input.byte(),
+        1 => clip.tensor = input.byte(),
+        2 => clip.at = input.number(),
+        _ => clip.excess = input.number() as i32,
+    }
+}
+
 fn set_base(value: &mut BaseField, input: &mut Input<'_>) {
     *value = input.base();
 }
@@ -204,13 +214,18 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let mut other = other.clone();
     let (own, other) = (messages(proof), messages(&mut other));
     match field % 32 {
+        3 if field >= 128 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
+        4 if field >= 128 => edit(&mut own.statistics.clips, input, set_clip),
         3 => edit(&mut own.statistics.norms, input, |n, i| {
             n[i.below(3)] = i.number() as i32
         }),
         4 => edit(&mut own.statistics.sums, input, set_word),
         5 => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
-        7 => own.matmuls.operands[input.below(6)][input.below(2)] = input.secure(),
+        7 => {
+            let operands = &mut own.matmuls.operands;
+            operands[input.below(operands.len())][input.below(2)] = input.secure();
+        }
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => edit(&mut own.evaluations, input, |e, i| edit(e, i, set_secure)),
         10 => edit(&mut own.opening.band_rounds, input, set_round),

@@ -660,10 +660,12 @@ impl Public<'_> {
     }
 }
 
-/// Weight of one entry of a part, of these indices along its axes.
+/// Weight of one entry of a part, of these indices along its axes. Most tensors of a sum weigh one layer or state: what is zero
+/// along an axis is not looked at along the others.
 fn at(tensor: &[Weight], axes: &[u32], place: &[usize]) -> K {
     let mut rest = axes.iter().zip(place);
-    tensor.iter().fold(K::one(), |product, weight| {
+    let mut product = K::one();
+    for weight in tensor {
         let (mut index, mut log) = (0, 0);
         for (own, i) in rest.by_ref() {
             (index, log) = ((index << own) | i, log + own);
@@ -671,6 +673,10 @@ fn at(tensor: &[Weight], axes: &[u32], place: &[usize]) -> K {
                 break;
             }
         }
-        product * weight.at(index)
-    })
+        product *= weight.at(index);
+        if product.is_zero() {
+            break;
+        }
+    }
+    product
 }

@@ -11,6 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
+use tessera_circuits::statement::Clip;
 use tessera_prover::testing::TestRng;
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -158,10 +159,20 @@ fn padded_proofs_are_refused() {
         list.resize(SIZE / bytes, entry);
     }
     let empty = Vec::<SecureField>::new;
-    let pads: [Pad<'_>; 20] = [
+    let clip = Clip {
+        part: 0,
+        tensor: 0,
+        at: 0,
+        excess: 1,
+    };
+    let pads: [Pad<'_>; 22] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
+        ("output logits", &|p| fill(&mut messages(p).statistics.tops, 2)),
+        ("clipped values", &|p| {
+            messages(p).statistics.clips = vec![clip; SIZE / 14]
+        }),
         ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
         ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
         ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
@@ -247,6 +258,10 @@ fn keys_of_the_largest_models_are_answered() {
         &|k| {
             k.config.hidden = 1 << 14;
             k.params.exponents = vec![0; 1 << 14];
+            // Norms are claimed in one limb: the scale goes down with the root of the width.
+            let layers = k.params.layers.iter_mut();
+            let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
+            norms.chain([&mut k.params.norm_final]).for_each(|norm| norm.scale = 22);
         },
         &|k| (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, 128),
         &|k| {
@@ -264,6 +279,7 @@ fn keys_of_the_largest_models_are_answered() {
         enlarge(&mut key);
         key.params = key.params.with_largest_norms(&key.config);
         key.weights.tiles = key.config.total_tiles();
+        key.params = key.params.with_largest_norms(&key.config);
         let read = key
             .to_bytes()
             .map_err(KeyError::from)

@@ -435,7 +435,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         ),
         None => (claimed, claim.ends),
     };
-    let shape = Shape::of(&key.config, chunk, statement.lengths());
+    let shape = key.shape(chunk, statement.lengths());
     let own_params = chunk.params(&key.params);
     let (config, params) = hooks
         .source
@@ -443,7 +443,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut statistics = statistics(&shape, statement, witness);
     (hooks.made)(&mut statistics);
     let source = Source {
-        shape: &Shape::of(config, chunk, statement.lengths()),
+        shape: &Shape::with_limbs(config, shape.limbs, chunk, statement.lengths()),
         params: &chunk.params(params),
         statement,
         input: hooks.input.or(ends.input),
