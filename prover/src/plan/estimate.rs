@@ -3,7 +3,7 @@
 
 use tessera_circuits::air::{tables, BINDING_COLUMNS};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
@@ -320,6 +320,17 @@ fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
     (tensors.max().unwrap_or(0), bytes)
 }
 
+/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
+/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+fn turned(model: &Model<'_>, tokens: usize) -> u64 {
+    if model.format != WeightFormat::Int8 {
+        return 0;
+    }
+    let matrices = [MatmulKind::O, MatmulKind::Down].map(|kind| model.config.dims(kind));
+    let largest = matrices.into_iter().map(|(inputs, outputs)| inputs * outputs).max();
+    4 * (largest.unwrap_or(0) + tokens.min(GROUP_ROWS) * model.config.hidden) as u64
+}
+
 /// A comparison of the integer model with the float model.
 pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
     let (tensor, values) = float(model.config, tokens);
@@ -336,6 +347,7 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let (c, params) = (model.config, &model.commitment);
     let phase = |name, bytes| Phase { name, bytes };
     let (tensor, values) = float(c, tokens);
+    let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
     let write = FIXED + tensor + values + (64 << 20);
