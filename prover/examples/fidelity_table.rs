@@ -131,14 +131,6 @@ fn main() -> Result<(), Failure> {
         let clock = Instant::now();
         let (model, report) = quantised(&checkpoint, options, &calibration)?;
         let time = clock.elapsed().as_secs_f64();
-        if std::env::var("DUMP").is_ok() {
-            for a in &report.activations {
-                eprintln!("ACT {name} {} {} {}", a.name, a.max, a.bits);
-            }
-            for w in &report.weights {
-                eprintln!("WGT {name} {} {} {}", w.tensor, w.min_bits, w.max_bits);
-            }
-        }
         let mut clipped = Saturations::new();
         print!("| {name} |");
         for set in &sets {
