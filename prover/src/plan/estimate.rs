@@ -13,6 +13,7 @@ use super::{claims, Choices, Phase};
 use crate::fidelity::comparison_bytes;
 use crate::float::{GROUP_ROWS, LOGITS};
 use crate::opening::Tree;
+use crate::quantise::feedback_bytes;
 use crate::tiles::tile_bytes;
 use crate::weights::Residency;
 
@@ -350,7 +351,11 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
-    let write = FIXED + tensor + values + (64 << 20);
+    let fed_back = match model.format {
+        WeightFormat::Int8 => feedback_bytes(c, tokens),
+        WeightFormat::Int16 => 0,
+    };
+    let write = FIXED + tensor + values + fed_back + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);

@@ -13,7 +13,7 @@ use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, TILE};
+use tessera_circuits::model::{MatmulKind, ModelConfig, TILE};
 
 use super::folded::{rounded, unit};
 use super::rotation::{Rotation, Turned};
@@ -30,6 +30,25 @@ pub(super) const LARGEST_MATRIX: usize = 256 << 20;
 const DAMPING: f32 = 0.01;
 /// The most token rows that enter a Gram matrix.
 const ROWS: usize = 2048;
+
+/// Bytes that feeding errors back needs beside the float model, with texts of `tokens` tokens: the inputs of a layer, the
+/// factors of all of them, and what a factor is made of, twice.
+pub(crate) fn feedback_bytes(config: &ModelConfig, tokens: usize) -> u64 {
+    let (rows, attended) = (tokens.min(ROWS), config.heads * config.head_dim);
+    let widths = [
+        config.hidden,
+        config.hidden,
+        config.hidden,
+        attended,
+        config.hidden,
+        config.ff,
+    ];
+    let size = |width: usize| width.div_ceil(width.div_ceil(BLOCK)).next_multiple_of(STRIDE);
+    let factors = widths.map(|width| width.div_ceil(BLOCK) * size(width).pow(2));
+    let making = widths.map(|width| size(width).pow(2) + 2 * rows * size(width));
+    let largest = making.into_iter().max().unwrap_or(0);
+    4 * (rows * widths.iter().sum::<usize>() + factors.iter().sum::<usize>() + 2 * largest) as u64
+}
 
 const LANES: usize = 16;
 /// Columns of matrices here are padded to whole pairs of vectors.

@@ -24,6 +24,7 @@ use crate::files::FileError;
 use crate::float::{FloatError, FloatModel, FloatRun};
 use crate::progress::Progress;
 use calibrate::{Ranges, Set};
+pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
