@@ -71,7 +71,7 @@ pub enum Command {
 pub enum StrategyArg {
     /// two bytes per weight, as many bits, up to 14, as the sums of each matrix allow
     Auto,
-    /// one byte per weight, 8 bits at most, errors of rounding fed back
+    /// one byte per weight, 8 bits at most, errors of rounding fed back in a rotated residual stream
     W8,
     /// two bytes per weight, 12 bits at most
     W12,

@@ -9,7 +9,7 @@ use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Part;
-use tessera_circuits::statement::{Clip, Statement, StatementError};
+use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
@@ -68,6 +68,9 @@ pub struct ProveReport {
 pub enum ProveError {
     #[error(transparent)]
     Statement(#[from] StatementError),
+    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    #[error("{0}; the model is far from its calibration text on this prompt")]
+    Clipped(#[from] StatisticsError),
     #[error(transparent)]
     Generate(#[from] GenerateError),
     #[error(transparent)]
@@ -320,6 +323,7 @@ impl Phases<'_> {
             shape.parts().iter().map(|p| source.columns(*p)).unzip()
         });
         statistics.clips = clips.concat();
+        statistics.check(&shape, &params, statement)?;
         drop(witness);
         let policy = TracePolicy::of(&shape);
         let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);

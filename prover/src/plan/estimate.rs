@@ -3,7 +3,7 @@
 
 use tessera_circuits::air::{tables, BINDING_COLUMNS};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{LimbSet, ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::wiring::PRODUCTS;
@@ -14,6 +14,7 @@ use super::{claims, Choices, Phase};
 use crate::fidelity::comparison_bytes;
 use crate::float::{GROUP_ROWS, LOGITS};
 use crate::opening::Tree;
+use crate::quantise::feedback_bytes;
 use crate::tiles::tile_bytes;
 use crate::weights::Residency;
 
@@ -326,6 +327,17 @@ fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
     (tensors.max().unwrap_or(0), bytes)
 }
 
+/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
+/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+fn turned(model: &Model<'_>, tokens: usize) -> u64 {
+    if model.format != WeightFormat::Int8 {
+        return 0;
+    }
+    let matrices = [MatmulKind::O, MatmulKind::Down].map(|kind| model.config.dims(kind));
+    let largest = matrices.into_iter().map(|(inputs, outputs)| inputs * outputs).max();
+    4 * (largest.unwrap_or(0) + tokens.min(GROUP_ROWS) * model.config.hidden) as u64
+}
+
 /// A comparison of the integer model with the float model.
 pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
     let (tensor, values) = float(model.config, tokens);
@@ -342,9 +354,14 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let (c, params) = (model.config, &model.commitment);
     let phase = |name, bytes| Phase { name, bytes };
     let (tensor, values) = float(c, tokens);
+    let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
-    let write = FIXED + tensor + values + (64 << 20);
+    let fed_back = match model.format {
+        WeightFormat::Int8 => feedback_bytes(c, tokens),
+        WeightFormat::Int16 => 0,
+    };
+    let write = FIXED + tensor + values + fed_back + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);
