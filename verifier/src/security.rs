@@ -392,7 +392,7 @@ mod tests {
             assert_eq!(config.check(), Ok(()));
             let key = key(config);
             for rows in [1, 2, 256, MAX_CONTEXT] {
-                let shape = Shape::new(&key.config, rows);
+                let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
                 if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {

@@ -16,7 +16,7 @@ use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::model::TILE_LOG;
+use tessera_circuits::model::{LimbSet, TILE_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Statement, Statistics};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
@@ -106,6 +106,8 @@ pub struct Hooks<'a> {
     pub proved: Option<(Chunk, &'a Boundary)>,
     /// What enters the chunk in the trace, if not what the statement says.
     pub input: Option<&'a Boundary>,
+    /// How accumulators are claimed, if not as the key says.
+    pub limbs: Option<LimbSet>,
     /// Alters the trace, before the lookups are counted.
     pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
     /// Alters the lookup tables.
@@ -154,6 +156,7 @@ pub const HONEST: Hooks<'static> = Hooks {
     source: None,
     proved: None,
     input: None,
+    limbs: None,
     columns: &|_, _| (),
     tables: &|_| (),
     hide_tables: false,
@@ -435,7 +438,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         ),
         None => (claimed, claim.ends),
     };
-    let shape = key.shape(chunk, statement.lengths());
+    let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
+    let shape = Shape::with_limbs(&key.config, limbs, chunk, statement.lengths());
     let own_params = chunk.params(&key.params);
     let (config, params) = hooks
         .source
