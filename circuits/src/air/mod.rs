@@ -22,9 +22,10 @@ use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::Fraction;
+use stwo_constraint_framework::logup::LookupElements;
 use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
 
-use self::lookups::Lookup;
+use self::lookups::{Lookup, Relation};
 
 relation!(Range16, 1);
 relation!(Bits, 2);
@@ -52,6 +53,17 @@ impl Relations {
             bits: Bits::draw(channel),
             exp: Exp::draw(channel),
             silu: Silu::draw(channel),
+        }
+    }
+
+    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
+    pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
+        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
+        match relation {
+            Relation::Range16 => [self.range16.0.z, SecureField::zero()],
+            Relation::Bits => pair(&self.bits.0),
+            Relation::Exp => pair(&self.exp.0),
+            Relation::Silu => pair(&self.silu.0),
         }
     }
 
