@@ -187,7 +187,13 @@ fn cut(planes: Vec<Plane>, counted: bool, log_leaves: u32) -> Vec<LookupTree> {
     trees
 }
 
-/// The most linear claims that the trees of a shape end in.
+/// What the padding of all trees adds to the sum of their fractions.
+pub fn padding(trees: &[LookupTree]) -> K {
+    let of = |tree: &LookupTree| BaseField::from(tree.padding());
+    trees.iter().map(of).fold(BaseField::zero(), |sum, v| sum + v).into()
+}
+
+/// The number of linear claims that trees end in.
 pub fn tree_claims(trees: &[LookupTree]) -> usize {
     trees.iter().map(|tree| 1 + usize::from(tree.counted)).sum()
 }

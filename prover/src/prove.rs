@@ -9,21 +9,24 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::OpeningClaim;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{opening_policy, security_bits, TracePolicy, MIN_BITS};
+use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
-use crate::bind::eval_base;
+use crate::bind::{combine, eval_base};
 use crate::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
+use crate::gkr;
 use crate::matmul;
 use crate::model::QuantisedModel;
 use crate::opening::{self, Codeword, OpeningProverError};
@@ -324,6 +327,13 @@ impl Phases<'_> {
         });
         absorb_statistics(&statistics, &mut transcript);
 
+        // Lookups.
+        let relations = draw_relations(&mut transcript);
+        let trees = lookup_trees(&shape);
+        let lookups = self.run("lookups", || {
+            gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
+        })?;
+
         // Matmuls.
         let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
         let public = Public {
@@ -346,6 +356,9 @@ impl Phases<'_> {
         let (batch, linear, evaluations) = self.run("claims", || {
             let mut claims = public.trace_claims(matmuls.proof.claim);
             claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+            for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+                claims.extend(tree.claims(&shape, &relations, leaf).into_iter().flatten());
+            }
             let batch = batch(claims, transcript.challenge("claims"));
             let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
             (batch, linear, evaluations)
@@ -373,10 +386,13 @@ impl Phases<'_> {
         self.read("open weights", traffic);
 
         // Aggregator.
-        let (claimed_sums, stark) = self.run("stark", || trace.prove(&batch, &linear.point, &mut transcript))?;
+        let (claimed_sums, stark) = self.run("stark", || {
+            trace.prove(&relations, &batch, &linear.point, &mut transcript)
+        })?;
         let proof = ChunkProof {
             layers: chunk.layers().len() as u32,
             statistics,
+            lookups: lookups.proofs,
             matmuls: matmuls.proof,
             linear: linear.proof,
             evaluations,
@@ -434,18 +450,4 @@ fn outer_product(axes: &[Vec<SecureField>]) -> Vec<SecureField> {
             .flat_map_iter(|l| right.iter().map(move |r| *l * *r))
             .collect()
     })
-}
-
-/// `sum of coefficient * column`, row by row.
-fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Vec<SecureField> {
-    let rows = columns.first().map_or(0, Vec::len);
-    (0..rows)
-        .into_par_iter()
-        .with_min_len(1024)
-        .map(|row| {
-            terms
-                .iter()
-                .fold(SecureField::default(), |sum, (c, k)| sum + *k * columns[*c][row])
-        })
-        .collect()
 }

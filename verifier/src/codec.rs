@@ -55,8 +55,8 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 4,
-            Self::Chunk => 3,
+            Self::Proof => 5,
+            Self::Chunk => 4,
             Self::Key => 2,
         }
     }

@@ -19,7 +19,7 @@ use crate::transcript::Transcript;
 type K = SecureField;
 
 /// The step from a layer to the next one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerProof {
     /// For every variable the polynomial `q` of degree 2 that is left of a round when `eq` is taken out: `q(0)` and its leading
     /// coefficient.
@@ -29,7 +29,7 @@ pub struct LayerProof {
 }
 
 /// A tree from its root to its leaves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeProof {
     /// Numerator and denominator of the sum of all leaves.
     pub root: [K; 2],
@@ -145,7 +145,7 @@ fn verify_tree(tree: usize, proof: &TreeProof, transcript: &mut Transcript) -> R
     })
 }
 
-/// The sum of the roots, none of which has the denominator zero.
+/// The sum of the roots, none of which has the denominator zero, as [`verify`] has checked.
 pub fn sum(proofs: &[TreeProof]) -> K {
     proofs.iter().fold(K::zero(), |sum, proof| {
         let [numerator, denominator] = proof.root;

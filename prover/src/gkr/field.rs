@@ -176,6 +176,40 @@ impl Mul for Packed {
     }
 }
 
+/// One element, as a factor of many vectors.
+#[derive(Clone, Copy)]
+pub struct Factor {
+    coordinates: Wide,
+    twisted: [u64x8; 2],
+}
+
+impl Factor {
+    pub fn new(v: SecureField) -> Self {
+        let Packed(words) = Packed::broadcast(v);
+        let [_, _, g, h] = words;
+        Self {
+            coordinates: words.map(even),
+            twisted: [sub(add(g, g), h), add(add(h, h), g)].map(even),
+        }
+    }
+}
+
+impl Mul<Factor> for Packed {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, factor: Factor) -> Self {
+        let [_, b, _, d] = self.0;
+        let minus = [ORDER - b, ORDER - d];
+        let Factor {
+            coordinates: other,
+            twisted,
+        } = factor;
+        let e = coordinates(self.0.map(even), minus.map(even), other, twisted);
+        let o = coordinates(self.0.map(odd), minus.map(odd), other, twisted);
+        Self(std::array::from_fn(|i| join([fold(e[i]), fold(o[i])])))
+    }
+}
+
 /// A sum of up to `2^29` products.
 #[derive(Clone, Copy)]
 pub struct Sum([Wide; 2]);
@@ -264,6 +298,7 @@ mod tests {
                 assert_eq!((x + y).to_array()[i], a[i] + b[i]);
                 assert_eq!((x - y).to_array()[i], a[i] - b[i]);
                 assert_eq!((x * y).to_array()[i], a[i] * b[i]);
+                assert_eq!((x * Factor::new(b[0])).to_array()[i], a[i] * b[0]);
                 assert_eq!(Packed::dot([x, v], [y, w]).to_array()[i], a[i] * b[i] + c[i] * d[i]);
                 assert_eq!(x.mul_add(words, y).to_array()[i], a[i] * base[i] + b[i]);
                 assert_eq!(x.add_words(words).to_array()[i], a[i] + base[i]);

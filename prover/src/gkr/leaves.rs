@@ -119,6 +119,11 @@ impl<'a> Leaves<'a> {
         }
     }
 
+    /// log2 of the nodes of the largest layer that is kept.
+    pub fn top(&self) -> u32 {
+        super::top(self.log, self.counted)
+    }
+
     /// Denominators from vector `first` on; one beyond the planes.
     pub fn denominators(&self, first: usize, out: &mut [Packed]) {
         self.fill(first, out, Packed::broadcast(K::one()), |run, from, out| {

@@ -17,7 +17,7 @@ use tessera_circuits::trees::{LeafClaim, LookupTree};
 use tessera_verifier::gkr::{absorb_root, between, child_challenge, layer_challenge, LayerProof, TreeProof};
 use tessera_verifier::transcript::Transcript;
 
-use self::field::{Packed, Sum, LOG_LANES};
+use self::field::{Factor, Packed, Sum, LOG_LANES};
 use self::leaves::Leaves;
 use self::rounds::{Eq, Fractions, Product, Said, Sumcheck, BLOCK};
 use crate::stark::trace::Columns;
@@ -44,7 +44,7 @@ pub fn prove(
     transcript: &mut Transcript,
 ) -> Result<Proved, ProveStarkError> {
     let leaves: Vec<Leaves<'_>> = trees.iter().map(|tree| Leaves::new(tree, columns, relations)).collect();
-    let mut arena = vec![Packed::ZERO; leaves.iter().map(arena_size).max().unwrap_or(0)];
+    let mut arena = vec![Packed::ZERO; leaves.iter().map(|l| arena_size(l.top())).max().unwrap_or(0)];
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
     for leaves in &leaves {
         let (proof, claim) = Tree::build(leaves, &mut arena).prove(transcript)?;
@@ -54,14 +54,19 @@ pub fn prove(
     Ok(Proved { proofs, claims })
 }
 
-/// The largest layer that is kept of a tree.
-fn top(leaves: &Leaves<'_>) -> u32 {
-    leaves.log - u32::from(!leaves.counted)
+/// The largest layer that is kept of a tree of `2^log` leaves.
+fn top(log: u32, counted: bool) -> u32 {
+    log - u32::from(!counted)
 }
 
-/// Vectors of all layers that are kept in the arena.
-fn arena_size(leaves: &Leaves<'_>) -> usize {
-    (1 << (top(leaves) - 2)) - 2
+/// Vectors of all layers that are kept in the arena, where the largest has `2^top` nodes.
+fn arena_size(top: u32) -> usize {
+    (1 << (top - 2)) - 2
+}
+
+/// Bytes that the proof of a tree takes beside the columns.
+pub fn arena_bytes(tree: &LookupTree) -> u64 {
+    (arena_size(top(tree.log_leaves(), tree.counted)) * size_of::<Packed>()) as u64
 }
 
 /// Numerators and denominators.
@@ -83,7 +88,8 @@ fn halves<T>(table: &mut [T]) -> [&mut [T]; 2] {
 
 impl<'a> Tree<'a> {
     fn build(leaves: &'a Leaves<'a>, arena: &'a mut [Packed]) -> Self {
-        let (mut rest, top) = (&mut arena[..arena_size(leaves)], top(leaves));
+        let top = leaves.top();
+        let mut rest = &mut arena[..arena_size(top)];
         let mut below: Option<Layer<&[Packed]>> = None;
         for k in (LOG_LANES..=top).rev() {
             let (own, next) = rest.split_at_mut(1 << (k + 1 - LOG_LANES));
@@ -120,8 +126,8 @@ impl<'a> Tree<'a> {
             let lambda = layer_challenge(transcript);
             if let Some([n, d]) = small.next() {
                 steps.single(n, d, lambda, transcript);
-            } else if k < top(leaves) {
-                let start = (1 << (top(leaves) - 2)) - (1 << (k - 1));
+            } else if k < leaves.top() {
+                let start = (1 << (leaves.top() - 2)) - (1 << (k - 1));
                 steps.layer(&mut arena[start..][..1 << (k + 2 - LOG_LANES)], lambda, transcript);
             } else {
                 steps.leaves(leaves, arena, lambda, transcript)?;
@@ -164,11 +170,11 @@ impl Steps {
     fn layer(&mut self, layer: &mut [Packed], lambda: K, transcript: &mut Transcript) {
         let [n, d] = halves(layer);
         let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
-        let factor = Packed::broadcast(lambda);
+        let factor = Factor::new(lambda);
         n1.par_iter_mut()
             .zip(&*d1)
             .with_min_len(BLOCK)
-            .for_each(|(n, d)| *n += factor * *d);
+            .for_each(|(n, d)| *n += *d * factor);
         let mut sumcheck = Sumcheck::new(&self.point);
         let values = sumcheck.packed(Fractions, [n0, d0, n1, d1], |message| message, transcript);
         self.fractions(sumcheck.finish(), values, lambda, transcript);
@@ -205,15 +211,15 @@ impl Steps {
                 sums
             })
         });
-        let c = Packed::broadcast(sumcheck.exchange(send(message), transcript));
+        let c = Factor::new(sumcheck.exchange(send(message), transcript));
         let (a, rest) = arena.split_at_mut(quarter);
         let b = &mut rest[..quarter];
         let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks_mut(BLOCK)).enumerate();
         blocks.for_each(|(i, (a, b))| {
             leaves.block(i * BLOCK, starts, a.len(), |[a0, a1, b0, b1]| {
                 for (j, (a, b)) in a.iter_mut().zip(b).enumerate() {
-                    *a = a0[j] + c * (a1[j] - a0[j]) + shift;
-                    *b = b0[j] + c * (b1[j] - b0[j]) + shift;
+                    *a = a0[j] + (a1[j] - a0[j]) * c + shift;
+                    *b = b0[j] + (b1[j] - b0[j]) * c + shift;
                 }
             });
         });

@@ -9,7 +9,7 @@ use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::gkr::round_challenge;
 use tessera_verifier::transcript::Transcript;
 
-use super::field::{Packed, Sum, LANES, LOG_LANES};
+use super::field::{Factor, Packed, Sum, LANES, LOG_LANES};
 
 type K = SecureField;
 
@@ -86,6 +86,22 @@ pub fn pack(values: &[K]) -> Vec<Packed> {
     values.as_chunks::<LANES>().0.iter().map(Packed::from_array).collect()
 }
 
+/// Adds what a variable at 0 and at 1 contributes to a message.
+#[inline(always)]
+fn add_terms<const T: usize>(
+    sums: &mut [Sum; 2],
+    form: impl Form<T>,
+    weight: Packed,
+    first: [Packed; T],
+    mut second: [Packed; T],
+) {
+    for t in 0..T {
+        second[t] = second[t] - first[t];
+    }
+    sums[0].add(weight, form.packed(first));
+    sums[1].add(weight, form.packed(second));
+}
+
 /// A quarter of some tables, by their first two variables; binding the first one writes to the low half.
 struct Quarters<'a, const T: usize> {
     low: [[&'a mut [Packed]; 2]; T],
@@ -114,18 +130,18 @@ impl<'a, const T: usize> Quarters<'a, T> {
     }
 
     /// Binds the first variable, and sums the message of the second.
-    fn bind(mut self, form: impl Form<T>, weights: &[Packed], c: Packed) -> [Sum; 2] {
+    fn bind(mut self, form: impl Form<T>, weights: &[Packed], c: Factor) -> [Sum; 2] {
         let mut sums = [Sum::ZERO; 2];
         for (i, weight) in weights.iter().enumerate() {
-            let both: [[Packed; 2]; T] = from_fn(|t| {
-                from_fn(|half| {
-                    let (low, high) = (&mut self.low[t][half][i], self.high[t][half][i]);
-                    *low = *low + c * (high - *low);
-                    *low
-                })
-            });
-            sums[0].add(*weight, form.packed(both.map(|[first, _]| first)));
-            sums[1].add(*weight, form.packed(both.map(|[first, second]| second - first)));
+            // Loops, as closures here are not inlined.
+            let (mut first, mut second) = ([Packed::ZERO; T], [Packed::ZERO; T]);
+            for t in 0..T {
+                let ([low0, low1], [high0, high1]) = (&mut self.low[t], &self.high[t]);
+                low0[i] = low0[i] + (high0[i] - low0[i]) * c;
+                low1[i] = low1[i] + (high1[i] - low1[i]) * c;
+                (first[t], second[t]) = (low0[i], low1[i]);
+            }
+            add_terms(&mut sums, form, *weight, first, second);
         }
         sums
     }
@@ -217,7 +233,7 @@ impl<'a> Sumcheck<'a> {
 
 /// Binds the variable of a table of two vectors.
 fn bind_last(table: &mut [Packed], c: K) {
-    table[0] = table[0] + Packed::broadcast(c) * (table[1] - table[0]);
+    table[0] = table[0] + (table[1] - table[0]) * Factor::new(c);
 }
 
 /// The message of the first variable; `rest` are the coordinates of the others.
@@ -227,9 +243,11 @@ fn first_message<const T: usize>(form: impl Form<T>, tables: &[&mut [Packed]; T]
         let mut sums = [Sum::ZERO; 2];
         for (i, weight) in weights.iter().enumerate() {
             let at = first + i;
-            let both: [[Packed; 2]; T] = from_fn(|t| [tables[t][at], tables[t][at + half]]);
-            sums[0].add(*weight, form.packed(both.map(|[first, _]| first)));
-            sums[1].add(*weight, form.packed(both.map(|[first, second]| second - first)));
+            let (mut first, mut second) = ([Packed::ZERO; T], [Packed::ZERO; T]);
+            for t in 0..T {
+                (first[t], second[t]) = (tables[t][at], tables[t][at + half]);
+            }
+            add_terms(&mut sums, form, *weight, first, second);
         }
         sums
     })
@@ -239,7 +257,7 @@ fn first_message<const T: usize>(form: impl Form<T>, tables: &[&mut [Packed]; T]
 /// second one; `rest` are the coordinates of those behind it.
 fn bind<const T: usize>(form: impl Form<T>, tables: [&mut [Packed]; T], rest: &[K], c: K) -> [K; 2] {
     let eq = Eq::new(rest);
-    let c = Packed::broadcast(c);
+    let c = Factor::new(c);
     let blocks = Quarters::blocks(tables, eq.within.len());
     let own = blocks.into_par_iter().zip(&eq.blocks).map(|(block, factor)| {
         let factor = Packed::broadcast(*factor);

@@ -13,6 +13,7 @@ use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
 use tessera_prover::testing::TestRng;
 use tessera_verifier::codec::{CodecError, FileKind};
+use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
@@ -158,11 +159,20 @@ fn padded_proofs_are_refused() {
         list.resize(SIZE / bytes, entry);
     }
     let empty = Vec::<SecureField>::new;
-    let pads: [Pad<'_>; 20] = [
+    let pads: [Pad<'_>; 23] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
         ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
+        ("trees of lookups", &|p| {
+            messages(p).lookups = vec![TreeProof::default(); SIZE / 40]
+        }),
+        ("layers of a tree", &|p| {
+            messages(p).lookups[0].layers = vec![LayerProof::default(); SIZE / 72]
+        }),
+        ("rounds of a layer", &|p| {
+            fill(&mut messages(p).lookups[0].layers[3].rounds, 32)
+        }),
         ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
         ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
         ("evaluations", &|p| fill(&mut messages(p).evaluations[1], 16)),

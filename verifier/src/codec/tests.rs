@@ -149,7 +149,7 @@ fn header_errors_are_named() {
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 9, this program reads version 4"
+        "proof file of version 9, this program reads version 5"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands.

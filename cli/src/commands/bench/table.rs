@@ -53,6 +53,7 @@ const LINES: [Line; 31] = [
     ("  forward pass", |_, s| time(&s["phases"]["forward pass"])),
     ("  trace", |_, s| time(&s["phases"]["trace"])),
     ("  commit trace", |_, s| time(&s["phases"]["commit trace"])),
+    ("  lookups", |_, s| time(&s["phases"]["lookups"])),
     ("  matmuls", |_, s| time(&s["phases"]["matmuls"])),
     ("  claims", |_, s| time(&s["phases"]["claims"])),
     ("  open weights", |_, s| time(&s["phases"]["open weights"])),
