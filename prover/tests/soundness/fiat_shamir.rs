@@ -18,7 +18,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS};
 use tessera_prover::stark::trace::Columns;
-use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, sum, TreeProof};
+use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{self, OpeningClaim, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -215,7 +215,7 @@ impl Challenges {
         ensure(own.lookups == original.lookups, "lookups")?;
         let (tables, parts) = own.claimed_sums.split_last().expect("the tables");
         ensure(
-            (sum(&own.lookups) - padding(&self.trees) + *tables).is_zero(),
+            (gkr::sum(&own.lookups) - padding(&self.trees) + *tables).is_zero(),
             "entries",
         )?;
         let sums = parts.iter().copied().sum::<K>();
