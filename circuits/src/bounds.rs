@@ -1,6 +1,8 @@
 //! No sum may wrap the field (docs/protocol.md, section 2.5): every requantisation of a key is checked
 //! before anything is proved or verified with it.
 
+mod limbs;
+
 use stwo::core::fields::m31::P;
 
 use crate::model::{
@@ -9,10 +11,19 @@ use crate::model::{
 };
 use crate::semantics::RSQRT_BITS;
 
+pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
+/// What a low accumulator stays below: its difference is below `2^22` and, times `2^8`, does not wrap with it.
+pub const LOW_LIMIT: u64 = (1 << 30) - (1 << 21);
 /// Contribution of the low accumulator after division by 2^8.
 const LOW: u64 = 1 << 23;
+
+/// Largest shift (minus 8) of the products of the MLP, whose claim is in one limb: `2^30 + 2^(15 + 14) + 2^14 < p`.
+pub const MAX_ACT_SHIFT: u8 = 6;
+/// Largest number of fractional bits of the SiLU table: then no entry is below `-0.279 2^16`, and none is `-2^15`.
+pub const MAX_SILU_BITS: u8 = 16;
 
 /// Largest exponent of a channel of the residual stream.
 pub const MAX_EXPONENT: u8 = 6;
@@ -25,11 +36,11 @@ pub struct AccumulatorBound(u64);
 
 impl AccumulatorBound {
     /// A matmul over `in_dim` channels of limbed int16 activations and weights up to `max_weight`; `None`
-    /// if a limb accumulator can reach 2^30.
+    /// if a limb accumulator can reach 2^30 - 2^21 ([`LOW_LIMIT`]).
     pub fn matmul(in_dim: usize, max_weight: i32) -> Option<Self> {
         let product = (in_dim as u64).checked_mul(max_weight.unsigned_abs().into())?;
         let low = product.checked_mul(255)?;
-        (low < 1 << 30).then_some(Self(128 * product + LOW))
+        (low < LOW_LIMIT).then_some(Self(128 * product + LOW))
     }
 
     /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
@@ -267,6 +278,14 @@ impl ModelParams {
                 });
             }
         }
+        if self.silu_bits > MAX_SILU_BITS.into() {
+            return Err(ModelError::OutOfRange {
+                what: "silu bits",
+                value: self.silu_bits.unsigned_abs().into(),
+                min: 0,
+                max: MAX_SILU_BITS.into(),
+            });
+        }
         let check = Check { config, params: self };
         check.weight_bits()?;
         check.exponents()?;
@@ -286,12 +305,13 @@ impl ModelParams {
             check.matmul("gate", MatmulKind::Gate, l, &p.gate)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
             for act in [p.act.body, p.act.lead] {
-                check.round("mlp product", l, AccumulatorBound::element(7), act, None)?;
+                small("mlp product", act.into(), 1, MAX_ACT_SHIFT)?;
             }
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;
-        check.matmul("head", MatmulKind::Head, 0, &self.head)
+        check.matmul("head", MatmulKind::Head, 0, &self.head)?;
+        limbs::check_norms(self, config)
     }
 }
 
@@ -302,14 +322,17 @@ mod tests {
 
     #[test]
     fn low_accumulators_stay_below_the_range_of_the_join() {
-        let most = ((1u64 << 30) - 1) / 255;
+        let most = (LOW_LIMIT - 1) / 255;
         let bound = AccumulatorBound::matmul(most as usize, 1);
         assert_eq!(bound, Some(AccumulatorBound(128 * most + LOW)));
         assert_eq!(AccumulatorBound::matmul(most as usize + 1, 1), None);
         assert_eq!(AccumulatorBound::matmul(most as usize + 1, -1), None);
         assert_eq!(AccumulatorBound::matmul(usize::MAX, 2), None);
-        // The one pair of aliases in the range of the join, -2^30 and 2^30 - 1, is out of reach.
-        assert!(255 * most < (1 << 30) - 1);
+        // The difference of a limb has 23 bits, with the half and the remainder of the largest shift.
+        let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
+        assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
+        // So have the scores of the widest heads.
+        assert!(255 * (128 << 15) < LOW_LIMIT);
     }
 
     /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it
@@ -511,6 +534,7 @@ mod tests {
             let with = |bits| {
                 let mut own = params(6, 6, 30, 1, 10);
                 (own.format, own.weight_bits[7]) = (format, bits);
+                own = own.with_largest_norms(&odd_config(1));
                 (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
             };
             assert_eq!(with(most), (Ok(()), (1 << (most - 1)) - 1));

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::model::{Matmul, MatmulKind, ModelConfig, ModelParams, StreamShift};
+use crate::model::{Matmul, MatmulKind, ModelConfig, ModelParams, StreamShift, LAYER_KINDS};
 
 /// Skip exponent of the first state of every chunk, and its shift where there is no embedding: the state is what enters,
 /// times 2, halved. Nothing enters a chunk with embedding.
@@ -94,8 +94,12 @@ impl Chunk {
             true => (model.embed_exponent, model.embed.clone()),
             false => (0, StreamShift::one(INPUT_SHIFT)),
         };
+        let kinds = LAYER_KINDS.len();
+        let head = model.columns.last().copied();
+        let own = model.columns.get(self.start * kinds..self.end * kinds);
         ModelParams {
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
+            columns: own.unwrap_or_default().iter().copied().chain(head).collect(),
             norm_final: next.map_or(model.norm_final, |layer| layer.norm_attn),
             embed_exponent,
             embed,
@@ -182,7 +186,7 @@ pub fn ends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, test_params, ChannelShift};
+    use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms};
 
     const LAYERS: usize = 7;
 
@@ -202,6 +206,10 @@ mod tests {
             layer.q = ChannelShift(vec![1 + l as u8]);
             layer.down = StreamShift::one(1 + l as u8);
             layer.skip_attn.lead = -(l as i8);
+        }
+        for (i, norms) in params.columns.iter_mut().enumerate() {
+            let l1 = 1 + (i / LAYER_KINDS.len()) as u64;
+            *norms = ColumnNorms { l1, square: l1 };
         }
         params.norm_final.shift = 13;
         (params.embed_exponent, params.embed) = (5, StreamShift::one(9));
@@ -267,6 +275,15 @@ mod tests {
                 false => params.layers[chunk.end].norm_attn,
             };
             assert_eq!(own.norm_final, norm);
+            for kind in LAYER_KINDS {
+                let norms = |p: &ModelParams, layer: usize| p.norms(kind, layer).unwrap();
+                assert!((chunk.layers().zip(0..)).all(|(layer, l)| norms(&own, l) == norms(&params, layer)));
+            }
+            let head = |p: &ModelParams| p.norms(MatmulKind::Head, 0);
+            assert_eq!(
+                (head(&own), own.columns.len()),
+                (head(&params), 7 * chunk.layers().len() + 1)
+            );
             let embedding = match chunk.is_first() {
                 true => (5, StreamShift::one(9)),
                 false => (0, StreamShift::one(INPUT_SHIFT)),

@@ -1,5 +1,5 @@
 //! Linear claims on the committed columns (docs/protocol.md, sections 5 to 7): everything that crosses rows.
-//! A claim says `sum of <W, column> = value` where each `W` is a tensor product of one weight vector per
+//! A claim says `sum of <W, column> = value` where each `W` is a sum of tensor products of one weight vector per
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
 
@@ -50,6 +50,19 @@ impl Weight {
         }
     }
 
+    /// One weight.
+    pub fn at(&self, index: usize) -> SecureField {
+        match self {
+            Self::Eq(point) => index_eq(index, point),
+            Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
+            Self::Ones(_) => SecureField::one(),
+            Self::Sparse(_, entries) => {
+                let own = entries.iter().find(|(i, _)| *i == index);
+                own.map_or(SecureField::zero(), |(_, value)| *value)
+            }
+        }
+    }
+
     /// Multilinear extension of the weights at a point of length `log_len`.
     pub fn eval(&self, point: &[SecureField]) -> SecureField {
         match self {
@@ -64,27 +77,150 @@ impl Weight {
     }
 }
 
+/// A tensor product: one weight per axis of a part, or for an axis and those after it together.
+pub type Tensor = Vec<Weight>;
+
+/// `W~` of a tensor product at a point of the part's row space.
+fn eval_tensor(tensor: &[Weight], point: &[SecureField]) -> SecureField {
+    let mut rest = point;
+    tensor.iter().fold(SecureField::one(), |product, weight| {
+        let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
+        rest = tail;
+        product * weight.eval(own)
+    })
+}
+
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub part: Part,
-    /// One weight per axis of the part.
-    pub weights: Vec<Weight>,
+    /// `W` is the sum of these.
+    pub weights: Vec<Tensor>,
     /// (column, coefficient)
     pub columns: Vec<(usize, SecureField)>,
 }
 
 impl Group {
+    /// Columns under one tensor product.
+    pub fn new(part: Part, weights: Tensor, columns: Vec<(usize, SecureField)>) -> Self {
+        let weights = vec![weights];
+        Self { part, weights, columns }
+    }
+
+    /// Columns under a sum of tensor products.
+    pub const fn new_sum(part: Part, weights: Vec<Tensor>, columns: Vec<(usize, SecureField)>) -> Self {
+        Self { part, weights, columns }
+    }
+
     /// `W~` at a point of the part's row space.
     pub fn eval_weights(&self, point: &[SecureField]) -> SecureField {
-        let mut rest = point;
-        let mut product = SecureField::one();
-        for weight in &self.weights {
-            let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
-            product *= weight.eval(own);
-            rest = tail;
+        let terms = self.weights.iter().map(|tensor| eval_tensor(tensor, point));
+        terms.fold(SecureField::zero(), |sum, term| sum + term)
+    }
+
+    /// `W`, row by row.
+    pub fn table(&self) -> Vec<SecureField> {
+        let tensors = TensorSum::of(self);
+        let mut sum = vec![SecureField::zero(); tensors.len()];
+        let size = sum.len() / tensors.slices().max(1);
+        for (index, slice) in sum.chunks_mut(size.max(1)).enumerate() {
+            tensors.add_slice(index, slice);
         }
-        product
+        sum
+    }
+}
+
+/// The weights along one axis as they are added to a table.
+enum Factor {
+    Dense(Vec<SecureField>),
+    Sparse(u32, Vec<(usize, SecureField)>),
+}
+
+impl Factor {
+    fn of(weight: &Weight) -> Self {
+        match weight {
+            Weight::Sparse(log, entries) => Self::Sparse(*log, entries.clone()),
+            other => Self::Dense(other.table()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Dense(values) => values.len(),
+            Self::Sparse(log, _) => 1 << log,
+        }
+    }
+}
+
+/// Adds a multiple of a tensor product to a table; most tensors of a long sum have few entries.
+fn add_tensor(sum: &mut [SecureField], tensor: &[Factor], scale: SecureField) {
+    let Some((first, rest)) = tensor.split_first() else {
+        sum.iter_mut().for_each(|s| *s += scale);
+        return;
+    };
+    let size = sum.len() / first.len().max(1);
+    match first {
+        Factor::Dense(values) if rest.is_empty() => {
+            sum.iter_mut().zip(values).for_each(|(s, v)| *s += scale * *v);
+        }
+        Factor::Dense(values) => {
+            for (slice, value) in sum.chunks_mut(size.max(1)).zip(values) {
+                add_tensor(slice, rest, scale * *value);
+            }
+        }
+        Factor::Sparse(_, entries) => {
+            for (i, value) in entries {
+                if let Some(slice) = sum.get_mut(i * size..(i + 1) * size) {
+                    add_tensor(slice, rest, scale * *value);
+                }
+            }
+        }
+    }
+}
+
+/// The tensors of a sum, to be added to slices of its table.
+pub struct TensorSum {
+    tensors: Vec<Vec<Factor>>,
+}
+
+impl TensorSum {
+    /// Of the weights of a group.
+    pub fn of(group: &Group) -> Self {
+        let factors = |tensor: &Tensor| tensor.iter().map(Factor::of).collect();
+        Self {
+            tensors: group.weights.iter().map(factors).collect(),
+        }
+    }
+
+    /// Number of weights.
+    pub fn len(&self) -> usize {
+        self.tensors.first().map_or(0, |t| t.iter().map(Factor::len).product())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of entries of the first axis.
+    pub fn slices(&self) -> usize {
+        self.tensors.first().and_then(|t| t.first()).map_or(1, Factor::len)
+    }
+
+    /// Adds the weights of entry `index` of the first axis to the table of the other axes.
+    pub fn add_slice(&self, index: usize, sum: &mut [SecureField]) {
+        for tensor in &self.tensors {
+            let Some((first, rest)) = tensor.split_first() else {
+                continue;
+            };
+            let weight = match first {
+                Factor::Dense(values) => values.get(index).copied(),
+                Factor::Sparse(_, entries) => entries.iter().find(|(i, _)| *i == index).map(|(_, value)| *value),
+            };
+            if let Some(weight) = weight.filter(|w| !w.is_zero()) {
+                add_tensor(sum, rest, weight);
+            }
+        }
     }
 }
 
@@ -92,61 +228,73 @@ impl Group {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
         let width = shape.lane_columns(self.part);
         let [first, second] = shape.cuts(self.part);
-        let halves = self.cut(first, second.lanes * width);
-        halves.into_iter().flat_map(|g| g.cut(second, width)).collect()
+        let axes = shape.full_axes(self.part);
+        let Self { part, weights, columns } = self;
+        let terms = weights.into_iter().map(|tensor| (tensor, columns.clone()));
+        let terms = terms.flat_map(|term| cut_term(term, &axes, first, second.lanes * width));
+        let mut groups: Vec<Self> = Vec::new();
+        for (tensor, columns) in terms.flat_map(|term| cut_term(term, &axes, second, width)) {
+            match groups.iter_mut().find(|group| group.columns == columns) {
+                Some(same) => same.weights.push(tensor),
+                None => groups.push(Self::new(part, tensor, columns)),
+            }
+        }
+        groups
     }
+}
 
-    /// Along one axis; the columns of the next lane are `step` further.
-    fn cut(self, cut: Cut, step: usize) -> Vec<Self> {
-        let Some(weight) = self.weights.get(cut.axis).cloned() else {
-            return vec![self];
-        };
-        // The columns of a lane, times a factor.
-        let columns = |lane: usize, factor: SecureField| {
-            let own = self.columns.iter();
-            own.map(move |(c, k)| (lane * step + c, *k * factor))
-        };
-        let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
-            let mut weights = self.weights.clone();
-            if let Some(own) = weights.get_mut(cut.axis) {
-                *own = weight;
-            }
-            Self {
-                part: self.part,
-                weights,
-                columns,
-            }
-        };
-        let one = SecureField::one();
-        match weight {
-            Weight::Eq(point) => {
-                let at = point.len().saturating_sub(cut.log_lane as usize);
-                let (lane_point, rest) = point.split_at(at);
-                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
-                vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
-            }
-            Weight::Ones(_) => {
-                let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
-                vec![with(Weight::Ones(cut.log_lane), lanes.collect())]
-            }
-            Weight::Sparse(_, entries) => {
-                let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> cut.log_lane == j >> cut.log_lane);
-                let lane = |own: &[(usize, SecureField)]| {
-                    let lane = own.first().map_or(0, |(i, _)| i >> cut.log_lane);
-                    let within = own.iter().map(|(i, value)| (i - (lane << cut.log_lane), *value));
-                    (lane, Weight::Sparse(cut.log_lane, within.collect()))
-                };
-                let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
-                lanes
-                    .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
-                    .collect()
-            }
-            Weight::Dense(values) => {
-                let lanes = values.chunks(1 << cut.log_lane).take(cut.lanes).enumerate();
-                lanes
-                    .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
-                    .collect()
-            }
+/// A tensor product and the columns under it.
+type Term = (Tensor, Vec<(usize, SecureField)>);
+
+/// Cuts a term along one of the axes; the columns of the next lane are `step` further.
+fn cut_term((tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec<Term> {
+    let Some(weight) = tensor.get(cut.axis).cloned() else {
+        return vec![(tensor, own)];
+    };
+    // A lane of the weight's own axis and whole axes after it.
+    let within = weight.log_len() - axes.get(cut.axis).copied().unwrap_or(0).min(weight.log_len());
+    let log_lane = cut.log_lane + within;
+    // The columns of a lane, times a factor.
+    let columns = |lane: usize, factor: SecureField| {
+        let own = own.iter();
+        own.map(move |(c, k)| (lane * step + c, *k * factor))
+    };
+    let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
+        let mut tensor = tensor.clone();
+        if let Some(own) = tensor.get_mut(cut.axis) {
+            *own = weight;
+        }
+        (tensor, columns)
+    };
+    let one = SecureField::one();
+    match weight {
+        Weight::Eq(point) => {
+            let at = point.len().saturating_sub(log_lane as usize);
+            let (lane_point, rest) = point.split_at(at);
+            let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
+            vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
+        }
+        Weight::Ones(_) => {
+            let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
+            vec![with(Weight::Ones(log_lane), lanes.collect())]
+        }
+        Weight::Sparse(_, entries) => {
+            let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> log_lane == j >> log_lane);
+            let lane = |own: &[(usize, SecureField)]| {
+                let lane = own.first().map_or(0, |(i, _)| i >> log_lane);
+                let within = own.iter().map(|(i, value)| (i - (lane << log_lane), *value));
+                (lane, Weight::Sparse(log_lane, within.collect()))
+            };
+            let lanes = with_entries.map(lane).filter(|(lane, _)| *lane < cut.lanes);
+            lanes
+                .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
+                .collect()
+        }
+        Weight::Dense(values) => {
+            let lanes = values.chunks(1 << log_lane).take(cut.lanes).enumerate();
+            lanes
+                .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
+                .collect()
         }
     }
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use params::{
-    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, ModelParams, NormParams, RowClass, StreamShift,
-    WeightFormat, MIN_WEIGHT_BITS,
+    max_weight, ByClass, ChannelShift, ColumnNorms, LayerParams, LeadingRows, ModelParams, NormParams, RowClass,
+    StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
@@ -55,6 +55,63 @@ pub enum MatmulKind {
     Up,
     Down,
     Head,
+}
+
+/// How the accumulators of a matmul are claimed: as they are, where they are known to be small, or in two limbs, each with the
+/// limb of the operand that it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Limbs {
+    One,
+    Two,
+}
+
+impl Limbs {
+    /// Columns of an int16 operand: limbs are columns of their own.
+    pub const fn columns(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
+/// The limbs of all matmuls of a model whose weights are read by normed states: what row spaces depend on beside the
+/// architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimbSet {
+    pub q: Limbs,
+    pub k: Limbs,
+    pub v: Limbs,
+    pub gate: Limbs,
+    pub up: Limbs,
+    pub head: Limbs,
+}
+
+impl LimbSet {
+    /// The same for all.
+    pub const fn all(limbs: Limbs) -> Self {
+        Self {
+            q: limbs,
+            k: limbs,
+            v: limbs,
+            gate: limbs,
+            up: limbs,
+            head: limbs,
+        }
+    }
+
+    /// Of a matmul.
+    pub const fn of(&self, kind: MatmulKind) -> Limbs {
+        match kind {
+            MatmulKind::Q => self.q,
+            MatmulKind::K => self.k,
+            MatmulKind::V => self.v,
+            MatmulKind::Gate => self.gate,
+            MatmulKind::Up => self.up,
+            MatmulKind::Head => self.head,
+            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => Limbs::Two,
+        }
+    }
 }
 
 /// The per-layer kinds, in file order.
@@ -161,6 +218,17 @@ pub enum ModelError {
         layer: usize,
         bound: u64,
         shift: u8,
+    },
+    #[error(
+        "{what} in layer {layer}: no matrix has columns of {inputs} weights up to {most} with norms l1 {l1} and square {square}"
+    )]
+    Norms {
+        what: &'static str,
+        layer: usize,
+        l1: u64,
+        square: u64,
+        inputs: usize,
+        most: i32,
     },
 }
 
@@ -399,7 +467,9 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+        columns: Vec::new(),
     }
+    .with_largest_norms(config)
 }
 
 #[cfg(test)]

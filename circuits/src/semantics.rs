@@ -5,8 +5,9 @@ use crate::model::{ModelConfig, NormParams, RowClass};
 
 /// Fractional bits of softmax probabilities and of the exp table.
 pub const PROB_BITS: u32 = 15;
-/// `2^RECIPROCAL_BITS / (sum of exponentials)` is the reciprocal used by softmax.
-pub const RECIPROCAL_BITS: u32 = 36;
+/// `RECIPROCAL / (sum of exponentials)` is the reciprocal used by softmax: the largest number for which every probability is
+/// rounded to less than 1, that is to at most `2^15 - 1`.
+pub const RECIPROCAL: u64 = (1 << 36) - (1 << 20) - 1;
 /// Shift (minus 8) from `exp * reciprocal` to a probability: 36 - 15 - 8.
 pub const PROB_SHIFT: u8 = 13;
 /// Fractional bits of the RoPE tables.
@@ -116,7 +117,7 @@ pub fn silu_table(gate_bits: i32, silu_bits: i32) -> Vec<i16> {
 
 /// Softmax reciprocal of a sum of exponentials (`sum >= 2^15`, the maximum contributes `2^15`).
 pub fn reciprocal(sum: u32) -> u32 {
-    ((1u64 << RECIPROCAL_BITS) / u64::from(sum.max(1 << PROB_BITS))) as u32
+    (RECIPROCAL / u64::from(sum.max(1 << PROB_BITS))) as u32
 }
 
 /// Probability of an entry with exponential `e` in a row with reciprocal `r`.

@@ -10,7 +10,8 @@ use crate::air::stream::Stream;
 use crate::air::tables::Tables;
 use crate::air::{ff::Ff, tables, Air, AnyAir, Lanes, PART_INTERACTION};
 use crate::chunk::Chunk;
-use crate::model::{log_ceil, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
+use crate::model::{log_ceil, LimbSet, Limbs, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
+use crate::statement::Lengths;
 
 /// The components, in commitment order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +30,7 @@ pub enum Part {
     Att,
     /// (layer, token, feature)
     Ff,
-    /// (token, vocabulary entry)
+    /// (output token, vocabulary entry)
     Logits,
     /// (table row)
     Tables,
@@ -100,6 +101,10 @@ pub struct Shape {
     pub padded: Padded,
     /// log2 of the number of token rows.
     pub token: u32,
+    /// Number of output tokens.
+    pub outputs: usize,
+    /// How accumulators are claimed.
+    pub limbs: LimbSet,
     cuts: [Cuts; PARTS.len()],
 }
 
@@ -114,20 +119,28 @@ const WHOLE: Cuts = [Cut {
 }; 2];
 
 impl Shape {
-    /// Row spaces of a whole model for `rows` token rows.
-    pub fn new(model: &ModelConfig, rows: usize) -> Self {
-        Self::of(model, &Chunk::whole(model.layers), rows)
+    /// Row spaces of a whole model for a statement of these lengths.
+    pub fn new(model: &ModelConfig, lengths: impl Into<Lengths>) -> Self {
+        Self::of(model, &Chunk::whole(model.layers), lengths)
     }
 
-    /// Row spaces of a chunk of a model for `rows` token rows: of all heights of the tallest part, the one with the
-    /// lowest total cost.
-    pub fn of(model: &ModelConfig, chunk: &Chunk, rows: usize) -> Self {
+    /// Row spaces of a chunk of a model for a statement of these lengths: of all heights of the tallest part, the one with
+    /// the lowest total cost.
+    pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        Self::with_limbs(model, LimbSet::all(Limbs::Two), chunk, lengths)
+    }
+
+    /// The same with other limbs of accumulators than two of all.
+    pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        let Lengths { rows, outputs } = lengths.into();
         let config = chunk.config(model);
         let mut shape = Self {
             padded: config.padded(),
             config,
             chunk: *chunk,
             token: ModelConfig::token_log(rows),
+            outputs,
+            limbs,
             cuts: [WHOLE; PARTS.len()],
         };
         let candidates: Vec<_> = shape
@@ -230,17 +243,22 @@ impl Shape {
     /// The axes along which a part may be cut, ascending, with their real lengths.
     fn extents(&self, part: Part) -> [(usize, usize); 2] {
         let c = &self.config;
-        let (layers, tokens) = ((0, c.layers), 1 << self.token);
+        let layers = (0, c.layers);
         match part {
             Part::Stream => [(0, self.states()), (2, c.hidden)],
             Part::Q | Part::Att => [layers, (2, c.heads)],
             Part::K | Part::V => [layers, (2, c.kv_heads)],
             Part::Scores => [layers, (1, c.heads)],
             Part::Ff => [layers, (2, c.ff)],
-            Part::Logits => [(0, tokens), (1, c.vocab)],
+            Part::Logits => [(0, self.outputs), (1, c.vocab)],
             // There is no second axis.
             Part::Tables => [(0, 1 << tables::LOG_ROWS), (1, 1)],
         }
+    }
+
+    /// log2 of the padded number of output tokens.
+    pub fn output(&self) -> u32 {
+        log_ceil(self.outputs, 0)
     }
 
     /// Number of residual states.
@@ -286,7 +304,7 @@ impl Shape {
             Part::Scores => lead(p.layers, &[p.heads, t, t]),
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
-            Part::Logits => vec![t, p.vocab],
+            Part::Logits => lead(self.output(), &[p.vocab]),
             Part::Tables => vec![tables::LOG_ROWS],
         }
     }
@@ -325,13 +343,64 @@ impl Shape {
     /// The constraints of one lane.
     fn lane_air(&self, part: Part, log_rows: u32) -> AnyAir {
         match part {
-            Part::Stream => AnyAir::Stream(Stream { log_rows }),
-            Part::Q | Part::K => AnyAir::Rope(Rope { log_rows }),
-            Part::V | Part::Att => AnyAir::Requant(Requant { log_rows }),
+            Part::Stream => AnyAir::Stream(Stream {
+                log_rows,
+                normed: self.normed(),
+            }),
+            Part::Q | Part::K => AnyAir::Rope(Rope {
+                log_rows,
+                ..self.rope(part)
+            }),
+            Part::V => AnyAir::Requant(Requant {
+                log_rows,
+                limbs: self.limbs.v,
+            }),
+            Part::Att => AnyAir::Requant(Requant {
+                log_rows,
+                limbs: Limbs::Two,
+            }),
             Part::Scores => AnyAir::Scores(Scores { log_rows }),
-            Part::Ff => AnyAir::Ff(Ff { log_rows }),
-            Part::Logits => AnyAir::Logits(Logits { log_rows }),
+            Part::Ff => AnyAir::Ff(Ff { log_rows, ..self.ff() }),
+            Part::Logits => AnyAir::Logits(Logits {
+                log_rows,
+                limbs: self.limbs.head,
+            }),
             Part::Tables => AnyAir::Tables(Tables),
+        }
+    }
+
+    /// How the normed state enters its matmuls: in limbs if one of them wants them.
+    pub fn normed(&self) -> Limbs {
+        let LimbSet {
+            q,
+            k,
+            v,
+            gate,
+            up,
+            head,
+        } = self.limbs;
+        [q, k, v, gate, up, head].into_iter().max().unwrap_or(Limbs::Two)
+    }
+
+    /// The columns of queries or keys: keys enter the scores in limbs, and queries as they are.
+    pub const fn rope(&self, part: Part) -> Rope {
+        let (limbs, out) = match part {
+            Part::Q => (self.limbs.q, Limbs::One),
+            _ => (self.limbs.k, Limbs::Two),
+        };
+        Rope {
+            log_rows: 0,
+            limbs,
+            out,
+        }
+    }
+
+    /// The columns of the MLP.
+    pub const fn ff(&self) -> Ff {
+        Ff {
+            log_rows: 0,
+            gate: self.limbs.gate,
+            up: self.limbs.up,
         }
     }
 
@@ -411,7 +480,7 @@ mod tests {
             (26, 12),
             (12, 7),
             (34, 19),
-            (15, 7),
+            (6, 5),
             (4, 0),
         ];
         for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {

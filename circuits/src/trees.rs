@@ -135,11 +135,7 @@ impl Claim {
                 rest = tail;
                 Weight::Eq(own.to_vec())
             });
-            Group {
-                part,
-                weights: weights.collect(),
-                columns: columns.into_iter().collect(),
-            }
+            Group::new(part, weights.collect(), columns.into_iter().collect())
         };
         LinearClaim {
             name: self.name,

@@ -12,6 +12,9 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
+use tessera_circuits::bounds::normed_bound;
+use tessera_circuits::model::Limbs;
+use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, LAYER_KINDS};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::float::FloatModel;
 use tessera_prover::forward::{ForwardState, Saturations};
@@ -62,6 +65,37 @@ fn sum(rows: impl IntoIterator<Item = Fidelity>) -> Fidelity {
     let mut total = Fidelity::default();
     rows.into_iter().for_each(|row| total += row);
     total
+}
+
+/// What is in two limbs, and how close matmuls that read a norm come to it: the largest shifts and log2 of the bounds.
+fn limbs(model: &QuantisedModel) -> String {
+    let (config, params) = (&model.config, &model.params);
+    let kinds = LAYER_KINDS.into_iter().chain([MatmulKind::Embed, MatmulKind::Head]);
+    let two: Vec<_> = kinds.filter(|k| params.limbs(config, *k) == Limbs::Two).collect();
+    let norms = params.norm_limbs(config);
+    let mut text = format!("two limbs {two:?}, norms {norms:?}");
+    let mut add = |kind, matmuls: Vec<(&NormParams, &ChannelShift)>| {
+        let (mut total, mut bound, mut bits) = (0, 0.0f64, Vec::new());
+        for (layer, (norm, shift)) in matmuls.into_iter().enumerate() {
+            let output = i32::from(norm.scale) - i32::from(norm.shift) - 8;
+            let square = params.norms(kind, layer).map_or(0, |n| n.square);
+            bound = bound.max((normed_bound(config.hidden, output, square) as f64).log2());
+            total = total.max(8 + shift.0.iter().copied().max().unwrap_or(0));
+            bits.push((output, norm.scale));
+        }
+        text += &format!("\n    {kind:?}: shift up to {total}, bound 2^{bound:.2}, (bits, scale) of norms {bits:?}");
+    };
+    let layers = &params.layers;
+    add(MatmulKind::Q, layers.iter().map(|l| (&l.norm_attn, &l.q)).collect());
+    add(MatmulKind::K, layers.iter().map(|l| (&l.norm_attn, &l.k)).collect());
+    add(MatmulKind::V, layers.iter().map(|l| (&l.norm_attn, &l.v)).collect());
+    add(
+        MatmulKind::Gate,
+        layers.iter().map(|l| (&l.norm_mlp, &l.gate)).collect(),
+    );
+    add(MatmulKind::Up, layers.iter().map(|l| (&l.norm_mlp, &l.up)).collect());
+    add(MatmulKind::Head, vec![(&params.norm_final, &params.head)]);
+    text
 }
 
 fn option(options: &mut QuantiseOptions, key: &str, value: &str) -> Result<(), Failure> {
@@ -130,6 +164,7 @@ fn main() -> Result<(), Failure> {
         let clock = Instant::now();
         let (model, report) = quantised(&checkpoint, options, &calibration)?;
         let time = clock.elapsed().as_secs_f64();
+        eprintln!("{name}: {}", limbs(&model));
         let mut clipped = Saturations::new();
         print!("| {name} |");
         for set in &sets {
@@ -140,7 +175,7 @@ fn main() -> Result<(), Failure> {
             let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
             let p99 = kl[kl.len() * 99 / 100];
             print!(
-                " {:.1e}, {p99:.1e} | {:.1} %, {:+.2} % |",
+                " {:.3e}, {p99:.1e} | {:.1} %, {:+.2} % |",
                 total.kl(),
                 100.0 * total.top1(),
                 100.0 * ratio

@@ -9,7 +9,7 @@ mod witness;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -19,7 +19,7 @@ use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::semantics::{
     exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
 };
-use tessera_circuits::statement::class_of;
+use tessera_circuits::statement::{class_of, Lengths};
 use tessera_circuits::wiring::Update;
 use thiserror::Error;
 
@@ -178,31 +178,32 @@ impl<'m> ForwardState<'m> {
     /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
     /// which must be the first one. On error nothing has changed.
     pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
-        self.process(ids, 0, witness)
+        self.process(ids, 0..ids.len(), witness)
     }
 
     /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
     pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
-        self.process(ids, ids.len().saturating_sub(1), None)
+        self.process(ids, ids.len().saturating_sub(1)..ids.len(), None)
     }
 
     fn process(
         &mut self,
         ids: &[u32],
-        first_logits: usize,
+        logits: Range<usize>,
         witness: Option<&mut Witness>,
     ) -> Result<Vec<i16>, ForwardError> {
         self.check(ids, witness.is_some())?;
         let (model, windows) = (self.model, self.windows.clone());
         let whole = Chunk::whole(model.config.layers);
-        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), first_logits, witness, pass);
+        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, witness, pass);
         let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
         self.traffic += traffic;
         Ok(logits)
     }
 
-    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows but the first
-    /// `real` ones are padding, which no other row sees: what saturates there does not count.
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
+    /// the statement are padding, which no other row sees: what saturates there does not count. The last chunk has the
+    /// logits of the generated positions.
     ///
     /// # Panics
     /// If the chunk is the first one and `input` no tokens, or the other way round.
@@ -210,9 +211,10 @@ impl<'m> ForwardState<'m> {
         model: &'m QuantisedModel,
         chunk: &Chunk,
         input: Input<'_>,
-        real: usize,
+        lengths: impl Into<Lengths>,
         witness: Option<&mut Witness>,
     ) -> Result<ChunkRun, ForwardError> {
+        let Lengths { rows: real, outputs } = lengths.into();
         assert_eq!(
             chunk.is_first(),
             matches!(input, Input::Tokens(_)),
@@ -226,7 +228,7 @@ impl<'m> ForwardState<'m> {
             state.check(ids, false)?;
         }
         let windows = windows(model, chunk);
-        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, 0, witness, pass);
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, witness, pass);
         let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
         Ok(ChunkRun {
             output: Boundary(output),
@@ -235,12 +237,12 @@ impl<'m> ForwardState<'m> {
         })
     }
 
-    /// Returns the residual stream that leaves the chunk, and the logits if it is the last one.
+    /// Returns the residual stream that leaves the chunk, and the logits of these of the rows if it is the last one.
     fn pass(
         &mut self,
         chunk: &Chunk,
         input: Input<'_>,
-        first_logits: usize,
+        logits: Range<usize>,
         witness: Option<&mut Witness>,
         pass: &mut Pass<'_>,
     ) -> (Vec<i16>, Vec<i16>) {
@@ -268,18 +270,19 @@ impl<'m> ForwardState<'m> {
                 record.layers.push(layer);
             }
         }
-        // Logits are those of the last rows.
-        self.rows += first_logits;
+        let logit_rows = logits.start..logits.end.min(stream.sums.len());
+        self.rows += logit_rows.start;
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
         if chunk.is_last() {
-            let y = &stream.y[first_logits * hidden..];
+            let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
             (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         }
-        self.rows += stream.sums.len() - first_logits;
+        self.rows += stream.sums.len() - logit_rows.start;
         let output = stream.x.clone();
         if let Some(witness) = witness {
             record.streams.push(stream);
             *witness = Witness {
+                first_logits: logit_rows.start,
                 logits_acc_hi: acc.hi,
                 logits_acc_lo: acc.lo,
                 logits: logits.clone(),

@@ -9,11 +9,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, rope, scores, stream};
+use tessera_circuits::air::{ff, requant, scores};
 use tessera_circuits::mle::eq_table;
-use tessera_circuits::model::{TILE, TILE_LOG};
+use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Product, Public, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -52,7 +52,7 @@ pub fn prove(
     opened: &OpenedColumns,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let witness = Operands {
+    let witness = Factors {
         public,
         columns,
         opened,
@@ -64,8 +64,11 @@ pub fn prove(
         .iter()
         .map(|&product| {
             let pair = match product {
-                Product::Norm | Product::Att | Product::Ff => witness.weighted(product, &tables),
+                _ if !product.exists(public.shape) => (vec![K::zero()], vec![K::zero()]),
+                Product::Norm | Product::NormLimbs | Product::Att | Product::Ff => witness.weighted(product, &tables),
                 Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
+                Product::Head => witness.head(&tables),
+                Product::Act => witness.act(),
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
             };
@@ -85,7 +88,7 @@ pub fn prove(
         Some(product_variables(public.shape) as usize)
     );
     let proved = sumcheck::prove("matmuls", claim, instances, transcript);
-    let mut operands = [[K::zero(); 2]; 6];
+    let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
     for (operand, finals) in operands.iter_mut().zip(&proved.finals) {
         let (a, b) = finals[0];
         *operand = [a, b];
@@ -165,18 +168,23 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
 }
 
 /// The factor tables of the products.
-struct Operands<'a> {
+struct Factors<'a> {
     public: &'a Public<'a>,
     columns: &'a [Columns],
     /// The columns whose bands are bound.
     opened: &'a OpenedColumns,
 }
 
-impl Operands<'_> {
+impl Factors<'_> {
     /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
     /// beyond the committed lanes.
     fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
-        let (shape, weights) = (self.public.shape, eq_table(point));
+        self.bound_with(part, columns, outer, &eq_table(point))
+    }
+
+    /// The same with other weights than those of a point.
+    fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
+        let shape = self.public.shape;
         let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let lead: u32 = axes[..outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
@@ -216,22 +224,22 @@ impl Operands<'_> {
 
     /// Operands bound at the token point, and the weights of the same product.
     fn weighted(&self, product: Product, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
-        let (part, hi, lo) = match product {
-            Product::Norm => (Part::Stream, stream::Y_HI, stream::Y_LO),
-            Product::Att => (Part::Att, requant::OUT_HI, requant::OUT_LO),
-            _ => (Part::Ff, ff::H_HI, ff::H_LO),
+        let (part, columns) = match product {
+            Product::Norm => (Part::Stream, self.public.normed_columns(Limbs::One)),
+            Product::NormLimbs => (Part::Stream, self.public.normed_columns(Limbs::Two)),
+            Product::Att => (Part::Att, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
+            _ => (Part::Ff, self.limbs(ff::H_HI, ff::H_LO).to_vec()),
         };
-        let operand = self.bound(part, &self.limbs(hi, lo), 1, &self.public.points.token);
+        let operand = self.bound(part, &columns, 1, &self.public.points.token);
         (operand, self.weights(product, tables))
     }
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
     fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
-        let config = &self.public.shape.config;
         let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let (own, lead) = Product::of(m.kind, m.layer, config.layers);
+            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape.limbs);
             if own != product {
                 continue;
             }
@@ -258,13 +266,65 @@ impl Operands<'_> {
         out
     }
 
-    /// The one-hot matrix of the row tokens, bound at the token point; zero in chunks without embedding.
+    /// The last normed state of the generated positions, and the head; zero in chunks without head.
+    fn head(&self, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+        let shape = self.public.shape;
+        let weights = self.weights(Product::Head, tables);
+        let rows = self.public.generated_rows();
+        let columns = self.public.normed_columns(shape.limbs.head);
+        let states = self.bound_with(Part::Stream, &columns, 1, &rows);
+        (
+            states[(shape.states() - 1) * weights.len()..][..weights.len()].to_vec(),
+            weights,
+        )
+    }
+
+    /// A column of a part along its whole axes, zero beyond the committed lanes.
+    fn whole(&self, part: Part, column: usize) -> Vec<BaseField> {
+        let shape = self.public.shape;
+        let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
+        let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
+        let last = axes.last().map_or(0, |log| 1usize << log);
+        for lane in 0..shape.lanes(part) {
+            let start = shape.lane_start(part, lane);
+            let column = &self.columns[part.index()][lane * width + column];
+            for (row, values) in column.chunks(last).enumerate() {
+                let (mut rest, mut at, mut stride) = (row * last, 0, 1);
+                for axis in (0..axes.len()).rev() {
+                    let offset = start
+                        .iter()
+                        .find(|(cut, _)| *cut == axis)
+                        .map_or(0, |(_, first)| *first);
+                    at += ((rest & ((1 << axes[axis]) - 1)) + offset) * stride;
+                    rest >>= axes[axis];
+                    stride <<= full[axis];
+                }
+                out[at..at + values.len()].copy_from_slice(values);
+            }
+        }
+        out
+    }
+
+    /// SiLU of the gates, each times its weight among the accumulators, and up projections.
+    fn act(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let mut layers = points.layer_weights(shape.config.layers);
+        layers.resize(1 << shape.full_axes(Part::Ff)[0], K::zero());
+        let (tokens, features) = (eq_table(&points.token), eq_table(points.out(shape.padded.ff)));
+        let (silu, up) = (self.whole(Part::Ff, ff::SILU), self.whole(Part::Ff, ff::UP));
+        let weight = points.act_weight();
+        let rows = silu.par_chunks(features.len()).enumerate();
+        let gates = rows.flat_map_iter(|(row, values)| {
+            let factor = weight * layers[row / tokens.len()] * tokens[row % tokens.len()];
+            values.iter().zip(&features).map(move |(v, w)| factor * *w * *v)
+        });
+        (gates.collect(), up.into_par_iter().map(K::from).collect())
+    }
+
+    /// The one-hot matrix of the row tokens, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
         let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
-        if !shape.chunk.is_first() {
-            return out;
-        }
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
         for (weight, id) in tokens.into_iter().zip(self.public.statement.row_ids(shape.token)) {
@@ -314,14 +374,10 @@ impl Operands<'_> {
         let block = 1usize << p.head_dim();
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
-        let of = |half: usize, hi: K, lo: K| {
-            vec![
-                (rope::after(half, rope::OUT_HI), hi),
-                (rope::after(half, rope::OUT_LO), lo),
-            ]
-        };
-        let queries = self.halves(Part::Q, |half| of(half, felt(256), felt(1)), &points.token);
-        let keys = self.halves(Part::K, |half| of(half, felt(1), points.limb), &points.key);
+        let of = |part: Part, half: usize| shape.rope(part).after(half);
+        let queries = self.halves(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
+        let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
+        let keys = self.halves(Part::K, |half| limbs(of(Part::K, half)), &points.key);
         let weight = points.score_weight();
         let kv = |h: usize| shape.config.kv_head(h);
         (

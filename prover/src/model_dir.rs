@@ -15,17 +15,18 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
+use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
 use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
 use thiserror::Error;
 
+use crate::checkpoint::matmul_tensor;
 use crate::digest::{Digester, FileDigest};
 use crate::files::{self, FileError};
 use crate::model::QuantisedModel;
 use crate::stream::cut;
 use crate::tiles::{all_within, tile_bytes, unpack_tile, TILE_WEIGHTS};
 use crate::tokenizer::{TokenizerError, TokenizerFiles};
-use crate::weights::{channels, PackedWeights};
+use crate::weights::{channels, ModelNorms, PackedWeights};
 
 /// Names of the files.
 pub const MODEL_FILE: &str = "model.json";
@@ -37,7 +38,7 @@ pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 
@@ -75,6 +76,16 @@ pub enum ModelDirError {
     },
     #[error("{}: tile {tile} has a weight in its padding", path.display())]
     Padding { path: PathBuf, tile: usize },
+    #[error(
+        "{}: the columns of {tensor} have norms l1 {} and square {}, but {MODEL_FILE} says {} and {}",
+        path.display(), got.l1, got.square, said.l1, said.square
+    )]
+    Norms {
+        path: PathBuf,
+        tensor: String,
+        got: ColumnNorms,
+        said: ColumnNorms,
+    },
 }
 
 /// Errors unless the digest of the file at `path` is the expected one.
@@ -218,7 +229,8 @@ pub fn load_model(dir: &Path) -> Result<QuantisedModel, ModelDirError> {
         config, params, files, ..
     } = description;
     let weights = open_weights(&path, &config, params.format)?;
-    check_weights(&path, &config, &params, &files[WEIGHTS_FILE])?;
+    let norms = check_weights(&path, &config, &params, &files[WEIGHTS_FILE])?;
+    check_norms(&path, &config, &params, &norms)?;
     Ok(QuantisedModel::new(config, params, weights))
 }
 
@@ -237,18 +249,39 @@ pub fn open_weights(path: &Path, config: &ModelConfig, format: WeightFormat) -> 
     }
 }
 
-/// Reads a weights file and compares its digest; every weight must have the bits of its matrix, and padding must be zero. No more than a
-/// block of it is kept in memory.
+/// Errors unless the norms of the columns are those of the parameters: a proof relies on them.
+fn check_norms(
+    path: &Path,
+    config: &ModelConfig,
+    params: &ModelParams,
+    norms: &[ColumnNorms],
+) -> Result<(), ModelDirError> {
+    let matmuls = config.matmuls().into_iter().filter(|m| m.kind != MatmulKind::Embed);
+    let mut compared = matmuls.zip(norms).zip(&params.columns);
+    match compared.find(|((_, got), said)| got != said) {
+        None => Ok(()),
+        Some(((m, got), said)) => Err(ModelDirError::Norms {
+            path: path.to_path_buf(),
+            tensor: matmul_tensor(m.kind, m.layer),
+            got: *got,
+            said: *said,
+        }),
+    }
+}
+
+/// Reads a weights file and compares its digest; every weight must have the bits of its matrix, and padding must be zero. Returns
+/// the norms of its columns. No more than a block of it is kept in memory.
 pub(crate) fn check_weights(
     path: &Path,
     config: &ModelConfig,
     params: &ModelParams,
     digest: &FileDigest,
-) -> Result<(), ModelDirError> {
+) -> Result<Vec<ColumnNorms>, ModelDirError> {
     let format = params.format;
     let (size, mut got) = (tile_bytes(format), Digester::default());
     let file = files::map(path)?;
     let mut wrong = Ok(());
+    let mut norms = ModelNorms::new(config, format);
     let mut end = 0;
     for m in config.matmuls() {
         let (inputs, outputs) = channels(config, &m);
@@ -265,6 +298,7 @@ pub(crate) fn check_weights(
             };
             file.populate(start..end);
             got.update(block);
+            norms.add(block);
             let checked = block.par_chunks_exact(size).enumerate().try_for_each(|(i, bytes)| {
                 let (b, c) = ((tiles.start + i) / m.out_blocks, (tiles.start + i) % m.out_blocks);
                 let real = (&inputs[b * TILE..][..TILE], &outputs[c * TILE..][..TILE]);
@@ -277,7 +311,7 @@ pub(crate) fn check_weights(
     }
     got.update(&file.bytes()[end..]);
     compare(got.finish(), path, digest)?;
-    wrong
+    wrong.map(|()| norms.finish())
 }
 
 /// The lookup tables: cos and sin (i16, `[context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),
@@ -437,6 +471,26 @@ mod tests {
         assert!(matches!(load(), ModelDirError::Model { .. }));
         describe(dir.path(), |j| j["config"] = 0.into());
         assert!(matches!(load(), ModelDirError::Description { .. }));
+    }
+
+    /// Norms that are too small by one would make a bound that does not hold; those that are too large are no less wrong.
+    #[test]
+    fn norms_of_other_weights_are_refused() {
+        let (dir, model) = written(WeightFormat::Int8);
+        let q = model.params.columns[0];
+        for (l1, square) in [(q.l1 - 1, q.square), (q.l1, q.square - 1), (q.l1, q.square + 1)] {
+            describe(dir.path(), |j| {
+                j["params"]["columns"][0]["l1"] = l1.into();
+                j["params"]["columns"][0]["square"] = square.into();
+            });
+            let error = load_model(dir.path()).unwrap_err();
+            let said = ColumnNorms { l1, square };
+            assert!(
+                matches!(&error, ModelDirError::Norms { tensor, got, said: s, .. }
+                    if *tensor == matmul_tensor(MatmulKind::Q, 0) && *got == q && *s == said),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
+use num_traits::Zero;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::shape::Part;
+use tessera_circuits::statement::{Clip, Statement, StatementError};
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
@@ -171,7 +172,7 @@ pub fn boundaries(
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), None)?;
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -182,7 +183,7 @@ pub fn boundaries(
 pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
     statement.check(&key.config)?;
     let rows = statement.rows();
-    let got = security_bits(key, chunks, rows);
+    let got = security_bits(key, chunks, statement.lengths());
     match got < MIN_BITS {
         true => Err(ProveError::Security {
             rows,
@@ -293,7 +294,7 @@ impl Phases<'_> {
             ends,
             ..
         } = *claim;
-        let shape = Shape::of(&key.config, chunk, statement.rows());
+        let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
         let run = self.run("forward pass", || {
@@ -301,22 +302,25 @@ impl Phases<'_> {
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = ends.input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.quantised, chunk, input, statement.rows(), Some(&mut witness))
+            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
         })?;
         self.read("forward pass", run.traffic);
 
+        let mut statistics = statistics(&shape, statement, &witness);
+
         // Commitments before any challenge.
-        let columns: Vec<Columns> = self.run("trace", || {
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = self.run("trace", || {
             let source = Source {
                 shape: &shape,
                 params: &params,
                 statement,
                 input: ends.input,
                 witness: &witness,
+                statistics: &statistics,
             };
-            shape.parts().iter().map(|p| source.columns(*p)).collect()
+            shape.parts().iter().map(|p| source.columns(*p)).unzip()
         });
-        let statistics = statistics(&witness);
+        statistics.clips = clips.concat();
         drop(witness);
         let policy = TracePolicy::of(&shape);
         let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
@@ -415,10 +419,9 @@ pub fn prove_linear(
         .iter()
         .map(|part| {
             let columns = &trace.columns[part.index()];
-            let pairs = batch.of(*part).map(|group| {
-                let tables: Vec<Vec<SecureField>> = group.weights.iter().map(|w| w.table()).collect();
-                (outer_product(&tables), combine(columns, &group.columns))
-            });
+            let pairs = batch
+                .of(*part)
+                .map(|group| (weights_table(group), combine(columns, &group.columns)));
             Instance {
                 pairs: pairs.collect(),
                 variables: trace.shape.log_rows(*part) as usize,
@@ -440,6 +443,20 @@ pub fn prove_linear(
         .collect();
     transcript.message("evaluations", &evaluations.concat());
     (proved, evaluations)
+}
+
+/// `W` of a group, as [`Group::table`], in parallel.
+fn weights_table(group: &Group) -> Vec<SecureField> {
+    if let [tensor] = group.weights.as_slice() {
+        let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
+        return outer_product(&axes);
+    }
+    let tensors = TensorSum::of(group);
+    let mut sum = vec![SecureField::zero(); tensors.len()];
+    let size = sum.len() / tensors.slices().max(1);
+    let slices = sum.par_chunks_mut(size.max(1)).enumerate();
+    slices.for_each(|(index, slice)| tensors.add_slice(index, slice));
+    sum
 }
 
 /// The tensor product of the weights along each axis.

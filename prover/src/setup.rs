@@ -9,6 +9,7 @@ mod recipe;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use tessera_circuits::model::ColumnNorms;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{CommitmentHeader, KeyError, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
@@ -193,11 +194,11 @@ fn finish(
     progress: &dyn Progress,
 ) -> Result<SetupReport, SetupError> {
     let dir = partial.dir().to_owned();
-    let (config, params) = (opened.config().clone(), partial.state.quantisation.params.clone());
+    let (config, mut params) = (opened.config().clone(), partial.state.quantisation.params.clone());
     let path = dir.join(WEIGHTS_FILE);
     progress.phase("write weights", Some(config.total_tiles() as u64));
     let mut notes = Vec::new();
-    let digest = write_weights(
+    let (digest, norms) = write_weights(
         opened,
         &texts.calibration.ids,
         &path,
@@ -205,6 +206,7 @@ fn finish(
         &mut notes,
         progress,
     )?;
+    params.columns = norms;
     partial.state.weights = Some(digest.clone());
     partial.save()?;
     clock.lap("write weights");
@@ -272,7 +274,7 @@ fn finish(
     })
 }
 
-/// Writes the quantised weights, unless they are there already, and whole.
+/// Writes the quantised weights, unless they are there already, and whole; returns the norms of their columns, too.
 fn write_weights(
     opened: &Checkpoint,
     calibration: &[Vec<u32>],
@@ -280,26 +282,22 @@ fn write_weights(
     partial: &mut Partial,
     notes: &mut Vec<String>,
     progress: &dyn Progress,
-) -> Result<FileDigest, SetupError> {
+) -> Result<(FileDigest, Vec<ColumnNorms>), SetupError> {
     let params = partial.state.quantisation.params.clone();
-    let kept = partial.state.weights.take().filter(|digest| {
-        let whole = model_dir::check_weights(path, opened.config(), &params, digest).is_ok();
-        if !whole {
-            notes.push(format!("{} was damaged and is written again", path.display()));
+    if let Some(digest) = partial.state.weights.take() {
+        match model_dir::check_weights(path, opened.config(), &params, &digest) {
+            Ok(norms) => return Ok((digest, norms)),
+            Err(_) => notes.push(format!("{} was damaged and is written again", path.display())),
         }
-        whole
-    });
-    if let Some(digest) = kept {
-        return Ok(digest);
     }
     partial.state.weights_root = None;
     let mut file = AtomicFile::create(path)?;
-    let digest = partial
+    let written = partial
         .state
         .quantisation
         .write_weights(opened, calibration, &mut file, progress)?;
     file.commit()?;
-    Ok(digest)
+    Ok(written)
 }
 
 /// Seconds of each phase.

@@ -115,7 +115,7 @@ pub fn random_ids(config: &ModelConfig, n: usize, seed: u64) -> Vec<u32> {
 /// residual stream with exponents.
 pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut rng = TestRng(seed);
-    let params = random_params(&config, format, &mut rng);
+    let mut params = random_params(&config, format, &mut rng);
     let mut weights = WeightsBuilder::new(&config, format);
     for m in config.matmuls() {
         let max = params.max_weight(m.kind) as u64;
@@ -123,6 +123,7 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
         weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
     }
     let weights = weights.finish();
+    params.columns = weights.norms(&config);
     QuantisedModel::new(config, params, weights)
 }
 
@@ -226,6 +227,8 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut TestRng) 
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+        // Of the weights, once they are made.
+        columns: Vec::new(),
     }
 }
 
@@ -244,7 +247,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
     }
 }
 
-/// Changes a matrix of a model, in natural order.
+/// Changes a matrix of a model, in natural order, and the norms of its columns.
 pub fn edit(model: &mut QuantisedModel, kind: MatmulKind, layer: usize, change: impl FnOnce(&mut Vec<i16>)) {
     let mut matrix = model.matrix(kind, layer);
     change(&mut matrix);
@@ -254,6 +257,7 @@ pub fn edit(model: &mut QuantisedModel, kind: MatmulKind, layer: usize, change: 
     let tiles = &mut bytes[m.first_tile * size..][..m.tiles() * size];
     pack_matrix(&model.config, format, &m, &matrix, tiles);
     model.weights = PackedWeights::in_memory(format, bytes);
+    model.params.columns = model.weights.norms(&model.config);
 }
 
 /// A committed model in memory, with everything that proving and verifying need.
@@ -333,11 +337,11 @@ pub fn quantised(
     options: impl Into<QuantiseOptions>,
     calibration_ids: &[Vec<u32>],
 ) -> Result<(QuantisedModel, CalibrationReport), QuantiseError> {
-    let made = quantise(checkpoint, &options.into(), calibration_ids, &Silent)?;
+    let mut made = quantise(checkpoint, &options.into(), calibration_ids, &Silent)?;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("weights");
     let mut file = AtomicFile::create(&path)?;
-    made.write_weights(checkpoint, calibration_ids, &mut file, &Silent)?;
+    (_, made.params.columns) = made.write_weights(checkpoint, calibration_ids, &mut file, &Silent)?;
     file.commit()?;
     let weights = PackedWeights::in_memory(made.params.format, files::read(&path)?);
     let model = QuantisedModel::new(checkpoint.config().clone(), made.params, weights);

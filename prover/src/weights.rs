@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{ColumnNorms, Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use crate::files::Mapped;
-use crate::tiles::{pack_tile, tile_bytes, TileSource};
+use crate::tiles::{add_norms, pack_tile, tile_bytes, TileSource};
 
 /// How much of a mapped file stays in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,16 @@ impl PackedWeights {
     #[must_use]
     pub fn with_residency(self, residency: Residency) -> Self {
         Self { residency, ..self }
+    }
+
+    /// The norms of the columns of a model's weights, as its key has them.
+    ///
+    /// # Panics
+    /// If the weights are not those of a model of these dimensions.
+    pub fn norms(&self, config: &ModelConfig) -> Vec<ColumnNorms> {
+        let mut norms = ModelNorms::new(config, self.format);
+        norms.add(self.all());
+        norms.finish()
     }
 
     /// All bytes.
@@ -153,6 +163,82 @@ pub fn pack_matrix(config: &ModelConfig, format: WeightFormat, m: &Matmul, matri
         });
 }
 
+/// The norms of the columns of a model's weights ([`ModelParams::columns`]), of tiles that come in file order: no matrix is kept.
+///
+/// [`ModelParams::columns`]: tessera_circuits::model::ModelParams::columns
+pub struct ModelNorms {
+    format: WeightFormat,
+    /// Matrices that are not finished, the last one first.
+    matmuls: Vec<Matmul>,
+    /// Tiles of the first of them that came already.
+    tiles: usize,
+    /// Its columns, by output block.
+    columns: Vec<[ColumnNorms; TILE]>,
+    norms: Vec<ColumnNorms>,
+}
+
+impl ModelNorms {
+    /// Before the first tile.
+    pub fn new(config: &ModelConfig, format: WeightFormat) -> Self {
+        let mut matmuls = config.matmuls();
+        matmuls.reverse();
+        Self {
+            format,
+            matmuls,
+            tiles: 0,
+            columns: Vec::new(),
+            norms: Vec::new(),
+        }
+    }
+
+    /// Takes the next tiles, as they are stored.
+    ///
+    /// # Panics
+    /// If these are not whole tiles, or more than the model has.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        let (format, size) = (self.format, tile_bytes(self.format));
+        assert_eq!(bytes.len() % size, 0, "bytes of whole tiles");
+        while !bytes.is_empty() {
+            let m = *self.matmuls.last().expect("no more tiles than the model has");
+            let own = (m.tiles() - self.tiles).min(bytes.len() / size);
+            let (tiles, rest) = bytes.split_at(own * size);
+            if m.kind != MatmulKind::Embed {
+                self.columns.resize(m.out_blocks, [ColumnNorms::default(); TILE]);
+                let start = self.tiles;
+                self.columns.par_iter_mut().enumerate().for_each(|(block, columns)| {
+                    let first = (block + m.out_blocks - start % m.out_blocks) % m.out_blocks;
+                    let tiles = tiles.chunks_exact(size).skip(first).step_by(m.out_blocks);
+                    tiles.for_each(|tile| add_norms(format, tile, columns));
+                });
+            }
+            self.tiles += own;
+            bytes = rest;
+            if self.tiles == m.tiles() {
+                self.end(m.kind);
+            }
+        }
+    }
+
+    fn end(&mut self, kind: MatmulKind) {
+        let columns = self.columns.drain(..);
+        let largest = columns.flatten().fold(ColumnNorms::default(), ColumnNorms::max);
+        if kind != MatmulKind::Embed {
+            self.norms.push(largest);
+        }
+        self.matmuls.pop();
+        self.tiles = 0;
+    }
+
+    /// The norms.
+    ///
+    /// # Panics
+    /// If tiles are missing.
+    pub fn finish(self) -> Vec<ColumnNorms> {
+        assert!(self.matmuls.is_empty(), "all tiles of the model");
+        self.norms
+    }
+}
+
 /// Packs a model matrix by matrix.
 pub struct WeightsBuilder<'a> {
     config: &'a ModelConfig,
@@ -190,5 +276,63 @@ impl<'a> WeightsBuilder<'a> {
     pub fn finish(mut self) -> PackedWeights {
         assert!(self.matmuls.next().is_none(), "all matrices of the model");
         PackedWeights::in_memory(self.format, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::QuantisedModel;
+    use crate::testing::{edit, extreme_model, odd_config, ragged_config, random_model};
+
+    /// The definition: sums over the inputs of every real output.
+    fn by_definition(model: &QuantisedModel) -> Vec<ColumnNorms> {
+        let matmuls = model.config.matmuls().into_iter().skip(1);
+        let of = |m: Matmul| {
+            let matrix = model.matrix(m.kind, m.layer);
+            let columns = matrix.chunks_exact(m.in_dim).map(|column| ColumnNorms {
+                l1: column.iter().map(|w| u64::from(w.unsigned_abs())).sum(),
+                square: column.iter().map(|w| u64::from(w.unsigned_abs()).pow(2)).sum(),
+            });
+            columns.fold(ColumnNorms::default(), ColumnNorms::max)
+        };
+        matmuls.map(of).collect()
+    }
+
+    #[test]
+    fn norms_are_those_of_the_columns_however_the_tiles_come() {
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            for config in [odd_config(), ragged_config()] {
+                let model = random_model(config, format, 3);
+                let expected = by_definition(&model);
+                assert_eq!(model.params.columns, expected);
+                assert!(expected.iter().any(|n| *n != expected[0]));
+                for tiles in [1, 2, 3, 7, 1000] {
+                    let mut norms = ModelNorms::new(&model.config, format);
+                    let pieces = model.weights.all().chunks(tiles * tile_bytes(format));
+                    pieces.for_each(|piece| norms.add(piece));
+                    assert_eq!(norms.finish(), expected, "{tiles}");
+                }
+            }
+        }
+    }
+
+    /// The largest weights in all places, and one column that is larger than all others in one norm only.
+    #[test]
+    fn norms_of_the_largest_weights_and_of_different_columns() {
+        for format in [WeightFormat::Int8, WeightFormat::Int16] {
+            let mut model = extreme_model(odd_config(), format, 3);
+            let params = &model.params;
+            assert_eq!(params.columns, params.clone().with_largest_norms(&model.config).columns);
+            let inputs = model.config.hidden;
+            edit(&mut model, MatmulKind::Up, 1, |matrix| {
+                matrix.fill(0);
+                matrix[..inputs].fill(-2);
+                matrix[3 * inputs] = 30;
+            });
+            let (l1, square) = (2 * inputs as u64, 900);
+            assert_eq!(model.params.norms(MatmulKind::Up, 1), Some(ColumnNorms { l1, square }));
+            assert_eq!(model.params.columns, by_definition(&model));
+        }
     }
 }

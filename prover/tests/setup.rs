@@ -10,7 +10,7 @@ use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
 use tessera_prover::progress::{Progress, Silent};
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{rebuild_cache, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
+use tessera_prover::setup::{rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
 use tessera_prover::synth::write_shape;
 use tessera_prover::testing::{names, odd_config};
 use tessera_verifier::verify::verify_bytes;
@@ -203,4 +203,36 @@ fn caches_are_made_again() {
         "{error}"
     );
     assert!(!out.join(CODEWORD_FILE).exists());
+}
+
+/// A verifier trusts the norms of columns in a key. Whoever has the checkpoint finds one that is too small by one: the key that
+/// set-up makes, and that `inspect --against` makes again, has another one and another id.
+#[test]
+fn a_norm_that_is_too_small_by_one_is_that_of_another_model() {
+    let (dir, checkpoint) = checkpoint();
+    let out = dir.path().join("model");
+    let report = run(&checkpoint, &out, Strategy::W12);
+    let model = Model::open(&out).unwrap();
+    let norms = model.prover().quantised.weights.norms(&report.key.config);
+    assert_eq!((&norms, &model.key), (&report.key.params.columns, &report.key));
+    let again = |key| recompute(key, &checkpoint, None, None, &Silent).unwrap();
+    let same = again(&report.key);
+    assert!(same.id && same.parameters && same.notes.is_empty(), "{:?}", same.notes);
+    let mut key = report.key.clone();
+    key.params.columns[5].square -= 1;
+    key.check().unwrap();
+    let other = again(&key);
+    assert_eq!((other.id, other.parameters, other.weights_root), (false, false, true));
+    assert!(
+        other.notes.iter().any(|n| n.contains("norms of columns")),
+        "{:?}",
+        other.notes
+    );
+    // A model directory with such a description is not opened.
+    let path = out.join("model.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    json["params"]["columns"][5]["square"] = (norms[5].square - 1).into();
+    fs::write(&path, json.to_string()).unwrap();
+    let error = Model::open(&out).unwrap_err().to_string();
+    assert!(error.contains("norms") && error.contains("up_proj"), "{error}");
 }

@@ -9,6 +9,8 @@ use blake2::Blake2s256;
 use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Lengths;
 use thiserror::Error;
 
 use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
@@ -181,6 +183,11 @@ impl ModelKey {
     pub fn opened(&self, chunk: &Chunk) -> OpenedColumns {
         let (tiles, log_band) = (chunk.tiles(&self.config), self.config.band_log());
         self.weights.columns_of(&tiles, log_band)
+    }
+
+    /// The row spaces of a chunk of a statement of these lengths.
+    pub fn shape(&self, chunk: &Chunk, lengths: impl Into<Lengths>) -> Shape {
+        Shape::with_limbs(&self.config, self.params.limb_set(&self.config), chunk, lengths)
     }
 
     /// Merkle root of the lookup tables in the code of `policy`.

@@ -7,6 +7,7 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::wiring::Operands;
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::gkr::TreeProof;
@@ -57,7 +58,7 @@ pub struct MatmulProof {
     pub sumcheck: SumcheckProof,
     /// Final evaluations of both factors of every product, in the order of
     /// [`tessera_circuits::wiring::PRODUCTS`].
-    pub operands: [[SecureField; 2]; 6],
+    pub operands: Operands,
 }
 
 impl ChunkProof {

@@ -7,6 +7,7 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{tables, Bound, Relations};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, tree_claims};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
@@ -168,9 +169,10 @@ fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64)
     });
 }
 
-/// Bits of a proof in chunks of a statement of `rows` token rows: `-log2` of the sum of all terms of all chunks. Below
+/// Bits of a proof in chunks of a statement of these lengths: `-log2` of the sum of all terms of all chunks. Below
 /// [`MIN_BITS`] it is only known that they are below: errors add up, so the other chunks need not be looked at.
-pub fn security_bits(key: &ModelKey, chunks: &[Chunk], rows: usize) -> f64 {
+pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> f64 {
+    let lengths = lengths.into();
     let bits = |errors: f64| 0.0 - errors.log2();
     // Most chunks are alike, and have the same ledger.
     let kind = |chunk: &Chunk| {
@@ -184,7 +186,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], rows: usize) -> f64 {
         let error = match known.iter().find(|(kind, _)| *kind == own) {
             Some((_, error)) => *error,
             None => {
-                let error = (-ledger(key, chunk, rows).bits()).exp2();
+                let error = (-ledger(key, chunk, lengths).bits()).exp2();
                 known.push((own, error));
                 error
             }
@@ -197,9 +199,9 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], rows: usize) -> f64 {
     bits(sum)
 }
 
-/// The ledger of a chunk of a statement of `rows` token rows of a model.
-pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
-    let shape = Shape::of(&key.config, chunk, rows);
+/// The ledger of a chunk of a statement of these lengths of a model.
+pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
+    let shape = key.shape(chunk, lengths);
     // Before anything is counted: the components of such statements have millions of columns.
     let (height, lookups) = (shape.max_log_rows(), shape.fractions());
     let none = |name: &str, formula: String| Ledger {
@@ -227,8 +229,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
     algebraic(
         &mut terms,
         "random point of claims",
-        format!("({points} coordinates + 11 kinds) / |K|"),
-        points + 11.0,
+        format!("({points} coordinates + 12 kinds) / |K|"),
+        points + 12.0,
     );
     let trees = lookup_trees(&shape);
     let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
@@ -240,7 +242,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, rows: usize) -> Ledger {
         format!("2 x {rounds} rounds / |K|"),
         2.0 * rounds,
     );
-    algebraic(&mut terms, "batching of weight claims", "4 / |K|".to_owned(), 4.0);
+    algebraic(&mut terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
     let columns = counts.columns;
     algebraic(
         &mut terms,
@@ -347,6 +349,7 @@ mod tests {
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
+                columns: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],

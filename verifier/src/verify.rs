@@ -6,9 +6,9 @@ use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Statement, StatementError, StatisticsError};
+use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, padding, tree_claims, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
 use crate::codec::CodecError;
@@ -107,6 +107,19 @@ pub fn absorb_statistics(proof: &tessera_circuits::statement::Statistics, transc
     let norms: Vec<u32> = proof.norms.iter().flatten().map(|v| *v as u32).collect();
     transcript.words("norm statistics", &norms);
     transcript.words("softmax sums", &proof.sums);
+    let tops: Vec<u32> = proof.tops.iter().map(|top| i32::from(*top) as u32).collect();
+    transcript.words("output logits", &tops);
+    let clip = |c: &Clip| {
+        [
+            c.part.into(),
+            c.tensor.into(),
+            c.at as u32,
+            (c.at >> 32) as u32,
+            c.excess as u32,
+        ]
+    };
+    let clips: Vec<u32> = proof.clips.iter().flat_map(clip).collect();
+    transcript.words("clipped values", &clips);
 }
 
 /// Verifies an encoded proof against a key.
@@ -129,7 +142,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let chunks = Chunk::partition(proof.chunks.iter().map(|c| c.layers as usize), config.layers)?;
     let tokens = 1 << ModelConfig::token_log(statement.rows());
     let ends = ends(&proof.boundaries, chunks.len(), tokens, config.hidden)?;
-    let security_bits = security_bits(key, &chunks, statement.rows());
+    let security_bits = security_bits(key, &chunks, statement.lengths());
     if security_bits < MIN_BITS {
         return Err(VerifyError::Security {
             got: security_bits,
@@ -195,9 +208,9 @@ impl ChunkStatement<'_> {
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
     claim.check_ends()?;
-    let shape = Shape::of(&key.config, claim.chunk, statement.rows());
+    let shape = key.shape(claim.chunk, statement.lengths());
     let params = claim.chunk.params(&key.params);
-    proof.statistics.check(&shape.config, 1 << shape.token)?;
+    proof.statistics.check(&shape, &params, statement)?;
 
     // Commitments before any challenge.
     let policy = TracePolicy::of(&shape);
@@ -296,21 +309,30 @@ fn verify_matmuls(
     if value != end.value {
         return Err(VerifyError::Matmuls);
     }
-    let [.., embed, _, _] = matmuls.operands;
+    let [_, _, _, embed, ..] = matmuls.operands;
     if embed[0] != public.embed_operand(&end.point) {
         return Err(VerifyError::Embedding);
+    }
+    let absent = |product: Product| product != Product::Embed && !product.exists(public.shape);
+    let nothing = [SecureField::default(); 2];
+    if PRODUCTS
+        .iter()
+        .zip(&matmuls.operands)
+        .any(|(p, own)| absent(*p) && *own != nothing)
+    {
+        return Err(VerifyError::Matmuls);
     }
     absorb_operands(&matmuls.operands, transcript);
     Ok(end.point)
 }
 
 /// Absorbs the final evaluations of the matmul sumcheck.
-pub fn absorb_operands(operands: &[[SecureField; 2]; 6], transcript: &mut Transcript) {
+pub fn absorb_operands(operands: &Operands, transcript: &mut Transcript) {
     transcript.message("operands", operands.as_flattened());
 }
 
-/// Random weights of the four weighted products in the claim on the weights.
-pub fn weight_families(transcript: &mut Transcript) -> [SecureField; 4] {
+/// Random weights of the weighted products in the claim on the weights.
+pub fn weight_families(transcript: &mut Transcript) -> [SecureField; WEIGHTED.len()] {
     let challenge = transcript.challenge("weight families");
     let mut power = challenge;
     std::array::from_fn(|_| {
@@ -321,7 +343,7 @@ pub fn weight_families(transcript: &mut Transcript) -> [SecureField; 4] {
 }
 
 /// Value of the claim on the weights.
-pub fn weight_claim(operands: &[[SecureField; 2]; 6], families: &[SecureField; 4]) -> SecureField {
+pub fn weight_claim(operands: &Operands, families: &[SecureField; WEIGHTED.len()]) -> SecureField {
     let values = PRODUCTS
         .iter()
         .zip(operands)

@@ -7,6 +7,7 @@ use stwo_constraint_framework::EvalAtRow;
 
 use super::constant;
 use super::lookups::{Linear, Lookup};
+use crate::model::Limbs;
 
 /// Range of the high part of a wide low accumulator: `|acc_lo| < 2^30`, so `floor(acc_lo / 2^8) + 2^22`
 /// has a 16-bit and a 7-bit limb.
@@ -110,14 +111,80 @@ impl Rounding {
     }
 }
 
+/// What the claim on accumulators needs beside the values that they are rounded to (docs/protocol.md, section 8.1):
+/// consecutive columns, `2^s` first. No constraint ties them together; the claim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remainder {
+    pub at: usize,
+    /// How the accumulators are claimed.
+    pub limbs: Limbs,
+}
+
+impl Remainder {
+    /// The difference of the high limb is `128 d_hi + d_lo` minus this.
+    pub const OFFSET: i64 = 1 << 22;
+
+    /// Number of columns.
+    pub const fn columns(limbs: Limbs) -> usize {
+        match limbs {
+            Limbs::One => 2,
+            Limbs::Two => 5,
+        }
+    }
+
+    /// Public: `2^s`; in one limb `2^(8 + s)`, the bound of the remainder.
+    pub const fn pow(self) -> usize {
+        self.at
+    }
+    /// In one limb: the remainder, below `2^(8 + s)`.
+    pub const fn rest(self) -> usize {
+        self.at + 1
+    }
+    /// In two limbs: the remainder, `256 r_hi + r_lo`.
+    pub const fn r_hi(self) -> usize {
+        self.at + 1
+    }
+    pub const fn r_lo(self) -> usize {
+        self.at + 2
+    }
+    /// In two limbs: the difference, in limbs of 16 and 7 bits.
+    pub const fn d_hi(self) -> usize {
+        self.at + 3
+    }
+    pub const fn d_lo(self) -> usize {
+        self.at + 4
+    }
+
+    pub fn lookups(self) -> Vec<Lookup> {
+        let column = |i: usize| Linear::column(i);
+        match self.limbs {
+            Limbs::One => vec![Lookup::bits(column(self.pow()), column(self.rest()))],
+            Limbs::Two => vec![
+                Lookup::bits(column(self.pow()), column(self.r_hi())),
+                Lookup::bits(Linear::constant(1 << 8), column(self.r_lo())),
+                Lookup::range16(column(self.d_hi())),
+                Lookup::bits(Linear::constant(1 << 7), column(self.d_lo())),
+            ],
+        }
+    }
+}
+
+/// Lookups of an int16 in one column, or in limbs.
+pub fn int16(at: usize, limbs: Limbs) -> Vec<Lookup> {
+    match limbs {
+        Limbs::One => vec![Lookup::int16(at)],
+        Limbs::Two => Int16Limbs { hi: at, lo: at + 1 }.lookups().to_vec(),
+    }
+}
+
 /// An int16 in limbs: `256 hi + lo`.
 #[derive(Clone, Copy, Debug)]
-pub struct Limbs {
+pub struct Int16Limbs {
     pub hi: usize,
     pub lo: usize,
 }
 
-impl Limbs {
+impl Int16Limbs {
     /// The value; adds no constraint.
     pub fn value<E: EvalAtRow>(&self, c: &[E::F]) -> E::F {
         c[self.hi].clone() * constant::<E>(1 << 8) + c[self.lo].clone()

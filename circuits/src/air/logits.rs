@@ -1,42 +1,25 @@
-//! Logits and arg max. One row per (token, vocabulary entry).
+//! Logits and arg max of the generated positions. One row per (output token, vocabulary entry). No constraint: the claims on
+//! accumulators and on the chosen entries say everything, with the logits of the output tokens in clear.
 
 use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{Rounding, Wide};
+use super::gadgets::Remainder;
 use super::lookups::{Linear, Lookup};
 use super::Air;
+use crate::model::Limbs;
 
-pub const ACC_HI: usize = 0;
-pub const ACC_LO: usize = 1;
-pub const V: usize = 2;
-pub const U: usize = 3;
-/// The logit.
-pub const L: usize = 4;
-pub const ROUND: usize = 5;
-/// Public: `2^shift`.
-pub const POW: usize = 10;
-/// The logit of the row's output token, constant over the vocabulary (by claim).
-pub const TOP: usize = 11;
-/// Public: 1 where the entry is below the output token, which must then be strictly larger.
-pub const BELOW: usize = 12;
-/// Public: 1 at the output token.
-pub const CHOSEN: usize = 13;
-/// Public: 1 at every real vocabulary entry of a generated position.
-pub const ACTIVE: usize = 14;
-pub const COLUMNS: usize = 15;
-
-/// The accumulator, joined.
-const ACC: Wide = Wide {
-    acc_hi: ACC_HI,
-    acc_lo: ACC_LO,
-    v: V,
-    u: U,
-};
-const ROUNDING: Rounding = Rounding::at(ROUND);
+/// By how much the logit is below that of the output token, less one below its id: at least 0.
+pub const MARGIN: usize = 0;
 
 #[derive(Clone, Debug)]
 pub struct Logits {
     pub log_rows: u32,
+    pub limbs: Limbs,
+}
+
+/// Of the logit.
+pub const fn remainder(limbs: Limbs) -> Remainder {
+    Remainder { at: 1, limbs }
 }
 
 impl Air for Logits {
@@ -44,19 +27,12 @@ impl Air for Logits {
         self.log_rows
     }
     fn columns(&self) -> usize {
-        COLUMNS
+        1 + Remainder::columns(self.limbs)
     }
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
-        let col = |i: usize| c[i].clone();
-        ROUNDING.constrain(e, c, ACC.value::<E>(c), col(POW), col(L));
-        e.add_constraint(col(CHOSEN) * (col(TOP) - col(L)));
-    }
+    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
     fn lookups(&self) -> Vec<Lookup> {
-        let [top, l, below] = [TOP, L, BELOW].map(Linear::column);
-        let mut list = ACC.lookups().to_vec();
-        list.push(Lookup::int16(L));
-        list.extend(ROUNDING.lookups());
-        list.push(Lookup::range16(top - l - below).used(ACTIVE));
+        let mut list = vec![Lookup::range16(Linear::column(MARGIN))];
+        list.extend(remainder(self.limbs).lookups());
         list
     }
 }

@@ -2,51 +2,38 @@
 
 use stwo_constraint_framework::EvalAtRow;
 
-use super::gadgets::{Narrow, Rounding, Wide};
+use super::gadgets::Remainder;
 use super::lookups::{Linear, Lookup, Relation};
 use super::{constant, Air};
-use crate::semantics::PROB_SHIFT;
+use crate::model::Limbs;
 
-pub const ACC_HI: usize = 0;
-pub const ACC_LO: usize = 1;
-pub const V: usize = 2;
-pub const U: usize = 3;
 /// The score.
-pub const S: usize = 4;
-pub const ROUND: usize = 5;
-/// Public: `2^shift`.
-pub const POW: usize = 10;
+pub const S: usize = 0;
 /// The row's maximum, constant over the key axis (by claim).
-pub const MAX: usize = 11;
+pub const MAX: usize = 1;
 /// Public: 1 where key <= query.
-pub const MASK: usize = 12;
+pub const MASK: usize = 2;
 /// `max - score` where unmasked.
-pub const D: usize = 13;
+pub const D: usize = 3;
 /// Its exponential, 0 where masked; the sums over keys are statistics bound by claim.
-pub const EXP: usize = 14;
+pub const EXP: usize = 4;
 /// One selected key per row attains the maximum (the sum over keys is 1 by claim).
-pub const SELECT: usize = 15;
-/// Public given the statistics: the reciprocal of the row's sum, `256 R_HI + R_LO`.
-pub const R_HI: usize = 16;
-pub const R_LO: usize = 17;
-pub const V2: usize = 18;
-pub const U2: usize = 19;
-/// The probability.
-pub const P: usize = 20;
-pub const ROUND2: usize = 21;
-pub const COLUMNS: usize = 26;
-
-/// The accumulator, joined.
-const ACC: Wide = Wide {
-    acc_hi: ACC_HI,
-    acc_lo: ACC_LO,
-    v: V,
-    u: U,
+pub const SELECT: usize = 5;
+/// The probability, at most `2^15`.
+pub const P: usize = 6;
+/// Its remainder, `2^8 P_HI + P_LO`, of 21 bits.
+pub const P_HI: usize = 7;
+pub const P_LO: usize = 8;
+/// The difference of its high limb, plus [`P_OFFSET`].
+pub const P_DELTA: usize = 9;
+/// Of the score.
+pub const SCORE: Remainder = Remainder {
+    at: 10,
+    limbs: Limbs::Two,
 };
-const ROUNDING: Rounding = Rounding::at(ROUND);
-/// Exponential times reciprocal of the sum.
-const SHARE: Narrow = Narrow { v: V2, u: U2 };
-const ROUNDING2: Rounding = Rounding::at(ROUND2);
+pub const COLUMNS: usize = 15;
+/// `DELTA` of a probability is in -36736..=4095.
+pub const P_OFFSET: i64 = 40960;
 
 #[derive(Clone, Debug)]
 pub struct Scores {
@@ -62,8 +49,6 @@ impl Air for Scores {
     }
     fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]) {
         let col = |i: usize| c[i].clone();
-        ROUNDING.constrain(e, c, ACC.value::<E>(c), col(POW), col(S));
-
         // Boolean on every row, those of padded layers included: it is the numerator of a lookup, and any other
         // value could give pairs to the table instead of using them.
         e.add_constraint(col(MASK) * (col(MASK) - constant::<E>(1)));
@@ -73,19 +58,15 @@ impl Air for Scores {
         e.add_constraint(col(SELECT) * (col(SELECT) - constant::<E>(1)));
         e.add_constraint(col(SELECT) * masked);
         e.add_constraint(col(SELECT) * col(D));
-
-        let t = SHARE.value(e, c, [col(EXP) * col(R_HI), col(EXP) * col(R_LO)]);
-        ROUNDING2.constrain(e, c, t, constant::<E>(1 << PROB_SHIFT), col(P));
     }
     fn lookups(&self) -> Vec<Lookup> {
         let exponential = Lookup::once(Relation::Exp, [D, EXP].map(Linear::column));
-        let mut list = ACC.lookups().to_vec();
-        list.push(Lookup::int16(S));
-        list.extend(ROUNDING.lookups());
-        list.push(exponential.used(MASK));
-        list.extend(SHARE.lookups());
-        list.push(Lookup::int16(P));
-        list.extend(ROUNDING2.lookups());
+        let mut list = vec![Lookup::int16(S), exponential.used(MASK)];
+        let bits = |b: u32, at: usize| Lookup::bits(Linear::constant(1 << b), Linear::column(at));
+        list.push(Lookup::range16(Linear::column(P)));
+        list.extend([bits(13, P_HI), bits(8, P_LO)]);
+        list.push(Lookup::range16(Linear::column(P_DELTA)));
+        list.extend(SCORE.lookups());
         list
     }
 }

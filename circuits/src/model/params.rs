@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MatmulKind, KINDS};
+use super::{MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
 /// [`ModelParams::weight_bits`].
@@ -171,6 +171,37 @@ pub struct LayerParams {
     pub skip_mlp: ByClass<i8>,
 }
 
+/// Norms of the columns of a weight matrix, a column being the weights of one output channel: of each norm the largest of
+/// all columns. What a matmul can reach follows from them (docs/protocol.md, section 2.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnNorms {
+    /// Sum of the absolute values.
+    pub l1: u64,
+    /// Sum of the squares.
+    pub square: u64,
+}
+
+impl ColumnNorms {
+    /// Those of a column of `inputs` weights that are all as large as they may be.
+    pub fn largest(inputs: usize, max_weight: i32) -> Self {
+        let most = u64::from(max_weight.unsigned_abs());
+        let l1 = (inputs as u64).saturating_mul(most);
+        Self {
+            l1,
+            square: l1.saturating_mul(most),
+        }
+    }
+
+    /// Of each norm the larger one.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            l1: self.l1.max(other.l1),
+            square: self.square.max(other.square),
+        }
+    }
+}
+
 /// All integer parameters of the quantised model: they define the integer semantics completely,
 /// together with the weights and the lookup tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,6 +228,8 @@ pub struct ModelParams {
     pub silu_bits: i32,
     /// Fractional bits of the logits.
     pub logit_bits: i32,
+    /// Norms of the columns of all matrices but the embedding, in the order of [`ModelConfig::matmuls`].
+    pub columns: Vec<ColumnNorms>,
 }
 
 impl ModelParams {
@@ -215,6 +248,27 @@ impl ModelParams {
             MatmulKind::Head => head,
         };
         max_weight(bits.clamp(MIN_WEIGHT_BITS, self.format.max_bits()))
+    }
+
+    /// Norms of the columns of a matrix; none of the embedding, and of what the model does not have.
+    pub fn norms(&self, kind: MatmulKind, layer: usize) -> Option<ColumnNorms> {
+        let at = match LAYER_KINDS.iter().position(|k| *k == kind) {
+            Some(at) if layer < self.layers.len() => layer * LAYER_KINDS.len() + at,
+            None if kind == MatmulKind::Head => self.layers.len() * LAYER_KINDS.len(),
+            _ => return None,
+        };
+        self.columns.get(at).copied()
+    }
+
+    /// The same parameters with the largest norms that columns of their bits can have: before the weights are known.
+    #[must_use]
+    pub fn with_largest_norms(self, config: &ModelConfig) -> Self {
+        let matmuls = config.matmuls().into_iter().filter(|m| m.kind != MatmulKind::Embed);
+        let columns = matmuls.map(|m| ColumnNorms::largest(m.in_dim, self.max_weight(m.kind)));
+        Self {
+            columns: columns.collect(),
+            ..self
+        }
     }
 
     /// Exponent of channel `c` of the residual stream.

@@ -2,6 +2,7 @@
 //! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
 //! here; what does not appear here or in a row-local constraint is free.
 
+mod accumulators;
 mod operands;
 mod parameters;
 mod points;
@@ -19,9 +20,9 @@ use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
 use crate::statement::{Statement, Statistics};
 
-pub use parameters::{pow_column, shift_of, update_of, Update, PADDED_EXPONENT};
+pub use parameters::{pow_column, shift_at, shift_of, update_of, Update, PADDED_EXPONENT};
 pub use points::{suffix, Points};
-pub use products::{product_variables, Product, PRODUCTS, WEIGHTED};
+pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
 
 type K = SecureField;
 

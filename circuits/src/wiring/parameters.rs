@@ -1,7 +1,10 @@
 //! The requantisation parameters of a model, by matmul and residual state.
 
 use crate::chunk::INPUT_SHIFT;
-use crate::model::{ChannelShift, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::semantics::ROPE_BITS;
+use crate::shape::{Part, Shape};
+use crate::statement::{class_of, norm_of, Rounded};
 
 /// `2^shift` of every padded output channel.
 pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
@@ -81,3 +84,48 @@ impl<'a> Update<'a> {
 
 /// Both exponents of [`Update::exponents`] where a state has no such channel: padding.
 pub const PADDED_EXPONENT: u8 = 1;
+
+/// log2 of what a rounded value is multiplied with in its claim: `8 + s` in one limb, `s` in two. `place` has the indices of
+/// the entry along the axes of its part, `leading` is the number of leading rows.
+pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[usize], leading: usize) -> u32 {
+    let (config, half) = (&shape.config, shape.padded.half);
+    let [first, token, third, fourth] = [0, 1, 2, 3].map(|i| place.get(i).copied().unwrap_or(0));
+    let class = class_of(token, leading);
+    let layer = params.layers.get(first);
+    // The shift of an element of a head, of which there are so many.
+    let of_head = |kind: MatmulKind, heads: usize, half: usize, x: usize| {
+        let real = third < heads && x < config.head_dim / 2;
+        let channel = third * config.head_dim + half * (config.head_dim / 2) + x;
+        shift_of(params, kind, first).filter(|_| real).map(|s| s.at(channel))
+    };
+    let side = usize::from(rounded.tensor % 2);
+    let (shift, limbs) = match (rounded.part, rounded.tensor) {
+        (Part::Stream, 0) => {
+            let update = Update::of(params, first, class).filter(|_| third < config.hidden);
+            (update.map(|u| u.exponents(third)[0]), Limbs::Two)
+        }
+        (Part::Stream, _) => {
+            let shift = norm_of(params, first).shift.saturating_sub(params.exponent(third));
+            (Some(shift).filter(|_| third < config.hidden), Limbs::One)
+        }
+        (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
+        (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
+        (Part::Q | Part::K, _) => (Some(ROPE_BITS as u8 - 8), Limbs::One),
+        (Part::V, _) => {
+            let (side, x) = (fourth >> half, fourth & ((1 << half) - 1));
+            (of_head(MatmulKind::V, config.kv_heads, side, x), shape.limbs.v)
+        }
+        (Part::Scores, _) => (layer.map(|l| l.score), Limbs::Two),
+        (Part::Att, _) => (layer.map(|l| l.att), Limbs::Two),
+        (Part::Ff, 0) => (layer.map(|l| l.gate.at(third)), shape.limbs.gate),
+        (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
+        (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
+        (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
+        (Part::Tables, _) => (None, Limbs::One),
+    };
+    let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
+    match limbs {
+        Limbs::One => 8 + shift,
+        Limbs::Two => shift,
+    }
+}

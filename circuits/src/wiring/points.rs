@@ -17,16 +17,20 @@ pub struct Points {
     pub head: Vec<K>,
     /// Output channels; a tensor of width `2^k` uses the last `k` coordinates.
     pub out: Vec<K>,
-    /// Second point of broadcast checks, along tokens or vocabulary (last coordinates).
+    /// Second point of broadcast checks, along tokens.
     pub other: Vec<K>,
+    /// Output tokens.
+    pub output: Vec<K>,
     /// Powers weigh the matmul kinds.
     pub kind: K,
     /// Weighs the low limb against the high limb.
     pub limb: K,
+    /// Powers weigh the clipped values.
+    pub clip: K,
 }
 
 impl Points {
-    fn lengths(shape: &Shape) -> [usize; 7] {
+    fn lengths(shape: &Shape) -> [usize; 8] {
         let p = &shape.padded;
         let out = [p.hidden, p.q(), p.kv(), p.ff, p.vocab].into_iter().max().unwrap_or(0);
         let state = crate::model::log_ceil(shape.states(), 0);
@@ -37,23 +41,25 @@ impl Points {
             shape.token,
             p.heads,
             out,
-            p.vocab.max(shape.token),
+            shape.token,
+            if shape.chunk.is_last() { shape.output() } else { 0 },
         ]
         .map(|l| l as usize)
     }
 
     /// Number of challenges.
     pub fn count(shape: &Shape) -> usize {
-        Self::lengths(shape).iter().sum::<usize>() + 2
+        Self::lengths(shape).iter().sum::<usize>() + 3
     }
 
     /// From [`Points::count`] challenges, in order.
     pub fn new(shape: &Shape, challenges: Vec<K>) -> Self {
         let mut rest = challenges.into_iter();
-        let [layer, state, token, key, head, out, other] =
+        let [layer, state, token, key, head, out, other, output] =
             Self::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
         let kind = rest.next().unwrap_or_default();
         let limb = rest.next().unwrap_or_default();
+        let clip = rest.next().unwrap_or_default();
         Self {
             layer,
             state,
@@ -62,8 +68,10 @@ impl Points {
             head,
             out,
             other,
+            output,
             kind,
             limb,
+            clip,
         }
     }
 
@@ -85,6 +93,11 @@ impl Points {
     /// Weight of the attention output among the batched accumulators.
     pub fn att_weight(&self) -> K {
         power(self.kind, 10)
+    }
+
+    /// Weight of the products of the MLP among the batched accumulators.
+    pub fn act_weight(&self) -> K {
+        power(self.kind, 11)
     }
 
     /// `eq(layer, l)` for the real layers.

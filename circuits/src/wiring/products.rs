@@ -1,12 +1,14 @@
 //! The instances of the batched matmul sumcheck (docs/protocol.md, sections 5 and 6).
 
-use crate::model::MatmulKind;
+use stwo::core::fields::qm31::SecureField;
+
+use crate::model::{LimbSet, Limbs, MatmulKind};
 use crate::shape::{Part, Shape};
 
 /// The operand instances of the batched matmul sumcheck (docs/protocol.md, sections 5 and 6), in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
-    /// Normed states times q, k, v, gate, up and head; variables (state, feature).
+    /// Normed states times those of q, k, v, gate and up that are claimed in one limb; variables (state, feature).
     Norm,
     /// Attention output times o; variables (layer, head, index).
     Att,
@@ -18,45 +20,90 @@ pub enum Product {
     Score,
     /// Probabilities times values; variables (layer, head, key).
     Value,
+    /// The last normed state of the generated positions times head; variables (feature).
+    Head,
+    /// Limbs of the normed states times those of q, k, v, gate and up that are claimed in two; variables as Norm.
+    NormLimbs,
+    /// SiLU of the gate times up projection, entry by entry; variables (layer, token, feature).
+    Act,
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 6] = [
+pub const PRODUCTS: [Product; 9] = [
     Product::Norm,
     Product::Att,
     Product::Ff,
     Product::Embed,
     Product::Score,
     Product::Value,
+    Product::Head,
+    Product::NormLimbs,
+    Product::Act,
 ];
 
+/// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
+pub type Operands = [[SecureField; 2]; PRODUCTS.len()];
+
 /// The products with weights, in order.
-pub const WEIGHTED: [Product; 4] = [Product::Norm, Product::Att, Product::Ff, Product::Embed];
+pub const WEIGHTED: [Product; 6] = [
+    Product::Norm,
+    Product::Att,
+    Product::Ff,
+    Product::Embed,
+    Product::Head,
+    Product::NormLimbs,
+];
+
+/// Matmuls of normed states.
+const NORMED: [MatmulKind; 5] = [
+    MatmulKind::Q,
+    MatmulKind::K,
+    MatmulKind::V,
+    MatmulKind::Gate,
+    MatmulKind::Up,
+];
 
 impl Product {
+    /// Whether a chunk has this product. If not, it is the constant product 0 0.
+    pub fn exists(self, shape: &Shape) -> bool {
+        let normed = |limbs: Limbs| NORMED.iter().any(|kind| shape.limbs.of(*kind) == limbs);
+        match self {
+            Self::Norm => normed(Limbs::One),
+            Self::NormLimbs => normed(Limbs::Two),
+            Self::Embed => shape.chunk.is_first(),
+            Self::Head => shape.chunk.is_last(),
+            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Act => true,
+        }
+    }
+
     /// Number of variables of this instance.
     pub fn variables(self, shape: &Shape) -> u32 {
         let p = &shape.padded;
         let lead = |part: Part| shape.full_axes(part).first().copied().unwrap_or(0);
         match self {
-            Self::Norm => lead(Part::Stream) + p.hidden,
+            _ if !self.exists(shape) => 0,
+            Self::Norm | Self::NormLimbs => lead(Part::Stream) + p.hidden,
             Self::Att => lead(Part::Att) + p.q(),
             Self::Ff => lead(Part::Ff) + p.ff,
-            Self::Embed if shape.chunk.is_first() => p.vocab,
-            // No embedding: the constant product 0 0.
-            Self::Embed => 0,
+            Self::Embed => p.vocab,
+            Self::Head => p.hidden,
             Self::Score => p.layers + p.heads + p.head_dim(),
             Self::Value => p.layers + p.heads + shape.token,
+            Self::Act => lead(Part::Ff) + shape.token + p.ff,
         }
     }
 
     /// The instance that a matmul kind belongs to, and its index on the instance's leading axis.
-    pub fn of(kind: MatmulKind, layer: usize, layers: usize) -> (Self, usize) {
+    pub fn of(kind: MatmulKind, layer: usize, limbs: LimbSet) -> (Self, usize) {
+        let norm = match limbs.of(kind) {
+            Limbs::One => Self::Norm,
+            Limbs::Two => Self::NormLimbs,
+        };
         match kind {
             MatmulKind::Embed => (Self::Embed, 0),
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => (Self::Norm, 2 * layer),
-            MatmulKind::Gate | MatmulKind::Up => (Self::Norm, 2 * layer + 1),
-            MatmulKind::Head => (Self::Norm, 2 * layers),
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => (norm, 2 * layer),
+            MatmulKind::Gate | MatmulKind::Up => (norm, 2 * layer + 1),
+            MatmulKind::Head => (Self::Head, 0),
             MatmulKind::O => (Self::Att, layer),
             MatmulKind::Down => (Self::Ff, layer),
         }

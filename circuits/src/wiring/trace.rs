@@ -2,134 +2,16 @@
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, padded, pow_column, shift_of, suffix, update_of, Public, Update, K, PADDED_EXPONENT};
-use crate::air::{base, ff, logits, requant, rope, scores, stream};
+use super::{eq, felt, padded, suffix, Public, K};
+use crate::air::{base, scores, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Weight};
-use crate::mle::{causal_eval, eq_table, eval_dense, index_eq, less_than_eval};
-use crate::model::{MatmulKind, RowClass};
-use crate::semantics::rope_angle;
+use crate::mle::{causal_eval, eq_table};
 use crate::shape::Part;
-use crate::statement::norm_of;
 
 impl Public<'_> {
-    fn state_axis(&self, factor: impl Fn(usize) -> K) -> Weight {
-        padded((0..self.shape.states()).map(factor).collect(), self.lead(Part::Stream))
-    }
-
-    /// MLE of the powers of a matmul's shifts over its first `extent` output channels.
-    fn pow_eval(&self, kind: MatmulKind, layer: usize, point: &[K], extent: usize) -> K {
-        let Some(shift) = shift_of(self.params, kind, layer) else {
-            return K::zero();
-        };
-        if let [one] = shift.0.as_slice() {
-            return felt(1 << one) * less_than_eval(extent, point);
-        }
-        let column = pow_column(&self.shape.config, kind, shift, point.len() as u32);
-        let mut values: Vec<K> = column.into_iter().map(|v| felt(i64::from(v))).collect();
-        values.iter_mut().skip(extent).for_each(|v| *v = K::zero());
-        eval_dense(&values, point).unwrap_or_default()
-    }
-
-    /// Accumulators of `columns` (high, low) of one part as terms of the batched matmul claim.
-    fn accumulator(&self, part: Part, weights: Vec<Weight>, columns: [usize; 2], factor: K) -> Group {
-        let [hi, lo] = columns;
-        Group {
-            part,
-            weights,
-            columns: vec![(hi, factor), (lo, factor * self.points.limb)],
-        }
-    }
-
-    /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
-    fn head_point(&self, heads_log: u32) -> (&[K], K, &[K]) {
-        let half = self.shape.padded.half as usize;
-        let point = self.points.out(heads_log + 1 + self.shape.padded.half);
-        let (heads, rest) = point.split_at((heads_log as usize).min(point.len()));
-        let index = suffix(rest, half as u32);
-        (heads, rest.first().copied().unwrap_or_default(), index)
-    }
-
-    /// Section 5 and 6: all accumulators at the random point, batched; the value is the claim of the
-    /// product sumcheck.
-    fn accumulators(&self, value: K) -> LinearClaim {
-        let (p, points) = (&self.shape.padded, self.points);
-        let mut groups = Vec::new();
-        let stream = self.state_axis(|n| {
-            let (kind, layer) = update_of(n);
-            points.matmul_weight(kind, layer)
-        });
-        let weights = vec![stream, eq(&points.token), eq(points.out(p.hidden))];
-        groups.push(self.accumulator(Part::Stream, weights, [stream::ACC_HI, stream::ACC_LO], K::one()));
-
-        for (part, kind, heads) in [(Part::Q, MatmulKind::Q, p.heads), (Part::K, MatmulKind::K, p.kv_heads)] {
-            let (head, half, index) = self.head_point(heads);
-            for (lane, coefficient) in [K::one() - half, half].into_iter().enumerate() {
-                let weights = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
-                let columns = [rope::ACC_HI, rope::ACC_LO].map(|c| rope::before(lane, c));
-                groups.push(self.accumulator(part, weights, columns, coefficient * points.kind_weight(kind)));
-            }
-        }
-        let (head, ..) = self.head_point(p.kv_heads);
-        let weights = vec![
-            self.plain_layers(Part::V),
-            eq(&points.token),
-            eq(head),
-            eq(points.out(p.head_dim())),
-        ];
-        let factor = points.kind_weight(MatmulKind::V);
-        groups.push(self.accumulator(Part::V, weights, [requant::ACC_HI, requant::ACC_LO], factor));
-
-        let weights = vec![self.plain_layers(Part::Ff), eq(&points.token), eq(points.out(p.ff))];
-        for (kind, columns) in [
-            (MatmulKind::Gate, [ff::GATE_HI, ff::GATE_LO]),
-            (MatmulKind::Up, [ff::UP_HI, ff::UP_LO]),
-        ] {
-            groups.push(self.accumulator(Part::Ff, weights.clone(), columns, points.kind_weight(kind)));
-        }
-        if self.shape.chunk.is_last() {
-            let factor = points.kind_weight(MatmulKind::Head);
-            let weights = vec![eq(&points.token), eq(points.out(p.vocab))];
-            groups.push(self.accumulator(Part::Logits, weights, [logits::ACC_HI, logits::ACC_LO], factor));
-        }
-
-        let weights = self.score_weights(eq(&points.key));
-        groups.push(self.accumulator(
-            Part::Scores,
-            weights,
-            [scores::ACC_HI, scores::ACC_LO],
-            points.score_weight(),
-        ));
-        let weights = vec![
-            self.plain_layers(Part::Att),
-            eq(&points.token),
-            eq(&points.head),
-            eq(points.out(p.head_dim())),
-        ];
-        groups.push(self.accumulator(
-            Part::Att,
-            weights,
-            [requant::ACC_HI, requant::ACC_LO],
-            points.att_weight(),
-        ));
-        LinearClaim {
-            name: "accumulators",
-            groups,
-            value,
-        }
-    }
-
-    fn score_weights(&self, key: Weight) -> Vec<Weight> {
-        vec![
-            self.plain_layers(Part::Scores),
-            eq(&self.points.head),
-            eq(&self.points.token),
-            key,
-        ]
-    }
-
     /// MLE of a boundary at the point of tokens and features; nothing is zero.
-    fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
+    pub(super) fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
         let features = eq_table(self.points.out(self.shape.padded.hidden));
         let rows = boundary
             .map_or([].as_slice(), |b| &b.0)
@@ -148,27 +30,11 @@ impl Public<'_> {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);
         let at = points.out(self.shape.padded.hidden);
-        let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| Group {
-            part: Part::Stream,
-            weights: vec![first, eq(&points.token), last],
-            columns,
+        let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| {
+            Group::new(Part::Stream, vec![first, eq(&points.token), last], columns)
         };
         let states = points.state_weights(n_states);
         let plain = || padded(states.clone(), lead);
-        // previous(n) = x(n - 1), previous(0) = what enters: the state weights moved by one.
-        let shifted = padded(states.iter().skip(1).map(|w| -*w).collect(), lead);
-        claims.push(LinearClaim {
-            name: "residual wire",
-            groups: vec![
-                group(plain(), eq(at), vec![(stream::PREV, K::one())]),
-                group(
-                    shifted,
-                    eq(at),
-                    vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())],
-                ),
-            ],
-            value: self.boundary_eval(self.ends.input) * states.first().copied().unwrap_or_default(),
-        });
         if !self.shape.chunk.is_last() {
             let mut last = vec![K::zero(); n_states];
             last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
@@ -205,35 +71,6 @@ impl Public<'_> {
                 value: over_tokens(&value),
             });
         }
-        // Broadcast along the features that are committed.
-        let cover = self.cover(Part::Stream, 2, at);
-        let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params, self.leading());
-        for (column, limb) in [(stream::R_HI, 8), (stream::R_LO, 0)] {
-            let mask = if limb == 0 { 0xff } else { u32::MAX };
-            let value = |at: usize| {
-                rsqrts
-                    .get(at)
-                    .map_or(K::zero(), |r| felt(i64::from((r >> limb) & mask)))
-            };
-            claims.push(LinearClaim {
-                name: "reciprocal square root",
-                groups: vec![group(plain(), eq(at), vec![(column, K::one())])],
-                value: cover * over_tokens(&value),
-            });
-        }
-        let publics = [
-            (stream::POW1, self.update_eval(0)),
-            (stream::SKIP, self.update_eval(1)),
-            (stream::POW2, self.norm_shift_eval()),
-        ];
-        for (column, value) in publics {
-            let groups = vec![group(plain(), eq(at), vec![(column, K::one())])];
-            claims.push(LinearClaim {
-                name: "stream parameters",
-                groups,
-                value,
-            });
-        }
     }
 
     /// `4^k - 1` of every channel with an exponent `k`; `None` if there is none.
@@ -245,207 +82,14 @@ impl Public<'_> {
         (!entries.is_empty()).then_some(Weight::Sparse(self.shape.padded.hidden, entries))
     }
 
-    /// Sum over the committed features of `eq(point, .)` times a power of two: that of its channel, and that of
-    /// [`PADDED_EXPONENT`] for padding. `channels` is the number of channels with an exponent of their own: if it is one, all
-    /// have it.
-    fn feature_powers(&self, features: &[K], channels: usize, exponent: &dyn Fn(usize) -> u32) -> K {
-        let at = self.points.out(self.shape.padded.hidden);
-        let hidden = self.shape.config.hidden;
-        let real = less_than_eval(hidden, at);
-        let padding = less_than_eval(self.shape.extent(Part::Stream, 2), at) - real;
-        let power = |e: u32| base(1 << e.min(30));
-        let own = match channels {
-            1 => real * power(exponent(0)),
-            _ => {
-                let terms = features.iter().take(hidden).enumerate();
-                terms.fold(K::zero(), |sum, (c, w)| sum + *w * power(exponent(c)))
-            }
-        };
-        own + padding * power(PADDED_EXPONENT.into())
-    }
-
-    /// MLE of `POW1` (`which` 0) or `SKIP` (1), committed states and features: the rows of each class have exponents of
-    /// their own.
-    fn update_eval(&self, which: usize) -> K {
-        let points = self.points;
-        let features = eq_table(points.out(self.shape.padded.hidden));
-        let leading = less_than_eval(self.leading(), &points.token);
-        let classes = [(RowClass::Body, K::one() - leading), (RowClass::Lead, leading)];
-        let states = points.state_weights(self.shape.states());
-        states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
-            let of = |(class, rows): (RowClass, K)| {
-                let update = Update::of(self.params, n, class)?;
-                let exponent = |c: usize| {
-                    let [divisor, factor] = update.exponents(c);
-                    u32::from(if which == 0 { divisor } else { factor })
-                };
-                let channels = update.channels.0.len();
-                Some(rows * self.feature_powers(&features, channels, &exponent))
-            };
-            let classes = classes.into_iter().filter_map(of);
-            sum + *state * classes.fold(K::zero(), |sum, v| sum + v)
-        })
-    }
-
-    /// MLE of `POW2`: the shift of a channel is less by its exponent.
-    fn norm_shift_eval(&self) -> K {
-        let features = eq_table(self.points.out(self.shape.padded.hidden));
-        let states = self.points.state_weights(self.shape.states());
-        states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
-            let shift = u32::from(norm_of(self.params, n).shift);
-            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
-            let channels = self.params.exponents.len().max(1);
-            sum + *state * self.feature_powers(&features, channels, &exponent)
-        })
-    }
-
-    /// Public columns of queries, keys, values, attention output and MLP.
-    fn layer_parameters(&self, claims: &mut Vec<LinearClaim>) {
-        let (p, points) = (&self.shape.padded, self.points);
-        let layer_weights = points.layer_weights(self.layers());
-        let sum = |value: &dyn Fn(usize) -> K| {
-            layer_weights
-                .iter()
-                .enumerate()
-                .fold(K::zero(), |sum, (l, w)| sum + *w * value(l))
-        };
-        let channels = |part: Part| self.shape.extent(part, 2) << p.head_dim();
-        let cos_sin = self.rope_eval();
-        for (part, kind, heads) in [(Part::Q, MatmulKind::Q, p.heads), (Part::K, MatmulKind::K, p.kv_heads)] {
-            let (head, half, index) = self.head_point(heads);
-            let weights = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
-            let columns = vec![
-                (rope::before(0, rope::POW), K::one() - half),
-                (rope::before(1, rope::POW), half),
-            ];
-            claims.push(LinearClaim {
-                name: "query and key parameters",
-                groups: vec![Group {
-                    part,
-                    weights: weights.clone(),
-                    columns,
-                }],
-                value: sum(&|l| self.pow_eval(kind, l, points.out(heads + 1 + p.half), channels(part))),
-            });
-            let cover = self.cover(part, 2, head);
-            for (column, value) in [rope::COS, rope::SIN].into_iter().zip(cos_sin) {
-                claims.push(LinearClaim {
-                    name: "rotation angles",
-                    groups: vec![Group {
-                        part,
-                        weights: weights.clone(),
-                        columns: vec![(column, K::one())],
-                    }],
-                    value: cover * sum(&|_| value),
-                });
-            }
-        }
-        let (head, ..) = self.head_point(p.kv_heads);
-        let last = |log: u32| eq(points.out(log));
-        let layer = |l: usize| self.params.layers.get(l);
-        let leading = less_than_eval(self.leading(), &points.token);
-        let list: [(Part, Vec<Weight>, usize, K); 5] = [
-            (
-                Part::V,
-                vec![
-                    self.plain_layers(Part::V),
-                    eq(&points.token),
-                    eq(head),
-                    last(p.head_dim()),
-                ],
-                requant::POW,
-                sum(&|l| self.pow_eval(MatmulKind::V, l, points.out(p.kv()), channels(Part::V))),
-            ),
-            (
-                Part::Att,
-                vec![
-                    self.plain_layers(Part::Att),
-                    eq(&points.token),
-                    eq(&points.head),
-                    last(p.head_dim()),
-                ],
-                requant::POW,
-                self.cover(Part::Att, 2, &points.head) * sum(&|l| layer(l).map_or(K::zero(), |p| felt(1 << p.att))),
-            ),
-            (
-                Part::Ff,
-                vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
-                ff::GATE_POW,
-                sum(&|l| self.pow_eval(MatmulKind::Gate, l, points.out(p.ff), self.shape.extent(Part::Ff, 2))),
-            ),
-            (
-                Part::Ff,
-                vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
-                ff::UP_POW,
-                sum(&|l| self.pow_eval(MatmulKind::Up, l, points.out(p.ff), self.shape.extent(Part::Ff, 2))),
-            ),
-            (
-                Part::Ff,
-                vec![self.plain_layers(Part::Ff), eq(&points.token), last(p.ff)],
-                ff::POW,
-                self.cover(Part::Ff, 2, points.out(p.ff))
-                    * sum(&|l| {
-                        let power = |shift: u8| felt(1 << shift);
-                        layer(l).map_or(K::zero(), |p| {
-                            power(p.act.body) + leading * (power(p.act.lead) - power(p.act.body))
-                        })
-                    }),
-            ),
-        ];
-        for (part, weights, column, value) in list {
-            let groups = vec![Group {
-                part,
-                weights,
-                columns: vec![(column, K::one())],
-            }];
-            claims.push(LinearClaim {
-                name: "layer parameters",
-                groups,
-                value,
-            });
-        }
-    }
-
-    /// MLEs of the RoPE tables at (token, index in half).
-    fn rope_eval(&self) -> [K; 2] {
-        let config = &self.shape.config;
-        let tokens = eq_table(&self.points.token);
-        let index = eq_table(self.points.out(self.shape.padded.half));
-        let mut sums = [K::zero(); 2];
-        for (i, t) in tokens.iter().enumerate() {
-            let mut row = [K::zero(); 2];
-            for (x, w) in index.iter().enumerate().take(config.head_dim / 2) {
-                let (cos, sin) = rope_angle(config, i, x);
-                row[0] += *w * base(i64::from(cos));
-                row[1] += *w * base(i64::from(sin));
-            }
-            sums[0] += *t * row[0];
-            sums[1] += *t * row[1];
-        }
-        sums
-    }
-
     /// Softmax: parameters, mask, maximum, selection, sums and reciprocals.
     fn softmax(&self, claims: &mut Vec<LinearClaim>) {
         let points = self.points;
         let layers = points.layer_weights(self.layers());
         let total = layers.iter().fold(K::zero(), |sum, w| sum + *w);
-        let group = |weights: Vec<Weight>, column: usize, k: K| Group {
-            part: Part::Scores,
-            weights,
-            columns: vec![(column, k)],
-        };
+        let group = |weights: Vec<Weight>, column: usize, k: K| Group::new(Part::Scores, weights, vec![(column, k)]);
         let at_key = || self.score_weights(eq(&points.key));
         let cover = self.cover(Part::Scores, 1, &points.head);
-        let pow = layers
-            .iter()
-            .zip(&self.params.layers)
-            .fold(K::zero(), |sum, (w, l)| sum + *w * felt(1 << l.score));
-        claims.push(LinearClaim {
-            name: "score parameters",
-            groups: vec![group(at_key(), scores::POW, K::one())],
-            value: cover * pow,
-        });
         claims.push(LinearClaim {
             name: "causal mask",
             groups: vec![group(at_key(), scores::MASK, K::one())],
@@ -500,71 +144,13 @@ impl Public<'_> {
             groups: vec![group(real(ones()), scores::EXP, K::one())],
             value: over_rows(&self.statistics.sums),
         });
-        let reciprocals = self.statistics.reciprocals();
-        let hi: Vec<u32> = reciprocals.iter().map(|r| r >> 8).collect();
-        let lo: Vec<u32> = reciprocals.iter().map(|r| r & 0xff).collect();
-        for (column, values) in [(scores::R_HI, hi), (scores::R_LO, lo)] {
-            claims.push(LinearClaim {
-                name: "softmax reciprocals",
-                groups: vec![group(real(eq(&points.key)), column, K::one())],
-                value: over_rows(&values),
-            });
-        }
-    }
-
-    /// The head: parameters and the public columns of the arg max.
-    fn arg_max(&self, claims: &mut Vec<LinearClaim>) {
-        let points = self.points;
-        let vocab = points.out(self.shape.padded.vocab);
-        let column = |at: &[K], c: usize, k: K| Group {
-            part: Part::Logits,
-            weights: vec![eq(&points.token), eq(at)],
-            columns: vec![(c, k)],
-        };
-        let value = self.pow_eval(MatmulKind::Head, 0, vocab, self.shape.extent(Part::Logits, 1));
-        claims.push(LinearClaim {
-            name: "head parameters",
-            groups: vec![column(vocab, logits::POW, K::one())],
-            value,
-        });
-        // Constant along the committed entries: its evaluations at two points are in the ratio of the covers.
-        let other = suffix(&points.other, self.shape.padded.vocab);
-        let [here, there] = [vocab, other].map(|at| self.cover(Part::Logits, 1, at));
-        claims.push(LinearClaim {
-            name: "top logit is constant",
-            groups: vec![column(vocab, logits::TOP, there), column(other, logits::TOP, -here)],
-            value: K::zero(),
-        });
-        let real = less_than_eval(self.shape.config.vocab, vocab);
-        let [mut below, mut chosen, mut active] = [K::zero(); 3];
-        for (row, id) in self.statement.generated() {
-            let token = index_eq(row, &points.token);
-            below += token * less_than_eval(id as usize, vocab);
-            chosen += token * index_eq(id as usize, vocab);
-            active += token * real;
-        }
-        for (c, value) in [
-            (logits::BELOW, below),
-            (logits::CHOSEN, chosen),
-            (logits::ACTIVE, active),
-        ] {
-            claims.push(LinearClaim {
-                name: "arg max",
-                groups: vec![column(vocab, c, K::one())],
-                value,
-            });
-        }
     }
 
     /// All claims that are fixed before the product sumcheck; `product` is its claim.
     pub fn trace_claims(&self, product: K) -> Vec<LinearClaim> {
-        let mut claims = vec![self.accumulators(product)];
+        let mut claims = self.accumulators(product);
         self.stream(&mut claims);
-        self.layer_parameters(&mut claims);
         self.softmax(&mut claims);
-        if self.shape.chunk.is_last() {
-            self.arg_max(&mut claims);
-        }
         claims.into_iter().map(|c| c.in_lanes(self.shape)).collect()
     }
 }

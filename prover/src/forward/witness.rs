@@ -75,7 +75,9 @@ pub struct Witness {
     pub streams: Vec<Stream>,
     /// `[layers]`.
     pub layers: Vec<LayerWitness>,
-    /// `[rows][vocab]`: accumulators and logits.
+    /// The first row that has logits.
+    pub first_logits: usize,
+    /// `[rows with logits][vocab]`: accumulators and logits.
     pub logits_acc_hi: Vec<i32>,
     pub logits_acc_lo: Vec<i32>,
     pub logits: Vec<i16>,

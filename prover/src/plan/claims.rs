@@ -11,7 +11,7 @@ use tessera_circuits::model::{
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::trees::LookupTree;
-use tessera_circuits::wiring::{product_variables, Points, Public};
+use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
 
 /// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent.
 fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
@@ -51,6 +51,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
+        columns: Vec::new(),
     }
 }
 
@@ -61,12 +62,14 @@ pub(super) fn groups(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> V
     let tokens = 1usize << shape.token;
     let params = params(config, exponents);
     let statement = Statement {
-        prompt: vec![0],
-        output: vec![0; tokens],
+        prompt: vec![0; tokens + 1 - shape.outputs.min(tokens)],
+        output: vec![0; shape.outputs],
     };
     let statistics = Statistics {
         norms: vec![[1; 3]; shape.states() * tokens],
         sums: vec![1 << 15; config.layers * config.heads * tokens],
+        tops: vec![0; shape.outputs],
+        clips: Vec::new(),
     };
     // Distinct elements: weights are equal only where they always are.
     let element = |i: usize| SecureField::from_u32_unchecked(2 + i as u32, 3, 5, 7);
@@ -83,7 +86,7 @@ pub(super) fn groups(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> V
         .map(|i| element((1 << 20) + i))
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
-    claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; 6]));
+    claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
     let batch = batch(claims, element(1 << 21));
     let parts = shape.parts().iter();
     let in_trees = |part: Part| {

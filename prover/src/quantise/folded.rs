@@ -76,9 +76,19 @@ impl<'a> Folded<'a> {
 
     /// Sums of squares of the weights of every input channel.
     pub fn input_squares(&self) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::InputsFirst)
+    }
+
+    /// Sums of squares of the weights of every output channel.
+    pub fn output_squares(&self) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::OutputsFirst)
+    }
+
+    /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others.
+    fn squares(&self, rows: Orientation) -> Result<Vec<f64>, CheckpointError> {
         let width = self.weights.width();
         let square = |row: &[f32]| row.iter().map(|w| f64::from(*w) * f64::from(*w)).sum::<f64>();
-        if self.orientation == Orientation::InputsFirst {
+        if self.orientation == rows {
             return Ok(self.rows(square)?.concat());
         }
         let pieces = self.pieces(|range| {

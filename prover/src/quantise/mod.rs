@@ -5,6 +5,7 @@ mod exponents;
 mod feedback;
 pub(crate) mod fidelity;
 mod folded;
+mod limbs;
 mod options;
 mod plan;
 mod saturation;
@@ -24,6 +25,7 @@ use crate::float::{FloatError, FloatModel};
 use crate::progress::Progress;
 use calibrate::{Ranges, Set};
 use folded::Folded;
+use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use plan::{Plan, WeightBits};
@@ -138,7 +140,7 @@ pub fn quantise(
     let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
     let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
     let weight_bits = options.strategy.weight_bits(config);
-    let mut bits = WeightBits::new();
+    let (mut bits, mut squares) = (WeightBits::new(), Squares::new());
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let mut choose = |kind, layer| -> Result<(), QuantiseError> {
         let folded = Folded::new(checkpoint, kind, layer)?;
@@ -146,6 +148,7 @@ pub fn quantise(
         bits.insert((kind, layer), folded.choose_bits(max)?);
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut readers[state], folded.input_squares()?);
+            squares.insert((kind, layer), folded.output_squares()?);
         }
         folded.weights.release();
         progress.advance(1);
@@ -164,7 +167,7 @@ pub fn quantise(
     choose(MatmulKind::Embed, 0)?;
     ranges.finish(&checkpoint.matrix(MatmulKind::Embed, 0)?)?;
     ranges.check()?;
-    let (params, mut bits, mut report) = Plan::new(config, options, &ranges, bits, &readers).solve()?;
+    let (params, mut bits, mut report) = Plan::new(config, options, &ranges, (bits, squares), &readers).solve()?;
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();

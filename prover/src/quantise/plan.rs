@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use tessera_circuits::bounds::{MAX_ACT_SHIFT, MAX_SILU_BITS, ONE_LIMB_SHIFT};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
     StreamShift, KINDS,
@@ -16,12 +17,13 @@ use tessera_circuits::model::{
 
 use super::calibrate::{LayerRanges, Ranges};
 use super::exponents::Stream;
+use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
 use crate::checkpoint::matmul_tensor;
 
 /// Shift that every requantisation has in addition.
-const BASE: i32 = 8;
+pub(super) const BASE: i32 = 8;
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
 const RSQRT_TARGET: f64 = 20.0;
 /// No tensor gets more fractional bits than this, whatever its range.
@@ -75,6 +77,8 @@ pub(super) struct Plan<'a> {
     weight_bits: [u8; KINDS],
     ranges: &'a Ranges,
     weights: WeightBits,
+    /// Squares of the columns of matrices that read a norm.
+    squares: Squares,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
     /// Fractional bits of the output of the norm after each state of the residual stream.
@@ -86,7 +90,7 @@ impl<'a> Plan<'a> {
         config: &'a ModelConfig,
         options: &'a QuantiseOptions,
         ranges: &'a Ranges,
-        weights: WeightBits,
+        (weights, squares): (WeightBits, Squares),
         readers: &Readers,
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
@@ -103,6 +107,7 @@ impl<'a> Plan<'a> {
             weight_bits: options.strategy.weight_bits(config),
             ranges,
             weights,
+            squares,
             exponents: Vec::new(),
             norms,
         };
@@ -112,6 +117,8 @@ impl<'a> Plan<'a> {
 
     /// All integer parameters, the final fractional bits of all weights, and the report.
     pub(super) fn solve(mut self) -> Result<(ModelParams, WeightBits, CalibrationReport), QuantiseError> {
+        let bits = self.activations();
+        self.lower_norms(&bits);
         let bits = self.activations();
         let params = self.parameters(&bits)?;
         let report = self.report(&bits);
@@ -193,7 +200,7 @@ impl<'a> Plan<'a> {
     fn activations(&self) -> Bits {
         let ranges = &self.ranges.layers;
         let (mut score, mut gate) = (self.global(|r| r.scores), self.global(|r| r.gate));
-        let silu = self.global(|r| r.silu);
+        let silu = self.global(|r| r.silu).min(i32::from(MAX_SILU_BITS));
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
             let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
@@ -227,11 +234,9 @@ impl<'a> Plan<'a> {
             b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
             let most = silu + b.up - BASE - MIN_SHIFT;
             b.product.body = b.product.body.min(most);
-            b.product.lead = b
-                .product
-                .lead
-                .clamp(b.product.body + MIN_SHIFT - MAX_SHIFT, b.product.body);
-            b.up = b.up.min(b.product.lead + BASE + MAX_SHIFT - silu);
+            let most = i32::from(MAX_ACT_SHIFT);
+            b.product.lead = b.product.lead.clamp(b.product.body + MIN_SHIFT - most, b.product.body);
+            b.up = b.up.min(b.product.lead + BASE + most - silu);
         }
         let norm_final = self.norms[self.norms.len() - 1];
         Bits {
@@ -242,6 +247,37 @@ impl<'a> Plan<'a> {
             gate,
             silu,
             logit: self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
+        }
+    }
+
+    /// Lowers the bits of norms to those of one limb, and to those that are best for matmuls in one limb.
+    fn lower_norms(&mut self, bits: &Bits) {
+        let most = most_norm_bits(self.config.hidden, self.largest_exponent());
+        for n in 0..self.norms.len() {
+            let own = self.norms[n].min(most.unwrap_or(i32::MAX));
+            let of = |kind, layer, output| self.reader(kind, layer, output);
+            let readers = match bits.layers.get(n / 2) {
+                None => vec![of(MatmulKind::Head, 0, bits.logit)],
+                Some(b) if n % 2 == 0 => {
+                    let kinds = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                }
+                Some(b) => {
+                    let kinds = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                }
+            };
+            self.norms[n] = norm_bits(&readers, own);
+        }
+    }
+
+    fn reader(&self, kind: MatmulKind, layer: usize, output: i32) -> Reader<'_> {
+        Reader {
+            kind,
+            hidden: self.config.hidden,
+            output,
+            weights: &self.weights[&(kind, layer)],
+            squares: &self.squares[&(kind, layer)],
         }
     }
 
@@ -299,7 +335,8 @@ impl<'a> Plan<'a> {
         shift_limit(self.config, kind, max_weight(bits)).unwrap_or(MIN_SHIFT)
     }
 
-    /// Shifts of a matmul; lowers the bits of weights whose shift would be too large.
+    /// Shifts of a matmul that reads a norm; lowers the bits of weights whose shift would be too large, or whose accumulators
+    /// would not fit one limb.
     fn shifts(
         &mut self,
         kind: MatmulKind,
@@ -308,13 +345,15 @@ impl<'a> Plan<'a> {
         output: i32,
     ) -> Result<ChannelShift, QuantiseError> {
         let most = output + BASE + self.limit(kind) - input;
+        let bits: Vec<i32> = self.reader(kind, layer, output).bits(input).collect();
         let channels = self.weights.entry((kind, layer)).or_default();
-        let shift = |w: &mut i32| {
-            *w = (*w).min(most);
+        let shift = |(w, bits): (&mut i32, i32)| {
+            *w = bits.min(most);
             small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
             .iter_mut()
+            .zip(bits)
             .map(shift)
             .collect::<Result<_, _>>()
             .map(ChannelShift)
@@ -360,7 +399,9 @@ impl<'a> Plan<'a> {
         let name = || format!("norm {n}");
         let output = self.norms[n];
         let least = MIN_SHIFT + self.largest_exponent();
-        let shift = (self.norm_scale(n, residual_bits) - BASE - output).clamp(least, MAX_SHIFT);
+        let scale = self.norm_scale(n, residual_bits).min(most_scale(self.config.hidden));
+        let most = (ONE_LIMB_SHIFT - BASE).clamp(least, MAX_SHIFT);
+        let shift = (scale - BASE - output).clamp(least, most);
         let eps = |class| {
             let unit = f64::from(2 * residual_bits.of(class)).exp2();
             let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
@@ -432,7 +473,9 @@ impl<'a> Plan<'a> {
             gate_bits: bits.gate,
             silu_bits: bits.silu,
             logit_bits: bits.logit,
-        })
+            columns: Vec::new(),
+        }
+        .with_largest_norms(self.config))
     }
 
     /// How many of the heads would saturate in their second row.

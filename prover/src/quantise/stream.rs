@@ -5,7 +5,7 @@ use std::simd::f32x16;
 use std::simd::num::SimdFloat;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{ColumnNorms, Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
 use super::folded::{rounded, unit, Folded};
@@ -16,15 +16,15 @@ use crate::digest::{Digester, FileDigest};
 use crate::files::AtomicFile;
 use crate::progress::Progress;
 use crate::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
-use crate::weights::channels;
+use crate::weights::{channels, ModelNorms};
 
 /// Bytes of tiles that are made before they are written.
 const SLAB: usize = 16 << 20;
 const LANES: usize = 16;
 
 impl Quantisation {
-    /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest; progress
-    /// is in tiles. While tiles are made those before them are written. `calibration_ids` must be those of [`quantise`]:
+    /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest and the norms
+    /// of its columns; progress is in tiles. While tiles are made those before them are written. `calibration_ids` must be those of [`quantise`]:
     /// errors of rounding are fed back on them.
     ///
     /// [`quantise`]: super::quantise
@@ -34,12 +34,14 @@ impl Quantisation {
         calibration_ids: &[Vec<u32>],
         file: &mut AtomicFile,
         progress: &dyn Progress,
-    ) -> Result<FileDigest, QuantiseError> {
+    ) -> Result<(FileDigest, Vec<ColumnNorms>), QuantiseError> {
         let format = self.params.format;
         let mut digest = Digester::default();
+        let mut norms = ModelNorms::new(checkpoint.config(), format);
         let mut made = Vec::new();
         let mut write = |slab: Vec<u8>| {
             digest.update(&slab);
+            norms.add(&slab);
             progress.advance((slab.len() / tile_bytes(format)) as u64);
             file.append(&slab)
         };
@@ -67,7 +69,7 @@ impl Quantisation {
             matrix.weights.weights.release();
         }
         write(made)?;
-        Ok(digest.finish())
+        Ok((digest.finish(), norms.finish()))
     }
 
     /// Kinds of matmul in which errors of rounding are fed back.

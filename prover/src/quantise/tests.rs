@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use tempfile::TempDir;
+use tessera_circuits::model::Limbs;
 use tessera_circuits::model::{ChannelShift, LeadingRows, ModelParams, RowClass, StreamShift, WeightFormat};
 
 use std::simd::f32x16;
@@ -52,6 +53,14 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
     }
 }
 
+/// Norms and what reads them are in one limb, as proofs want it.
+fn assert_one_limb(config: &ModelConfig, params: &ModelParams) {
+    use MatmulKind::{Embed, Gate, Head, Up, K, Q, V};
+    let limbs = [Embed, Q, K, V, Gate, Up, Head].map(|kind| (kind, params.limbs(config, kind)));
+    assert_eq!(limbs.into_iter().find(|(_, limbs)| *limbs != Limbs::One), None);
+    assert_eq!(params.norm_limbs(config), Limbs::One);
+}
+
 /// Fidelity on the sequences, and the saturated values.
 fn fidelity(checkpoint: &Checkpoint, model: &QuantisedModel, sequences: &[Vec<u32>]) -> (Fidelity, Saturations) {
     let float = FloatModel::new(checkpoint);
@@ -86,6 +95,7 @@ fn the_fixture_keeps_its_quality() {
     ] {
         let (model, report) = quantised(&checkpoint, strategy, &ids[..2]).unwrap();
         assert_in_range(checkpoint.config(), &model.params);
+        assert_one_limb(checkpoint.config(), &model.params);
         assert_eq!(report.tokens, ids[0].len() + ids[1].len());
         let (f, saturated) = fidelity(&checkpoint, &model, &ids);
         let change = f.perplexity_integer() / f.perplexity_float() - 1.0;
@@ -278,6 +288,7 @@ fn odd_dimensions_are_in_range() {
         for (strategy, kl) in STRATEGIES.into_iter().zip([2e-3, 2e-3, 5e-2]) {
             let (model, _) = quantised(&checkpoint, strategy, &ids[..2]).unwrap();
             assert_in_range(&config, &model.params);
+            assert_one_limb(&config, &model.params);
             let (f, saturated) = fidelity(&checkpoint, &model, &ids[2..]);
             println!(
                 "{strategy:?}: kl {:.3e} top1 {:.4} saturated {saturated:?}",

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tessera_circuits::model::ModelParams;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::recipe::SourceFile;
 
@@ -74,6 +75,16 @@ pub fn recompute(
         notes.push(format!("the key was calibrated on {then}, the model made now on {now}"));
     } else if calibrated.0.sha256.is_some() && calibrated.0.sha256 != calibrated.1.sha256 {
         notes.push("the key was calibrated on another text".to_owned());
+    }
+    let otherwise = ModelParams {
+        columns: key.params.columns.clone(),
+        ..made.params.clone()
+    };
+    if made.params != key.params && otherwise == key.params {
+        notes.push(
+            "the key's norms of columns are not those of the weights: bounds that follow from them do not hold"
+                .to_owned(),
+        );
     }
     if recipe.tool != tool() {
         notes.push(format!("the key was made by {}, this is {}", recipe.tool, tool()));

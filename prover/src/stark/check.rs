@@ -157,10 +157,7 @@ pub fn check(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Opti
 /// Whether a linear claim holds of the trace (in row order, by part).
 pub fn claim_holds(claim: &LinearClaim, columns: &[Columns]) -> bool {
     let total = claim.groups.iter().fold(SecureField::zero(), |sum, group| {
-        let weights = group.weights.iter().fold(vec![SecureField::from(1)], |left, right| {
-            let right = right.table();
-            left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
-        });
+        let weights = group.table();
         let own = &columns[group.part.index()];
         group.columns.iter().fold(sum, |sum, (column, factor)| {
             let dot = weights

@@ -4,12 +4,13 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
-use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::{ff, logits, requant, scores, stream};
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::model::{ChannelShift, MatmulKind, ModelParams, RowClass};
-use tessera_circuits::semantics::{rope_angle, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::semantics::{rope_angle, round_shift, sat16, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{class_of, norm_of, Statement, Statistics};
+use tessera_circuits::statement::{class_of, norm_of, Clip, Statement, Statistics};
 use tessera_circuits::wiring::{pow_column, shift_of, Update, PADDED_EXPONENT};
 
 use crate::forward::Witness;
@@ -26,56 +27,103 @@ pub struct Source<'a> {
     /// What enters the chunk; `None` in the first one.
     pub input: Option<&'a Boundary>,
     pub witness: &'a Witness,
+    pub statistics: &'a Statistics,
 }
 
-/// Row statistics of a witness.
-pub fn statistics(witness: &Witness) -> Statistics {
+/// Row statistics of a witness of a chunk, without clipped values: those are found when the trace is made.
+pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> Statistics {
     let norms = witness
         .streams
         .iter()
         .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
         .collect();
     let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
-    Statistics { norms, sums }
+    let vocab = shape.config.vocab;
+    let generated = statement.generated().filter(|_| shape.chunk.is_last());
+    let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
+    Statistics {
+        norms,
+        sums,
+        tops: generated.map(top).collect(),
+        clips: Vec::new(),
+    }
 }
 
 fn felt(v: i64) -> u32 {
     v.rem_euclid(i64::from(P)) as u32
 }
 
-/// One rounding: output and witness columns.
-struct Rounded {
+/// A value that was rounded: what it was clipped to, and what it exceeds that by.
+#[derive(Clone, Copy)]
+struct Clipped {
     out: i64,
-    columns: [u32; 5],
+    excess: i64,
 }
 
-/// Rounds `t` (residual included) by `shift`, as `semantics::requantise` does, with its witness.
-fn round(t: i64, shift: u32) -> Rounded {
-    let pow = 1i64 << shift;
-    let base = t + pow / 2;
-    let q = base >> shift;
-    let (out, w, pos, neg) = if q > i64::from(i16::MAX) {
-        let out = i64::from(i16::MAX);
-        (out, base - pow * out, 1, 0)
-    } else if q < i64::from(i16::MIN) {
-        let out = i64::from(i16::MIN);
-        (out, pow - 1 - (base - pow * out), 0, 1)
-    } else {
-        return Rounded {
-            out: q,
-            columns: [(base - pow * q) as u32, 0, 0, 0, pow as u32],
-        };
-    };
-    Rounded {
-        out,
-        columns: [(w & 0x7fff) as u32, (w >> 15) as u32, pos, neg, 1 << 15],
+impl Clipped {
+    fn of(value: i64) -> Self {
+        let out = i64::from(sat16(value));
+        Self {
+            out,
+            excess: value - out,
+        }
     }
 }
 
-/// `acc_hi + floor(acc_lo / 2^8)` with the low byte and the 16-bit limb of the wide join.
-fn join(acc_hi: i64, acc_lo: i64) -> (i64, u32, u32) {
-    let u = acc_lo >> 8;
-    (acc_hi + u, (acc_lo & 0xff) as u32, ((u + (1 << 22)) & 0xffff) as u32)
+/// An accumulator in limbs, and the residual that is added to the high one.
+#[derive(Clone, Copy, Default)]
+struct Accumulator {
+    hi: i64,
+    lo: i64,
+    residual: i64,
+}
+
+impl Accumulator {
+    fn of([hi, lo]: [i64; 2]) -> Self {
+        Self { hi, lo, residual: 0 }
+    }
+
+    /// A product that is no sum of limbs.
+    fn product(lo: i64) -> Self {
+        Self::of([0, lo])
+    }
+
+    fn total(&self) -> i64 {
+        256 * (self.hi + self.residual) + self.lo
+    }
+
+    fn rounded(&self, shift: u32) -> Clipped {
+        Clipped::of(round_shift(self.total(), 8 + shift))
+    }
+
+    /// Writes what the claim on accumulators needs beside the rounded value.
+    fn write(&self, row: &mut [u32], at: Remainder, shift: u32, Clipped { out, excess }: Clipped) {
+        let value = out + excess;
+        let rest = self.total() + (1 << (7 + shift)) - (value << (8 + shift));
+        debug_assert!((0..1 << (8 + shift)).contains(&rest), "a remainder");
+        match at.limbs {
+            Limbs::One => {
+                row[at.pow()] = 1 << (8 + shift);
+                row[at.rest()] = rest as u32;
+            }
+            Limbs::Two => {
+                let delta = self.hi + self.residual - (value << shift) + Remainder::OFFSET;
+                row[at.pow()] = 1 << shift;
+                row[at.r_hi()] = (rest >> 8) as u32;
+                row[at.r_lo()] = (rest & 0xff) as u32;
+                row[at.d_hi()] = felt(delta >> 7);
+                row[at.d_lo()] = (delta & 0x7f) as u32;
+            }
+        }
+    }
+}
+
+/// Writes a value in one column or in limbs.
+fn write(row: &mut [u32], at: usize, limbs_of: Limbs, value: i64) {
+    match limbs_of {
+        Limbs::One => row[at] = felt(value),
+        Limbs::Two => [row[at], row[at + 1]] = limbs(value),
+    }
 }
 
 fn limbs(out: i64) -> [u32; 2] {
@@ -85,14 +133,22 @@ fn limbs(out: i64) -> [u32; 2] {
 /// Rows filled at once.
 const BLOCK: usize = 256;
 
-/// The columns of a part, lane by lane. `fill` gets the indices of an entry along the part's axes and writes its
-/// columns.
-fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &mut [u32]) + Sync) -> Columns {
-    let axes = shape.axes(part);
+/// What exceeds int16 in a row, by [`Rounded::tensor`].
+type Excesses = [i64; 4];
+
+/// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
+/// the part's axes, writes its columns and says what exceeds int16.
+fn build<const N: usize>(
+    shape: &Shape,
+    part: Part,
+    fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
+) -> (Columns, Vec<Clip>) {
+    let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
     let mut columns: Columns = (0..shape.columns(part))
         .map(|_| vec![BaseField::zero(); rows])
         .collect();
+    let mut clips = Vec::new();
     for (lane, columns) in columns.chunks_mut(width).enumerate() {
         let start = shape.lane_start(part, lane);
         let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
@@ -101,8 +157,8 @@ fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &m
                 block.push(piece);
             }
         }
-        blocks.par_iter_mut().enumerate().for_each(|(b, block)| {
-            let mut row = vec![0u32; width];
+        let of_block = |(b, block): (usize, &mut Vec<&mut [BaseField]>)| {
+            let (mut row, mut clips) = (vec![0u32; width], Vec::new());
             for i in 0..BLOCK.min(rows) {
                 let mut indices = unpack(b * BLOCK + i, &axes);
                 for (axis, first) in start {
@@ -111,14 +167,35 @@ fn build<const N: usize>(shape: &Shape, part: Part, fill: impl Fn([usize; N], &m
                     }
                 }
                 row.fill(0);
-                fill(indices, &mut row);
+                let excesses = fill(indices, &mut row);
+                let exceeding = excesses.iter().enumerate().filter(|(_, excess)| **excess != 0);
+                clips.extend(exceeding.map(|(tensor, excess)| {
+                    Clip {
+                        part: part.index() as u8,
+                        tensor: tensor as u8,
+                        at: indices
+                            .iter()
+                            .zip(&full)
+                            .fold(0, |at, (i, log)| (at << log) | *i as u64),
+                        excess: *excess as i32,
+                    }
+                }));
                 for (piece, value) in block.iter_mut().zip(&row) {
                     piece[i] = BaseField::from_u32_unchecked(*value);
                 }
             }
-        });
+            clips
+        };
+        clips.extend(
+            blocks
+                .par_iter_mut()
+                .enumerate()
+                .flat_map_iter(of_block)
+                .collect::<Vec<_>>(),
+        );
     }
-    columns
+    clips.sort_unstable_by_key(|clip| (clip.tensor, clip.at));
+    (columns, clips)
 }
 
 /// Splits a row index into the indices along axes of the given log lengths.
@@ -137,33 +214,10 @@ fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
     at.map_or(0, |i| values[i].into())
 }
 
-/// Writes accumulator, join limbs and rounding of one requantisation; returns the output.
-fn requantise(row: &mut [u32], acc: [i64; 2], at: [usize; 4], rounding: usize, previous: i64, shift: u32) -> i64 {
-    let [hi, lo] = acc;
-    let (t, v, u) = join(hi, lo);
-    let rounded = round(t + previous, shift);
-    let [at_hi, at_lo, at_v, at_u] = at;
-    row[at_hi] = felt(hi);
-    row[at_lo] = felt(lo);
-    row[at_v] = v;
-    row[at_u] = u;
-    row[rounding..rounding + 5].copy_from_slice(&rounded.columns);
-    rounded.out
-}
-
-/// Writes join limbs and rounding of a product `a * (256 b_hi + b_lo)`; returns the output.
-fn requantise_product(row: &mut [u32], a: i64, b: [i64; 2], at: [usize; 2], rounding: usize, shift: u32) -> i64 {
-    let (t, v, _) = join(a * b[0], a * b[1]);
-    let rounded = round(t, shift);
-    row[at[0]] = v;
-    row[at[1]] = (((a * b[1]) >> 8) + (1 << 15)) as u32;
-    row[rounding..rounding + 5].copy_from_slice(&rounded.columns);
-    rounded.out
-}
-
 impl Source<'_> {
-    /// All columns of a part (the tables' multiplicities are counted separately).
-    pub fn columns(&self, part: Part) -> Columns {
+    /// All columns of a part, but for the tables' multiplicities, which are counted separately; and the values that were
+    /// clipped, ascending.
+    pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
         match part {
             Part::Stream => self.stream(),
             Part::Q => self.rope(part),
@@ -173,7 +227,7 @@ impl Source<'_> {
             Part::Att => self.attention(),
             Part::Ff => self.ff(),
             Part::Logits => self.logits(),
-            Part::Tables => Vec::new(),
+            Part::Tables => (Vec::new(), Vec::new()),
         }
     }
 
@@ -187,7 +241,7 @@ impl Source<'_> {
         shift_of(self.params, kind, layer).expect("the layer exists")
     }
 
-    fn stream(&self) -> Columns {
+    fn stream(&self) -> (Columns, Vec<Clip>) {
         let (shape, w) = (self.shape, self.witness);
         let (states, hidden) = (shape.states(), shape.config.hidden);
         let leading = self.statement.leading(&self.params.leading, shape.token);
@@ -197,52 +251,45 @@ impl Source<'_> {
         build(shape, Part::Stream, |[n, i, x], row| {
             let state = w.streams.get(n);
             let at = (x < hidden).then_some(i * hidden + x);
-            let acc = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
-            // Beyond the last state the stream repeats itself: no update, unit scale.
-            let before = match n.checked_sub(1) {
-                Some(n) => get(&w.streams[n.min(states - 1)].x, at),
-                None => self.input.map_or(0, |boundary| get(&boundary.0, at)),
+            let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
+            let before = match (state, n.checked_sub(1)) {
+                (None, _) => 0,
+                (_, Some(n)) => get(&w.streams[n].x, at),
+                (_, None) => self.input.map_or(0, |boundary| get(&boundary.0, at)),
             };
             let exponents = updates.get(n).filter(|_| x < hidden);
             let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
-            let (pow, skip) = (1u32 << shift, 1u32 << skip);
-            let cols = [stream::ACC_HI, stream::ACC_LO, stream::V1, stream::U1];
-            let scaled = before * i64::from(skip);
-            let out = requantise(row, acc, cols, stream::ROUND1, scaled, pow.trailing_zeros());
-            debug_assert!(state.is_none_or(|s| get(&s.x, at) == out));
-            row[stream::PREV] = felt(before);
-            row[stream::POW1] = pow;
-            row[stream::SKIP] = skip;
-            let (hi, lo) = (out >> 8, out & 0xff);
-            [row[stream::X_HI], row[stream::X_LO]] = limbs(out);
+            let acc = Accumulator {
+                hi,
+                lo,
+                residual: before << skip,
+            };
+            let value = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
+            acc.write(row, stream::UPDATE, shift.into(), value);
+            let (hi, lo) = (value.out >> 8, value.out & 0xff);
+            [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
             row[stream::HH] = felt(hi * hi);
             row[stream::HL] = felt(hi * lo);
             row[stream::LL] = felt(lo * lo);
             let r = state.map_or(0, |s| s.rsqrt[i]);
-            let pow: u32 = match state {
-                Some(_) if x < hidden => 1 << (norm_of(self.params, n).shift - self.params.exponent(x)),
-                _ => 1 << PADDED_EXPONENT,
+            let shift = match state {
+                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent(x),
+                _ => PADDED_EXPONENT,
             };
-            row[stream::R_HI] = r >> 8;
-            row[stream::R_LO] = r & 0xff;
-            row[stream::POW2] = pow;
-            let factor = [i64::from(r >> 8), i64::from(r & 0xff)];
-            let y = requantise_product(
-                row,
-                out,
-                factor,
-                [stream::V2, stream::U2],
-                stream::ROUND2,
-                u32::trailing_zeros(pow),
-            );
-            debug_assert!(state.is_none_or(|s| get(&s.y, at) == y));
-            [row[stream::Y_HI], row[stream::Y_LO]] = limbs(y);
+            let acc = Accumulator::product(value.out * i64::from(r));
+            let normed = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.y, at) == normed.out));
+            acc.write(row, stream::NORM, shift.into(), normed);
+            write(row, stream::Y, shape.normed(), normed.out);
+            [value.excess, normed.excess, 0, 0]
         })
     }
 
-    fn rope(&self, part: Part) -> Columns {
+    fn rope(&self, part: Part) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let half_dim = config.head_dim / 2;
+        let air = shape.rope(part);
         let (kind, heads, width) = match part {
             Part::Q => (MatmulKind::Q, config.heads, shape.padded.q()),
             _ => (MatmulKind::K, config.kv_heads, shape.padded.kv()),
@@ -255,65 +302,64 @@ impl Source<'_> {
         build(shape, part, |[l, i, h, x], row| {
             let layer = self.witness.layers.get(l);
             let real = layer.is_some() && h < heads && x < half_dim;
-            let mut pair = [0; 2];
+            let (mut pair, mut excesses) = ([0; 2], [0; 4]);
             for (half, value) in pair.iter_mut().enumerate() {
                 let at = real.then(|| (i * heads + h) * config.head_dim + half * half_dim + x);
-                let acc = layer.map_or([0, 0], |w| match part {
+                let acc = Accumulator::of(layer.map_or([0, 0], |w| match part {
                     Part::Q => [get(&w.q_acc_hi, at), get(&w.q_acc_lo, at)],
                     _ => [get(&w.k_acc_hi, at), get(&w.k_acc_lo, at)],
-                });
+                }));
                 let pow = pows
                     .get(l)
                     .map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
-                let cols = [rope::ACC_HI, rope::ACC_LO, rope::V, rope::U].map(|c| rope::before(half, c));
-                let rounding = rope::before(half, rope::ROUND);
-                *value = requantise(row, acc, cols, rounding, 0, pow.trailing_zeros());
-                row[rope::before(half, rope::A)] = felt(*value);
-                row[rope::before(half, rope::POW)] = pow;
+                let shift = pow.trailing_zeros();
+                let rounded = acc.rounded(shift);
+                acc.write(row, air.remainder(half), shift, rounded);
+                row[air.before(half)] = felt(rounded.out);
+                (*value, excesses[half]) = (rounded.out, rounded.excess);
             }
             let (cos, sin) = if x < half_dim { angles[i * half_dim + x] } else { (0, 0) };
-            row[rope::COS] = felt(i64::from(cos));
-            row[rope::SIN] = felt(i64::from(sin));
             let ([a, b], cos, sin) = (pair, i64::from(cos), i64::from(sin));
             for (half, t) in [a * cos - b * sin, b * cos + a * sin].into_iter().enumerate() {
-                let rounded = round(t, ROPE_BITS);
-                let at = rope::after(half, rope::OUT_ROUND);
-                row[at..at + 5].copy_from_slice(&rounded.columns);
-                let [hi, lo] = limbs(rounded.out);
-                row[rope::after(half, rope::OUT_HI)] = hi;
-                row[rope::after(half, rope::OUT_LO)] = lo;
+                let value = round_shift(t, ROPE_BITS);
+                let rotated = Clipped::of(value);
+                row[air.rest(half)] = (t + (1 << (ROPE_BITS - 1)) - (value << ROPE_BITS)) as u32;
+                write(row, air.after(half), air.out, rotated.out);
+                excesses[2 + half] = rotated.excess;
             }
+            excesses
         })
     }
 
     fn requant(
         &self,
         part: Part,
-        heads: usize,
+        (heads, limbs): (usize, Limbs),
         source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
         pow: impl Fn(usize, usize, usize) -> u32 + Sync,
-    ) -> Columns {
+    ) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
         build(shape, part, |[l, i, h, x], row| {
             let (side, within) = (x >> half, x & ((1 << half) - 1));
             let real = l < config.layers && h < heads && within < half_dim;
             let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
-            let acc = source(l, at);
+            let acc = Accumulator::of(source(l, at));
             let pow = if l < config.layers { pow(l, h, x) } else { 2 };
-            let cols = [requant::ACC_HI, requant::ACC_LO, requant::V, requant::U];
-            let out = requantise(row, acc, cols, requant::ROUND, 0, pow.trailing_zeros());
-            row[requant::POW] = pow;
-            [row[requant::OUT_HI], row[requant::OUT_LO]] = limbs(out);
+            let shift = pow.trailing_zeros();
+            let value = acc.rounded(shift);
+            acc.write(row, requant::remainder(limbs), shift, value);
+            write(row, requant::OUT_HI, Limbs::Two, value.out);
+            [value.excess, 0, 0, 0]
         })
     }
 
-    fn values(&self) -> Columns {
+    fn values(&self) -> (Columns, Vec<Clip>) {
         let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
         let head_dim = self.shape.padded.head_dim();
         self.requant(
             Part::V,
-            self.shape.config.kv_heads,
+            (self.shape.config.kv_heads, self.shape.limbs.v),
             |l, at| {
                 self.witness
                     .layers
@@ -324,10 +370,10 @@ impl Source<'_> {
         )
     }
 
-    fn attention(&self) -> Columns {
+    fn attention(&self) -> (Columns, Vec<Clip>) {
         self.requant(
             Part::Att,
-            self.shape.config.heads,
+            (self.shape.config.heads, Limbs::Two),
             |l, at| {
                 self.witness
                     .layers
@@ -338,7 +384,7 @@ impl Source<'_> {
         )
     }
 
-    fn scores(&self) -> Columns {
+    fn scores(&self) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
         build(shape, Part::Scores, |[l, h, i, j], row| {
@@ -346,89 +392,95 @@ impl Source<'_> {
             let line = h * tokens + i;
             let cell = line * tokens + j;
             let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
-            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.score);
-            let cols = [scores::ACC_HI, scores::ACC_LO, scores::V, scores::U];
-            let s = requantise(row, acc, cols, scores::ROUND, 0, pow.trailing_zeros());
-            row[scores::S] = felt(s);
-            row[scores::POW] = pow;
+            let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
+            let acc = Accumulator::of(acc);
+            let score = acc.rounded(shift);
+            acc.write(row, scores::SCORE, shift, score);
+            row[scores::S] = felt(score.out);
             let (max, arg, recip) = layer.map_or((0, 0, 0), |w| (w.max[line], w.arg[line] as usize, w.recip[line]));
             let open = l < config.layers && j <= i;
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
             row[scores::MAX] = felt(i64::from(max));
             row[scores::MASK] = u32::from(open);
-            row[scores::D] = if open { felt(i64::from(max) - s) } else { 0 };
+            row[scores::D] = if open { felt(i64::from(max) - score.out) } else { 0 };
             row[scores::EXP] = exp;
             row[scores::SELECT] = u32::from(open && j == arg);
-            row[scores::R_HI] = recip >> 8;
-            row[scores::R_LO] = recip & 0xff;
-            let factor = [i64::from(recip >> 8), i64::from(recip & 0xff)];
-            let shift = u32::from(PROB_SHIFT);
-            let p = requantise_product(
-                row,
-                i64::from(exp),
-                factor,
-                [scores::V2, scores::U2],
-                scores::ROUND2,
-                shift,
-            );
-            row[scores::P] = felt(p);
+            let shift = 8 + u32::from(PROB_SHIFT);
+            let share = i64::from(exp) * i64::from(recip);
+            let p = round_shift(share, shift);
+            let rest = share + (1 << (shift - 1)) - (p << shift);
+            row[scores::P] = p as u32;
+            row[scores::P_HI] = (rest >> 8) as u32;
+            row[scores::P_LO] = (rest & 0xff) as u32;
+            let high = i64::from(exp) * i64::from(recip >> 8);
+            row[scores::P_DELTA] = felt(high - (p << PROB_SHIFT) + scores::P_OFFSET);
+            [score.excess, 0, 0, 0]
         })
     }
 
-    fn ff(&self) -> Columns {
+    fn ff(&self) -> (Columns, Vec<Clip>) {
         let (shape, width) = (self.shape, self.shape.config.ff);
+        let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
         let leading = self.statement.leading(&self.params.leading, shape.token);
         // Padded gates are 0, and so is their SiLU.
         build(shape, Part::Ff, |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
-            let acc = layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]);
-            let pow = gates.get(l).map_or(2, |p| p[x]);
-            let cols = [ff::GATE_HI, ff::GATE_LO, ff::GATE_V, ff::GATE_U];
-            let gate = requantise(row, acc, cols, ff::GATE_ROUND, 0, pow.trailing_zeros());
-            row[ff::GATE] = felt(gate);
-            row[ff::GATE_POW] = pow;
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
+            let shift = gates.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let gate = acc.rounded(shift);
+            acc.write(row, air.gate_remainder(), shift, gate);
+            row[ff::GATE] = felt(gate.out);
             let silu = layer.map_or(0, |w| get(&w.silu, at));
             row[ff::SILU] = felt(silu);
 
-            let acc = layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]);
-            let pow = ups.get(l).map_or(2, |p| p[x]);
-            let cols = [ff::UP_HI, ff::UP_LO, ff::UP_V, ff::UP_U];
-            let up = requantise(row, acc, cols, ff::UP_ROUND, 0, pow.trailing_zeros());
-            [row[ff::UP_OUT_HI], row[ff::UP_OUT_LO]] = limbs(up);
-            row[ff::UP_POW] = pow;
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[ff::UP] = felt(up.out);
 
             let class = class_of(i, leading);
-            let pow = self.params.layers.get(l).map_or(2, |p| 1u32 << p.act.of(class));
-            row[ff::POW] = pow;
-            let factor = [up >> 8, up & 0xff];
-            let h = requantise_product(row, silu, factor, [ff::V, ff::U], ff::ROUND, pow.trailing_zeros());
-            [row[ff::H_HI], row[ff::H_LO]] = limbs(h);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.act.of(class)).into();
+            let acc = Accumulator::product(silu * up.out);
+            let h = acc.rounded(shift);
+            acc.write(row, ff::PRODUCT, shift, h);
+            write(row, ff::H_HI, Limbs::Two, h.out);
+            [gate.excess, up.excess, h.excess, 0]
         })
     }
 
-    fn logits(&self) -> Columns {
-        let (shape, vocab) = (self.shape, self.shape.config.vocab);
+    fn logits(&self) -> (Columns, Vec<Clip>) {
+        let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
+        let remainder = logits::remainder(shape.limbs.head);
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
-        let mut chosen: Vec<Option<usize>> = vec![None; 1 << shape.token];
-        for (i, id) in self.statement.generated() {
-            chosen[i] = Some(id as usize);
-        }
-        let w = self.witness;
-        build(shape, Part::Logits, |[i, v], row| {
-            let at = (v < vocab).then_some(i * vocab + v);
-            let acc = [get(&w.logits_acc_hi, at), get(&w.logits_acc_lo, at)];
-            let cols = [logits::ACC_HI, logits::ACC_LO, logits::V, logits::U];
-            let l = requantise(row, acc, cols, logits::ROUND, 0, pows[v].trailing_zeros());
-            row[logits::L] = felt(l);
-            row[logits::POW] = pows[v];
-            if let Some(id) = chosen[i] {
-                row[logits::TOP] = felt(i64::from(w.logits[i * vocab + id]));
-                row[logits::BELOW] = u32::from(v < id);
-                row[logits::CHOSEN] = u32::from(v == id);
-                row[logits::ACTIVE] = u32::from(v < vocab);
+        let scale = match shape.limbs.head {
+            Limbs::One => 1 << 8,
+            Limbs::Two => 1,
+        };
+        let first = self.statement.prompt.len() - 1 - w.first_logits;
+        build(shape, Part::Logits, |[o, v], row| {
+            row[remainder.pow()] = pows[v] * scale;
+            if o >= shape.outputs || v >= vocab {
+                return [0; 4];
             }
+            let at = (first + o) * vocab + v;
+            let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
+            let shift = pows[v].trailing_zeros();
+            let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
+            // A logit that is clipped for being small needs no place in the list as long as its margin fits.
+            let logit = acc.rounded(shift);
+            let value = match (0..1 << 16).contains(&(top - logit.out - logit.excess)) {
+                true => Clipped {
+                    out: logit.out + logit.excess,
+                    excess: 0,
+                },
+                false => logit,
+            };
+            row[logits::MARGIN] = felt(top - value.out);
+            acc.write(row, remainder, shift, value);
+            [value.excess, 0, 0, 0]
         })
     }
 }

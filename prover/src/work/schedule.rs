@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tessera_circuits::shape::Shape;
-
 use super::{Checkpoint, Device, WorkDir, WorkError};
 use crate::library::Model;
 use crate::plan::{Subject, Task};
@@ -91,7 +89,7 @@ fn pending(work: &WorkDir, model: &Model) -> Vec<Pending> {
         .into_iter()
         .map(|chunk| {
             let range = work.chunks[chunk];
-            let cells = Shape::of(&model.key.config, &range, rows).cells();
+            let cells = model.key.shape(&range, rows).cells();
             let plan = subject.with_choices(Task::Prove { rows, chunk: range }, model.choices());
             let memory = plan.predicted_bytes();
             (cells, Pending { chunk, memory })

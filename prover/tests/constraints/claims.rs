@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::{ff, logits, requant, rope, scores, stream};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::WeightFormat;
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
@@ -201,7 +201,7 @@ fn claims_hold_and_are_few_in_every_shape() {
         group.columns.push((shape.columns(group.part), SecureField::one()));
         assert!(!well_formed(&batched, &shape));
         batched.groups[0].columns.pop();
-        batched.groups[0].weights.pop();
+        batched.groups[0].weights[0].pop();
         assert!(!well_formed(&batched, &shape));
     }
 }
@@ -211,8 +211,8 @@ fn claims_hold_and_are_few_in_every_shape() {
 fn well_formed(batch: &Batch, shape: &Shape) -> bool {
     batch.groups.iter().all(|g| {
         let axes = shape.axes(g.part);
-        axes.len() == g.weights.len()
-            && axes.iter().zip(&g.weights).all(|(log, w)| *log == w.log_len())
-            && g.columns.iter().all(|(c, _)| *c < shape.columns(g.part))
+        let fits =
+            |tensor: &Tensor| axes.len() == tensor.len() && axes.iter().zip(tensor).all(|(log, w)| *log == w.log_len());
+        g.weights.iter().all(fits) && g.columns.iter().all(|(c, _)| *c < shape.columns(g.part))
     })
 }

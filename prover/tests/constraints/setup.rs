@@ -173,10 +173,7 @@ impl Case {
         let of = |claim: &LinearClaim| {
             let mut own: BTreeMap<usize, Vec<SecureField>> = BTreeMap::new();
             for group in claim.groups.iter().filter(|g| g.part == part) {
-                let weights = group.weights.iter().fold(vec![SecureField::from(1)], |left, right| {
-                    let right = right.table();
-                    left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
-                });
+                let weights = group.table();
                 for (column, factor) in &group.columns {
                     let sum = own
                         .entry(*column)

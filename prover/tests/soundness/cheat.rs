@@ -193,10 +193,7 @@ pub const HONEST: Hooks<'static> = Hooks {
 /// Sum of a linear claim over a trace.
 fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
     claim.groups.iter().fold(K::zero(), |sum, group| {
-        let weights = group.weights.iter().fold(vec![K::one()], |left, right| {
-            let right = right.table();
-            left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
-        });
+        let weights = group.table();
         group.columns.iter().fold(sum, |sum, (column, factor)| {
             let own = weights.iter().zip(&columns[group.part.index()][*column]);
             sum + *factor * own.fold(K::zero(), |sum, (w, v)| sum + *w * *v)

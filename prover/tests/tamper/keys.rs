@@ -3,8 +3,8 @@
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
 use tessera_circuits::model::{
-    ByClass, ChannelShift, ModelConfig, ModelError, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
-    MAX_CONTEXT,
+    ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, StreamShift,
+    WeightFormat, KINDS, MAX_CONTEXT,
 };
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -113,7 +113,7 @@ fn shifts_out_of_range() {
 #[test]
 fn parameters_out_of_range() {
     type Change = (&'static str, &'static dyn Fn(&mut ModelParams));
-    let rows: [Change; 27] = [
+    let rows: [Change; 30] = [
         // The one-hot entries must not wrap.
         ("embed exponent", &|p| p.embed_exponent = 14),
         // Residuals scaled beyond the field.
@@ -152,6 +152,9 @@ fn parameters_out_of_range() {
         ("layers", &|p| p.layers.push(p.layers[0].clone())),
         ("q", &|p| p.layers[0].q = ChannelShift(vec![3; 2])),
         ("head", &|p| p.head = ChannelShift(Vec::new())),
+        ("norms of columns", &|p| p.columns.clear()),
+        ("norms of columns", &|p| p.columns.truncate(7)),
+        ("norms of columns", &|p| p.columns.push(p.columns[0])),
     ];
     for (expected, change) in rows {
         let error = model_error(&|key| change(&mut key.params));
@@ -190,6 +193,40 @@ fn accumulators_that_can_wrap() {
         ),
         "{error}"
     );
+}
+
+/// Norms that no matrix of integers has. Those of columns of zeros would let an accumulator of any size wrap the field.
+#[test]
+fn norms_of_no_matrix() {
+    type Change = (&'static str, &'static dyn Fn(&mut ModelParams));
+    let rows: [Change; 6] = [
+        ("q", &|p| p.columns[0].l1 = 0),
+        ("o", &|p| p.columns[3].square = 1),
+        ("down", &|p| p.columns[6].l1 = u64::MAX),
+        ("head", &|p| {
+            let last = p.columns.len() - 1;
+            p.columns[last].square = u64::MAX;
+        }),
+        // More than the weights' bits allow, by one.
+        ("k", &|p| p.columns[1] = largest(p, 1)),
+        ("v", &|p| p.columns[2] = largest(p, 0)),
+    ];
+    for (expected, change) in rows {
+        let error = model_error(&|key| change(&mut key.params));
+        assert!(
+            matches!(&error, ModelError::Norms { what, .. } if *what == expected),
+            "{expected}: {error}"
+        );
+    }
+}
+
+/// The norms of the largest columns that read the stream, with one more in the sum of absolute values or of squares.
+fn largest(params: &ModelParams, l1: u64) -> ColumnNorms {
+    let most = ColumnNorms::largest(honest()[0].key.config.hidden, params.max_weight(MatmulKind::Q));
+    ColumnNorms {
+        l1: most.l1 + l1,
+        square: most.square + 1 - l1,
+    }
 }
 
 /// A weight commitment that is not of this model's size, or that this verifier has no code for.

@@ -44,7 +44,6 @@ fn key() -> ModelKey {
     };
     ModelKey {
         weights: CommitmentParams::for_tiles(config.total_tiles()),
-        config,
         params: ModelParams {
             format: WeightFormat::Int8,
             weight_bits: [8; KINDS],
@@ -59,7 +58,10 @@ fn key() -> ModelKey {
             gate_bits: 10,
             silu_bits: 10,
             logit_bits: 10,
-        },
+            columns: Vec::new(),
+        }
+        .with_largest_norms(&config),
+        config,
         header: CommitmentHeader::CURRENT,
         weights_root: [1; 32],
         tables_roots: [[2; 32], [3; 32]],
@@ -96,10 +98,12 @@ type Change = (&'static str, fn(&mut ModelKey));
 #[test]
 fn every_field_that_defines_the_model_is_in_its_id() {
     let honest = key().id().unwrap();
-    let changes: [Change; 11] = [
+    let changes: [Change; 12] = [
         ("config", |k| k.config.rope_theta = 1e5),
         ("end of sequence", |k| k.config.eos.push(3)),
         ("parameters", |k| k.params.logit_bits += 1),
+        // Norms that are too small by one are trusted, and those of another model.
+        ("norms of columns", |k| k.params.columns[3].square -= 1),
         ("shape of the commitment", |k| k.weights.log_message += 1),
         ("hash suite", |k| k.header.hash_suite = 1),
         ("leaves", |k| k.header.leaf_points = 4),

@@ -1,0 +1,210 @@
+//! How many limbs an accumulator needs (docs/protocol.md, section 2.6). The norms of the columns in a key bound it; where the
+//! bound is low enough, one field element says all of it.
+//!
+//! A rounding by a total shift `S` (8 and the shift of the key) is the equation `acc + c = 2^S OUT + REM` modulo `p`: `c` the
+//! residual and the half, `OUT` of 16 bits, `REM` below `2^S`. Let `|acc + c| <= B`. *Lemma*: if `B + 2^(15+S) + 2^S < p`, both
+//! sides differ by less than `p`, so the equation holds over the integers. *Saturation*: where an output is clipped, the one that is
+//! not takes its place, which is at most `B / 2^S + 1` in absolute value; with `2 B + 2^(S+1) < p` that does not wrap either.
+
+use stwo::core::fields::m31::P;
+
+use crate::model::{
+    ByClass, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
+    LAYER_KINDS,
+};
+
+/// Shift that every requantisation has in addition to that of the key.
+const BASE: i32 = 8;
+/// Largest total shift of a rounding in one limb: one lookup holds its remainder.
+pub const ONE_LIMB_SHIFT: i32 = 15;
+/// log2 of the largest `hidden 2^(2 scale)` of a norm in one limb: `|x r|` is at most the root of it.
+pub const ONE_LIMB_NORM: u32 = 58;
+/// Values that a logit, which is not clipped below, may have: 16 bits, and a distance of 16 bits to the largest.
+const LOGITS: u128 = 3 << 15;
+
+const fn one_if(fits: bool) -> Limbs {
+    match fits {
+        true => Limbs::One,
+        false => Limbs::Two,
+    }
+}
+
+/// The smallest `B` with `hidden (2^(bits + 1) + 1)^2 square <= 4 B^2`: no sum over a norm's output is larger in absolute value.
+/// `bits` are the scale of the norm minus its total shift, `square` is the largest sum of squares of a column.
+///
+/// An output of the norm is at most `2^bits + 1/2` in the quadratic mean: `r` sees to it that `x r` is at most `2^scale`, and
+/// rounding adds at most a half. Clipping only lowers it, to `2^15` at most. The rest is the inequality of Cauchy and Schwarz.
+pub fn normed_bound(hidden: usize, bits: i32, square: u64) -> u128 {
+    // Scales so small that outputs are the half of rounding count as a little larger.
+    let power = bits.clamp(-20, 15) + 1;
+    let (up, down) = (power.max(0).unsigned_abs(), power.min(0).unsigned_abs());
+    let twice = (1u128 << up) + (1 << down);
+    let squares = (twice * twice * u128::from(square)).saturating_mul(hidden as u128);
+    let quarter = squares.div_ceil(4 << (2 * down));
+    let root = quarter.isqrt();
+    root + u128::from(root * root < quarter)
+}
+
+/// What an accumulator of columns of this sum of absolute values cannot exceed: operands of 16 bits.
+fn plain_bound(l1: u64) -> u128 {
+    u128::from(l1) << 15
+}
+
+/// Whether an accumulator up to `bound`, the residual included, can be rounded by the total shift `total` in one limb.
+pub fn fits_one_limb(kind: MatmulKind, bound: u128, total: i32) -> bool {
+    if !(1..=ONE_LIMB_SHIFT).contains(&total) {
+        return false;
+    }
+    let bound = bound.saturating_add(1 << (total - 1));
+    // The maximum of the logits takes the place of the output.
+    let outputs = if kind == MatmulKind::Head { LOGITS } else { 1 << 15 };
+    let lemma = bound.saturating_add((outputs + 1) << total);
+    let saturation = bound.saturating_add(1 << total).saturating_mul(2);
+    lemma < u128::from(P) && saturation < u128::from(P)
+}
+
+/// Why the norms of a key are none of a model: every matrix has one of its own, and it is one that integers of these bits have.
+pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<(), ModelError> {
+    let expected = config.layers * LAYER_KINDS.len() + 1;
+    if params.columns.len() != expected {
+        return Err(ModelError::Length {
+            what: "norms of columns",
+            got: params.columns.len(),
+            expected,
+        });
+    }
+    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
+    let matmuls = layers.chain([(MatmulKind::Head, 0)]);
+    for ((kind, layer), norms) in matmuls.zip(&params.columns) {
+        let (inputs, _) = config.dims(kind);
+        let most = params.max_weight(kind);
+        let (l1, square) = (u128::from(norms.l1), u128::from(norms.square));
+        let (width, weight) = (inputs as u128, u128::from(most.unsigned_abs()));
+        // Each also holds of the largest l1 and the largest square of different columns.
+        let possible = l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
+        if !possible {
+            return Err(ModelError::Norms {
+                what: name(kind),
+                layer,
+                l1: norms.l1,
+                square: norms.square,
+                inputs,
+                most,
+            });
+        }
+    }
+    // The claim on norms is in one limb.
+    match params.norm_limbs(config) {
+        Limbs::One => Ok(()),
+        Limbs::Two => Err(ModelError::OutOfRange {
+            what: "log2 of hidden 2^(2 scale) of a norm, or its total shift",
+            value: u64::from(ONE_LIMB_NORM) + 1,
+            min: 0,
+            max: ONE_LIMB_NORM.into(),
+        }),
+    }
+}
+
+const fn name(kind: MatmulKind) -> &'static str {
+    match kind {
+        MatmulKind::Embed => "embedding",
+        MatmulKind::Q => "q",
+        MatmulKind::K => "k",
+        MatmulKind::V => "v",
+        MatmulKind::O => "o",
+        MatmulKind::Gate => "gate",
+        MatmulKind::Up => "up",
+        MatmulKind::Down => "down",
+        MatmulKind::Head => "head",
+    }
+}
+
+impl ModelParams {
+    /// The limbs of all matmuls of normed states, of the whole model.
+    pub fn limb_set(&self, config: &ModelConfig) -> LimbSet {
+        let of = |kind| self.limbs(config, kind);
+        LimbSet {
+            q: of(MatmulKind::Q),
+            k: of(MatmulKind::K),
+            v: of(MatmulKind::V),
+            gate: of(MatmulKind::Gate),
+            up: of(MatmulKind::Up),
+            head: of(MatmulKind::Head),
+        }
+    }
+
+    /// In how many limbs the matmuls of a kind are, of all layers: in one if every channel of every layer fits. The parameters
+    /// must be checked ones of `config`: a model, or a chunk (of which only the last one has the norm of the head).
+    pub fn limbs(&self, config: &ModelConfig, kind: MatmulKind) -> Limbs {
+        let layers = match kind {
+            MatmulKind::Embed | MatmulKind::Head => 0..1,
+            _ => 0..self.layers.len(),
+        };
+        one_if(layers.into_iter().all(|layer| self.fits(config, kind, layer)))
+    }
+
+    /// In how many limbs the products of all norms are.
+    pub fn norm_limbs(&self, config: &ModelConfig) -> Limbs {
+        let layers = self.layers.iter().flat_map(|l| [&l.norm_attn, &l.norm_mlp]);
+        let least = (0..config.hidden).map(|c| self.exponent(c)).min().unwrap_or(0);
+        let fits = |norm: &NormParams| {
+            let scale = u32::from(norm.scale);
+            2 * scale <= ONE_LIMB_NORM
+                && (config.hidden as u128) << (2 * scale) <= 1 << ONE_LIMB_NORM
+                && total(norm) - i32::from(least) <= ONE_LIMB_SHIFT
+        };
+        one_if(layers.chain([&self.norm_final]).all(fits))
+    }
+
+    /// Whether the matmul of a layer fits one limb.
+    fn fits(&self, config: &ModelConfig, kind: MatmulKind, layer: usize) -> bool {
+        if kind == MatmulKind::Embed {
+            // One product of a weight and `2^(8 + e)`: shifts are taken off by 8, as `floor(floor(x / 2^8) / 2^s)` is one floor.
+            let bound = u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32);
+            return self.updates(kind, &self.embed, |_, own| (bound, own));
+        }
+        let (Some(norms), Some(at)) = (self.norms(kind, layer), self.layers.get(layer)) else {
+            return false;
+        };
+        let update = |skip: ByClass<i8>| {
+            move |class, own| {
+                // The residual is scaled as the accumulator is.
+                let skip = u32::try_from(own + i32::from(skip.of(class)) + BASE)
+                    .unwrap_or(64)
+                    .min(64);
+                (plain_bound(norms.l1) + (1u128 << (15 + skip)), own + BASE)
+            }
+        };
+        let (norm, shift) = match kind {
+            MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
+            MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),
+            MatmulKind::Q => (&at.norm_attn, &at.q),
+            MatmulKind::K => (&at.norm_attn, &at.k),
+            MatmulKind::V => (&at.norm_attn, &at.v),
+            MatmulKind::Gate => (&at.norm_mlp, &at.gate),
+            MatmulKind::Up => (&at.norm_mlp, &at.up),
+            MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
+        };
+        let bound = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), norms.square);
+        shift.0.iter().all(|s| fits_one_limb(kind, bound, i32::from(*s) + BASE))
+    }
+
+    /// Whether every channel of an update of the residual stream fits in both classes of rows; `of` gives the bound and the
+    /// total shift of a class and a shift.
+    fn updates(&self, kind: MatmulKind, shift: &StreamShift, of: impl Fn(RowClass, i32) -> (u128, i32)) -> bool {
+        [RowClass::Body, RowClass::Lead].into_iter().all(|class| {
+            (0..shift.body.0.len()).all(|out| {
+                let (bound, total) = of(class, shift.at(out, class));
+                fits_one_limb(kind, bound, total)
+            })
+        })
+    }
+}
+
+/// Total shift of a norm, for channels without exponent.
+fn total(norm: &NormParams) -> i32 {
+    i32::from(norm.shift) + BASE
+}
+
+#[cfg(test)]
+mod tests;
