@@ -432,9 +432,9 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
 #[cfg(test)]
 pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
     let norm = NormParams {
-        scale: 30,
+        scale: 26,
         eps: ByClass { body: 17, lead: 18 },
-        shift: 11,
+        shift: 7,
     };
     let one = |shift| ChannelShift(vec![shift]);
     let layer = LayerParams {

@@ -191,12 +191,15 @@ mod tests {
         assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Lead), 1 << 8);
     }
 
-    /// The reciprocal is that of the sum, of `2^15` for sums that no row has, and a probability of 1 is the largest int16.
+    /// The reciprocal is that of the sum, of `2^15` for sums that no row has, and a probability of 1 is the largest int16 without
+    /// being clipped.
     #[test]
     fn softmax_in_integers() {
-        assert_eq!(reciprocal(0), 1 << 21);
-        assert_eq!(reciprocal(1 << 15), 1 << 21);
-        assert_eq!(reciprocal(3 << 15), (1 << 21) / 3);
+        assert_eq!(reciprocal(0), (1 << 21) - 33);
+        assert_eq!(reciprocal(1 << 15), (1 << 21) - 33);
+        assert_eq!(reciprocal(3 << 15), ((1 << 21) - 33) / 3);
+        let alone = i64::from(reciprocal(1 << 15)) << 15;
+        assert_eq!(round_shift(alone, 8 + u32::from(PROB_SHIFT)), i64::from(i16::MAX));
         assert_eq!(probability(1 << 15, reciprocal(1 << 15)), i16::MAX);
         assert_eq!(probability(1 << 14, reciprocal(1 << 16)), 1 << 13);
     }

@@ -467,27 +467,70 @@ mod tests {
         assert!(rest.eq(HEADLESS));
     }
 
-    /// Section 4 of the document: trace columns and lookups of a lane.
+    /// Section 4 of the document: trace columns and lookups of a lane, of accumulators in two limbs and in one.
     #[test]
     fn lanes_have_the_columns_of_the_document() {
-        let config = odd_config(2);
-        let shape = Shape::new(&config, 4);
+        let (config, whole) = (odd_config(2), Chunk::whole(2));
         let expected = [
-            (29, 13),
-            (38, 20),
-            (38, 20),
-            (12, 7),
-            (26, 12),
-            (12, 7),
-            (34, 19),
-            (6, 5),
-            (4, 0),
+            (
+                Limbs::Two,
+                [
+                    (14, 9),
+                    (16, 14),
+                    (18, 16),
+                    (7, 6),
+                    (15, 10),
+                    (7, 6),
+                    (17, 13),
+                    (6, 5),
+                    (4, 0),
+                ],
+            ),
+            (
+                Limbs::One,
+                [
+                    (13, 8),
+                    (10, 8),
+                    (12, 10),
+                    (4, 3),
+                    (15, 10),
+                    (7, 6),
+                    (11, 7),
+                    (3, 2),
+                    (4, 0),
+                ],
+            ),
         ];
-        for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
-            let air = shape.lane_air(part, 10);
-            let own = (air.columns(), air.lookups().len(), air.log_rows());
-            let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
-            assert_eq!(own, (columns, lookups, log_rows), "{part:?}");
+        for (limbs, expected) in expected {
+            let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &whole, 4);
+            for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
+                let air = shape.lane_air(part, 10);
+                let own = (air.columns(), air.lookups().len(), air.log_rows());
+                let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
+                assert_eq!(own, (columns, lookups, log_rows), "{part:?}, {limbs:?}");
+            }
+        }
+    }
+
+    /// The normed state is committed in limbs if one of its matmuls wants them: every matmul can read it then.
+    #[test]
+    fn the_normed_state_has_the_limbs_of_its_matmuls() {
+        let (config, whole) = (odd_config(2), Chunk::whole(2));
+        let one = LimbSet::all(Limbs::One);
+        let normed = |limbs| Shape::with_limbs(&config, limbs, &whole, 4).normed();
+        assert_eq!(normed(one), Limbs::One);
+        let changes: [fn(&mut LimbSet); 6] = [
+            |set| set.q = Limbs::Two,
+            |set| set.k = Limbs::Two,
+            |set| set.v = Limbs::Two,
+            |set| set.gate = Limbs::Two,
+            |set| set.up = Limbs::Two,
+            |set| set.head = Limbs::Two,
+        ];
+        for change in changes {
+            let mut set = one;
+            change(&mut set);
+            assert_eq!(normed(set), Limbs::Two, "{set:?}");
         }
     }
 }

@@ -174,10 +174,12 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut TestRng) 
             WeightFormat::Int16 => vec![base],
         })
     };
+    // The largest scale that keys may have.
+    let scale = 29 - (config.hidden as f64).sqrt().log2().ceil() as u8;
     let norm = NormParams {
-        scale: 30,
+        scale,
         eps: ByClass { body: 17, lead: 71 },
-        shift: 11,
+        shift: scale - 8 - 11,
     };
     let head_shift = (11.0 + (config.head_dim as f64).log2() / 2.0).round() as u8 - 8;
     let mut layer = |l: usize| {

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use tessera_circuits::model::{ByClass, ModelConfig, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_pair, sat16, RECIPROCAL_BITS,
+    probability, reciprocal, requantise, requantise_residual, rope_pair, sat16, RECIPROCAL,
 };
 
 use super::*;
@@ -130,7 +130,7 @@ fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_t
     assert_eq!(Some(&w.max[row]), scores.iter().max());
     assert_eq!(Some(w.arg[row] as usize), scores.iter().position(|&s| s == w.max[row]));
     assert_eq!(w.sum[row], w.exp[row * rows..][..rows].iter().sum::<u32>());
-    assert_eq!(w.recip[row], ((1u64 << RECIPROCAL_BITS) / u64::from(w.sum[row])) as u32);
+    assert_eq!(w.recip[row], (RECIPROCAL / u64::from(w.sum[row])) as u32);
     assert_eq!(w.recip[row], reciprocal(w.sum[row]));
     for x in 0..n {
         let weighted = |limb: fn(i64) -> i64| -> i64 {

@@ -18,9 +18,9 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::statement::{Clip, Statement, Statistics};
 use tessera_circuits::trees::{lookup_trees, padding};
-use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
 use tessera_prover::gkr;
@@ -124,6 +124,8 @@ pub struct Hooks<'a> {
     pub hide_tables: bool,
     /// Alters the multiplicities of the lookup tables.
     pub multiplicities: &'a dyn Fn(&mut Columns),
+    /// Alters what the trace is made from, but for the clipped values, which it does not list yet.
+    pub made: &'a dyn Fn(&mut Statistics),
     pub statistics: &'a dyn Fn(&mut Statistics),
     /// Alters the challenges of the lookups, as if they were known.
     pub relations: &'a dyn Fn(&mut Relations),
@@ -131,11 +133,13 @@ pub struct Hooks<'a> {
     pub looked_up: &'a dyn Fn(&Shape, &mut [Columns]),
     /// Alters the sums of the lookups, after they are proved.
     pub lookups: &'a dyn Fn(&mut Vec<TreeProof>),
+    /// Alters the statistics after they are absorbed.
+    pub shown: &'a dyn Fn(&mut Statistics),
     /// The weights that the matmuls are proved with, if not the committed ones.
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
     /// Alters the operands that the matmuls end in, before they are absorbed.
-    pub operands: &'a dyn Fn(&mut [[K; 2]; 6]),
+    pub operands: &'a dyn Fn(&mut Operands),
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
@@ -170,10 +174,12 @@ pub const HONEST: Hooks<'static> = Hooks {
     tables: &|_| (),
     hide_tables: false,
     multiplicities: &|_| (),
+    made: &|_| (),
     statistics: &|_| (),
     relations: &|_| (),
     looked_up: &|_, _| (),
     lookups: &|_| (),
+    shown: &|_| (),
     tiles: None,
     matmuls: Rounds::Honest,
     operands: &|_| (),
@@ -224,14 +230,15 @@ fn free_matmuls(
     free: Rounds,
     t: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let claim = total(&public.trace_claims(K::zero())[0], columns);
+    let accumulators = &public.trace_claims(K::zero())[0];
+    let claim = total(accumulators, columns) - accumulators.value;
     let variables = product_variables(public.shape) as usize;
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
     let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
     let band_values = band_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest.
-    let mut operands = [[K::zero(); 2]; 6];
+    let mut operands: Operands = Default::default();
     for (at, product) in PRODUCTS.iter().enumerate() {
         let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
         let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band);
@@ -240,21 +247,31 @@ fn free_matmuls(
             .zip(&band_values)
             .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
     }
-    operands[3][0] = public.embed_operand(&point);
+    // The normed states have an instance in two limbs, in one, or both.
+    let mut norms = [Product::Norm, Product::NormLimbs]
+        .into_iter()
+        .filter(|p| p.exists(public.shape));
+    let (embed, norm) = (
+        Product::Embed as usize,
+        norms.clone().next_back().expect("normed states"),
+    );
+    operands[embed][0] = public.embed_operand(&point);
     let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
     if free == Rounds::Embedding {
-        let claims = public.operand_claims(&point, &operands);
-        let places = [(0, 0), (1, 0), (2, 0), (4, 0), (4, 1), (5, 0), (5, 1)];
-        for ((product, side), claim) in places.into_iter().zip(&claims) {
-            operands[product][side] = total(claim, columns);
+        for claim in &public.operand_claims(&point, &operands) {
+            let (product, side) = match claim.name {
+                "normed state" => (norms.next().expect("an instance"), 0),
+                other => operand_of(other),
+            };
+            operands[product as usize][side] = total(claim, columns);
         }
-        operands[3] = [K::one(), K::zero()];
+        operands[embed] = [K::one(), K::zero()];
     }
     let ends = PRODUCTS.iter().zip(&operands);
     let rest = value - ends.map(|(p, [a, b])| scale(*p) * *a * *b).sum::<K>();
     match free {
-        Rounds::Embedding => operands[3][1] = rest * scale(PRODUCTS[3]).inverse(),
-        _ => operands[0][0] = rest * (scale(PRODUCTS[0]) * operands[0][1]).inverse(),
+        Rounds::Embedding => operands[embed][1] = rest * scale(Product::Embed).inverse(),
+        _ => operands[norm as usize][0] = rest * (scale(norm) * operands[norm as usize][1]).inverse(),
     }
     absorb_operands(&operands, t);
     let proof = MatmulProof {
@@ -268,6 +285,22 @@ fn free_matmuls(
         band_values,
         memory: tables,
         traffic,
+    }
+}
+
+/// The operand that a claim on the end of the matmuls is about, but for the normed states.
+fn operand_of(claim: &str) -> (Product, usize) {
+    match claim {
+        "attention output" => (Product::Att, 0),
+        "mlp product" => (Product::Ff, 0),
+        "queries" => (Product::Score, 0),
+        "keys" => (Product::Score, 1),
+        "probabilities" => (Product::Value, 0),
+        "values" => (Product::Value, 1),
+        "generated positions" => (Product::Head, 0),
+        "gates" => (Product::Act, 0),
+        "up projections" => (Product::Act, 1),
+        other => panic!("{other} is no operand"),
     }
 }
 
@@ -421,27 +454,32 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         ),
         None => (claimed, claim.ends),
     };
-    let shape = Shape::of(&key.config, chunk, statement.rows());
+    let shape = Shape::of(&key.config, chunk, statement.lengths());
     let own_params = chunk.params(&key.params);
     let (config, params) = hooks
         .source
         .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
+    let mut statistics = statistics(&shape, statement, witness);
+    (hooks.made)(&mut statistics);
     let source = Source {
-        shape: &Shape::of(config, chunk, statement.rows()),
+        shape: &Shape::of(config, chunk, statement.lengths()),
         params: &chunk.params(params),
         statement,
         input: hooks.input.or(ends.input),
         witness,
+        statistics: &statistics,
     };
-    let mut columns: Vec<Columns> = shape.parts().iter().map(|p| source.columns(*p)).collect();
+    let columns = shape.parts().iter().map(|p| source.columns(*p));
+    let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+    statistics.clips = clips.concat();
     (hooks.columns)(&shape, &mut columns);
-    let mut statistics = statistics(witness);
     (hooks.statistics)(&mut statistics);
     let policy = TracePolicy::of(&shape);
     let mut transcript = (hooks.transcript)(claim.model, &key.weights, policy, statement, claimed, &claim.ends);
     let twiddles = twiddles(&shape);
     let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
+    (hooks.shown)(&mut statistics);
 
     let mut relations = draw_relations(&mut transcript);
     (hooks.relations)(&mut relations);

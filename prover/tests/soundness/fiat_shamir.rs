@@ -11,12 +11,13 @@ use stwo::core::fields::FieldExpOps;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::{requant, tables, Relations};
+use tessera_circuits::air::{stream, tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Clip;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Points, Public, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::stark::trace::Columns;
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
@@ -52,7 +53,7 @@ struct Challenges {
     /// All challenges in the order in which they are drawn, up to the one after the evaluations.
     drawn: Vec<K>,
     products: Vec<K>,
-    families: [K; 4],
+    families: [K; WEIGHTED.len()],
     claims: K,
     linear: Vec<K>,
     relations: Relations,
@@ -69,7 +70,7 @@ impl Challenges {
     /// Those that the verifier draws for a proof, whatever its checks say.
     fn of(key: &ModelKey, proof: &Proof) -> Self {
         let own = messages(proof);
-        let shape = Shape::new(&key.config, proof.statement.rows());
+        let shape = Shape::new(&key.config, proof.statement.lengths());
         let policy = TracePolicy::of(&shape);
         let whole = Chunk::whole(key.config.layers);
         let ends = Ends::default();
@@ -93,7 +94,7 @@ impl Challenges {
             shape,
             drawn: Vec::new(),
             products: Vec::new(),
-            families: [K::zero(); 4],
+            families: [K::zero(); WEIGHTED.len()],
             claims: K::zero(),
             linear: Vec::new(),
             relations,
@@ -202,7 +203,7 @@ impl Challenges {
         });
         ensure(end == sum, "matmuls")?;
         ensure(
-            own.matmuls.operands[3][0] == public.embed_operand(&self.products),
+            own.matmuls.operands[Product::Embed as usize][0] == public.embed_operand(&self.products),
             "embedding",
         )?;
         let batch = self.batch(key, proof);
@@ -313,17 +314,19 @@ fn operands_are_not_chosen_after_their_weights() {
     let frozen = Challenges::of(key, &proof);
     let mut forged = proof.clone();
     let variables = product_variables(&frozen.shape) as usize;
-    let [norm, att] = [0, 1].map(|i| instance_scale(variables, PRODUCTS[i].variables(&frozen.shape) as usize));
-    let [phi, psi, ..] = frozen.families;
+    let places = [Product::Att, Product::Ff];
+    let [att, mlp] = places.map(|p| instance_scale(variables, p.variables(&frozen.shape) as usize));
+    let family = |product| WEIGHTED.iter().position(|w| *w == product).expect("weights");
+    let [phi, psi] = places.map(|p| frozen.families[family(p)]);
     let operands = &mut messages_mut(&mut forged).matmuls.operands;
-    let [[a, b], [c, d], ..] = *operands;
+    let [[a, b], [c, d]] = places.map(|p| operands[p as usize]);
     // The claims on the two trace operands follow each other: their sum in the batch stays.
     let (da, dc) = (K::one(), -frozen.claims.inverse());
     // The claim on the weights stays, and so does the sum of the products.
     let ratio = phi * psi.inverse();
-    let db = -(norm * da * b + att * dc * d) * (norm * (a + da) - att * (c + dc) * ratio).inverse();
-    operands[0] = [a + da, b + db];
-    operands[1] = [c + dc, d - db * ratio];
+    let db = -(att * da * b + mlp * dc * d) * (att * (a + da) - mlp * (c + dc) * ratio).inverse();
+    operands[places[0] as usize] = [a + da, b + db];
+    operands[places[1] as usize] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     assert_rejected!(verify(key, &forged), VerifyError::Linear);
 }
@@ -375,13 +378,25 @@ fn every_challenge_depends_on_every_message_before_it() {
     let one = K::one();
     let rounds: Vec<usize> = (0..original.products.len()).collect();
     let linear_rounds: Vec<usize> = (0..original.linear.len()).collect();
-    let messages: [Message<'_>; 12] = [
+    let clip = Clip {
+        part: 0,
+        tensor: 0,
+        at: 0,
+        excess: 1,
+    };
+    let messages: [Message<'_>; 14] = [
         ("model", &|p| p.model.0[31] ^= 1, 0),
         ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
         ("output", &|p| p.statement.output[3] ^= 1, 0),
         ("trace", &|p| messages_mut(p).stark.0.commitments[1].0[0] ^= 1, 0),
         ("norm statistics", &|p| messages_mut(p).statistics.norms[1][2] ^= 1, 0),
         ("softmax sums", &|p| messages_mut(p).statistics.sums[1] ^= 1, 0),
+        ("output logits", &|p| messages_mut(p).statistics.tops[1] ^= 1, 0),
+        (
+            "clipped values",
+            &|p| messages_mut(p).statistics.clips.insert(0, clip),
+            0,
+        ),
         (
             "sum of a tree",
             &|p| messages_mut(p).lookups[0].root[0] += one,
@@ -402,7 +417,11 @@ fn every_challenge_depends_on_every_message_before_it() {
             &|p| messages_mut(p).matmuls.claim += one,
             points,
         ),
-        ("operands", &|p| messages_mut(p).matmuls.operands[5][1] += one, operands),
+        (
+            "operands",
+            &|p| messages_mut(p).matmuls.operands[Product::Value as usize][1] += one,
+            operands,
+        ),
         (
             "evaluations",
             &|p| messages_mut(p).evaluations[7][3] += one,
@@ -561,7 +580,7 @@ fn composition(own: &ChunkProof, point: CirclePoint<SecureField>, log_degree: u3
 fn a_composition_polynomial_for_a_known_point_is_rejected() {
     let scene = Scene::honest();
     let columns = |_: &Shape, all: &mut [Columns]| {
-        all[Part::Att.index()][requant::ROUND + 2][0] += BaseField::one();
+        all[Part::Stream.index()][stream::HH][0] += BaseField::one();
     };
     let hooks = Hooks {
         columns: &columns,

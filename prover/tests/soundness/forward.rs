@@ -284,6 +284,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         ids: ids.to_vec(),
         streams,
         layers,
+        first_logits: 0,
         logits_acc_hi,
         logits_acc_lo,
         logits,

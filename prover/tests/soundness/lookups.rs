@@ -23,7 +23,7 @@ use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::{find, plain, row, saturate};
+use crate::values::{find, move_output, output, plain, row, REST};
 use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
@@ -48,9 +48,10 @@ fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
     system.map(|r| r[4])
 }
 
-/// A quotient out of range, which no table has.
+/// A limb out of range, which no table has, of a difference that stays the same.
 fn outside(_: &Shape, all: &mut [Columns]) {
-    all[Part::Att.index()][requant::U][0] -= base(1 << 16);
+    all[Part::Att.index()][REST.d_lo()][0] += base(1 << 16);
+    all[Part::Att.index()][REST.d_hi()][0] -= base(1 << 10);
 }
 
 /// Gains any lookup: a prover that knows the challenge of a table chooses multiplicities of four of its entries, any
@@ -68,7 +69,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
         let change = solve([0, 1, 2, 3].map(entry), state.missing_entries(sums));
         // With this challenge the sums balance.
         let mut counts = state.trace.columns[Part::Tables.index()].clone();
-        add(&mut counts, &change);
+        use_more(&mut counts, &change);
         let mut frozen = sums.to_vec();
         frozen[Part::Tables.index()] = entry_sums(relations, &counts, &state.trace.tables).1;
         assert!(!state.missing_entries(sums).is_zero());
@@ -89,7 +90,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
     };
     let hooks = Hooks {
         columns: &outside,
-        multiplicities: &|counts| add(counts, &change),
+        multiplicities: &|counts| use_more(counts, &change),
         interaction: &redrawn,
         ..HONEST
     };
@@ -97,7 +98,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
 }
 
 /// Adds to the multiplicities of the first values of Range16.
-fn add(counts: &mut Columns, change: &[BaseField]) {
+fn use_more(counts: &mut Columns, change: &[BaseField]) {
     counts[tables::RANGE16]
         .iter_mut()
         .zip(change)
@@ -186,32 +187,36 @@ impl Channel for Chosen {
     }
 }
 
-/// Gains any lookup, here an output that saturates where it does not: a denominator zero makes all sums above it fractions with the
+/// Gains any lookup, here an output that is not the rounded one: a denominator zero makes all sums above it fractions with the
 /// denominator zero, which fit any claim. Values are of the base field, so that only `p^2` of the `p^4` challenges of a table of
 /// pairs have zeros at all, and the challenge is drawn after the values. A sum with the denominator zero is refused.
 #[test]
 fn zero_denominators_are_not_reached() {
     let scene = Scene::quiet();
-    let places = [requant::ROUND, requant::ROUND + 1];
-    let limb = Cell::new(BaseField::zero());
+    let places = [requant::OUT_LO, REST.r_hi()];
+    let limbs = Cell::new([BaseField::zero(); 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Att.index()];
-        let at = find(shape, own, plain);
+        let at = find(shape, own, |v| plain(v) && output(v) < 0);
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        saturate(&mut values);
-        // Both limbs of the remainder become one value, of which the table has none.
-        limb.set(values[places[0]] * base((1 << 15) + 1).inverse());
-        assert!(limb.get().0 >= 1 << 15);
+        // The next value, with a remainder below zero, and both limbs of it beyond their tables.
+        move_output(&mut values, 1);
+        values[requant::OUT_HI] -= base(1);
+        values[requant::OUT_LO] += base(256);
+        assert_eq!(values[REST.pow()], base(2));
+        limbs.set(places.map(|c| values[c]));
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
-        places.iter().for_each(|c| own[*c][at] = limb.get());
     };
     let known = |relations: &mut Relations| {
         let single: K = relations.range16.combine(&[base(0)]);
         assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
         let pairs = [Relation::Bits, Relation::Exp, Relation::Silu].map(|r| relations.challenges(r));
         assert!(!pairs.into_iter().any(has_zeros));
-        let [_, alpha] = pairs[0];
-        let chosen = [alpha * limb.get() + base(1 << 15), alpha];
+        // The line through the two pairs `(256, lo)` and `(2, r)`.
+        let [low, rest] = limbs.get();
+        let alpha = K::from(base(2 - 256) * (low - rest).inverse());
+        let chosen = [alpha * low + base(256), alpha];
+        assert!((alpha * rest + base(2) - chosen[0]).is_zero());
         relations.bits = Bits::draw(&mut Chosen(chosen));
         assert!(relations.challenges(Relation::Bits) == chosen && has_zeros(chosen));
     };
@@ -231,22 +236,30 @@ fn zero_denominators_are_not_reached() {
     );
 }
 
-/// Gains any lookup: the sums are those of other columns than the committed ones, here of a remainder that is in range. They are
+/// Gains any lookup: the sums are those of other columns than the committed ones, here of limbs that are in range. They are
 /// proved honestly, down to claims on the leaves that do not hold of the trace.
 #[test]
 fn lookups_are_those_of_the_trace() {
     let scene = Scene::honest();
-    let entry = Cell::new(0);
-    let outside = |_: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Att.index()];
-        let [remainder, bound] = [requant::ROUND, requant::ROUND + 4].map(|c| own[c][0].0);
-        entry.set(tables::bits_row(bound, remainder));
-        own[requant::ROUND][0] += base(1 << 16);
-    };
+    let limbs = Cell::new([0; 2]);
     let hooks = Hooks {
-        columns: &outside,
-        multiplicities: &|counts| counts[tables::BITS][entry.get()] += BaseField::one(),
-        looked_up: &|_, all| all[Part::Att.index()][requant::ROUND][0] -= base(1 << 16),
+        columns: &|shape, all| {
+            limbs.set([REST.d_hi(), REST.d_lo()].map(|c| all[Part::Att.index()][c][0].0));
+            outside(shape, all);
+        },
+        multiplicities: &|counts| {
+            let [high, low] = limbs.get();
+            counts[tables::RANGE16][high as usize] += BaseField::one();
+            counts[tables::RANGE16][high as usize - (1 << 10)] -= BaseField::one();
+            counts[tables::BITS][tables::bits_row(1 << 7, low)] += BaseField::one();
+        },
+        looked_up: &|_, all| {
+            let limbs = limbs.get().map(|v| base(i64::from(v)));
+            [REST.d_hi(), REST.d_lo()]
+                .into_iter()
+                .zip(limbs)
+                .for_each(|(c, v)| all[Part::Att.index()][c][0] = v);
+        },
         broken_claims: &|broken| assert_eq!(broken(), ["lookup denominators"]),
         ..HONEST
     };

@@ -2,6 +2,7 @@
 
 mod cheat;
 mod chunks;
+mod clips;
 mod configuration;
 mod fiat_shamir;
 mod forward;
@@ -16,12 +17,12 @@ mod wires;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{Clip, Statement, Statistics};
 use tessera_prover::forward::{ForwardState, Input, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::stark::check::check_row;
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::testing::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
 use tessera_prover::weights::PackedWeights;
 use tessera_verifier::opening::OpeningError;
@@ -64,7 +65,7 @@ pub struct Scene {
 
 /// The forward pass of the rows of a statement.
 pub fn witness_of(model: &QuantisedModel, statement: &Statement) -> Witness {
-    let shape = Shape::new(&model.config, statement.rows());
+    let shape = Shape::new(&model.config, statement.lengths());
     let mut witness = Witness::default();
     ForwardState::new(model)
         .run(&statement.row_ids(shape.token), Some(&mut witness))
@@ -138,7 +139,7 @@ impl Scene {
             &self.model.quantised,
             &self.chunk,
             input,
-            usize::MAX,
+            self.statement.lengths(),
             Some(&mut witness),
         );
         let output = run.expect("a forward pass").output;
@@ -174,14 +175,37 @@ impl Scene {
     }
 
     /// The same of another model of three layers.
-    pub fn quiet_of(mut model: QuantisedModel) -> Self {
+    pub fn quiet_of(model: QuantisedModel) -> Self {
+        Self::quiet_with(model, 1)
+    }
+
+    /// The same with another shift of the last attention, with which it need not saturate.
+    pub fn quiet_with(mut model: QuantisedModel, shift: u8) -> Self {
         edit(&mut model, MatmulKind::O, 2, |o| o.fill(0));
-        model.params.layers[2].att = 1;
+        model.params.layers[2].att = shift;
         Self::of(model)
     }
 
+    /// The honest trace of the witness, without multiplicities, and its statistics.
+    pub fn trace(&self) -> (Vec<Columns>, Statistics) {
+        let (shape, params) = (self.shape(), self.chunk.params(&self.model.key.params));
+        let mut statistics = statistics(&shape, &self.statement, &self.witness);
+        let source = Source {
+            shape: &shape,
+            params: &params,
+            statement: &self.statement,
+            input: self.input.as_ref(),
+            witness: &self.witness,
+            statistics: &statistics,
+        };
+        let columns = shape.parts().iter().map(|p| source.columns(*p));
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+        statistics.clips = clips.concat();
+        (columns, statistics)
+    }
+
     pub fn shape(&self) -> Shape {
-        Shape::of(&self.model.key.config, &self.chunk, self.statement.rows())
+        Shape::of(&self.model.key.config, &self.chunk, self.statement.lengths())
     }
 
     /// Forges a proof of all layers.

@@ -59,7 +59,7 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         prompt,
         output: vec![0],
     };
-    let shape = Shape::new(&model.key.config, statement.rows());
+    let shape = Shape::new(&model.key.config, statement.lengths());
     let ids = statement.row_ids(shape.token);
     let witness = forward(&model.quantised, &ids, &SmallestScore { layer: attacked });
     let vocab = model.key.config.vocab;

@@ -301,9 +301,21 @@ fn an_honest_proof_proves_nothing_else() {
         let token = p.statement.prompt.pop().expect("a prompt");
         p.statement.output.insert(0, token);
     };
-    assert_rejected!(reuse(&moved), VerifyError::Gkr(_));
+    let tops = |got| move |e: &VerifyError| matches!(e, VerifyError::Statistics(StatisticsError::Tops { got: g, .. }) if *g == got);
+    assert_rejected!(reuse(&moved), ref e if tops(4)(e));
     let shorter = |p: &mut Proof| p.statement.output.truncate(3);
-    assert_rejected!(reuse(&shorter), VerifyError::Gkr(_));
+    assert_rejected!(reuse(&shorter), ref e if tops(4)(e));
+    // With as many logits as tokens, the sizes may be others, or all challenges are.
+    let moved = |p: &mut Proof| {
+        moved(p);
+        p.chunks[0].statistics.tops.insert(0, 7);
+    };
+    assert_rejected!(reuse(&moved), VerifyError::Gkr(_) | VerifyError::Stark(_));
+    let shorter = |p: &mut Proof| {
+        shorter(p);
+        p.chunks[0].statistics.tops.truncate(3);
+    };
+    assert_rejected!(reuse(&shorter), VerifyError::Gkr(_) | VerifyError::Stark(_));
     let empty = |p: &mut Proof| p.statement.output.clear();
     assert_rejected!(reuse(&empty), VerifyError::Statement(StatementError::EmptyOutput));
 
@@ -374,6 +386,10 @@ fn nothing_may_be_left_out() {
     assert_rejected!(
         without(&|p| p.statistics.sums.clear()),
         VerifyError::Statistics(StatisticsError::Sums { got: 0, .. })
+    );
+    assert_rejected!(
+        without(&|p| p.statistics.tops.clear()),
+        VerifyError::Statistics(StatisticsError::Tops { got: 0, .. })
     );
     assert_rejected!(
         without(&|p| p.stark.0.commitments.0.clear()),

@@ -202,7 +202,7 @@ fn the_sum_of_exponentials_is_that_of_the_row() {
 /// Probabilities made with another reciprocal than that of the (true) sum.
 #[test]
 fn the_reciprocal_is_that_of_the_sum() {
-    attention(|row, _| row.recip -= 3000).assert_caught(Caught::Claim("softmax reciprocals"), &HONEST);
+    attention(|row, _| row.recip -= 3000).assert_caught(Caught::Claim("probabilities of scores"), &HONEST);
 }
 
 /// Other norm statistics, with the reciprocal square root and everything downstream that follow from them.
@@ -260,21 +260,23 @@ fn the_residual_is_kept() {
     zero.streams[3].x.fill(0);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         // The last state's rows from a witness whose state before is zero; everything else stays.
-        let forged = Source {
+        let (_, statistics) = scene.trace();
+        let source = Source {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
             input: None,
             witness: &zero,
-        }
-        .columns(Part::Stream);
+            statistics: &statistics,
+        };
+        let (forged, _) = source.columns(Part::Stream);
         let rows = row(shape, Part::Stream, &[4, 0, 0])..row(shape, Part::Stream, &[5, 0, 0]);
         for (own, forged) in all[Part::Stream.index()].iter_mut().zip(forged) {
             own[rows.clone()].copy_from_slice(&forged[rows.clone()]);
         }
     };
     scene.assert_caught(
-        Caught::Claim("residual wire"),
+        Caught::Claim("accumulators"),
         &Hooks {
             columns: &columns,
             ..HONEST
@@ -305,7 +307,7 @@ fn caught_impostor(by: Caught, change: impl Fn(&mut QuantisedModel)) {
 
 #[test]
 fn angles_are_those_of_the_position() {
-    impostor("rotation angles", |m| m.config.rope_theta = 500.0);
+    impostor("rotations", |m| m.config.rope_theta = 500.0);
 }
 
 #[test]
@@ -336,45 +338,48 @@ fn embeddings_are_those_of_the_tokens() {
     });
 }
 
+/// Caught where the values are that were rounded, and where the shift is looked up.
+const SHIFTS: Caught = Caught::Claims(&["accumulators", "powers of shifts"]);
+
 #[test]
 fn skips_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.layers[0].skip_mlp.body -= 1);
+    impostor("accumulators", |m| m.params.layers[0].skip_mlp.body -= 1);
 }
 
 #[test]
 fn skips_of_leading_rows_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.layers[0].skip_mlp.lead -= 1);
+    impostor("accumulators", |m| m.params.layers[0].skip_mlp.lead -= 1);
 }
 
 #[test]
 fn shifts_into_the_stream_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.layers[1].o.body.0[0] += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].o.body.0[0] += 1);
 }
 
 #[test]
 fn shifts_of_leading_rows_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.layers[1].down.lead += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].down.lead += 1);
 }
 
 #[test]
 fn shifts_of_mlp_products_are_those_of_the_class_of_the_row() {
-    impostor("layer parameters", |m| m.params.layers[1].act.lead += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].act.lead += 1);
 }
 
 /// Rows that are rounded as leading ones, and are none; and the first row, rounded like all others.
 #[test]
 fn leading_rows_are_those_of_the_statement() {
     // The epsilon of a class does not change the root of every row.
-    let by = Caught::Claims(&["reciprocal square root", "stream parameters", "layer parameters"]);
+    let by = Caught::Claims(&["accumulators", "norms", "powers of shifts"]);
     caught_impostor(by, |m| m.params.leading.first = 2);
-    let by = Caught::Claims(&["stream parameters", "layer parameters"]);
+    let by = Caught::Claims(&["accumulators", "powers of shifts"]);
     caught_impostor(by, |m| (m.params.leading.first, m.params.leading.run) = (0, false));
 }
 
 /// A channel with the norm and the statistics of another exponent.
 #[test]
 fn exponents_are_those_of_the_key() {
-    const BY: Caught = Caught::Claims(&["norm statistics", "stream parameters"]);
+    const BY: Caught = Caught::Claims(&["norms", "powers of shifts", "norm statistics"]);
     let with = |change: fn(&mut [u8])| caught_impostor(BY, |m| change(&mut m.params.exponents));
     with(|k| k[3] += 1);
     with(|k| k[4] = 1);
@@ -383,15 +388,16 @@ fn exponents_are_those_of_the_key() {
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    impostor("stream parameters", |m| m.params.norm_final.shift += 1);
+    let by = Caught::Claims(&["norms", "powers of shifts"]);
+    caught_impostor(by, |m| m.params.norm_final.shift -= 1);
 }
 
 #[test]
 fn score_shifts_are_those_of_the_key() {
-    impostor("score parameters", |m| m.params.layers[0].score += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[0].score += 1);
 }
 
 #[test]
 fn head_shifts_are_those_of_the_key() {
-    impostor("head parameters", |m| m.params.head.0[0] += 1);
+    caught_impostor(SHIFTS, |m| m.params.head.0[0] += 1);
 }

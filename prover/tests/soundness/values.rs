@@ -1,19 +1,22 @@
-//! Attacks on single values of a trace: limbs, accumulators, rounding, saturation, parameters, the arg max. Each
-//! alters as much as it needs for only the targeted check to be violated, which `assert_caught` makes sure of.
+//! Attacks on single values of a trace: limbs, accumulators, rounding, parameters, the arg max. Each alters as much as it
+//! needs for only the targeted check to be violated, which `assert_caught` makes sure of.
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, logits, requant, stream};
-use tessera_circuits::model::{MatmulKind, WeightFormat};
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::{base, ff, logits, requant, stream};
+use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::StatisticsError;
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model};
+use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
-use crate::{Caught, Scene};
+use crate::{assert_rejected, Caught, Scene};
 
-const POS: usize = requant::ROUND + 2;
-const BOUND: usize = requant::ROUND + 4;
+/// What the attention output is rounded with.
+pub const REST: Remainder = requant::remainder(Limbs::Two);
 
 /// Row of a part given its index along every axis.
 pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
@@ -57,113 +60,158 @@ pub fn alter_output_of(
     scene.assert_caught(by, &hooks);
 }
 
+/// A field element as the integer next to zero.
+pub fn integer(v: BaseField) -> i64 {
+    let v = i64::from(v.0);
+    let p = i64::from(stwo::core::fields::m31::P);
+    if v > p / 2 {
+        v - p
+    } else {
+        v
+    }
+}
+
+/// The output of a row.
+pub fn output(v: &[BaseField]) -> i64 {
+    integer(v[requant::OUT_HI] * base(256) + v[requant::OUT_LO])
+}
+
+/// A row that is not clipped, of accumulators that are not zero.
 pub fn plain(v: &[BaseField]) -> bool {
-    v[BOUND] == v[requant::POW] && !v[requant::ACC_LO].is_zero() && v[requant::OUT_LO].0 < 255 && v[requant::V].0 < 255
+    let out = output(v);
+    (-30_000..30_000).contains(&out) && out != 0 && v[requant::OUT_LO].0 < 255 && v[REST.r_lo()].0 < 255
 }
 
-fn saturated(v: &[BaseField]) -> bool {
-    v[POS].is_one()
+/// The difference of the high limb of a row.
+fn delta(v: &[BaseField]) -> i64 {
+    integer(v[REST.d_hi()] * base(64) + v[REST.d_lo()]) - Remainder::OFFSET
 }
 
-/// The value that is rounded, with half a step added.
-fn rounded(v: &[BaseField]) -> BaseField {
-    let quotient = (v[requant::ACC_LO] - v[requant::V]) / base(256);
-    v[requant::ACC_HI] + quotient + v[requant::POW] / base(2)
+/// Writes a difference of the high limb, in range if it is.
+fn set_delta(v: &mut [BaseField], delta: i64) {
+    let delta = delta + Remainder::OFFSET;
+    let high = (delta >> 6).min(0xffff);
+    (v[REST.d_hi()], v[REST.d_lo()]) = (base(high), base(delta - (high << 6)));
 }
 
-fn set_output(v: &mut [BaseField], hi: i64, lo: i64) {
-    (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(hi), base(lo));
+pub fn set_output(v: &mut [BaseField], out: i64) {
+    (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(out >> 8), base(out & 0xff));
 }
 
-/// Remainder `w0` that makes the constraints of rounding hold, whatever its range.
-pub fn set_remainder(v: &mut [BaseField]) {
-    let out = v[requant::OUT_HI] * base(256) + v[requant::OUT_LO];
-    v[requant::ROUND] = rounded(v) - v[requant::POW] * out - v[requant::ROUND + 1] * base(1 << 15);
+/// What is rounded stays: the remainder and the difference of the high limb of a row make up for a value that is larger by
+/// this much, whatever their ranges. `wraps` is how often the low limb goes around p.
+pub fn explain(v: &mut [BaseField], more: i64, wraps: i64) {
+    let pow = integer(v[REST.pow()]);
+    let low = integer(v[REST.r_hi()] * base(256) + v[REST.r_lo()]) - 256 * delta(v);
+    set_delta(v, delta(v) - pow * more);
+    let p = i64::from(stwo::core::fields::m31::P);
+    let rest = low + 256 * delta(v) + wraps * p;
+    (v[REST.r_hi()], v[REST.r_lo()]) = (base(rest >> 8), base(rest & 0xff));
 }
 
+/// Another value than the rounded one, with everything that makes the claim on it hold.
+pub fn move_output(v: &mut [BaseField], more: i64) {
+    let out = output(v);
+    explain(v, more, 0);
+    set_output(v, out + more);
+}
+
+/// The integer above and the one below have a remainder of their own, below zero and above its bound.
 #[test]
 fn the_next_integer_is_not_the_rounded_one() {
-    alter_output(Caught::Lookup, plain, |v| {
-        v[requant::OUT_LO] += BaseField::one();
-        set_remainder(v);
-    });
+    for more in [1, -1] {
+        alter_output(Caught::Lookup, plain, |v| move_output(v, more));
+    }
 }
 
 #[test]
 fn an_output_that_does_not_fit_its_remainder_is_rejected() {
-    alter_output(Caught::Constraint, plain, |v| v[requant::OUT_LO] += BaseField::one());
+    alter_output(Caught::Claim("accumulators"), plain, |v| {
+        v[requant::OUT_LO] += BaseField::one();
+    });
 }
 
-/// The largest output, with a remainder that makes the constraints hold, whatever its range.
-pub fn saturate(v: &mut [BaseField]) {
-    set_output(v, 127, 255);
-    v[POS] = BaseField::one();
-    v[BOUND] = base(1 << 15);
-    set_remainder(v);
-}
-
+/// Modulo p the low limb is explained by another output, too: with a shift of `2^s` by the one that is `2^(23 - s)` away, as
+/// 256 times `2^23` is 1. Its remainder is in range. Its difference of the high limb is not.
 #[test]
-fn saturation_is_not_claimed_where_there_is_none() {
-    alter_output(Caught::Lookup, plain, saturate);
-    alter_output(Caught::Constraint, plain, |v| {
-        v[POS] = BaseField::one();
-        v[BOUND] = base(1 << 15);
-    });
+fn outputs_that_wrap_modulo_p_are_rejected() {
+    let config = tessera_circuits::model::ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    let shift = 10;
+    let scene = Scene::quiet_with(random_model(config, WeightFormat::Int16, 7), shift);
+    let aliased = |v: &[BaseField]| v[REST.r_hi()].0 > 2 && v[REST.r_hi()].0 < 1000;
+    for sign in [1, -1] {
+        alter_output_of(&scene, Caught::Lookup, aliased, |v| {
+            let more = sign << (23 - shift);
+            let (before, out) = (integer(v[REST.r_lo()]), output(v));
+            explain(v, more, sign);
+            set_output(v, out + more);
+            assert!(output(v).abs() < 1 << 15 && v[requant::OUT_LO].0 < 256);
+            let rest = 256 * v[REST.r_hi()].0 + v[REST.r_lo()].0;
+            assert!(rest < 256 << shift, "the remainder is in range");
+            assert_ne!(v[REST.r_lo()], base(before), "the remainder is another one");
+            assert!(v[REST.d_hi()].0 >= 1 << 16 || v[REST.d_lo()].0 >= 1 << 16);
+        });
+    }
 }
 
+/// Products of the MLP are claimed in one limb: the next value needs a remainder that is none, and the one that explains it
+/// modulo p is no int16. The last MLP of this model reaches nothing.
 #[test]
-fn saturation_downwards_is_not_claimed_where_there_is_none() {
-    alter_output(Caught::Lookup, plain, |v| {
-        set_output(v, -128, 0);
-        v[requant::ROUND + 3] = BaseField::one();
-        v[BOUND] = base(1 << 15);
-        let mirrored = v[requant::POW] - base(1) - (rounded(v) + v[requant::POW] * base(1 << 15));
-        v[requant::ROUND] = mirrored;
-    });
+fn products_have_one_rounding() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
+    edit(&mut model, MatmulKind::Down, 1, |down| down.fill(0));
+    let scene = Scene::of(model);
+    let at = row(&scene.shape(), Part::Ff, &[1, 2, 3]);
+    let total = 8 + i64::from(scene.model.key.params.layers[1].act.body);
+    let attempts: [(Caught, i64, i64); 5] = [
+        (Caught::Lookup, 1, 0),
+        (Caught::Lookup, -1, 0),
+        (Caught::Lookup, 1 << (31 - total), 1),
+        (Caught::Lookup, -1 << (31 - total), -1),
+        (Caught::Claim("accumulators"), 1, 1),
+    ];
+    for (by, more, wraps) in attempts {
+        let columns = |_: &Shape, all: &mut [Columns]| {
+            let own = &mut all[Part::Ff.index()];
+            let h = integer(own[ff::H_HI][at] * base(256) + own[ff::H_LO][at]) + more;
+            let rest = integer(own[ff::PRODUCT.rest()][at]);
+            let p = i64::from(stwo::core::fields::m31::P);
+            let rest = match by {
+                Caught::Lookup => rest - (more << total) + wraps * p,
+                // Nothing makes up for it.
+                _ => rest,
+            };
+            assert!(
+                wraps == 0 || (0..1 << total).contains(&rest),
+                "the remainder is in range"
+            );
+            (own[ff::H_HI][at], own[ff::H_LO][at]) = (base(h >> 8), base(h & 0xff));
+            own[ff::PRODUCT.rest()][at] = base(rest);
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(by, &hooks);
+    }
 }
 
-/// The output of a saturated value is neither the value itself nor the value modulo 2^16.
-#[test]
-fn saturation_is_not_denied() {
-    alter_output(Caught::Lookup, saturated, |v| {
-        let out = rounded(v).0 / v[requant::POW].0;
-        (v[POS], v[requant::ROUND + 1], v[BOUND]) = (base(0), base(0), v[requant::POW]);
-        set_output(v, i64::from(out >> 8), i64::from(out & 0xff));
-        set_remainder(v);
-    });
-    alter_output(Caught::Lookup, saturated, |v| {
-        let out = i64::from(rounded(v).0 / v[requant::POW].0) - (1 << 16);
-        (v[POS], v[requant::ROUND + 1], v[BOUND]) = (base(0), base(0), v[requant::POW]);
-        set_output(v, (out >> 8).max(-128), out & 0xff);
-        set_remainder(v);
-    });
-}
-
-/// A flag that is no bit interpolates between the cases.
-#[test]
-fn saturation_is_a_bit() {
-    let slightly = |v: &[BaseField]| saturated(v) && v[requant::ROUND].0 < 1 << 14 && v[requant::ROUND + 1].is_zero();
-    alter_output(Caught::Constraint, slightly, |v| {
-        let pow = v[requant::POW];
-        v[BOUND] = base(1 << 14);
-        v[POS] = (v[BOUND] - pow) / (base(1 << 15) - pow);
-    });
-}
-
-/// The bound of the remainder is that of the shift; a larger one would give way for any output.
+/// The bound of the remainder is that of the shift; a larger one would give way for another output.
 #[test]
 fn the_remainder_has_the_bound_of_the_shift() {
-    alter_output(Caught::Constraint, plain, |v| {
-        v[requant::OUT_LO] -= BaseField::one();
-        set_remainder(v);
-        v[BOUND] = base(1 << 15);
+    let small = |v: &[BaseField]| plain(v) && v[requant::OUT_LO].0 > 0;
+    alter_output(Caught::Lookup, small, |v| move_output(v, -1));
+    alter_output(Caught::Claim("powers of shifts"), small, |v| {
+        move_output(v, -1);
+        v[REST.pow()] *= base(2);
     });
-    // The high limb of the remainder is for saturated values only. The shift of the quiet model is 1.
-    let positive = |v: &[BaseField]| plain(v) && v[requant::OUT_HI].0 < 128;
-    alter_output(Caught::Constraint, positive, |v| {
-        assert_eq!(v[requant::POW], base(2), "2^shift");
-        v[requant::OUT_HI] -= base(64);
-        v[requant::ROUND + 1] = base(1);
+    // In limbs that are none: the low one beyond a byte, the high one below zero.
+    alter_output(Caught::Lookup, plain, |v| {
+        v[REST.r_hi()] -= base(1);
+        v[REST.r_lo()] += base(256);
     });
 }
 
@@ -175,57 +223,58 @@ fn limbs_are_in_range() {
         v[requant::OUT_LO] -= base(256);
     });
     alter_output(Caught::Lookup, plain, |v| {
-        let out = v[requant::OUT_HI] * base(256) + v[requant::OUT_LO];
-        v[requant::OUT_HI] = base(200);
-        v[requant::OUT_LO] = out - base(200 * 256);
+        let out = output(v);
+        (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(200), base(out - 200 * 256));
     });
 }
 
-/// Another low byte makes the quotient any field element, and with it the output: it must have no other alias.
+/// The difference of the high limb has limbs, too. Out of range it explains any accumulator.
 #[test]
-fn accumulators_have_one_quotient() {
+fn differences_are_in_range() {
     alter_output(Caught::Lookup, plain, |v| {
-        v[requant::V] += base(1);
-        v[requant::U] -= base(256).inverse();
-        set_output(v, 77, 77);
-        set_remainder(v);
+        v[REST.d_hi()] -= base(1 << 10);
+        v[REST.d_lo()] += base(1 << 16);
     });
     alter_output(Caught::Lookup, plain, |v| {
-        v[requant::V] += base(256);
-        v[requant::U] -= base(1);
-        set_remainder(v);
+        v[REST.d_hi()] += base(1 << 16);
+        v[REST.d_lo()] -= base(1 << 22);
     });
-    alter_output(Caught::Lookup, plain, |v| v[requant::U] -= base(1 << 16));
 }
 
-/// Accumulators that are not those of the matmuls.
+/// Remainders and differences that are in range and not those of the matmuls.
 #[test]
 fn accumulators_are_those_of_the_matmuls() {
-    alter_output(Caught::Claim("accumulators"), plain, |v| {
-        v[requant::ACC_LO] += base(1);
-        v[requant::V] += base(1);
-    });
+    alter_output(Caught::Claim("accumulators"), plain, |v| v[REST.r_lo()] += base(1));
     // The same total, other limbs.
-    alter_output(
-        Caught::Claim("accumulators"),
-        |v| plain(v) && v[requant::U].0 > 0,
-        |v| {
-            v[requant::ACC_LO] -= base(256);
-            v[requant::ACC_HI] += base(1);
-            v[requant::U] -= base(1);
-        },
-    );
+    alter_output(Caught::Claim("accumulators"), plain, |v| v[REST.d_lo()] += base(1));
+    // The same low limb.
+    let next = |v: &[BaseField]| plain(v) && v[REST.r_hi()].is_zero();
+    alter_output(Caught::Claim("accumulators"), next, |v| {
+        v[REST.r_hi()] += base(1);
+        v[REST.d_lo()] += base(1);
+    });
+    // The same difference: it has more than one pair of limbs.
+    let honest = |v: &[BaseField]| plain(v) && v[REST.d_lo()].0 < 64;
+    let scene = Scene::quiet();
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::Att.index()];
+        let at = find(shape, own, honest);
+        own[REST.d_hi()][at] -= base(1);
+        own[REST.d_lo()][at] += base(64);
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene
+        .attempt(&hooks)
+        .expect("a difference in other limbs says the same");
 }
 
-/// Another shift, with everything computed from it.
+/// Another shift, with the remainder that it has.
 #[test]
 fn shifts_are_those_of_the_key() {
-    let zero = |v: &[BaseField]| v[requant::ACC_LO].is_zero() && v[requant::ACC_HI].is_zero();
-    alter_output(Caught::Claim("layer parameters"), zero, |v| {
-        v[requant::POW] *= base(2);
-        v[BOUND] = v[requant::POW];
-        set_remainder(v);
-    });
+    alter_output(Caught::Claim("powers of shifts"), plain, |v| v[REST.pow()] *= base(2));
 }
 
 /// The limbs of a residual value out of range, which leaves the value, the sum of squares and all else as it is.
@@ -258,71 +307,133 @@ fn limbs_of_the_residual_are_in_range() {
     scene.assert_caught(Caught::Lookup, &hooks);
 }
 
-/// Alters the cell of a token's logit in the row of a generated position.
-fn logit<'a>(all: &'a mut [Columns], shape: &Shape, token: usize, id: usize, column: usize) -> &'a mut BaseField {
-    let at = row(shape, Part::Logits, &[token, id]);
-    &mut all[Part::Logits.index()][column][at]
+/// Squares that are not those of the limbs, in a row whose sum of squares is the true one, and alone.
+#[test]
+fn squares_are_those_of_the_limbs() {
+    let scene = Scene::honest();
+    let [at, other] = [4, 5].map(|x| row(&scene.shape(), Part::Stream, &[1, 2, x]));
+    for column in [stream::HH, stream::HL, stream::LL] {
+        let columns = |_: &Shape, all: &mut [Columns]| {
+            all[Part::Stream.index()][column][at] += base(1);
+            all[Part::Stream.index()][column][other] -= base(1);
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Constraint, &hooks);
+        let columns = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][column][at] += base(1);
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+    }
 }
 
-/// The last row, the claimed token and the real one of a false output.
-fn argmax(scene: &Scene) -> (usize, usize, usize) {
+/// The cell of a token in the row of a generated position.
+fn margin<'a>(all: &'a mut [Columns], shape: &Shape, output: usize, id: usize) -> &'a mut BaseField {
+    let at = row(shape, Part::Logits, &[output, id]);
+    &mut all[Part::Logits.index()][logits::MARGIN][at]
+}
+
+/// The last generated position among the outputs and the rows, the claimed token and the real one of a false output.
+fn argmax(scene: &Scene) -> (usize, usize, usize, usize) {
     let (at, claimed) = scene.statement.generated().last().expect("an output");
     let vocab = scene.model.key.config.vocab;
     let real = tessera_circuits::semantics::arg_max(&scene.witness.logits[at * vocab..(at + 1) * vocab]);
-    (at, claimed as usize, real)
+    (scene.statement.output.len() - 1, at, claimed as usize, real)
 }
 
-type Alter<'a> = &'a dyn Fn(&Shape, &mut [Columns]);
-
-/// Another token than the best one: what its logit, its flags and the comparison would have to be.
+/// Another token than the best one: what its logit, the margins and their zero would have to be.
 #[test]
 fn another_token_is_not_the_best() {
     let scene = Scene::false_output();
-    let (at, claimed, real) = argmax(&scene);
+    let (output, at, claimed, real) = argmax(&scene);
     assert_ne!(claimed, real);
     let vocab = scene.model.key.config.vocab;
-    let value = |id: usize| i64::from(scene.witness.logits[at * vocab + id]);
-    let top = value(claimed);
+    let value = |id: usize| scene.witness.logits[at * vocab + id];
+    let top = i64::from(value(claimed));
     let better: Vec<usize> = (0..vocab)
-        .filter(|id| value(*id) + i64::from(*id < claimed) > top)
+        .filter(|id| i64::from(value(*id)) + i64::from(*id < claimed) > top)
         .collect();
     assert!(better.contains(&real));
-    let above = base(value(real) + 1);
-    let set = |shape: &Shape, all: &mut [Columns], ids: &[usize], column: usize, value: BaseField| {
-        ids.iter().for_each(|id| *logit(all, shape, at, *id, column) = value);
+    // Nothing: better logits are above the top.
+    scene.assert_caught(Caught::Lookup, &HONEST);
+    // The better logits are lower than they are: as large as that of the claimed token.
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        better.iter().for_each(|id| *margin(all, shape, output, *id) = base(0));
     };
-    let every: Vec<usize> = (0..1 << scene.shape().padded.vocab).collect();
-    let attempts: [(Caught, Alter<'_>); 6] = [
-        // Nothing: better logits are above the top.
-        (Caught::Lookup, &|_, _| ()),
-        // The top is above all logits, and not that of the claimed token.
-        (Caught::Constraint, &|shape, all| {
-            set(shape, all, &every, logits::TOP, above)
-        }),
-        // The top is only large where it is compared with better tokens.
-        (Caught::Claim("top logit is constant"), &|shape, all| {
-            set(shape, all, &better, logits::TOP, above)
-        }),
-        // The comparisons with better tokens are left out.
-        (Caught::Claim("arg max"), &|shape, all| {
-            set(shape, all, &better, logits::ACTIVE, base(0))
-        }),
-        // The best token is the chosen one in the trace.
-        (Caught::Claim("arg max"), &|shape, all| {
-            set(shape, all, &every, logits::TOP, base(value(real)));
-            set(shape, all, &[claimed], logits::CHOSEN, base(0));
-            set(shape, all, &[real], logits::CHOSEN, base(1));
-            set(shape, all, &every, logits::BELOW, base(0));
-            set(shape, all, &every[..real], logits::BELOW, base(1));
-        }),
-        // The better logits are lower than they are.
-        (Caught::Constraint, &|shape, all| {
-            set(shape, all, &better, logits::L, base(top - 1))
-        }),
-    ];
-    for (by, columns) in attempts {
-        scene.assert_caught(by, &Hooks { columns, ..HONEST });
+    let lower = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &lower);
+    // The top is above all logits, and not that of the claimed token.
+    let raised = i64::from(value(real)) + 1 - top;
+    for raise in [raised, 5000] {
+        let above = Hooks {
+            made: &|s| s.tops[output] += raise as i16,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim("chosen logits"), &above);
+        // And the margin of the claimed token is none.
+        let columns = |shape: &Shape, all: &mut [Columns]| {
+            assert_eq!(*margin(all, shape, output, claimed), base(raise));
+            *margin(all, shape, output, claimed) = BaseField::zero();
+        };
+        let none = Hooks {
+            columns: &columns,
+            ..above
+        };
+        scene.assert_caught(Caught::Claim("accumulators"), &none);
     }
+    // The top is said to be larger than that of the trace.
+    let told = Hooks {
+        statistics: &|s| s.tops[output] += raised as i16,
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &told);
+}
+
+/// The best logit of one position is not that of another.
+#[test]
+fn tops_are_those_of_their_position() {
+    let scene = Scene::honest();
+    let (_, statistics) = scene.trace();
+    let tops = &statistics.tops;
+    let (low, high) = (0..tops.len())
+        .flat_map(|a| (0..tops.len()).map(move |b| (a, b)))
+        .find(|(a, b)| tops[*a] < tops[*b])
+        .expect("two tops");
+    let raised = tops[high];
+    let hooks = Hooks {
+        made: &|s| s.tops[low] = raised,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("chosen logits"), &hooks);
+    // Exchanged, the lower one is below a logit of its row, too.
+    let exchanged = Hooks {
+        made: &|s| s.tops.swap(low, high),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&exchanged), VerifyError::Linear);
+}
+
+/// A token other than the first has no claim to the smallest logit there is: others that are clipped to it have the same.
+#[test]
+fn no_token_but_the_first_has_the_smallest_logit() {
+    let scene = Scene::honest();
+    assert!(scene.statement.output.iter().all(|id| *id != 0));
+    let hooks = Hooks {
+        statistics: &|s| s.tops[2] = i16::MIN,
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Statistics(StatisticsError::SmallestTop { index: 2 })
+    );
 }
 
 /// On a tie the lower token is the output: the higher one is not.
@@ -330,7 +441,7 @@ fn another_token_is_not_the_best() {
 fn a_tie_is_not_broken_the_other_way() {
     let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
     let mut scene = Scene::of(model.clone());
-    let (_, _, best) = argmax(&scene);
+    let (.., best) = argmax(&scene);
     let (inputs, vocab) = (model.config.hidden, model.config.vocab);
     // Another token gets the weights of the best one.
     let twin = (best + 100) % vocab;
@@ -342,11 +453,16 @@ fn a_tie_is_not_broken_the_other_way() {
     let lower = best.min(twin);
     assert_eq!(*last as usize, lower, "the tie decides");
     *last = best.max(twin) as u32;
-    let (at, _, _) = argmax(&scene);
+    let (output, ..) = argmax(&scene);
+    // The margin of the lower one is -1.
     scene.assert_caught(Caught::Lookup, &HONEST);
-    let columns = |shape: &Shape, all: &mut [Columns]| *logit(all, shape, at, lower, logits::BELOW) = BaseField::zero();
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = margin(all, shape, output, lower);
+        assert_eq!(*own, base(-1));
+        *own = BaseField::zero();
+    };
     scene.assert_caught(
-        Caught::Claim("arg max"),
+        Caught::Claim("accumulators"),
         &Hooks {
             columns: &columns,
             ..HONEST

@@ -1,8 +1,9 @@
 //! Attacks on what is connected to what: keys of another position, rotations of another position, a reciprocal that
 //! also satisfies its inequality, entries of the vocabulary that do not exist, a tie rounded the other way.
 
-use num_traits::{One, Zero};
-use tessera_circuits::air::{base, logits, requant};
+use num_traits::Zero;
+use stwo::core::fields::m31::BaseField;
+use tessera_circuits::air::{base, logits};
 use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
@@ -14,7 +15,7 @@ use tessera_verifier::verify::{verify, VerifyError};
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::Deviation;
 use crate::semantics::{deviating, impostor, one_token, QUERY};
-use crate::values::{alter_output_of, row, set_remainder};
+use crate::values::{alter_output_of, move_output, output, plain, row, REST};
 use crate::{assert_rejected, Caught, Scene};
 
 /// Gains attention to a token of the prover's choice: the last row compares its query with the key of row 3 where
@@ -34,8 +35,7 @@ fn keys_are_those_of_the_position() {
     deviating(one_token(), &Keys).assert_caught(Caught::Claim("accumulators"), &HONEST);
 }
 
-/// Gains the same through the rotation: the last row is rotated for the position after it, with the sines and cosines
-/// of that position in the trace.
+/// Gains the same through the rotation: the last row is rotated for the position after it.
 #[test]
 fn rotations_are_those_of_the_position() {
     struct Later;
@@ -45,7 +45,7 @@ fn rotations_are_those_of_the_position() {
         }
     }
     let scene = deviating(one_token(), &Later);
-    // The rows of the next token with the values of this one have the sines and cosines of the next position.
+    // The rows of the next token with the values of this one are rotated for the next position.
     let mut moved = scene.witness.clone();
     for layer in &mut moved.layers {
         let rows = moved.ids.len();
@@ -62,15 +62,17 @@ fn rotations_are_those_of_the_position() {
         }
     }
     let columns = |shape: &Shape, all: &mut [Columns]| {
+        let (_, statistics) = scene.trace();
         let source = Source {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
             input: None,
             witness: &moved,
+            statistics: &statistics,
         };
         for part in [Part::Q, Part::K] {
-            let others = source.columns(part);
+            let (others, _) = source.columns(part);
             for layer in 0..shape.config.layers {
                 let [own, next] = [QUERY, QUERY + 1].map(|token| row(shape, part, &[layer, token, 0, 0]));
                 for (column, other) in all[part.index()].iter_mut().zip(&others) {
@@ -83,7 +85,7 @@ fn rotations_are_those_of_the_position() {
         columns: &columns,
         ..HONEST
     };
-    scene.assert_caught(Caught::Claim("rotation angles"), &hooks);
+    scene.assert_caught(Caught::Claim("rotations"), &hooks);
 }
 
 /// Copies the row of the attacked query over the next one.
@@ -104,7 +106,7 @@ fn the_reciprocal_root_is_the_largest_one() {
             }
         }
     }
-    deviating(one_token(), &Smaller).assert_caught(Caught::Claim("reciprocal square root"), &HONEST);
+    deviating(one_token(), &Smaller).assert_caught(Caught::Claim("norms"), &HONEST);
 }
 
 /// Gains the same by an epsilon that is not the key's.
@@ -118,11 +120,11 @@ fn epsilon_is_that_of_the_key() {
     let hidden = scene.model.key.config.hidden;
     let root = |norm| norm_rsqrt(sums, hidden, norm, RowClass::Body);
     assert_ne!(root(&other), root(norm));
-    impostor("reciprocal square root", |m| m.params.norm_final.eps.body <<= 34);
-    impostor("reciprocal square root", |m| m.params.norm_final.eps.lead <<= 34);
+    impostor("norms", |m| m.params.norm_final.eps.body <<= 34);
+    impostor("norms", |m| m.params.norm_final.eps.lead <<= 34);
 }
 
-/// A scene in which every logit of the last row is negative, and those of padded entries, which are zero, are not.
+/// A scene in which every logit of the last row is negative, and those of padded entries, which would be zero, are not.
 fn negative_logits() -> Scene {
     let scene = one_token();
     let config = &scene.model.key.config;
@@ -152,26 +154,23 @@ fn padded_entries_of_the_vocabulary_do_not_win() {
     let honest = scene.forge(&HONEST);
     verify(&scene.model.key, &honest).expect("a real entry wins");
 
-    let at = scene.statement.rows() - 1;
+    // The top is what the logit of a padded entry would be, and that entry's margin is none.
     let real = scene.statement.output[0] as usize;
     let claimed = (real + 1) % vocab;
     scene.statement.output = vec![claimed as u32];
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Logits.index()];
-        for id in 0..1 << shape.padded.vocab {
-            let entry = row(shape, Part::Logits, &[at, id]);
-            own[logits::TOP][entry] = base(0);
-            own[logits::CHOSEN][entry] = base(i64::from(id == vocab));
-            if id < vocab {
-                own[logits::BELOW][entry] = base(0);
-            }
-        }
+        let entry = row(shape, Part::Logits, &[0, claimed]);
+        assert_ne!(own[logits::MARGIN][entry], base(0));
+        let padding = row(shape, Part::Logits, &[0, vocab]);
+        assert_eq!(own[logits::MARGIN][padding], base(0), "a padded entry");
     };
     let hooks = Hooks {
         columns: &columns,
+        made: &|s| s.tops[0] = 0,
         ..HONEST
     };
-    scene.assert_caught(Caught::Claim("arg max"), &hooks);
+    scene.assert_caught(Caught::Claim("chosen logits"), &hooks);
     // As a statement, too, it is none.
     scene.statement.output = vec![vocab as u32];
     let mut forged = honest;
@@ -193,13 +192,14 @@ fn halves_are_rounded_up() {
     );
     let scene = Scene::quiet_of(model);
     // Nothing remains below the half that was added.
-    let half = |v: &[stwo::core::fields::m31::BaseField]| {
-        let plain = v[requant::ROUND + 4] == v[requant::POW] && v[requant::OUT_LO].0 > 0;
-        plain && v[requant::V].is_zero() && v[requant::ROUND].is_zero() && v[requant::ROUND + 1].is_zero()
-    };
-    alter_output_of(&scene, Caught::Lookup, half, |v| {
-        v[requant::OUT_LO] -= One::one();
-        set_remainder(v);
+    let half = |v: &[BaseField]| plain(v) && v[REST.r_hi()].is_zero() && v[REST.r_lo()].is_zero();
+    alter_output_of(&scene, Caught::Lookup, half, |v| move_output(v, -1));
+    // Down by the half that is not added: the difference is in range, and not that of the accumulators.
+    alter_output_of(&scene, Caught::Claim("accumulators"), half, |v| {
+        let out = output(v);
+        move_output(v, -1);
+        assert_eq!(output(v), out - 1);
+        v[REST.r_hi()] -= base(1);
     });
 }
 
