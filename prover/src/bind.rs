@@ -317,6 +317,23 @@ mod tests {
     }
 
     #[test]
+    fn combinations_agree_with_the_definition() {
+        for (columns, rows) in [(1, 64), (5, 64), (8, 128), (11, 1024), (3, 1)] {
+            let table: Vec<Vec<BaseField>> = (0..columns).map(|c| base(c as u64, rows)).collect();
+            // A column may be there twice.
+            let terms: Vec<(usize, SecureField)> = (0..columns + 1)
+                .map(|c| c % columns)
+                .zip(secure(9, columns + 1))
+                .collect();
+            let sum = |row: usize| terms.iter().map(|(c, k)| *k * table[*c][row]).sum();
+            let expected: Vec<SecureField> = (0..rows).map(sum).collect();
+            assert_eq!(combine(&table, &terms), expected, "{columns} columns of {rows} rows");
+        }
+        assert_eq!(combine(&[], &[]), []);
+        assert_eq!(combine(&[base(1, 64)], &[]), vec![SecureField::zero(); 64]);
+    }
+
+    #[test]
     fn sums_do_not_overflow_at_the_largest_values() {
         let largest = BaseField::from_u32_unchecked(P - 1);
         let middle = 1 << 14;
