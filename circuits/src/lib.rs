@@ -25,4 +25,5 @@ pub mod model;
 pub mod semantics;
 pub mod shape;
 pub mod statement;
+pub mod trees;
 pub mod wiring;

@@ -220,7 +220,12 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
             n[i.below(3)] = i.number() as i32
         }),
         4 => edit(&mut own.statistics.sums, input, set_word),
-        5 => own.matmuls.claim = input.secure(),
+        5 => edit(&mut own.lookups, input, |tree, i| match i.byte() % 4 {
+            0 => tree.root[i.below(2)] = i.secure(),
+            1 => edit(&mut tree.layers, i, |layer, i| layer.children[i.below(4)] = i.secure()),
+            _ => edit(&mut tree.layers, i, |layer, i| edit(&mut layer.rounds, i, set_round)),
+        }),
+        6 if input.byte() % 2 == 0 => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
         7 => {
             let operands = &mut own.matmuls.operands;

@@ -1,9 +1,15 @@
-//! `cargo bench -p tessera-prover --bench tables`: binding of trace columns, and sumchecks.
+//! `cargo bench -p tessera-prover --bench tables`: binding of trace columns, sumchecks, and sums of lookups.
 
+use divan::counter::ItemsCount;
 use divan::Bencher;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air;
+use tessera_circuits::air::lookups::{Linear, Lookup};
+use tessera_circuits::shape::Part;
+use tessera_circuits::trees::{LookupTree, Plane};
 use tessera_prover::bind::{bind_middle, eval_base};
+use tessera_prover::gkr;
 use tessera_prover::sumcheck::{prove, Instance};
 use tessera_prover::testing::TestRng;
 use tessera_verifier::transcript::Transcript;
@@ -58,4 +64,40 @@ fn sumcheck(bencher: Bencher, (variables, pairs): (usize, usize)) {
     bencher
         .with_inputs(|| vec![instance()])
         .bench_local_values(|instances| prove("batch", claim, instances, &mut Transcript::new("bench")));
+}
+
+/// Sums of `2^log` lookups, a mixture as the trace has.
+#[divan::bench(args = [18, 22])]
+fn lookups(bencher: Bencher, log: u32) {
+    const HEIGHT: u32 = 16;
+    let planes = 1 << (log - HEIGHT);
+    let mut rng = TestRng(2);
+    let mut column = || (0..1 << HEIGHT).map(|_| air::base(rng.below(1 << 16) as i64)).collect();
+    let columns: Vec<Vec<BaseField>> = (0..planes + 1).map(|_| column()).collect();
+    let plane = |i: usize| {
+        let [a, b] = [i, i + 1].map(Linear::column);
+        let lookup = match i % 4 {
+            0 => Lookup::range16(a),
+            1 => Lookup::bits(b, a),
+            _ => Lookup::bits(Linear::constant(256), a),
+        };
+        Plane {
+            part: Part::Stream,
+            log_rows: HEIGHT,
+            lookup,
+        }
+    };
+    let trees = [LookupTree {
+        counted: false,
+        planes: (0..planes).map(plane).collect(),
+    }];
+    let relations = air::Relations::dummy();
+    bencher.counter(ItemsCount::new(1usize << log)).bench_local(|| {
+        gkr::prove(
+            &trees,
+            std::slice::from_ref(&columns),
+            &relations,
+            &mut Transcript::new("bench"),
+        )
+    });
 }

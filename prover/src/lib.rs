@@ -11,6 +11,7 @@ pub mod float;
 pub mod forward;
 mod gemm;
 pub mod generate;
+pub mod gkr;
 pub mod kernels;
 pub mod library;
 pub mod limits;

@@ -10,21 +10,24 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
+use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::OpeningClaim;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{opening_policy, security_bits, TracePolicy, MIN_BITS};
+use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
-use crate::bind::eval_base;
+use crate::bind::{combine, eval_base};
 use crate::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
+use crate::gkr;
 use crate::matmul;
 use crate::model::QuantisedModel;
 use crate::opening::{self, Codeword, OpeningProverError};
@@ -334,6 +337,13 @@ impl Phases<'_> {
         });
         absorb_statistics(&statistics, &mut transcript);
 
+        // Lookups.
+        let relations = draw_relations(&mut transcript);
+        let trees = lookup_trees(&shape);
+        let lookups = self.run("lookups", || {
+            gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
+        })?;
+
         // Matmuls.
         let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
         let public = Public {
@@ -356,6 +366,9 @@ impl Phases<'_> {
         let (batch, linear, evaluations) = self.run("claims", || {
             let mut claims = public.trace_claims(matmuls.proof.claim);
             claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+            for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+                claims.extend(tree.claims(&shape, &relations, leaf).into_iter().flatten());
+            }
             let batch = batch(claims, transcript.challenge("claims"));
             let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
             (batch, linear, evaluations)
@@ -383,10 +396,13 @@ impl Phases<'_> {
         self.read("open weights", traffic);
 
         // Aggregator.
-        let (claimed_sums, stark) = self.run("stark", || trace.prove(&batch, &linear.point, &mut transcript))?;
+        let (claimed_sums, stark) = self.run("stark", || {
+            trace.prove(&relations, &batch, &linear.point, &mut transcript)
+        })?;
         let proof = ChunkProof {
             layers: chunk.layers().len() as u32,
             statistics,
+            lookups: lookups.proofs,
             matmuls: matmuls.proof,
             linear: linear.proof,
             evaluations,
@@ -411,7 +427,7 @@ pub fn prove_linear(
             let columns = &trace.columns[part.index()];
             let pairs = batch
                 .of(*part)
-                .map(|group| (weights_table(group), combine(columns, &group.columns)));
+                .map(|group| (weights_table(group), combine(columns, &group.columns).into()));
             Instance {
                 pairs: pairs.collect(),
                 variables: trace.shape.log_rows(*part) as usize,
@@ -468,20 +484,4 @@ fn tensor_table(tensor: &[Weight]) -> Table {
         packs.iter().map(move |pack| *pack * factor)
     });
     Table::Packs(rows.collect())
-}
-
-/// `sum of coefficient * column`, row by row.
-fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Table {
-    let rows = columns.first().map_or(0, Vec::len);
-    let terms = terms
-        .iter()
-        .map(|(c, k)| (columns[*c].as_chunks::<N_LANES>().0, PackedSecureField::broadcast(*k)));
-    let terms: Vec<_> = terms.collect();
-    let row = |row: usize| {
-        let values = terms
-            .iter()
-            .map(|(column, k)| *k * PackedBaseField::from_array(column[row]));
-        values.fold(PackedSecureField::zero(), |sum, v| sum + v)
-    };
-    Table::Packs((0..rows / N_LANES).into_par_iter().with_min_len(64).map(row).collect())
 }

@@ -14,6 +14,7 @@
 )]
 
 pub mod codec;
+pub mod gkr;
 pub mod key;
 pub mod opening;
 pub mod proof;

@@ -10,6 +10,7 @@ use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::wiring::Operands;
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::gkr::TreeProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
 use crate::sumcheck::SumcheckProof;
@@ -33,6 +34,8 @@ pub struct ChunkProof {
     pub layers: u32,
     /// Row statistics in clear (protocol section 8.3).
     pub statistics: Statistics,
+    /// The sums of all lookups (section 8.5), tree by tree.
+    pub lookups: Vec<TreeProof>,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
     pub matmuls: MatmulProof,
     /// One batched sumcheck for all linear claims (section 7).

@@ -4,10 +4,11 @@
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
-use tessera_circuits::air::{Bound, Relations};
+use tessera_circuits::air::{tables, Bound, Relations};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Lengths, Statistics};
+use tessera_circuits::trees::{lookup_trees, tree_claims};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -141,7 +142,11 @@ fn counts(shape: &Shape) -> Counts {
     };
     for &part in shape.parts() {
         let binding = crate::stark::dummy_binding(shape, part);
-        let bound = Bound::new(shape.air(part), Relations::dummy(), binding);
+        let bound = Bound {
+            air: shape.air(part),
+            relations: Relations::dummy(),
+            binding,
+        };
         let tables = part == Part::Tables;
         let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
         use stwo::core::air::Component;
@@ -234,7 +239,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         format!("{clips} / |K|"),
         clips,
     );
-    let claims = MAX_CLAIMS as f64;
+    let trees = lookup_trees(&shape);
+    let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
     algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
     algebraic(
@@ -251,12 +257,22 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         format!("{columns} columns / |K|"),
         columns,
     );
-    let fractions = lookups as f64;
+    // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
+    let (fractions, entries) = (lookups as f64, (tables::COLUMNS << tables::LOG_ROWS) as f64);
     algebraic(
         &mut terms,
         "LogUp",
-        format!("2 x {fractions} fractions / |K|"),
-        2.0 * fractions,
+        format!("({fractions} lookups + 2 x {entries} entries) / |K|"),
+        fractions + 2.0 * entries,
+    );
+    // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
+    let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
+    let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
+    algebraic(
+        &mut terms,
+        "sums of lookups",
+        format!("{layers} in {} trees / |K|", trees.len()),
+        layers,
     );
     let constraints = counts.constraints;
     algebraic(
@@ -458,24 +474,12 @@ mod tests {
         }
     }
 
-    /// The count of lookups from the shape is that of the components.
+    /// The count of lookups from the shape is that of the leaves.
     #[test]
-    fn fractions_are_counted_as_the_components_do() {
-        use stwo::core::fields::qm31::SecureField;
+    fn fractions_are_those_of_the_trees() {
         let shape = Shape::new(&laned(), 64);
         assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
-        let bindings = shape
-            .parts()
-            .iter()
-            .map(|p| crate::stark::dummy_binding(&shape, *p))
-            .collect();
-        let sums = vec![SecureField::default(); shape.parts().len()];
-        let components = crate::stark::components(&shape, &Relations::dummy(), bindings, &sums);
-        let lookups: u64 = components
-            .iter()
-            .map(|c| c.logup_counts().values().sum::<usize>() as u64)
-            .sum();
-        let bindings: u64 = shape.parts().iter().map(|p| 1u64 << shape.log_rows(*p)).sum();
-        assert_eq!(shape.fractions(), u128::from(lookups + bindings));
+        let leaves: usize = lookup_trees(&shape).iter().map(|tree| tree.leaves()).sum();
+        assert_eq!(shape.fractions(), leaves as u128);
     }
 }

@@ -52,6 +52,8 @@ pub enum StarkError {
     QueryOrder,
     #[error("STARK: claimed sums do not balance the evaluation claims")]
     Unbalanced,
+    #[error("STARK: the tables do not balance the lookups")]
+    Lookups,
     #[error("STARK: an evaluation point has a coordinate 0 or 1")]
     DegeneratePoint,
     #[error("STARK: the carry column of part {0:?} is not the public one")]
@@ -122,7 +124,11 @@ pub fn components(
         .zip(bindings)
         .zip(claimed_sums)
         .map(|((&part, binding), &sum)| {
-            let bound = Bound::new(shape.air(part), relations.clone(), binding);
+            let bound = Bound {
+                air: shape.air(part),
+                relations: relations.clone(),
+                binding,
+            };
             FrameworkComponent::new(&mut allocator, bound, sum)
         })
         .collect()
@@ -148,6 +154,10 @@ pub struct StarkClaim<'a> {
     /// End point of the linear sumcheck; a part uses the last coordinates.
     pub point: &'a [SecureField],
     pub evaluations: &'a [Vec<SecureField>],
+    /// The challenges of the lookups, drawn before their sums were proved.
+    pub relations: &'a Relations,
+    /// The sum of the fractions of all lookups.
+    pub lookups: SecureField,
     pub claimed_sums: &'a [SecureField],
 }
 
@@ -179,7 +189,8 @@ pub fn open_scheme(
     Ok(scheme)
 }
 
-/// Checks the sum of claimed sums: lookups cancel, and what remains are the evaluation claims.
+/// Checks the claimed sums: those of the parts are the evaluation claims, and that of the tables cancels the lookups. Two equations:
+/// in one, a wrong evaluation could pay for a wrong lookup.
 fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result<(), StarkError> {
     let mut expected = SecureField::zero();
     for ((part, binding), values) in claim.shape.parts().iter().zip(bindings).zip(claim.evaluations) {
@@ -188,11 +199,16 @@ fn check_balance(claim: &StarkClaim<'_>, bindings: &[Option<Binding>]) -> Result
             expected += binding.weights.get(column).copied().unwrap_or_default() * *value;
         }
     }
-    let total = claim.claimed_sums.iter().fold(SecureField::zero(), |sum, s| sum + *s);
-    if total != expected {
+    let Some((tables, parts)) = claim.claimed_sums.split_last() else {
         return Err(StarkError::Unbalanced);
+    };
+    if *tables + claim.lookups != SecureField::zero() {
+        return Err(StarkError::Lookups);
     }
-    Ok(())
+    match parts.iter().fold(SecureField::zero(), |sum, s| sum + *s) == expected {
+        true => Ok(()),
+        false => Err(StarkError::Unbalanced),
+    }
 }
 
 /// Verifies the aggregator. The transcript must have absorbed everything up to the weight opening; `scheme` is that of
@@ -206,8 +222,7 @@ pub fn verify(
 ) -> Result<(), StarkError> {
     let shape = claim.shape;
     length("claimed sums", claim.claimed_sums.len(), shape.parts().len())?;
-    let (relations, challenge) = draw_relations(transcript);
-    let bindings = bindings(shape, claim.batch, claim.point, challenge);
+    let bindings = bindings(shape, claim.batch, claim.point, draw_binding(transcript));
     check_balance(claim, &bindings)?;
     transcript.message("claimed sums", claim.claimed_sums);
     let (Some(root), Some(tree)) = (
@@ -222,7 +237,7 @@ pub fn verify(
     };
     scheme.commit(*root, tree, transcript.channel());
 
-    let components = components(shape, &relations, bindings, claim.claimed_sums);
+    let components = components(shape, claim.relations, bindings, claim.claimed_sums);
     let list: Vec<&dyn Component> = components.iter().map(|c| c as &dyn Component).collect();
     let oods = check_structure(&list, sizes, shape, proof, transcript.channel().clone())?;
     check_carries(claim, &components, proof, oods)?;
@@ -239,11 +254,15 @@ pub fn verify(
     }
 }
 
-/// Lookup challenges and the binding challenge. Both sides call it after the weight opening.
-pub fn draw_relations(transcript: &mut Transcript) -> (Relations, SecureField) {
+/// The challenges of the lookups. Both sides call it when trace and statistics are absorbed.
+pub fn draw_relations(transcript: &mut Transcript) -> Relations {
     transcript.words("lookups", &[]);
-    let relations = Relations::draw(transcript.channel());
-    (relations, transcript.challenge("binding"))
+    Relations::draw(transcript.channel())
+}
+
+/// The challenge of the bindings. Both sides call it after the weight opening.
+pub fn draw_binding(transcript: &mut Transcript) -> SecureField {
+    transcript.challenge("binding")
 }
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as

@@ -1,15 +1,18 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove.rs`.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
+use tessera_circuits::trees::{lookup_trees, padding, tree_claims, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
 use crate::codec::CodecError;
+use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
@@ -52,6 +55,10 @@ pub enum VerifyError {
     Embedding,
     #[error("the linear sumcheck does not end in the claimed evaluations")]
     Linear,
+    #[error(transparent)]
+    Gkr(#[from] GkrError),
+    #[error("lookups: numerators of tree {tree} are not one")]
+    Numerators { tree: usize },
     #[error("weights: {0}")]
     Weights(#[from] OpeningError),
     #[error("{0}")]
@@ -212,6 +219,11 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     let scheme = stark::open_scheme(policy, key.tables_root(policy), &sizes, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
 
+    // Lookups.
+    let relations = stark::draw_relations(&mut transcript);
+    let trees = lookup_trees(&shape);
+    let (lookup_sum, lookup_claims) = verify_lookups(&shape, &trees, &relations, &proof.lookups, &mut transcript)?;
+
     // Matmuls.
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
@@ -228,6 +240,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     // Linear claims.
     let mut claims = public.trace_claims(proof.matmuls.claim);
     claims.extend(public.operand_claims(&product_point, &proof.matmuls.operands));
+    claims.extend(lookup_claims);
     let batch = batch(claims, transcript.challenge("claims"));
     let point = verify_linear(&shape, &batch, proof, &mut transcript)?;
 
@@ -255,10 +268,30 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         batch: &batch,
         point: &point,
         evaluations: &proof.evaluations,
+        relations: &relations,
+        lookups: lookup_sum,
         claimed_sums: &proof.claimed_sums,
     };
     stark::verify(&claim, scheme, &sizes, &proof.stark, &mut transcript)?;
     Ok(())
+}
+
+/// Section 8.5: the sum of all lookups, and the claims on the columns that its proof ends in.
+fn verify_lookups(
+    shape: &Shape,
+    trees: &[LookupTree],
+    relations: &Relations,
+    proofs: &[TreeProof],
+    transcript: &mut Transcript,
+) -> Result<(SecureField, Vec<LinearClaim>), VerifyError> {
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let leaves = gkr::verify(&logs, proofs, transcript)?;
+    let mut claims = Vec::with_capacity(tree_claims(trees));
+    for (tree, (own, leaf)) in trees.iter().zip(&leaves).enumerate() {
+        let own = own.claims(shape, relations, leaf);
+        claims.extend(own.ok_or(VerifyError::Numerators { tree })?);
+    }
+    Ok((gkr::sum(proofs) - padding(trees), claims))
 }
 
 /// Section 5 and 6: all matmuls; returns the end point of their sumcheck.

@@ -5,9 +5,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use stwo_constraint_framework::{EvalAtRow, RelationEntry};
 
-use super::{base, tables, Relations};
+use super::{base, tables};
 
 /// What a tuple is looked up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -179,21 +178,6 @@ impl Lookup {
             *column += by;
         }
         own
-    }
-
-    /// Adds the fraction of a row.
-    pub(super) fn add_to<E: EvalAtRow>(&self, e: &mut E, columns: &[E::F], relations: &Relations) {
-        let uses = match self.uses {
-            Uses::Once => E::EF::one(),
-            Uses::Column(column) => E::EF::one() * columns[column].clone(),
-        };
-        let eval = |at: usize| self.tuple[at].eval(|column| columns[column].clone());
-        match self.relation {
-            Relation::Range16 => e.add_to_relation(RelationEntry::new(&relations.range16, uses, &[eval(0)])),
-            Relation::Bits => e.add_to_relation(RelationEntry::new(&relations.bits, uses, &[eval(0), eval(1)])),
-            Relation::Exp => e.add_to_relation(RelationEntry::new(&relations.exp, uses, &[eval(0), eval(1)])),
-            Relation::Silu => e.add_to_relation(RelationEntry::new(&relations.silu, uses, &[eval(0), eval(1)])),
-        }
     }
 }
 

@@ -20,11 +20,12 @@ pub mod tables;
 use num_traits::{One, Zero};
 use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
+use stwo_constraint_framework::logup::LookupElements;
 use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
 
-use self::lookups::Lookup;
+use self::lookups::{Lookup, Relation};
 
 relation!(Range16, 1);
 relation!(Bits, 2);
@@ -52,6 +53,17 @@ impl Relations {
             bits: Bits::draw(channel),
             exp: Exp::draw(channel),
             silu: Silu::draw(channel),
+        }
+    }
+
+    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
+    pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
+        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
+        match relation {
+            Relation::Range16 => [self.range16.0.z, SecureField::zero()],
+            Relation::Bits => pair(&self.bits.0),
+            Relation::Exp => pair(&self.exp.0),
+            Relation::Silu => pair(&self.silu.0),
         }
     }
 
@@ -129,21 +141,6 @@ impl Air for AnyAir {
     }
 }
 
-impl AnyAir {
-    /// LogUp fractions of one row of one lane: lookups, or entries of the tables.
-    pub fn fractions(&self) -> usize {
-        match self {
-            Self::Tables(_) => tables::COLUMNS,
-            other => other.lookups().len(),
-        }
-    }
-
-    /// Columns of one lane, trace and interaction: a fraction takes half of four columns.
-    pub fn width(&self) -> usize {
-        self.columns() + 2 * self.fractions()
-    }
-}
-
 /// The constraints of a part: those of one kind of row, for every lane. Columns are lane by lane.
 #[derive(Clone, Debug)]
 pub struct Lanes {
@@ -183,29 +180,19 @@ pub struct Binding {
     pub weights: Vec<SecureField>,
 }
 
-/// Interaction columns of a binding: `eq` (4 coordinates), `carry` (4), `last` (1).
+/// Interaction columns of a binding before its running sum: `eq` (4 coordinates), `carry` (4), `last` (1).
 pub const BINDING_COLUMNS: usize = 9;
+/// All interaction columns of a part that has a binding: its running sum is in the extension.
+pub const PART_INTERACTION: usize = BINDING_COLUMNS + SECURE_EXTENSION_DEGREE;
 
 /// A component: constraints plus the binding of its columns' evaluation claims. Interaction columns, in
-/// order: those of the binding, then the LogUp sums. Tables carry no claims and have no binding.
+/// order: those of the binding, then the running sum. Tables carry no claims and have no binding; their running sum is that of
+/// their entries. What parts look up is in no component ([`crate::trees`]).
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub air: Lanes,
     pub relations: Relations,
     pub binding: Option<Binding>,
-    /// Lookups of a lane, made once: a component is evaluated on many rows.
-    lookups: Vec<Lookup>,
-}
-
-impl Bound {
-    pub fn new(air: Lanes, relations: Relations, binding: Option<Binding>) -> Self {
-        Self {
-            lookups: air.air.lookups(),
-            air,
-            relations,
-            binding,
-        }
-    }
 }
 
 impl FrameworkEval for Bound {
@@ -239,11 +226,6 @@ impl FrameworkEval for Bound {
         self.air.constrain(&mut e, &columns);
         if let AnyAir::Tables(tables) = &self.air.air {
             tables.add_entries(&mut e, &columns, &self.relations);
-        }
-        for lane in columns.chunks(self.air.air.columns()) {
-            for lookup in &self.lookups {
-                lookup.add_to(&mut e, lane, &self.relations);
-            }
         }
         e.finalize_logup_in_pairs();
         e

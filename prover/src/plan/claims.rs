@@ -8,8 +8,9 @@ use tessera_circuits::model::{
     ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
     WeightFormat, KINDS,
 };
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::trees::LookupTree;
 use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
 
 /// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent, and that
@@ -58,8 +59,9 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     }
 }
 
-/// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables.
-pub(super) fn groups(shape: &Shape, exponents: &[u8]) -> Vec<usize> {
+/// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables. Those of the
+/// lookups are one for each of the `trees` that looks something up in the part.
+pub(super) fn groups(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> Vec<usize> {
     let config = &shape.config;
     let tokens = 1usize << shape.token;
     let params = params(config, exponents);
@@ -90,5 +92,13 @@ pub(super) fn groups(shape: &Shape, exponents: &[u8]) -> Vec<usize> {
     let mut claims = public.trace_claims(SecureField::zero());
     claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
     let batch = batch(claims, element(1 << 21));
-    shape.parts().iter().map(|part| batch.of(*part).count()).collect()
+    let parts = shape.parts().iter();
+    let in_trees = |part: Part| {
+        trees
+            .iter()
+            .filter(move |t| t.planes.iter().any(|plane| plane.part == part))
+    };
+    parts
+        .map(|part| batch.of(*part).count() + in_trees(*part).count())
+        .collect()
 }

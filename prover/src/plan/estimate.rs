@@ -1,11 +1,12 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
 //! follows `prove.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
 
-use tessera_circuits::air::{tables, BINDING_COLUMNS};
+use tessera_circuits::air::{tables, PART_INTERACTION};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::security::{opening_policy, TracePolicy};
@@ -13,6 +14,7 @@ use tessera_verifier::security::{opening_policy, TracePolicy};
 use super::{claims, Choices, Phase};
 use crate::fidelity::comparison_bytes;
 use crate::float::{GROUP_ROWS, LOGITS};
+use crate::gkr;
 use crate::opening::Tree;
 use crate::quantise::feedback_bytes;
 use crate::tiles::tile_bytes;
@@ -122,9 +124,11 @@ struct Trace {
 impl Trace {
     fn new(shape: Shape) -> Self {
         let part = |part: &Part| {
-            let air = shape.air(*part);
             let rows = WORD << shape.log_rows(*part);
-            let interaction = air.lanes * (air.air.width() - shape.lane_columns(*part)) + BINDING_COLUMNS;
+            let interaction = match part {
+                Part::Tables => tables::COLUMNS / 2 * 4,
+                _ => PART_INTERACTION,
+            };
             Columns {
                 trace: rows * shape.columns(*part) as u64,
                 interaction: rows * interaction as u64,
@@ -252,7 +256,11 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let committed = base + trace.committed(kept);
     let matmuls = committed + reading + sums + copied(products);
 
-    let groups = claims::groups(shape, model.exponents);
+    let trees = lookup_trees(shape);
+    let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
+    let lookups = committed + idle + arena;
+
+    let groups = claims::groups(shape, &trees, model.exponents);
     let pairs = shape
         .parts()
         .iter()
@@ -266,6 +274,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         phase("forward pass", forward),
         phase("trace", made),
         phase("commit trace", commit),
+        phase("lookups", lookups),
         phase("matmuls", matmuls),
         phase("claims", claims),
         phase("open weights", committed + opening(model, bands, choices.residency)),

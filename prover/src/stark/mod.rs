@@ -18,7 +18,7 @@ use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::circle::PolyOps;
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::ComponentProver;
-use tessera_circuits::air::{tables, Binding, Bound, Relations};
+use tessera_circuits::air::{tables, Binding, Relations};
 use tessera_circuits::claims::Batch;
 use tessera_circuits::eq_kernel::carries;
 use tessera_circuits::mle::eq_table;
@@ -26,13 +26,13 @@ use tessera_circuits::model::ModelParams;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::security::TracePolicy;
-use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
+use tessera_verifier::stark::{bindings, components, draw_binding, Stark};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
 use self::composition::Composed;
 use self::extend::{commit_extended, extend, Scheme};
-use self::lookups::logup;
+use self::lookups::{binding_sums, coordinates, entry_sums};
 use self::queries::{ordered, OrderedChannel};
 use self::trace::Columns;
 
@@ -118,19 +118,20 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace.
+    /// Proves the constraints, with the evaluation claims of `batch` at `point` bound to the trace; `relations` are
+    /// the challenges of the lookups.
     /// Returns the claimed sums and the proof.
     pub fn prove(
         mut self,
+        relations: &Relations,
         batch: &Batch,
         point: &[SecureField],
         transcript: &mut Transcript,
     ) -> Result<(Vec<SecureField>, Stark), ProveStarkError> {
-        let (relations, challenge) = draw_relations(transcript);
-        let bindings = bindings(self.shape, batch, point, challenge);
+        let bindings = bindings(self.shape, batch, point, draw_binding(transcript));
         let (mut interaction, mut sums) = (Vec::new(), Vec::new());
         for (at, binding) in bindings.iter().enumerate() {
-            let (columns, sum) = self.interaction(at, &relations, binding, point)?;
+            let (columns, sum) = self.interaction(at, relations, binding, point)?;
             // Of the part's trace only the codeword is needed from now on.
             self.columns[at] = Columns::new();
             interaction.extend(extend(&self.scheme, columns));
@@ -138,7 +139,7 @@ impl<'a> Trace<'a> {
         }
         transcript.message("claimed sums", &sums);
         commit_extended(&mut self.scheme, interaction, transcript.channel());
-        let components = components(self.shape, &relations, bindings, &sums);
+        let components = components(self.shape, relations, bindings, &sums);
         let composed: Vec<Composed<'_>> = components.iter().map(Composed).collect();
         let provers: Vec<&dyn ComponentProver<SimdBackend>> = composed.iter().map(|c| c as _).collect();
         let mut channel = OrderedChannel::new(transcript.channel().clone(), &self.scheme, self.shape.max_log_rows());
@@ -148,7 +149,7 @@ impl<'a> Trace<'a> {
         Ok((sums, stark))
     }
 
-    /// Interaction columns of part `at` of [`Shape::parts`]: `eq`, `carry`, `last`, LogUp; and its claimed sum.
+    /// Interaction columns of part `at` of [`Shape::parts`]: `eq`, `carry`, `last`, the running sum; and its claimed sum.
     ///
     /// # Panics
     /// If there are not so many parts.
@@ -160,14 +161,14 @@ impl<'a> Trace<'a> {
         point: &[SecureField],
     ) -> Result<(Columns, SecureField), ProveStarkError> {
         let part = self.shape.parts()[at];
-        let bound = Bound::new(self.shape.air(part), relations.clone(), binding.clone());
-        let mut columns = match binding {
-            Some(_) => eq_columns(suffix(point, self.shape.log_rows(part)))?,
-            None => Columns::new(),
+        let own = &self.columns[at];
+        let Some(binding) = binding else {
+            return Ok(entry_sums(relations, own, &self.tables));
         };
-        let (logup, sum) = logup(&bound, &self.columns[at], &self.tables, &columns);
-        columns.extend(logup);
-        Ok((columns, sum))
+        let mut columns = eq_columns(suffix(point, self.shape.log_rows(part)))?;
+        let (sums, claimed) = binding_sums(&binding.weights, own, &columns);
+        columns.extend(sums);
+        Ok((columns, claimed))
     }
 }
 
@@ -185,8 +186,4 @@ pub fn eq_columns(point: &[SecureField]) -> Result<Columns, ProveStarkError> {
     last[eq.len() - 1] = BaseField::one();
     columns.push(last);
     Ok(columns)
-}
-
-fn coordinates(values: &[SecureField]) -> [Vec<BaseField>; 4] {
-    std::array::from_fn(|i| values.iter().map(|v| v.to_m31_array()[i]).collect())
 }

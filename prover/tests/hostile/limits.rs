@@ -14,6 +14,7 @@ use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
 use tessera_circuits::statement::Clip;
 use tessera_prover::testing::TestRng;
 use tessera_verifier::codec::{CodecError, FileKind};
+use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
@@ -165,7 +166,7 @@ fn padded_proofs_are_refused() {
         at: 0,
         excess: 1,
     };
-    let pads: [Pad<'_>; 22] = [
+    let pads: [Pad<'_>; 25] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
@@ -174,6 +175,15 @@ fn padded_proofs_are_refused() {
             messages(p).statistics.clips = vec![clip; SIZE / 14]
         }),
         ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
+        ("trees of lookups", &|p| {
+            messages(p).lookups = vec![TreeProof::default(); SIZE / 40]
+        }),
+        ("layers of a tree", &|p| {
+            messages(p).lookups[0].layers = vec![LayerProof::default(); SIZE / 72]
+        }),
+        ("rounds of a layer", &|p| {
+            fill(&mut messages(p).lookups[0].layers[3].rounds, 32)
+        }),
         ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
         ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
         ("evaluations", &|p| fill(&mut messages(p).evaluations[1], 16)),

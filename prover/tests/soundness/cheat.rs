@@ -13,29 +13,32 @@ use stwo::core::pcs::PcsConfig;
 use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
-use tessera_circuits::air::{tables, Binding, Bound, Relations, BINDING_COLUMNS};
+use tessera_circuits::air::{tables, Binding, Relations, BINDING_COLUMNS};
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{LimbSet, TILE_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Statement, Statistics};
+use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::bind::eval_base;
 use tessera_prover::forward::Witness;
+use tessera_prover::gkr;
 use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::opening;
 use tessera_prover::prove::{prove_linear, ProverModel};
 use tessera_prover::stark::extend::Scheme;
-use tessera_prover::stark::lookups::{logup, multiplicities};
+use tessera_prover::stark::lookups::{binding_sums, multiplicities};
 use tessera_prover::stark::trace::{statistics, Columns, Source};
 use tessera_prover::stark::{commit, twiddles, Trace};
 use tessera_prover::tiles::{TileRange, TileSource};
+use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::security::{opening_policy, TracePolicy};
-use tessera_verifier::stark::{bindings, components, draw_relations, Stark};
+use tessera_verifier::stark::{bindings, components, draw_binding, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
@@ -64,22 +67,29 @@ pub struct Interaction<'a> {
     pub bindings: &'a [Option<Binding>],
     /// What the verifier wants from each part but the tables: the weighted sum of its evaluations.
     pub shares: &'a [K],
+    /// The sum of all lookups.
+    pub lookups: K,
 }
 
 impl Interaction<'_> {
-    /// Recomputes the LogUp columns of a part after its binding columns were altered; returns its claimed sum.
+    /// Recomputes the running sum of a part after its binding columns were altered; returns its claimed sum.
     pub fn rebuild(&self, part: Part, own: &mut Columns) -> K {
-        let binding = self.bindings[part.index()].clone();
-        let bound = Bound::new(self.trace.shape.air(part), self.relations.clone(), binding);
+        let binding = self.bindings[part.index()].as_ref().expect("a part with claims");
         own.truncate(BINDING_COLUMNS);
-        let (columns, sum) = logup(&bound, &self.trace.columns[part.index()], &self.trace.tables, own);
+        let (columns, sum) = binding_sums(&binding.weights, &self.trace.columns[part.index()], own);
         own.extend(columns);
         sum
     }
 
-    /// What the claimed sums lack.
+    /// What the claimed sums of the parts lack.
     pub fn missing(&self, sums: &[K]) -> K {
-        self.shares.iter().copied().sum::<K>() - sums.iter().copied().sum::<K>()
+        let (_, parts) = sums.split_last().expect("the tables");
+        self.shares.iter().copied().sum::<K>() - parts.iter().copied().sum::<K>()
+    }
+
+    /// What the claimed sum of the tables lacks.
+    pub fn missing_entries(&self, sums: &[K]) -> K {
+        -self.lookups - *sums.last().expect("the tables")
     }
 }
 
@@ -119,6 +129,12 @@ pub struct Hooks<'a> {
     /// Alters what the trace is made from, but for the clipped values, which it does not list yet.
     pub made: &'a dyn Fn(&mut Statistics),
     pub statistics: &'a dyn Fn(&mut Statistics),
+    /// Alters the challenges of the lookups, as if they were known.
+    pub relations: &'a dyn Fn(&mut Relations),
+    /// Alters the columns whose lookups are summed.
+    pub looked_up: &'a dyn Fn(&Shape, &mut [Columns]),
+    /// Alters the sums of the lookups, after they are proved.
+    pub lookups: &'a dyn Fn(&mut Vec<TreeProof>),
     /// Alters the statistics after they are absorbed.
     pub shown: &'a dyn Fn(&mut Statistics),
     /// The weights that the matmuls are proved with, if not the committed ones.
@@ -163,6 +179,9 @@ pub const HONEST: Hooks<'static> = Hooks {
     multiplicities: &|_| (),
     made: &|_| (),
     statistics: &|_| (),
+    relations: &|_| (),
+    looked_up: &|_, _| (),
+    lookups: &|_| (),
     shown: &|_| (),
     tiles: None,
     matmuls: Rounds::Honest,
@@ -466,6 +485,15 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     absorb_statistics(&statistics, &mut transcript);
     (hooks.shown)(&mut statistics);
 
+    let mut relations = draw_relations(&mut transcript);
+    (hooks.relations)(&mut relations);
+    let trees = lookup_trees(&shape);
+    let mut looked_up = trace.columns.clone();
+    (hooks.looked_up)(&shape, &mut looked_up);
+    let mut lookups = gkr::prove(&trees, &looked_up, &relations, &mut transcript).expect("no degenerate challenge");
+    (hooks.lookups)(&mut lookups.proofs);
+    drop(looked_up);
+
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
         shape: &shape,
@@ -488,6 +516,9 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
 
     let mut claims = public.trace_claims(matmuls.proof.claim);
     claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.extend(tree.claims(&shape, &relations, leaf).expect("numerators that are one"));
+    }
     (hooks.broken_claims)(&|| {
         let mut broken: Vec<&str> = claims
             .iter()
@@ -526,8 +557,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     )
     .expect("an opening");
 
-    let (relations, challenge) = draw_relations(&mut transcript);
-    let bindings = bindings(&shape, &batch, &point, challenge);
+    let bindings = bindings(&shape, &batch, &point, draw_binding(&mut transcript));
     let own_point = (hooks.point)(&point);
     let interaction = bindings.iter().enumerate().map(|(at, binding)| {
         let interaction = trace.interaction(at, &relations, binding, &own_point);
@@ -545,6 +575,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         relations: &relations,
         bindings: &bindings,
         shares: &shares,
+        lookups: sum(&lookups.proofs) - padding(&trees),
     };
     (hooks.interaction)(&state, &mut interaction, &mut sums);
     if hooks.balance {
@@ -558,6 +589,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics,
+        lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear,
         evaluations,

@@ -10,18 +10,21 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{stream, tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Clip;
+use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::stark::trace::Columns;
+use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{self, OpeningClaim, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::security::{opening_policy, parameter_words, TracePolicy};
-use tessera_verifier::stark::{bindings, column_sizes, components, draw_relations, open_scheme};
+use tessera_verifier::stark::{bindings, column_sizes, components, draw_binding, draw_relations, open_scheme};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
@@ -54,6 +57,9 @@ struct Challenges {
     claims: K,
     linear: Vec<K>,
     relations: Relations,
+    trees: Vec<LookupTree>,
+    /// The claims on the leaves of all trees.
+    leaves: Vec<LeafClaim>,
     /// If the opening of the weights was accepted.
     binding: Option<K>,
     /// The transcript after the binding challenge.
@@ -72,16 +78,26 @@ impl Challenges {
         let sizes = column_sizes(&shape);
         open_scheme(policy, key.tables_root(policy), &sizes, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
-        let mut drawn = t.challenges("points", Points::count(&shape));
+        let relations = draw_relations(&mut t);
+        let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
+        let leaves = own
+            .lookups
+            .iter()
+            .map(|tree| descend(tree, &mut drawn, &mut t))
+            .collect();
+        let points = t.challenges("points", Points::count(&shape));
+        drawn.extend(&points);
         let mut challenges = Self {
-            points: Points::new(&shape, drawn.clone()),
+            points: Points::new(&shape, points),
+            trees: lookup_trees(&shape),
+            leaves,
             shape,
             drawn: Vec::new(),
             products: Vec::new(),
             families: [K::zero(); WEIGHTED.len()],
             claims: K::zero(),
             linear: Vec::new(),
-            relations: Relations::dummy(),
+            relations,
             binding: None,
             transcript: Transcript::new(PROTOCOL),
         };
@@ -122,8 +138,7 @@ impl Challenges {
         };
         let policy = opening_policy(&key.weights);
         let opened = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.opening, &mut t);
-        let (relations, binding) = draw_relations(&mut t);
-        challenges.relations = relations;
+        let binding = draw_binding(&mut t);
         challenges.binding = opened.ok().map(|()| binding);
         challenges.transcript = t;
         challenges.drawn = drawn;
@@ -146,6 +161,9 @@ impl Challenges {
         let matmuls = &messages(proof).matmuls;
         let mut claims = public.trace_claims(matmuls.claim);
         claims.extend(public.operand_claims(&self.products, &matmuls.operands));
+        for (tree, leaf) in self.trees.iter().zip(&self.leaves) {
+            claims.extend(tree.claims(&self.shape, &self.relations, leaf).into_iter().flatten());
+        }
         batch(claims, self.claims)
     }
 
@@ -160,14 +178,14 @@ impl Challenges {
         })
     }
 
-    /// What the claimed sums must add up to.
+    /// What the claimed sums of the parts must add up to.
     fn balance(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
         let binding = self.binding.expect("challenges of an honest proof");
         let bindings = bindings(&self.shape, batch, &self.linear, binding);
-        let parts = self.shape.parts().iter().zip(bindings).zip(evaluations);
+        let parts = self.shape.claimed().zip(bindings).zip(evaluations);
         parts.fold(K::zero(), |sum, ((part, binding), values)| {
             let weights = binding.expect("a part with claims").weights;
-            let columns = batch.columns(*part).into_iter().zip(values);
+            let columns = batch.columns(part).into_iter().zip(values);
             columns.fold(sum, |sum, (column, value)| sum + weights[column] * *value)
         })
     }
@@ -194,7 +212,14 @@ impl Challenges {
         // The opening proves the value of the honest proof, and is the same as there.
         let opened = weight_claim(&original.matmuls.operands, &self.families);
         ensure(weight_claim(&own.matmuls.operands, &self.families) == opened, "weights")?;
-        let sums = own.claimed_sums.iter().copied().sum::<K>();
+        // The sums of the lookups are proved as in the honest proof.
+        ensure(own.lookups == original.lookups, "lookups")?;
+        let (tables, parts) = own.claimed_sums.split_last().expect("the tables");
+        ensure(
+            (gkr::sum(&own.lookups) - padding(&self.trees) + *tables).is_zero(),
+            "entries",
+        )?;
+        let sums = parts.iter().copied().sum::<K>();
         ensure(sums == self.balance(&batch, &own.evaluations), "balance")
     }
 
@@ -214,6 +239,33 @@ impl Challenges {
         let at = |s2: K| round_value(claim, [last[0][0], s2], *r);
         let slope = at(K::one()) - at(K::zero());
         own.linear.rounds.last_mut().expect("a round")[1] = (wanted - at(K::zero())) * slope.inverse();
+    }
+}
+
+/// The relations, in the order in which their challenges are drawn.
+const RELATIONS: [Relation; 4] = Relation::ALL;
+
+/// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
+fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
+    absorb_root(tree.root, t);
+    let (mut value, mut point) = (tree.root, Vec::new());
+    for layer in &tree.layers {
+        drawn.push(layer_challenge(t));
+        point.clear();
+        for message in &layer.rounds {
+            point.push(gkr::round_challenge(*message, t));
+        }
+        drawn.extend(&point);
+        let chosen = child_challenge(&layer.children, t);
+        drawn.push(chosen);
+        point.insert(0, chosen);
+        value = between(layer.children, chosen);
+    }
+    let [numerator, denominator] = value;
+    LeafClaim {
+        point,
+        numerator,
+        denominator,
     }
 }
 
@@ -250,7 +302,7 @@ fn challenges_known_in_advance_would_prove_any_output() {
     assert_eq!(frozen.accept(key, &proof, &forged), Err("linear"));
     frozen.mend(key, &mut forged);
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
-    assert_rejected!(verify(key, &forged), VerifyError::Matmuls);
+    assert_rejected!(verify(key, &forged), VerifyError::Gkr(_));
 }
 
 /// Gains free operands of the matmuls: with their weights among the claims on trace and weights known, four of them
@@ -314,7 +366,12 @@ fn every_challenge_depends_on_every_message_before_it() {
     let (scene, proof) = honest();
     let key = &scene.model.key;
     let original = Challenges::of(key, &proof);
-    let points = Points::count(&original.shape);
+    let first_tree = RELATIONS.len();
+    // A challenge for every layer, one for each of its rounds, and one for its children.
+    let before_layer = |k: usize| first_tree + (0..k).map(|layer| layer + 2).sum::<usize>();
+    let layers = |tree: &TreeProof| (0..tree.layers.len()).map(|layer| layer + 2).sum::<usize>();
+    let trees = first_tree + messages(&proof).lookups.iter().map(layers).sum::<usize>();
+    let points = trees + Points::count(&original.shape);
     let operands = points + original.products.len();
     let linear = operands + 2;
     let evaluations = linear + original.linear.len();
@@ -327,7 +384,7 @@ fn every_challenge_depends_on_every_message_before_it() {
         at: 0,
         excess: 1,
     };
-    let messages: [Message<'_>; 11] = [
+    let messages: [Message<'_>; 14] = [
         ("model", &|p| p.model.0[31] ^= 1, 0),
         ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
         ("output", &|p| p.statement.output[3] ^= 1, 0),
@@ -339,6 +396,21 @@ fn every_challenge_depends_on_every_message_before_it() {
             "clipped values",
             &|p| messages_mut(p).statistics.clips.insert(0, clip),
             0,
+        ),
+        (
+            "sum of a tree",
+            &|p| messages_mut(p).lookups[0].root[0] += one,
+            first_tree,
+        ),
+        (
+            "round of a tree",
+            &|p| messages_mut(p).lookups[0].layers[5].rounds[3][1] += one,
+            before_layer(5) + 1 + 3,
+        ),
+        (
+            "children in a tree",
+            &|p| messages_mut(p).lookups[0].layers[5].children[2] += one,
+            before_layer(6) - 1,
         ),
         (
             "claimed accumulators",
@@ -453,7 +525,7 @@ fn proofs_of_another_domain_are_rejected() {
     ];
     for transcript in domains {
         let hooks = Hooks { transcript, ..HONEST };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
     }
 }
 

@@ -8,18 +8,21 @@ use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo::core::pcs::TreeVec;
-use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
-use stwo_constraint_framework::{assert_constraints_on_trace, AssertEvaluator, FrameworkEval, Relation};
-use tessera_circuits::air::{base, requant, scores, tables, Bits, Bound, BINDING_COLUMNS};
+use stwo_constraint_framework::Relation as _;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::{base, requant, scores, tables, Bits, Relations};
 use tessera_circuits::semantics::{exp_table, silu_table};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::stark::lookups::logup;
+use tessera_circuits::trees::lookup_trees;
+use tessera_prover::gkr::prove;
+use tessera_prover::stark::lookups::entry_sums;
 use tessera_prover::stark::trace::Columns;
-use tessera_verifier::stark::StarkError;
+use tessera_verifier::gkr::{sum, GkrError};
+use tessera_verifier::stark::{draw_relations, StarkError};
+use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::VerifyError;
 
-use crate::cheat::{secure, Hooks, Interaction, HONEST};
+use crate::cheat::{Hooks, Interaction, HONEST};
 use crate::values::{find, move_output, output, plain, row, REST};
 use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
 
@@ -63,15 +66,14 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
             let tuple: K = relations.range16.combine(&[base(v)]);
             -tuple.inverse()
         };
-        let change = solve([0, 1, 2, 3].map(entry), state.missing(sums));
+        let change = solve([0, 1, 2, 3].map(entry), state.missing_entries(sums));
         // With this challenge the sums balance.
         let mut counts = state.trace.columns[Part::Tables.index()].clone();
         use_more(&mut counts, &change);
-        let bound = Bound::new(state.trace.shape.air(Part::Tables), relations.clone(), None);
         let mut frozen = sums.to_vec();
-        frozen[Part::Tables.index()] = logup(&bound, &counts, &state.trace.tables, &[]).1;
-        assert!(!state.missing(sums).is_zero());
-        assert!(state.missing(&frozen).is_zero());
+        frozen[Part::Tables.index()] = entry_sums(relations, &counts, &state.trace.tables).1;
+        assert!(!state.missing_entries(sums).is_zero());
+        assert!(state.missing_entries(&frozen).is_zero());
         found.replace(Some((change, entry(0))));
     };
     let hooks = Hooks {
@@ -151,24 +153,7 @@ fn truncated_tables_are_rejected() {
     assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Tables));
     // Under the root of the key, too, nothing answers for what is missing.
     hooks.hide_tables = true;
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
-}
-
-/// The columns in the order of the library's domains.
-fn in_circle_order(columns: &[Vec<BaseField>], log_rows: u32) -> Columns {
-    let at = |z: usize| bit_reverse_index(coset_index_to_circle_domain_index(z, log_rows), log_rows);
-    let reordered = |column: &Vec<BaseField>| {
-        let mut out = column.clone();
-        column.iter().enumerate().for_each(|(z, v)| out[at(z)] = *v);
-        out
-    };
-    columns.iter().map(reordered).collect()
-}
-
-/// The challenges `z` and `alpha` of a relation of pairs, whose denominators are `first + alpha second - z`.
-fn challenges(relation: &impl Relation<BaseField, K>) -> [K; 2] {
-    let at = |second: i64| -> K { relation.combine(&[base(0), base(second)]) };
-    [-at(0), at(1) - at(0)]
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
 }
 
 /// Whether a denominator can be zero at all: the equation has a solution in the base field.
@@ -203,33 +188,14 @@ impl Channel for Chosen {
     }
 }
 
-/// Adds to the sums of a row, the last of which runs over all rows and ends in zero.
-fn add(columns: &mut Columns, row: usize, more: K) {
-    let rows = columns[0].len();
-    let last = columns.len() - 4;
-    let mut change = |column: usize, row: usize, by: K| {
-        let by = by.to_m31_array();
-        (0..4).for_each(|i| columns[column + i][row] += by[i]);
-    };
-    (0..last).step_by(4).for_each(|column| change(column, row, more));
-    let share = more * base(rows as i64).inverse();
-    for i in 0..rows {
-        let own = if i >= row { more } else { K::zero() };
-        change(last, i, own - share * base(i as i64 + 1));
-    }
-}
-
-/// Gains any lookup, here an output that is not the rounded one: under a challenge for which both denominators of a
-/// pair of lookups are zero, the constraint says `0 = 0` and the running sum may move by anything. Values are of the base
-/// field, so that only `p^2` of the `p^4` challenges of a table of pairs have zeros at all, and the challenge is drawn after
-/// the values.
+/// Gains any lookup, here an output that is not the rounded one: a denominator zero makes all sums above it fractions with the
+/// denominator zero, which fit any claim. Values are of the base field, so that only `p^2` of the `p^4` challenges of a table of
+/// pairs have zeros at all, and the challenge is drawn after the values. A sum with the denominator zero is refused.
 #[test]
 fn zero_denominators_are_not_reached() {
     let scene = Scene::quiet();
-    // Lookups of a row are summed in pairs, the first one with the binding: these two are the second pair.
     let places = [requant::OUT_LO, REST.r_hi()];
-    let (in_range, limbs) = (RefCell::new(Columns::new()), Cell::new([BaseField::zero(); 2]));
-    let place = Cell::new(0);
+    let limbs = Cell::new([BaseField::zero(); 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Att.index()];
         let at = find(shape, own, |v| plain(v) && output(v) < 0);
@@ -240,24 +206,12 @@ fn zero_denominators_are_not_reached() {
         values[requant::OUT_LO] += base(256);
         assert_eq!(values[REST.pow()], base(2));
         limbs.set(places.map(|c| values[c]));
-        place.set(at);
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
-        places.iter().for_each(|c| own[*c][at] = BaseField::zero());
-        in_range.replace(own.clone());
-        places.iter().zip(limbs.get()).for_each(|(c, v)| own[*c][at] = v);
     };
-    // The tables answer for limbs that are zero.
-    let multiplicities = |counts: &mut Columns| {
-        counts[tables::BITS][tables::bits_row(1 << 8, 0)] += base(1);
-        counts[tables::BITS][tables::bits_row(2, 0)] += base(1);
-        // The limb beyond its bound was counted where one of a larger bound is.
-        counts[tables::BITS][tables::bits_row(1 << 8, limbs.get()[0].0)] -= base(1);
-    };
-    let known = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
-        let (drawn, mut relations) = (state.relations, state.relations.clone());
-        let single: K = drawn.range16.combine(&[base(0)]);
+    let known = |relations: &mut Relations| {
+        let single: K = relations.range16.combine(&[base(0)]);
         assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
-        let pairs = [challenges(&drawn.bits), challenges(&drawn.exp), challenges(&drawn.silu)];
+        let pairs = [Relation::Bits, Relation::Exp, Relation::Silu].map(|r| relations.challenges(r));
         assert!(!pairs.into_iter().any(has_zeros));
         // The line through the two pairs `(256, lo)` and `(2, r)`.
         let [low, rest] = limbs.get();
@@ -265,44 +219,165 @@ fn zero_denominators_are_not_reached() {
         let chosen = [alpha * low + base(256), alpha];
         assert!((alpha * rest + base(2) - chosen[0]).is_zero());
         relations.bits = Bits::draw(&mut Chosen(chosen));
-        assert!(challenges(&relations.bits) == chosen && has_zeros(chosen));
-        // The running sums are those of the limbs that the table has.
-        for (i, part) in state.trace.shape.parts().iter().enumerate() {
-            let air = state.trace.shape.air(*part);
-            let bound = Bound::new(air, relations.clone(), state.bindings[i].clone());
-            let (trace, other) = (&state.trace.columns[i], in_range.borrow());
-            all[i].truncate(if bound.binding.is_some() { BINDING_COLUMNS } else { 0 });
-            let source = if *part == Part::Att { &other } else { trace };
-            let (mut columns, mut sum) = logup(&bound, source, &state.trace.tables, &all[i]);
-            if *part == Part::Att {
-                // Evaluations are claimed of the limbs, too: the binding is that of the altered trace.
-                let weights = &state.bindings[i].as_ref().expect("a binding").weights;
-                let limbs = places.iter().zip(limbs.get());
-                let more = limbs.map(|(c, v)| weights[*c] * v).sum::<K>() * secure(&all[i], place.get());
-                add(&mut columns, place.get(), more);
-                sum += more;
-            }
-            all[i].extend(columns);
-            sums[i] = sum;
-            if *part == Part::Att {
-                // If the challenge were this one, the altered trace would satisfy every constraint with them.
-                let log_rows = state.trace.shape.log_rows(*part);
-                let [trace, interaction] = [trace, &all[i]].map(|c| in_circle_order(c, log_rows));
-                let trees = TreeVec::new(vec![vec![], trace.iter().collect(), interaction.iter().collect()]);
-                let evaluate = |row: AssertEvaluator<'_>| drop(bound.evaluate(row));
-                assert_constraints_on_trace(&trees, log_rows, evaluate, sum);
-            }
-        }
-        assert!(state.missing(sums).is_zero());
+        assert!(relations.challenges(Relation::Bits) == chosen && has_zeros(chosen));
     };
     let hooks = Hooks {
         columns: &columns,
-        multiplicities: &multiplicities,
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
-    assert_constraints_violated(scene.attempt(&Hooks {
-        interaction: &known,
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
+    // If the challenge were this one, the sum of a tree would be anything.
+    let hooks = Hooks {
+        relations: &known,
         ..hooks
-    }));
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Gkr(GkrError::ZeroDenominator { .. })
+    );
+}
+
+/// Gains any lookup: the sums are those of other columns than the committed ones, here of limbs that are in range. They are
+/// proved honestly, down to claims on the leaves that do not hold of the trace.
+#[test]
+fn lookups_are_those_of_the_trace() {
+    let scene = Scene::honest();
+    let limbs = Cell::new([0; 2]);
+    let hooks = Hooks {
+        columns: &|shape, all| {
+            limbs.set([REST.d_hi(), REST.d_lo()].map(|c| all[Part::Att.index()][c][0].0));
+            outside(shape, all);
+        },
+        multiplicities: &|counts| {
+            let [high, low] = limbs.get();
+            counts[tables::RANGE16][high as usize] += BaseField::one();
+            counts[tables::RANGE16][high as usize - (1 << 10)] -= BaseField::one();
+            counts[tables::BITS][tables::bits_row(1 << 7, low)] += BaseField::one();
+        },
+        looked_up: &|_, all| {
+            let limbs = limbs.get().map(|v| base(i64::from(v)));
+            [REST.d_hi(), REST.d_lo()]
+                .into_iter()
+                .zip(limbs)
+                .for_each(|(c, v)| all[Part::Att.index()][c][0] = v);
+        },
+        broken_claims: &|broken| assert_eq!(broken(), ["lookup denominators"]),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+}
+
+/// Gains lookups that are not used: a mask of zero in the sums only, which has an exponential looked up no time at all.
+#[test]
+fn uses_are_those_of_the_trace() {
+    let scene = Scene::honest();
+    let unused = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::Scores.index()];
+        let at = row(shape, Part::Scores, &[0, 0, 2, 1]);
+        assert!(own[scores::MASK][at].is_one());
+        own[scores::MASK][at] = BaseField::zero();
+    };
+    let hooks = Hooks {
+        looked_up: &unused,
+        broken_claims: &|broken| assert_eq!(broken(), ["lookup numerators"]),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+}
+
+/// What the tables lack is added to their claimed sum, or to the sum of a tree, or moved between the two equations.
+#[test]
+fn sums_of_lookups_are_not_moved() {
+    let scene = Scene::honest();
+    let tables = Part::Tables.index();
+    // To the tables: then it is not their sum.
+    let hooks = Hooks {
+        columns: &outside,
+        interaction: &|state, _, sums| sums[tables] += state.missing_entries(sums),
+        ..HONEST
+    };
+    assert_constraints_violated(scene.attempt(&hooks));
+    // To the root of a tree: then it is not the sum of its children.
+    let hooks = Hooks {
+        lookups: &|trees| {
+            let [numerator, denominator] = &mut trees[0].root;
+            *numerator += *denominator;
+        },
+        interaction: &|_, _, sums| sums[tables] -= K::one(),
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Gkr(GkrError::Layer { tree: 0, layer: 0 })
+    );
+    // To a part, so that all claimed sums together are as they should be.
+    let hooks = Hooks {
+        columns: &outside,
+        interaction: &|state, all, sums| {
+            let missing = state.missing_entries(sums);
+            sums[0] += missing;
+            assert!(!all.is_empty() && !missing.is_zero());
+        },
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
+}
+
+/// The root of one tree in the place of another.
+#[test]
+fn roots_are_those_of_their_tree() {
+    let scene = Scene::honest();
+    let hooks = Hooks {
+        lookups: &|trees| trees[1].root = trees[0].root,
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Gkr(GkrError::Layer { tree: 1, layer: 0 })
+    );
+}
+
+/// Padding that is counted as something else than one each: as nothing, by the prover of a tree whose numerators are one where there
+/// are leaves alone.
+#[test]
+fn padding_is_counted_as_it_is() {
+    let scene = Scene::honest();
+    let shape = Shape::new(&scene.model.key.config, scene.statement.rows());
+    let trees = lookup_trees(&shape);
+    let at = trees
+        .iter()
+        .position(|tree| tree.padding() > 0)
+        .expect("a tree with padding");
+    // One use less of a value, for which the padding would pay.
+    let hooks = Hooks {
+        multiplicities: &|counts| counts[tables::RANGE16][9] -= BaseField::one(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
+    // The same tree with a column of ones as numerators has zeros in the padding: its end is not one.
+    let mut counted = trees[at].clone();
+    counted.counted = true;
+    let ones: Vec<Columns> = shape
+        .parts()
+        .iter()
+        .map(|part| vec![vec![BaseField::one(); 1 << shape.log_rows(*part)]; shape.columns(*part)])
+        .collect();
+    counted
+        .planes
+        .iter_mut()
+        .for_each(|plane| plane.lookup = plane.lookup.clone().used(0));
+    let mut transcript = Transcript::new("test");
+    let relations = draw_relations(&mut transcript);
+    let proved =
+        prove(std::slice::from_ref(&counted), &ones, &relations, &mut transcript).expect("no degenerate challenge");
+    assert_eq!(
+        trees[at].claims(&shape, &relations, &proved.claims[0]).map(|_| ()),
+        None
+    );
+    let padding: K = BaseField::from(trees[at].padding()).into();
+    let honest = prove(&trees[at..=at], &ones, &relations, &mut transcript).expect("no degenerate challenge");
+    assert_eq!(sum(&honest.proofs) - sum(&proved.proofs), padding);
+    let _ = trees[at]
+        .claims(&shape, &relations, &honest.claims[0])
+        .expect("numerators that are one");
 }

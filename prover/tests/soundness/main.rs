@@ -274,7 +274,7 @@ impl Scene {
         });
         match by {
             Caught::Constraint => assert_constraints_violated(result),
-            Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Unbalanced)),
+            Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Lookups)),
             Caught::Claim(_) | Caught::Claims(_) => assert_rejected!(result, VerifyError::Linear),
         }
     }
@@ -285,7 +285,7 @@ impl Scene {
 pub enum Caught {
     /// A constraint within a row: the composition polynomial is not the one of the trace.
     Constraint,
-    /// A lookup: the claimed sums do not balance.
+    /// A lookup: the sums of the lookups and that of the tables do not cancel.
     Lookup,
     /// The claim of this name, across rows: the linear sumcheck does not end in the evaluations.
     Claim(&'static str),

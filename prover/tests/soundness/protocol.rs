@@ -17,6 +17,7 @@ use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
 use tessera_prover::tiles::{tile_bytes, TileSource};
 use tessera_prover::weights::PackedWeights;
+use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
@@ -220,20 +221,28 @@ fn claimed_sums_are_those_of_the_parts() {
         ..HONEST
     };
     assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
-    let moved = |_: &Interaction<'_>, _: &mut [Columns], sums: &mut [K]| {
-        sums[2] += K::one();
-        sums[8] -= K::one();
+    let moved = |to: usize| {
+        move |_: &Interaction<'_>, _: &mut [Columns], sums: &mut [K]| {
+            sums[2] += K::one();
+            sums[to] -= K::one();
+        }
     };
     let hooks = Hooks {
-        interaction: &moved,
+        interaction: &moved(3),
         ..HONEST
     };
     assert_constraints_violated(scene.attempt(&hooks));
+    // The tables have an equation of their own.
+    let hooks = Hooks {
+        interaction: &moved(Part::Tables.index()),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
 }
 
-/// A LogUp column of every part altered in one row.
+/// A running sum of every part altered in one row.
 #[test]
-fn logup_columns_are_constrained() {
+fn running_sums_are_constrained() {
     let scene = Scene::honest();
     for part in PARTS {
         let alter = |_: &Interaction<'_>, all: &mut [Columns], _: &mut [K]| {
@@ -257,7 +266,7 @@ fn lookups_that_nobody_uses_do_not_balance() {
             multiplicities: &|counts| counts[column][9] += BaseField::one(),
             ..HONEST
         };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Unbalanced));
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
     }
 }
 
@@ -285,8 +294,8 @@ fn an_honest_proof_proves_nothing_else() {
         alter(&mut proof);
         verify(&scene.model.key, &proof)
     };
-    assert_rejected!(reuse(&|p| p.statement.output[3] ^= 1), VerifyError::Matmuls);
-    assert_rejected!(reuse(&|p| p.statement.prompt[0] ^= 1), VerifyError::Matmuls);
+    assert_rejected!(reuse(&|p| p.statement.output[3] ^= 1), VerifyError::Gkr(_));
+    assert_rejected!(reuse(&|p| p.statement.prompt[0] ^= 1), VerifyError::Gkr(_));
     // One token is moved from the prompt to the output, and back: the rows are the same.
     let moved = |p: &mut Proof| {
         let token = p.statement.prompt.pop().expect("a prompt");
@@ -301,12 +310,12 @@ fn an_honest_proof_proves_nothing_else() {
         moved(p);
         p.chunks[0].statistics.tops.insert(0, 7);
     };
-    assert_rejected!(reuse(&moved), VerifyError::Matmuls | VerifyError::Stark(_));
+    assert_rejected!(reuse(&moved), VerifyError::Gkr(_) | VerifyError::Stark(_));
     let shorter = |p: &mut Proof| {
         shorter(p);
         p.chunks[0].statistics.tops.truncate(3);
     };
-    assert_rejected!(reuse(&shorter), VerifyError::Matmuls | VerifyError::Stark(_));
+    assert_rejected!(reuse(&shorter), VerifyError::Gkr(_) | VerifyError::Stark(_));
     let empty = |p: &mut Proof| p.statement.output.clear();
     assert_rejected!(reuse(&empty), VerifyError::Statement(StatementError::EmptyOutput));
 
@@ -314,7 +323,7 @@ fn an_honest_proof_proves_nothing_else() {
     assert_rejected!(verify(&other.key, &honest), VerifyError::OtherModel { .. });
     let mut relabelled = honest.clone();
     relabelled.model = other.prover().id;
-    assert_rejected!(verify(&other.key, &relabelled), VerifyError::Matmuls);
+    assert_rejected!(verify(&other.key, &relabelled), VerifyError::Gkr(_));
 }
 
 /// Empty messages: nothing may be left out.
@@ -330,6 +339,22 @@ fn nothing_may_be_left_out() {
     let rounds = |label: &'static str| move |e: &SumcheckError| matches!(e, SumcheckError::Rounds { label: l, got: 0, .. } if l == label);
     assert_rejected!(without(&|p| p.matmuls.sumcheck.rounds.clear()), VerifyError::Sumcheck(ref e) if rounds("matmuls")(e));
     assert_rejected!(without(&|p| p.linear.rounds.clear()), VerifyError::Sumcheck(ref e) if rounds("claims")(e));
+    assert_rejected!(
+        without(&|p| p.lookups.clear()),
+        VerifyError::Gkr(GkrError::Trees { got: 0, .. })
+    );
+    assert_rejected!(
+        without(&|p| p.lookups[0].layers.clear()),
+        VerifyError::Gkr(GkrError::Layers { tree: 0, got: 0, .. })
+    );
+    assert_rejected!(
+        without(&|p| p.lookups[1].layers[2].rounds.clear()),
+        VerifyError::Gkr(GkrError::Rounds {
+            tree: 1,
+            layer: 2,
+            got: 0
+        })
+    );
     assert_rejected!(
         without(&|p| p.evaluations.clear()),
         VerifyError::Evaluations {

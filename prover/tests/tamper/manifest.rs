@@ -7,6 +7,7 @@ use tessera_circuits::chunk::{BoundaryError, Chunk, ChunkError};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{StatementError, StatisticsError};
 use tessera_verifier::codec::CodecError;
+use tessera_verifier::gkr::GkrError;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{OpeningError, Tree};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -108,6 +109,9 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
             (format!("opened values: {tree}"), got, expected)
         }
         VerifyError::Stark(StarkError::Length { what, got, expected }) => (format!("stark: {what}"), got, expected),
+        VerifyError::Gkr(GkrError::Trees { got, expected }) => ("lookups: trees".to_owned(), got, expected),
+        VerifyError::Gkr(GkrError::Layers { got, expected, .. }) => ("lookups: layers".to_owned(), got, expected),
+        VerifyError::Gkr(GkrError::Rounds { got, layer, .. }) => ("lookups: rounds".to_owned(), got, layer),
         _ => return None,
     };
     Some((what, *got, *expected))
@@ -155,6 +159,7 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     let mut rows = statistics();
     rows.extend(logits(shape));
     rows.extend(clips(proof));
+    rows.extend(lookups());
     rows.extend(sumchecks(shape));
     rows.extend(opening(proof));
     rows.extend(claimed_sums());
@@ -171,15 +176,15 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
 fn statement() -> Vec<Row> {
     vec![
         row!(Change "model" => VerifyError::OtherModel { .. }),
-        row!(Change "statement.prompt[*]" => VerifyError::Matmuls),
+        row!(Change "statement.prompt[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statement.prompt[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
-        row!(Truncate "statement.prompt" => VerifyError::Matmuls),
-        row!(Extend "statement.prompt" => VerifyError::Matmuls),
+        row!(Truncate "statement.prompt" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Extend "statement.prompt" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Empty "statement.prompt" => VerifyError::Statement(StatementError::EmptyPrompt)),
-        row!(Change "statement.output[*]" => VerifyError::Matmuls),
+        row!(Change "statement.output[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statement.output[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
-        row!(Truncate "statement.output" => VerifyError::Matmuls),
-        row!(Extend "statement.output" => VerifyError::Matmuls),
+        row!(Truncate "statement.output" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Extend "statement.output" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Empty "statement.output" => VerifyError::Statement(StatementError::EmptyOutput)),
     ]
 }
@@ -198,7 +203,7 @@ fn chain(boundaries: usize) -> Vec<Row> {
     ];
     for i in 0..boundaries {
         let (own, values) = (format!("boundaries[{i}]"), format!("boundaries[{i}][*]"));
-        rows.push(row!(Change values => VerifyError::Matmuls));
+        rows.push(row!(Change values => VerifyError::Gkr(GkrError::Layer { .. })));
         rows.extend(lengths(&own, format!("boundary {i}")));
     }
     rows
@@ -206,9 +211,9 @@ fn chain(boundaries: usize) -> Vec<Row> {
 
 fn statistics() -> Vec<Row> {
     let mut rows = vec![
-        row!(Change "statistics.norms[*]" => VerifyError::Matmuls),
+        row!(Change "statistics.norms[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statistics.norms[*]" => VerifyError::Statistics(StatisticsError::NormRange { .. })),
-        row!(Change "statistics.sums[*]" => VerifyError::Matmuls),
+        row!(Change "statistics.sums[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statistics.sums[*]" => VerifyError::Statistics(StatisticsError::SumRange { .. })),
     ];
     rows.extend(lengths("statistics.norms", "norms"));
@@ -243,6 +248,19 @@ fn clips(proof: &ChunkProof) -> Vec<Row> {
         row!(Extend "statistics.clips" => VerifyError::Statistics(E::ClipPlace { .. })),
         row!(Empty "statistics.clips" => VerifyError::Matmuls),
     ]
+}
+
+/// The sums of lookups: every message is in an equation with the next one.
+fn lookups() -> Vec<Row> {
+    let mut rows = vec![
+        row!(Change "lookups[*].root" => VerifyError::Gkr(GkrError::Layer { .. } | GkrError::ZeroDenominator { .. })),
+        row!(Change "lookups[*].layers[*].rounds[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "lookups[*].layers[*].children" => VerifyError::Gkr(GkrError::Layer { .. })),
+    ];
+    rows.extend(lengths("lookups", "lookups: trees"));
+    rows.extend(lengths("lookups[*].layers", "lookups: layers"));
+    rows.extend(lengths("lookups[*].layers[*].rounds", "lookups: rounds"));
+    rows
 }
 
 fn sumchecks(shape: &Shape) -> Vec<Row> {
@@ -300,7 +318,8 @@ fn opening(proof: &ChunkProof) -> Vec<Row> {
 }
 
 fn claimed_sums() -> Vec<Row> {
-    let mut rows = vec![row!(Change "claimed_sums[*]" => VerifyError::Stark(StarkError::Unbalanced))];
+    let mut rows =
+        vec![row!(Change "claimed_sums[*]" => VerifyError::Stark(StarkError::Unbalanced | StarkError::Lookups))];
     rows.extend(lengths("claimed_sums", "stark: claimed sums"));
     rows
 }
@@ -322,8 +341,8 @@ fn stark() -> Vec<Row> {
     }
     rows.extend([
         row!(Change "stark.commitments[0]" => VerifyError::Stark(StarkError::Tables)),
-        // The trace: other points.
-        row!(Change "stark.commitments[1]" => VerifyError::Matmuls),
+        // The trace: other challenges.
+        row!(Change "stark.commitments[1]" => VerifyError::Gkr(GkrError::Layer { .. })),
         // Interaction and composition: another out-of-domain point, where the samples are not those of `carry`.
         redrawn(row!(Change "stark.commitments[2]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
         redrawn(row!(Change "stark.commitments[3]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
@@ -431,6 +450,9 @@ fn fri(inner_layers: usize) -> Vec<Row> {
 /// Field elements that are not reduced. Every field element is listed, so that a new one needs a row.
 fn fields() -> Vec<Row> {
     [
+        "lookups[*].root",
+        "lookups[*].layers[*].rounds[*]",
+        "lookups[*].layers[*].children",
         "matmuls.claim",
         "matmuls.operands",
         "matmuls.sumcheck.rounds[*]",

@@ -26,7 +26,7 @@ fn pass(value: &Value) -> Option<String> {
     Some(format!("{per_weight} ns, {speed} GB/s"))
 }
 
-const LINES: [Line; 31] = [
+const LINES: [Line; 32] = [
     ("layers", |m, _| number(&m["layers"], 0)),
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),
@@ -53,6 +53,7 @@ const LINES: [Line; 31] = [
     ("  forward pass", |_, s| time(&s["phases"]["forward pass"])),
     ("  trace", |_, s| time(&s["phases"]["trace"])),
     ("  commit trace", |_, s| time(&s["phases"]["commit trace"])),
+    ("  lookups", |_, s| time(&s["phases"]["lookups"])),
     ("  matmuls", |_, s| time(&s["phases"]["matmuls"])),
     ("  claims", |_, s| time(&s["phases"]["claims"])),
     ("  open weights", |_, s| time(&s["phases"]["open weights"])),
