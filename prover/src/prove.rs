@@ -37,7 +37,7 @@ use crate::stark::{twiddles, ProveStarkError, Trace};
 use crate::stream::Traffic;
 use crate::sumcheck::{self, Instance, Table};
 use stwo::core::fields::qm31::SecureField;
-use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
+use stwo::prover::backend::simd::m31::N_LANES;
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 
 /// A model as the prover needs it.
