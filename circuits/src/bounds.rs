@@ -332,7 +332,7 @@ mod tests {
         let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
         assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
         // So have the scores of the widest heads.
-        assert!(255 * (128 << 15) < LOW_LIMIT);
+        const { assert!(255 * (128 << 15) < LOW_LIMIT) };
     }
 
     /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it

@@ -259,10 +259,11 @@ impl Public<'_> {
                 let Some(update) = Update::of(self.params, n, class) else {
                     continue;
                 };
-                let [divisor, factor] = [0, 1].map(|which| {
-                    let exponent = |c: usize| u32::from(update.exponents(c)[which]);
+                let powers = |pick: fn([u8; 2]) -> u8| {
+                    let exponent = |c: usize| u32::from(pick(update.exponents(c)));
                     Weight::Dense(self.feature_powers(at, &exponent))
-                });
+                };
+                let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
                 match n.checked_sub(1) {
                     Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),

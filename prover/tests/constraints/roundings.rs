@@ -8,6 +8,7 @@ use tessera_circuits::air::{base, ff, logits, requant, scores, stream};
 use tessera_circuits::model::Limbs;
 use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_prover::stark::check::check_row;
 use tessera_prover::testing::TestRng;
 
 use crate::setup::{cases, Case, Coverage};
@@ -250,6 +251,66 @@ fn no_other_output_has_the_same_claim() {
     }
     // Every kind, those of either number of limbs in both.
     assert!(tried.len() >= 22, "{}: {tried:?}", tried.len());
+}
+
+/// The range of every column of a value: of one column that of the value, of two the low one has what the factor of the high
+/// one leaves.
+fn ranges(terms: &Terms, [least, most]: [i64; 2]) -> Vec<(usize, [i64; 2])> {
+    match terms[..] {
+        [(column, 1)] => vec![(column, [least, most])],
+        [(column, -1)] => vec![(column, [-most, -least])],
+        [(high, factor), (low, 1)] => vec![
+            (high, [least.div_euclid(factor), most.div_euclid(factor)]),
+            (low, [0, factor - 1]),
+        ],
+        _ => panic!("{terms:?}"),
+    }
+}
+
+/// The tables are what the enumeration above takes for granted: the ends of every range are in them, what is next to the ends is
+/// not. The ends of a gate are without its SiLU.
+#[test]
+fn ranges_of_outputs_and_remainders_are_looked_up() {
+    let mut tried = BTreeSet::new();
+    for case in &cases() {
+        for kind in &kinds(&case.shape) {
+            let part = kind.part;
+            let (air, coverage) = (case.shape.air(part), case.coverage(part));
+            let mut own = case.columns[part.index()].clone();
+            let entry = Entry {
+                case,
+                coverage: &coverage,
+                kind,
+                first: 0,
+                row: 0,
+            };
+            let [_, bits] = entry.bits();
+            let mut all = ranges(&kind.out, kind.range);
+            all.extend(ranges(&kind.rest, [0, (1 << bits) - 1]));
+            if let Some((terms, _, bound)) = &kind.delta {
+                all.extend(ranges(terms, [0, bound - 1]));
+            }
+            for (column, [least, most]) in all {
+                let old = own[column][0];
+                let mut missing = |value: i64| {
+                    own[column][0] = base(value);
+                    !check_row(&air, &own, &case.tables, 0).lookups.is_empty()
+                };
+                assert!(
+                    [least - 1, most + 1].into_iter().all(&mut missing),
+                    "{part:?}, column {column}"
+                );
+                let gate = part == Part::Ff && column == ff::GATE;
+                assert!(
+                    gate || ![least, most].into_iter().any(&mut missing),
+                    "{part:?}, column {column}"
+                );
+                own[column][0] = old;
+                tried.insert((part, column, case.shape.lane_columns(part)));
+            }
+        }
+    }
+    assert!(tried.len() > 80, "{} columns", tried.len());
 }
 
 /// The bound of a remainder is a public column: with a larger one there would be a second output. A claim is against it.

@@ -274,7 +274,8 @@ fn no_excess_wraps_modulo_p() {
 #[test]
 fn the_list_is_not_chosen_after_the_challenges() {
     let (scene, index, _) = clipped(true);
-    let changes: [&dyn Fn(&mut Vec<Clip>); 2] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<Clip>);
+    let changes: [Change<'_>; 2] = [
         &|list| {
             list.remove(index);
         },
