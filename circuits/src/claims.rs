@@ -57,8 +57,9 @@ impl Weight {
             Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
             Self::Ones(_) => SecureField::one(),
             Self::Sparse(_, entries) => {
-                let own = entries.iter().find(|(i, _)| *i == index);
-                own.map_or(SecureField::zero(), |(_, value)| *value)
+                let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
+                own.and_then(|at| entries.get(at))
+                    .map_or(SecureField::zero(), |(_, value)| *value)
             }
         }
     }
@@ -215,7 +216,10 @@ impl TensorSum {
             };
             let weight = match first {
                 Factor::Dense(values) => values.get(index).copied(),
-                Factor::Sparse(_, entries) => entries.iter().find(|(i, _)| *i == index).map(|(_, value)| *value),
+                Factor::Sparse(_, entries) => {
+                    let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
+                    own.and_then(|at| entries.get(at)).map(|(_, value)| *value)
+                }
             };
             if let Some(weight) = weight.filter(|w| !w.is_zero()) {
                 add_tensor(sum, rest, weight);

@@ -404,7 +404,7 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
 mod tests {
     use super::*;
     use crate::chunk::Chunk;
-    use crate::model::{odd_config, test_params, ByClass};
+    use crate::model::{odd_config, test_params, ByClass, ChannelShift};
     use crate::shape::Cut;
 
     fn statement(prompt: usize, output: usize, id: u32) -> Statement {
@@ -694,7 +694,10 @@ mod tests {
         params.exponents[6] = 3;
         assert_eq!(params.check(&odd_config(2)), Ok(()));
         // Total shifts of one limb have 8 more than those of two.
-        let places: [(Rounded, &[usize], u32); 17] = [
+        // Padded entries of a head have the shift of the matrix if that is one, and else the smallest.
+        params.layers[0].k = ChannelShift(vec![3; 6]);
+        params.layers[0].v = ChannelShift(vec![3; 6]);
+        let places: [(Rounded, &[usize], u32); 22] = [
             (Rounded::STATE, &[0, 1, 0], 1),
             (Rounded::STATE, &[3, 1, 19], 5),
             (Rounded::STATE, &[3, 0, 19], 3),
@@ -704,8 +707,13 @@ mod tests {
             (Rounded::NORM, &[4, 0, 7], 8 + 6),
             (Rounded::before(Part::Q, 1), &[1, 0, 2, 1], 3),
             (Rounded::after(Part::Q, 1), &[1, 0, 2, 1], 14),
-            (Rounded::before(Part::K, 0), &[1, 0, 0, 3], 1),
+            (Rounded::before(Part::Q, 0), &[1, 0, 3, 0], 3),
+            (Rounded::before(Part::K, 0), &[0, 0, 0, 2], 3),
+            (Rounded::before(Part::K, 0), &[0, 0, 0, 3], 1),
+            (Rounded::before(Part::K, 0), &[1, 0, 0, 3], 3),
             (Rounded::VALUE, &[0, 0, 0, 2], 3),
+            (Rounded::VALUE, &[0, 0, 0, 3], 1),
+            (Rounded::VALUE, &[1, 0, 0, 3], 3),
             (Rounded::SCORE, &[0, 2, 1, 0], 5),
             (Rounded::ATTENTION, &[1, 3, 1, 0], 7),
             (Rounded::GATE, &[1, 3, 43], 3),

@@ -9,7 +9,7 @@ use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::CodewordCache;
 use tessera_prover::synth::PublicShape;
 
-/// Proves that a text is what a language model produces.
+/// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
 /// Exit status: 0 done or proof accepted, 1 proof rejected (malformed included), 2 could not be done or
 /// decided (file not found, unreadable model, wrong usage).
@@ -71,7 +71,7 @@ pub enum Command {
 pub enum StrategyArg {
     /// two bytes per weight, as many bits, up to 14, as the sums of each matrix allow
     Auto,
-    /// one byte per weight, 8 bits at most, errors of rounding fed back
+    /// one byte per weight, 8 bits at most, errors of rounding fed back in a rotated residual stream
     W8,
     /// two bytes per weight, 12 bits at most
     W12,

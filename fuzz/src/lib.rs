@@ -11,6 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
+use tessera_circuits::statement::Clip;
 use tessera_prover::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::checkpoint::Checkpoint;
 use tessera_prover::generate::GenerateOptions;
@@ -175,6 +176,15 @@ fn set_secure(value: &mut SecureField, input: &mut Input<'_>) {
     *value = input.secure();
 }
 
+fn set_clip(clip: &mut Clip, input: &mut Input<'_>) {
+    match input.byte() % 4 {
+        0 => clip.part = input.byte(),
+        1 => clip.tensor = input.byte(),
+        2 => clip.at = input.number(),
+        _ => clip.excess = input.number() as i32,
+    }
+}
+
 fn set_base(value: &mut BaseField, input: &mut Input<'_>) {
     *value = input.base();
 }
@@ -204,6 +214,8 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let mut other = other.clone();
     let (own, other) = (messages(proof), messages(&mut other));
     match field % 32 {
+        3 if field >= 128 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
+        4 if field >= 128 => edit(&mut own.statistics.clips, input, set_clip),
         3 => edit(&mut own.statistics.norms, input, |n, i| {
             n[i.below(3)] = i.number() as i32
         }),
@@ -215,7 +227,10 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         }),
         6 if input.byte() % 2 == 0 => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
-        7 => own.matmuls.operands[input.below(6)][input.below(2)] = input.secure(),
+        7 => {
+            let operands = &mut own.matmuls.operands;
+            operands[input.below(operands.len())][input.below(2)] = input.secure();
+        }
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => edit(&mut own.evaluations, input, |e, i| edit(e, i, set_secure)),
         10 => edit(&mut own.opening.band_rounds, input, set_round),
@@ -294,13 +309,16 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
-    match input.byte() % 25 {
+    match input.byte() % 26 {
         0 => config.hidden = number,
         1 => {
             config.layers = number;
             // One set of parameters each, while that fits.
-            let first = honest().key.params.layers[0].clone();
-            key.params.layers = vec![first; number.min(2000)];
+            let own = &honest().key.params;
+            key.params.layers = vec![own.layers[0].clone(); number.min(2000)];
+            let (layer, head) = (&own.columns[..7], own.columns.last());
+            key.params.columns = layer.repeat(number.min(2000));
+            key.params.columns.extend(head);
         }
         2 => config.heads = number,
         3 => config.kv_heads = number,
@@ -329,6 +347,9 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         21 => key.weights.log_blowup = number as u32,
         22 => key.weights.tiles = number,
         24 => key.header.leaf_points = number as u32,
+        25 => edit(&mut key.params.columns, input, |norms, i| {
+            (norms.l1, norms.square) = (i.number(), i.number());
+        }),
         _ => set_digest(&mut key.weights_root, input),
     }
     // Otherwise hardly any change of a dimension would pass the first check.

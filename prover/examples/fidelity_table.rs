@@ -4,7 +4,7 @@
 //!     fidelity_table CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..
 //!
 //! Files are JSON lines with `text` or `ids`. A variant is `NAME[,KEY=VALUE]..` with the keys `strategy`, `headroom`,
-//! `first`, `run`, `exponents`, `feedback`, `tokens` and `heads` of `QuantiseOptions`. Every file of texts is two
+//! `first`, `run`, `exponents`, `feedback`, `rotation`, `tokens` and `heads` of `QuantiseOptions`. Every file of texts is two
 //! columns of a row: KL divergence (mean, 99th percentile) and top-1 agreement with the ratio of perplexities; the last
 //! column is the KL of 32 short texts with a random first token (median, worst).
 
@@ -113,6 +113,7 @@ fn option(options: &mut QuantiseOptions, key: &str, value: &str) -> Result<(), F
         "run" => options.leading.run = value.parse()?,
         "exponents" => options.exponents = Some(value.parse()?),
         "feedback" => options.feedback_bits = value.parse()?,
+        "rotation" => options.rotation = Some(value.parse()?),
         "tokens" => options.first_tokens = value.parse()?,
         "heads" => options.heads = value.parse()?,
         other => return Err(format!("no such option: {other}").into()),

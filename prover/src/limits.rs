@@ -2,13 +2,14 @@
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
+use tessera_circuits::statement::Lengths;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::security::{security_bits, MIN_BITS};
 
 use crate::plan::equal_parts;
 
-fn enough(key: &ModelKey, chunks: &[Chunk], rows: usize) -> bool {
-    security_bits(key, chunks, rows) >= MIN_BITS
+fn enough(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> bool {
+    security_bits(key, chunks, lengths) >= MIN_BITS
 }
 
 /// The most token rows of a proof in one piece; none if there is no such proof of the model. Rows are prompt and output, but
@@ -21,13 +22,14 @@ pub fn most_rows(key: &ModelKey) -> Option<usize> {
     rows.find(|rows| enough(key, &whole, *rows))
 }
 
-/// The fewest chunks of equal length in which this many token rows can be proved; none if there are no such chunks.
-pub fn fewest_chunks(key: &ModelKey, rows: usize) -> Option<usize> {
+/// The fewest chunks of equal length in which a statement of these lengths can be proved; none if there are no such chunks.
+pub fn fewest_chunks(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<usize> {
+    let lengths = lengths.into();
     let of = key.config.layers;
     // The longest chunk decides: one number of chunks for each of its lengths.
     let mut counts: Vec<usize> = (1..=of).rev().map(|longest| of.div_ceil(longest)).collect();
     counts.dedup();
-    let divided = |count: &usize| Chunk::partition(equal_parts(of, *count), of).is_ok_and(|c| enough(key, &c, rows));
+    let divided = |count: &usize| Chunk::partition(equal_parts(of, *count), of).is_ok_and(|c| enough(key, &c, lengths));
     counts.into_iter().find(divided)
 }
 

@@ -9,7 +9,7 @@ use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Part;
-use tessera_circuits::statement::{Clip, Statement, StatementError};
+use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
@@ -24,7 +24,7 @@ use tessera_verifier::verify::{
 };
 use thiserror::Error;
 
-use crate::bind::{combine, eval_base};
+use crate::bind::eval_base;
 use crate::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
 use crate::gkr;
@@ -35,8 +35,10 @@ use crate::progress::Progress;
 use crate::stark::trace::{statistics, Columns, Source};
 use crate::stark::{twiddles, ProveStarkError, Trace};
 use crate::stream::Traffic;
-use crate::sumcheck::{self, Instance};
+use crate::sumcheck::{self, Instance, Table};
 use stwo::core::fields::qm31::SecureField;
+use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
+use stwo::prover::backend::simd::qm31::PackedSecureField;
 
 /// A model as the prover needs it.
 #[derive(Clone, Copy)]
@@ -69,6 +71,9 @@ pub struct ProveReport {
 pub enum ProveError {
     #[error(transparent)]
     Statement(#[from] StatementError),
+    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    #[error("{0}; the model is far from its calibration text on this prompt")]
+    Clipped(#[from] StatisticsError),
     #[error(transparent)]
     Generate(#[from] GenerateError),
     #[error(transparent)]
@@ -321,6 +326,7 @@ impl Phases<'_> {
             shape.parts().iter().map(|p| source.columns(*p)).unzip()
         });
         statistics.clips = clips.concat();
+        statistics.check(&shape, &params, statement)?;
         drop(witness);
         let policy = TracePolicy::of(&shape);
         let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
@@ -446,25 +452,52 @@ pub fn prove_linear(
 }
 
 /// `W` of a group, as [`Group::table`], in parallel.
-fn weights_table(group: &Group) -> Vec<SecureField> {
+fn weights_table(group: &Group) -> Table {
     if let [tensor] = group.weights.as_slice() {
-        let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
-        return outer_product(&axes);
+        return tensor_table(tensor);
     }
     let tensors = TensorSum::of(group);
     let mut sum = vec![SecureField::zero(); tensors.len()];
     let size = sum.len() / tensors.slices().max(1);
     let slices = sum.par_chunks_mut(size.max(1)).enumerate();
     slices.for_each(|(index, slice)| tensors.add_slice(index, slice));
-    sum
+    sum.into()
 }
 
-/// The tensor product of the weights along each axis.
-fn outer_product(axes: &[Vec<SecureField>]) -> Vec<SecureField> {
-    let one = eq_table(&[]);
-    axes.iter().fold(one, |left, right| {
-        left.par_iter()
-            .flat_map_iter(|l| right.iter().map(move |r| *l * *r))
-            .collect()
-    })
+/// A tensor product: the last axes entry by entry until they fill a pack, the others pack by pack.
+fn tensor_table(tensor: &[Weight]) -> Table {
+    let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
+    let product = |left: &[SecureField], right: &[SecureField]| -> Vec<SecureField> {
+        left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
+    };
+    let (mut inner, mut outer) = (eq_table(&[]), axes.as_slice());
+    while let (Some((last, rest)), true) = (outer.split_last(), inner.len() < N_LANES) {
+        (inner, outer) = (product(last, &inner), rest);
+    }
+    let outer = outer.iter().fold(eq_table(&[]), |left, right| product(&left, right));
+    let (packs, []) = inner.as_chunks::<N_LANES>() else {
+        return product(&outer, &inner).into();
+    };
+    let packs: Vec<_> = packs.iter().map(|pack| PackedSecureField::from_array(*pack)).collect();
+    let rows = outer.par_iter().flat_map_iter(|factor| {
+        let factor = PackedSecureField::broadcast(*factor);
+        packs.iter().map(move |pack| *pack * factor)
+    });
+    Table::Packs(rows.collect())
+}
+
+/// `sum of coefficient * column`, row by row.
+fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Table {
+    let rows = columns.first().map_or(0, Vec::len);
+    let terms = terms
+        .iter()
+        .map(|(c, k)| (columns[*c].as_chunks::<N_LANES>().0, PackedSecureField::broadcast(*k)));
+    let terms: Vec<_> = terms.collect();
+    let row = |row: usize| {
+        let values = terms
+            .iter()
+            .map(|(column, k)| *k * PackedBaseField::from_array(column[row]));
+        values.fold(PackedSecureField::zero(), |sum, v| sum + v)
+    };
+    Table::Packs((0..rows / N_LANES).into_par_iter().with_min_len(64).map(row).collect())
 }

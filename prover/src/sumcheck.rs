@@ -19,10 +19,48 @@ const GRAIN: usize = 1 << 9;
 
 /// One instance of a batch: `sum_z sum_pairs A(z) B(z)` over `2^variables` entries.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct Instance<T = Vec<SecureField>> {
     /// The tables `(A, B)`, each of `2^variables` entries.
-    pub pairs: Vec<(Vec<SecureField>, Vec<SecureField>)>,
+    pub pairs: Vec<(T, T)>,
     pub variables: usize,
+}
+
+/// A table as it was made.
+#[derive(Clone, Debug)]
+pub enum Table {
+    Entries(Vec<SecureField>),
+    /// Sixteen entries each.
+    Packs(Vec<PackedSecureField>),
+}
+
+impl From<Vec<SecureField>> for Table {
+    fn from(entries: Vec<SecureField>) -> Self {
+        Self::Entries(entries)
+    }
+}
+
+impl Table {
+    /// Number of entries.
+    fn len(&self) -> usize {
+        match self {
+            Self::Entries(entries) => entries.len(),
+            Self::Packs(packs) => packs.len() * N_LANES,
+        }
+    }
+
+    fn entries(self) -> Vec<SecureField> {
+        match self {
+            Self::Entries(entries) => entries,
+            Self::Packs(packs) => unpack(&packs),
+        }
+    }
+
+    fn packs(self) -> Vec<PackedSecureField> {
+        match self {
+            Self::Entries(entries) => pack(&entries),
+            Self::Packs(packs) => packs,
+        }
+    }
 }
 
 /// A proved batch.
@@ -40,7 +78,12 @@ pub struct Proved {
 ///
 /// # Panics
 /// If a table does not have `2^variables` entries.
-pub fn prove(label: &str, claim: SecureField, instances: Vec<Instance>, transcript: &mut Transcript) -> Proved {
+pub fn prove<T: Into<Table> + Send>(
+    label: &str,
+    claim: SecureField,
+    instances: Vec<Instance<T>>,
+    transcript: &mut Transcript,
+) -> Proved {
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
     let mut states: Vec<State> = instances.into_par_iter().map(|i| State::new(i, variables)).collect();
     open_batch(label, claim, variables, transcript);
@@ -79,12 +122,13 @@ struct State {
 }
 
 impl State {
-    fn new(instance: Instance, variables: usize) -> Self {
+    fn new<T: Into<Table> + Send>(instance: Instance<T>, variables: usize) -> Self {
         let entries = 1 << instance.variables;
         let pairs: Vec<Pair> = instance
             .pairs
             .into_par_iter()
             .map(|(a, b)| {
+                let (a, b): (Table, Table) = (a.into(), b.into());
                 assert_eq!((a.len(), b.len()), (entries, entries), "tables of an instance");
                 Pair::new(a, b)
             })
@@ -132,11 +176,11 @@ enum Pair {
 
 impl Pair {
     /// Packs tables of at least four packs, the shortest that [`bind_table`] sums in the same pass.
-    fn new(a: Vec<SecureField>, b: Vec<SecureField>) -> Self {
+    fn new(a: Table, b: Table) -> Self {
         if a.len() < 4 * N_LANES {
-            Self::Scalar(a, b)
+            Self::Scalar(a.entries(), b.entries())
         } else {
-            let (a, b) = rayon::join(|| pack(&a), || pack(&b));
+            let (a, b) = rayon::join(|| a.packs(), || b.packs());
             Self::Packed(a, b)
         }
     }

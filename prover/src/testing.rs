@@ -174,8 +174,8 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut TestRng) 
             WeightFormat::Int16 => vec![base],
         })
     };
-    // The largest scale that keys may have.
-    let scale = 29 - (config.hidden as f64).sqrt().log2().ceil() as u8;
+    // The largest scale that keys may have, and outputs of this size with the largest shift.
+    let scale = (29 - (config.hidden as f64).sqrt().log2().ceil() as u8).min(26);
     let norm = NormParams {
         scale,
         eps: ByClass { body: 17, lead: 71 },

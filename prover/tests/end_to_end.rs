@@ -1,6 +1,6 @@
 //! Honest proofs of random models verify, whatever the dimensions.
 
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
@@ -139,4 +139,43 @@ fn parts_in_lanes_are_proved() {
     // And in the code of large statements.
     assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
     round_trip(config, WeightFormat::Int16, 60, 5);
+}
+
+/// Accumulators that are all in one limb, all in two, or some of each: the limbs follow from the key, of one model as well as of
+/// another.
+#[test]
+fn accumulators_of_either_number_of_limbs_are_proved() {
+    let limbs = |change: &dyn Fn(&mut ModelParams)| {
+        let mut model = random_model(odd_config(), WeightFormat::Int8, 7);
+        change(&mut model.params);
+        let model = TestModel::new(model);
+        let report = prove(
+            &model.prover(),
+            &random_ids(&model.key.config, 5, 3),
+            &GenerateOptions::exactly(3),
+            &Silent,
+        );
+        verify_bytes(&model.key, &report.expect("an honest proof").bytes).expect("the proof verifies");
+        model.key.params.limb_set(&model.key.config)
+    };
+    // With a total shift above 15 a remainder is looked up in two limbs.
+    let two = || ChannelShift(vec![8]);
+    assert_eq!(limbs(&|_| ()), LimbSet::all(Limbs::One));
+    let mixed = LimbSet {
+        k: Limbs::Two,
+        gate: Limbs::Two,
+        ..LimbSet::all(Limbs::One)
+    };
+    assert_eq!(limbs(&|p| (p.layers[0].k, p.layers[1].gate) = (two(), two())), mixed);
+    let head = LimbSet {
+        head: Limbs::Two,
+        ..LimbSet::all(Limbs::One)
+    };
+    assert_eq!(limbs(&|p| p.head = two()), head);
+    let all = |p: &mut ModelParams| {
+        let layer = &mut p.layers[0];
+        (layer.q, layer.k, layer.v, layer.gate, layer.up) = (two(), two(), two(), two(), two());
+        p.head = two();
+    };
+    assert_eq!(limbs(&all), LimbSet::all(Limbs::Two));
 }

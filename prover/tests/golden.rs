@@ -76,17 +76,27 @@ fn the_integer_model_is_frozen() {
     assert_eq!(compute(), expected);
 }
 
-/// The integer model follows the float model: equal arg max at nearly every golden position.
+/// The integer model follows the float model: equal arg max at nearly every golden position, of all texts, as near-ties of a few
+/// positions are luck.
 #[test]
 fn the_integer_model_agrees_with_the_float_model() {
     let samples = golden();
-    let ours = compute().samples;
+    let texts: Vec<Vec<u32>> = samples.iter().map(|s| s.ids.clone()).collect();
+    let checkpoint = Checkpoint::open(std::path::Path::new(FIXTURE)).expect("the fixture");
+    let (model, _) = quantised(&checkpoint, Strategy::W12, &texts[..2]).expect("a quantised fixture");
     let (mut equal, mut total) = (0, 0);
-    for (own, float) in ours.iter().zip(&samples) {
-        equal += own.arg_max.iter().zip(&float.argmax).filter(|(a, b)| a == b).count();
-        total += own.arg_max.len();
+    for sample in &samples {
+        let logits = ForwardState::new(&model)
+            .run(&sample.ids, None)
+            .expect("a forward pass");
+        let ours = logits.chunks(model.config.vocab).map(|row| arg_max(row) as u32);
+        equal += ours.zip(&sample.argmax).filter(|(a, b)| a == *b).count();
+        total += sample.argmax.len();
     }
-    assert!(equal * 100 >= total * 98, "{equal} of {total} positions agree");
+    assert!(
+        total > 1500 && equal * 100 >= total * 99,
+        "{equal} of {total} positions agree"
+    );
 }
 
 /// 16 prompt tokens and 48 greedy ones: the integer model writes what the float model writes, on most prompts.

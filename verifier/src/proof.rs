@@ -44,7 +44,7 @@ pub struct ChunkProof {
     pub evaluations: Vec<Vec<SecureField>>,
     /// Opening of the weights (section 10).
     pub opening: OpeningProof,
-    /// Claimed sum of every component (section 8.4).
+    /// Claimed sum of every component (sections 8.5 and 9).
     pub claimed_sums: Vec<SecureField>,
     /// The aggregator (section 8); its commitments are tables, trace, interaction, composition.
     pub stark: StarkProof<Blake2sMerkleHasher>,

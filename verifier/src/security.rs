@@ -7,7 +7,7 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{tables, Bound, Relations};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::Lengths;
+use tessera_circuits::statement::{Lengths, Statistics};
 use tessera_circuits::trees::{lookup_trees, tree_claims};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
@@ -232,6 +232,13 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         format!("({points} coordinates + 12 kinds) / |K|"),
         points + 12.0,
     );
+    let clips = Statistics::MAX_CLIPS as f64;
+    algebraic(
+        &mut terms,
+        "batching of clipped values",
+        format!("{clips} / |K|"),
+        clips,
+    );
     let trees = lookup_trees(&shape);
     let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
     algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);
@@ -401,7 +408,7 @@ mod tests {
             assert_eq!(config.check(), Ok(()));
             let key = key(config);
             for rows in [1, 2, 256, MAX_CONTEXT] {
-                let shape = Shape::new(&key.config, rows);
+                let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
                 if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {

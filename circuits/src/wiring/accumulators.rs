@@ -134,11 +134,22 @@ impl Public<'_> {
     /// Weighted sum of what the values exceed their outputs by.
     fn excesses(&self, rounding: &Rounding) -> K {
         let axes = self.shape.full_axes(rounding.rounded.part);
-        self.clips(rounding.rounded).fold(K::zero(), |sum, clip| {
-            let place = clip.place(&axes);
-            let weights = rounding.powered.iter().map(|tensor| at(tensor, &axes, &place));
-            sum + weights.fold(K::zero(), |sum, w| sum + w) * base(i64::from(clip.excess))
-        })
+        let clips: Vec<_> = self
+            .clips(rounding.rounded)
+            .map(|clip| (clip.place(&axes), clip))
+            .collect();
+        let mut sum = K::zero();
+        // The list ascends: of a long sum, the tensors of a layer or state are found once for all its entries.
+        for same in clips.chunk_by(|(a, _), (b, _)| a.first() == b.first()) {
+            let first = same.first().and_then(|(place, _)| place.first()).copied().unwrap_or(0);
+            let reaches = |tensor: &&Tensor| tensor.first().is_some_and(|w| !w.at(first).is_zero());
+            let tensors: Vec<&Tensor> = rounding.powered.iter().filter(reaches).collect();
+            for (place, clip) in same {
+                let weights = tensors.iter().map(|tensor| at(tensor, &axes, place));
+                sum += weights.fold(K::zero(), |sum, w| sum + w) * base(i64::from(clip.excess));
+            }
+        }
+        sum
     }
 
     /// A clipped value is the largest or smallest one there is; `value` is what the columns must add up to.
@@ -248,10 +259,11 @@ impl Public<'_> {
                 let Some(update) = Update::of(self.params, n, class) else {
                     continue;
                 };
-                let [divisor, factor] = [0, 1].map(|which| {
-                    let exponent = |c: usize| u32::from(update.exponents(c)[which]);
+                let powers = |pick: fn([u8; 2]) -> u8| {
+                    let exponent = |c: usize| u32::from(pick(update.exponents(c)));
                     Weight::Dense(self.feature_powers(at, &exponent))
-                });
+                };
+                let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
                 match n.checked_sub(1) {
                     Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),
@@ -649,10 +661,12 @@ impl Public<'_> {
     }
 }
 
-/// Weight of one entry of a part, of these indices along its axes.
+/// Weight of one entry of a part, of these indices along its axes. Most tensors of a sum weigh one layer or state: what is zero
+/// along an axis is not looked at along the others.
 fn at(tensor: &[Weight], axes: &[u32], place: &[usize]) -> K {
     let mut rest = axes.iter().zip(place);
-    tensor.iter().fold(K::one(), |product, weight| {
+    let mut product = K::one();
+    for weight in tensor {
         let (mut index, mut log) = (0, 0);
         for (own, i) in rest.by_ref() {
             (index, log) = ((index << own) | i, log + own);
@@ -660,6 +674,10 @@ fn at(tensor: &[Weight], axes: &[u32], place: &[usize]) -> K {
                 break;
             }
         }
-        product * weight.at(index)
-    })
+        product *= weight.at(index);
+        if product.is_zero() {
+            break;
+        }
+    }
+    product
 }

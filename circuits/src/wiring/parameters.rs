@@ -96,7 +96,9 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
     let of_head = |kind: MatmulKind, heads: usize, half: usize, x: usize| {
         let real = third < heads && x < config.head_dim / 2;
         let channel = third * config.head_dim + half * (config.head_dim / 2) + x;
-        shift_of(params, kind, first).filter(|_| real).map(|s| s.at(channel))
+        // As in [`pow_column`]: one shift for all is that of padding, too.
+        let own = |s: &ChannelShift| (real || s.0.len() == 1).then(|| s.at(channel));
+        shift_of(params, kind, first).and_then(own)
     };
     let side = usize::from(rounded.tensor % 2);
     let (shift, limbs) = match (rounded.part, rounded.tensor) {

@@ -21,6 +21,7 @@ mod work;
 use std::path::Path;
 
 use serde_json::{json, Map, Value};
+use tessera_circuits::statement::Lengths;
 use tessera_prover::forward::Saturations;
 use tessera_prover::generate::token_rows as rows;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
@@ -75,7 +76,7 @@ fn open_planned(
     let plan = subject.plan(task, allowance.budget).map_err(|error| {
         let Failure(text) = allowance.refusal(error);
         match task {
-            Task::Prove { rows, .. } => Failure(text + &in_chunks(&key, &subject, rows, allowance.budget)),
+            Task::Prove { lengths, .. } => Failure(text + &in_chunks(&key, &subject, lengths, allowance.budget)),
             _ => Failure(text),
         }
     })?;
@@ -84,9 +85,9 @@ fn open_planned(
 }
 
 /// What a refusal for memory adds where chunks fit: how to prove in chunks.
-fn in_chunks(key: &ModelKey, subject: &Subject, rows: usize, budget: Option<Budget>) -> String {
-    let fewest = fewest_chunks(key, rows).unwrap_or(1);
-    match subject.divide(rows, fewest, budget) {
+fn in_chunks(key: &ModelKey, subject: &Subject, lengths: Lengths, budget: Option<Budget>) -> String {
+    let fewest = fewest_chunks(key, lengths).unwrap_or(1);
+    match subject.divide(lengths, fewest, budget) {
         Ok((layers, _)) if layers.len() > 1 => {
             format!(
                 "; prove --work DIR proves it in {} chunks of layers, which fit",

@@ -52,7 +52,7 @@ impl Prediction {
     pub fn new(subject: &Subject, tokens: usize) -> Self {
         let config = &subject.config;
         let tokens = tokens.clamp(2, config.context + 1);
-        let shape = Shape::new(config, tokens - 1);
+        let shape = Shape::with_limbs(config, subject.limbs, &Chunk::whole(config.layers), tokens - 1);
         let cells = PARTS
             .iter()
             .map(|p| (shape.columns(*p) as f64) * f64::from(shape.log_rows(*p)).exp2())
@@ -67,7 +67,7 @@ impl Prediction {
         let weight_bytes = (tiles * tile_bytes(subject.format)) as u64;
         let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
         let task = Task::Prove {
-            rows: tokens - 1,
+            lengths: (tokens - 1).into(),
             chunk: Chunk::whole(config.layers),
         };
         Self {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::Lengths;
 use tessera_prover::plan::Task;
 use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove;
@@ -29,9 +30,13 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
         prompt = Prompt::of(&args.prompt, key, tokenizer)?;
         let rows = token_rows(key, prompt.ids.len(), args.length.tokens)?;
         // Before anything is said of memory, which does not help.
-        security::check_whole(key, rows)?;
+        let lengths = Lengths {
+            rows,
+            outputs: args.length.tokens,
+        };
+        security::check_whole(key, lengths)?;
         let chunk = Chunk::whole(key.config.layers);
-        Ok(Task::Prove { rows, chunk })
+        Ok(Task::Prove { lengths, chunk })
     })?;
     let clock = Instant::now();
     let report = prove(&model.prover(), &prompt.ids, &args.length.options(), progress)?;

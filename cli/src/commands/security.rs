@@ -1,20 +1,22 @@
 //! What the security of proofs allows: how many tokens in one piece, and how many chunks for more.
 
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::Lengths;
 use tessera_prover::limits::{fewest_chunks, most_rows};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::security::{security_bits, MIN_BITS};
 
 use crate::printer::Failure;
 
-/// Errors unless a statement of this many token rows can be proved in one piece; says what can.
-pub fn check_whole(key: &ModelKey, rows: usize) -> Result<(), Failure> {
-    check(key, &[Chunk::whole(key.config.layers)], rows)
+/// Errors unless a statement of these lengths can be proved in one piece; says what can.
+pub fn check_whole(key: &ModelKey, lengths: impl Into<Lengths>) -> Result<(), Failure> {
+    check(key, &[Chunk::whole(key.config.layers)], lengths)
 }
 
-/// Errors unless a statement of this many token rows can be proved in these chunks; says what can.
-pub fn check(key: &ModelKey, chunks: &[Chunk], rows: usize) -> Result<(), Failure> {
-    let bits = security_bits(key, chunks, rows);
+/// Errors unless a statement of these lengths can be proved in these chunks; says what can.
+pub fn check(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> Result<(), Failure> {
+    let lengths = lengths.into();
+    let bits = security_bits(key, chunks, lengths);
     if bits >= MIN_BITS {
         return Ok(());
     }
@@ -25,19 +27,19 @@ pub fn check(key: &ModelKey, chunks: &[Chunk], rows: usize) -> Result<(), Failur
     Err(Failure(format!(
         "{} tokens, prompt included, cannot be proved in {pieces}: the proof would have {} bits of security, and {MIN_BITS:.0} \
          are the minimum; {}",
-        rows + 1,
+        lengths.rows + 1,
         rounded_down(bits),
-        instead(key, rows)
+        instead(key, lengths)
     )))
 }
 
-/// What can be proved where this many token rows cannot.
-fn instead(key: &ModelKey, rows: usize) -> String {
+/// What can be proved where a statement of these lengths cannot.
+fn instead(key: &ModelKey, lengths: Lengths) -> String {
     let whole = match most_rows(key) {
         Some(most) => format!("up to {} tokens can in one piece", most + 1),
         None => "no text of this model can in one piece".to_owned(),
     };
-    match fewest_chunks(key, rows) {
+    match fewest_chunks(key, lengths) {
         Some(1) => whole,
         Some(n) => format!("{whole}; prove --work DIR proves so many in {n} chunks of layers or more"),
         None => format!("{whole}, and so many not in chunks of layers (--work) either"),
@@ -51,7 +53,7 @@ pub fn shown(key: &ModelKey, tokens: usize) -> String {
         let (rows, bits) = (tokens - 1, security_bits(key, &whole, tokens - 1));
         match bits >= MIN_BITS {
             true => format!("{} bits for {name}", rounded_down(bits)),
-            false => format!("{name} cannot be proved in one piece: {}", instead(key, rows)),
+            false => format!("{name} cannot be proved in one piece: {}", instead(key, rows.into())),
         }
     };
     let full = key.config.context + 1;

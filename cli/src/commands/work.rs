@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::Lengths;
 use tessera_prover::forward::Saturations;
 use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
 use tessera_prover::limits::fewest_chunks;
@@ -40,9 +41,13 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let key = read_key(&path)?;
     let prompt = Prompt::of(&args.prompt, &key, key_tokenizer(&key, &path)?.as_ref())?;
     let rows = token_rows(&key, prompt.ids.len(), args.length.tokens)?;
+    let lengths = Lengths {
+        rows,
+        outputs: args.length.tokens,
+    };
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
-    let (layers, plan) = divide(args, &key, &subject, rows, &allowance)?;
+    let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
     let model = Model::open(&args.model)?.with_choices(plan.choices);
     let driver = work::drive(dir)?;
     on_interrupt(dir);
@@ -138,10 +143,10 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
     let allowance = Allowance::new(args.memory, mapped(&path));
     let key = read_key(&path.join(KEY_FILE))?;
     let whole = Task::Prove {
-        rows: job.job.statement().rows(),
+        lengths: job.job.statement().lengths(),
         chunk: Chunk::whole(key.config.layers),
     };
-    let provable = security::check_whole(&key, job.job.statement().rows());
+    let provable = security::check_whole(&key, job.job.statement().lengths());
     let unified = match args.mode {
         ModeArg::Chain => None,
         ModeArg::Unified => {
@@ -350,7 +355,7 @@ fn divide(
     args: &ProveArgs,
     key: &ModelKey,
     subject: &Subject,
-    rows: usize,
+    lengths: Lengths,
     allowance: &Allowance,
 ) -> Result<(Vec<usize>, Plan), Failure> {
     let (of, budget) = (key.config.layers, allowance.budget);
@@ -368,20 +373,20 @@ fn divide(
         }
         (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),
         // As few as have enough security; perhaps more, for memory.
-        (None, _) => equal_parts(of, fewest_chunks(key, rows).unwrap_or(1)),
+        (None, _) => equal_parts(of, fewest_chunks(key, lengths).unwrap_or(1)),
     };
     let chunks = Chunk::partition(layers.iter().copied(), of)?;
-    security::check(key, &chunks, rows)?;
+    security::check(key, &chunks, lengths)?;
     if given {
-        let plan = subject.plan_chunks(rows, &chunks, budget).map_err(|error| {
+        let plan = subject.plan_chunks(lengths, &chunks, budget).map_err(|error| {
             let Failure(text) = allowance.refusal(error);
-            Failure(text + &in_chunks(key, subject, rows, budget))
+            Failure(text + &in_chunks(key, subject, lengths, budget))
         })?;
         return Ok((layers, plan));
     }
-    let divided = subject.divide(rows, chunks.len(), budget);
+    let divided = subject.divide(lengths, chunks.len(), budget);
     let (layers, plan) = divided.map_err(|e| allowance.refusal(e))?;
-    security::check(key, &Chunk::partition(layers.iter().copied(), of)?, rows)?;
+    security::check(key, &Chunk::partition(layers.iter().copied(), of)?, lengths)?;
     Ok((layers, plan))
 }
 
@@ -394,11 +399,11 @@ fn model_dir(job: &WorkDir, named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Opens the model of a job, to prove some of its chunks within a budget each.
 fn open_for(job: &WorkDir, path: &Path, chunks: &[Chunk], allowance: &Allowance) -> Result<(Model, Plan), Failure> {
     let key = read_key(&path.join(KEY_FILE))?;
-    let rows = job.job.statement().rows();
+    let lengths = job.job.statement().lengths();
     // Before dimensions of another model are planned with.
     let model = Model::open(path)?;
     job.check_model(&model)?;
-    let plan = Subject::of_dir(&key, path).plan_chunks(rows, chunks, allowance.budget);
+    let plan = Subject::of_dir(&key, path).plan_chunks(lengths, chunks, allowance.budget);
     let plan = plan.map_err(|e| allowance.refusal(e))?;
     Ok((model.with_choices(plan.choices), plan))
 }

@@ -5,17 +5,21 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat,
-    KINDS,
+    ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
+    WeightFormat, KINDS,
 };
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Statement, Statistics};
 use tessera_circuits::trees::LookupTree;
 use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
 
-/// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent.
+/// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent, and that
+/// weights differ which do so in most models.
 fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
-    let shift = || ChannelShift(vec![1]);
+    let shifts = |kind: MatmulKind, period: usize| {
+        let (_, outputs) = config.dims(kind);
+        ChannelShift((0..outputs).map(|c| 1 + (c % period) as u8).collect())
+    };
     let norm = NormParams {
         scale: 1,
         eps: ByClass::both(1),
@@ -23,16 +27,16 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     };
     let layer = LayerParams {
         norm_attn: norm,
-        q: shift(),
-        k: shift(),
-        v: shift(),
+        q: shifts(MatmulKind::Q, 3),
+        k: shifts(MatmulKind::K, 5),
+        v: shifts(MatmulKind::V, 3),
         score: 1,
         att: 1,
         o: StreamShift::one(1),
         skip_attn: ByClass::both(0),
         norm_mlp: norm,
-        gate: shift(),
-        up: shift(),
+        gate: shifts(MatmulKind::Gate, 3),
+        up: shifts(MatmulKind::Up, 5),
         act: ByClass::both(1),
         down: StreamShift::one(1),
         skip_mlp: ByClass::both(0),
@@ -46,7 +50,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         embed: StreamShift::one(1),
         layers: vec![layer; config.layers],
         norm_final: norm,
-        head: shift(),
+        head: shifts(MatmulKind::Head, 3),
         score_bits: 10,
         gate_bits: 10,
         silu_bits: 10,

@@ -3,8 +3,9 @@
 
 use tessera_circuits::air::{tables, PART_INTERACTION};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
@@ -15,6 +16,7 @@ use crate::fidelity::comparison_bytes;
 use crate::float::{GROUP_ROWS, LOGITS};
 use crate::gkr;
 use crate::opening::Tree;
+use crate::quantise::feedback_bytes;
 use crate::tiles::tile_bytes;
 use crate::weights::Residency;
 
@@ -39,6 +41,7 @@ pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
     pub format: WeightFormat,
     pub exponents: &'a [u8],
+    pub limbs: LimbSet,
     pub commitment: CommitmentParams,
     pub codeword_file: bool,
 }
@@ -192,9 +195,9 @@ impl Trace {
     }
 }
 
-/// Coefficients of all columns of a proof of a chunk over `rows` rows.
-pub(super) fn coefficients(config: &ModelConfig, chunk: &Chunk, rows: usize) -> u64 {
-    let trace = Trace::new(Shape::of(config, chunk, rows));
+/// Coefficients of all columns of a proof of a chunk.
+pub(super) fn coefficients(config: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: Lengths) -> u64 {
+    let trace = Trace::new(Shape::with_limbs(config, limbs, chunk, lengths));
     trace.columns + trace.interaction
 }
 
@@ -206,8 +209,12 @@ fn witness(shape: &Shape) -> (u64, u64) {
     let pairs = rows * rows * c.heads as u64;
     let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
     let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
-    let logits = if shape.chunk.is_last() { c.vocab as u64 } else { 0 };
-    (all, all + 12 * rows * logits)
+    let logits = if shape.chunk.is_last() {
+        (shape.outputs * c.vocab) as u64
+    } else {
+        0
+    };
+    (all, all + 12 * logits)
 }
 
 /// The largest tables of a phase, taken twice while they are copied.
@@ -216,9 +223,9 @@ fn copied(mut tables: Vec<u64>) -> u64 {
     tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
 }
 
-/// All phases of a proof of a chunk over `rows` rows.
-pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Choices) -> Vec<Phase> {
-    let trace = Trace::new(Shape::of(model.config, chunk, rows));
+/// All phases of a proof of a chunk.
+pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
+    let trace = Trace::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
@@ -229,7 +236,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let (body, record) = witness(shape);
     let scores = 16 * padded_rows * padded_rows * c.heads as u64;
     let logits = if chunk.is_last() {
-        18 * padded_rows * c.vocab as u64
+        18 * (shape.outputs * c.vocab) as u64
     } else {
         0
     };
@@ -263,7 +270,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, rows: usize, choices: &Cho
     let claims = committed + idle + sums + copied(pairs.collect());
 
     vec![
-        model.generate(rows as u64, false, choices.residency),
+        model.generate(lengths.rows as u64, false, choices.residency),
         phase("forward pass", forward),
         phase("trace", made),
         phase("commit trace", commit),
@@ -329,6 +336,17 @@ fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
     (tensors.max().unwrap_or(0), bytes)
 }
 
+/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
+/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+fn turned(model: &Model<'_>, tokens: usize) -> u64 {
+    if model.format != WeightFormat::Int8 {
+        return 0;
+    }
+    let matrices = [MatmulKind::O, MatmulKind::Down].map(|kind| model.config.dims(kind));
+    let largest = matrices.into_iter().map(|(inputs, outputs)| inputs * outputs).max();
+    4 * (largest.unwrap_or(0) + tokens.min(GROUP_ROWS) * model.config.hidden) as u64
+}
+
 /// A comparison of the integer model with the float model.
 pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
     let (tensor, values) = float(model.config, tokens);
@@ -345,9 +363,14 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let (c, params) = (model.config, &model.commitment);
     let phase = |name, bytes| Phase { name, bytes };
     let (tensor, values) = float(c, tokens);
+    let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
-    let write = FIXED + tensor + values + (64 << 20);
+    let fed_back = match model.format {
+        WeightFormat::Int8 => feedback_bytes(c, tokens),
+        WeightFormat::Int16 => 0,
+    };
+    let write = FIXED + tensor + values + fed_back + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
     let hashes = 36 * leaves + 2 * Tree::file_len(params);

@@ -12,7 +12,8 @@ mod tests;
 use std::path::Path;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
+use tessera_circuits::statement::Lengths;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
@@ -36,6 +37,8 @@ pub struct Subject {
     pub format: WeightFormat,
     /// Exponents of the channels of the residual stream, as in the parameters.
     pub exponents: Vec<u8>,
+    /// How accumulators are claimed.
+    pub limbs: LimbSet,
     pub commitment: CommitmentParams,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
@@ -44,9 +47,8 @@ pub struct Subject {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A proof of a chunk over this many token rows: prompt and output, but the last token. The whole text is generated
-    /// before.
-    Prove { rows: usize, chunk: Chunk },
+    /// A proof of a chunk of a statement of these lengths. The whole text is generated before.
+    Prove { lengths: Lengths, chunk: Chunk },
     /// A text of this many token rows, perhaps with the logits of all of them.
     Generate { rows: usize, logits: bool },
     /// A set-up with this many tokens of calibration text.
@@ -149,6 +151,7 @@ impl Subject {
             config: key.config.clone(),
             format: key.params.format,
             exponents: key.params.exponents.clone(),
+            limbs: key.params.limb_set(&key.config),
             commitment: key.weights,
             codeword_file,
         }
@@ -165,6 +168,8 @@ impl Subject {
             config: config.clone(),
             format,
             exponents: Vec::new(),
+            // What set-up makes.
+            limbs: LimbSet::all(Limbs::One),
             commitment: CommitmentParams::for_tiles(config.total_tiles()),
             codeword_file,
         }
@@ -176,11 +181,12 @@ impl Subject {
             config: &self.config,
             format: self.format,
             exponents: &self.exponents,
+            limbs: self.limbs,
             commitment: self.commitment,
             codeword_file: self.codeword_file,
         };
         let phases = match task {
-            Task::Prove { rows, chunk } => estimate::prove(&model, &chunk, rows, &choices),
+            Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices),
             Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
             Task::Compare { tokens, window } => vec![estimate::compare(&model, tokens, window, choices.residency)],
@@ -205,7 +211,9 @@ impl Subject {
                     ..Choices::default()
                 });
                 let kept = match task {
-                    Task::Prove { rows, chunk } => estimate::coefficients(&self.config, &chunk, rows) <= COEFFICIENTS,
+                    Task::Prove { lengths, chunk } => {
+                        estimate::coefficients(&self.config, self.limbs, &chunk, lengths) <= COEFFICIENTS
+                    }
                     _ => true,
                 };
                 let fastest = kept.then(Choices::default);
@@ -216,7 +224,13 @@ impl Subject {
 
     /// The fastest way to prove every one of these chunks, one at a time, within `budget`, as the plan of the chunk that
     /// needs most; any budget does without `budget`.
-    pub fn plan_chunks(&self, rows: usize, chunks: &[Chunk], budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
+    pub fn plan_chunks(
+        &self,
+        lengths: impl Into<Lengths>,
+        chunks: &[Chunk],
+        budget: Option<Budget>,
+    ) -> Result<Plan, BudgetTooSmall> {
+        let lengths = lengths.into();
         // Inner chunks of the same length need the same.
         let mut kinds: Vec<Chunk> = Vec::new();
         let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len());
@@ -227,13 +241,13 @@ impl Subject {
         }
         let largest = |choices| {
             let plans = kinds.iter().map(|chunk| {
-                let task = Task::Prove { rows, chunk: *chunk };
+                let task = Task::Prove { lengths, chunk: *chunk };
                 self.with_choices(task, choices)
             });
             plans.max_by_key(Plan::budget_bytes)
         };
         // Ways depend on the chunk that needs most.
-        let tasks = kinds.iter().map(|chunk| Task::Prove { rows, chunk: *chunk });
+        let tasks = kinds.iter().map(|chunk| Task::Prove { lengths, chunk: *chunk });
         let most = tasks.max_by_key(|task| self.with_choices(*task, Choices::default()).budget_bytes());
         let ways = most.map(|task| self.ways(task)).unwrap_or_default();
         let fastest = ways.first().copied().unwrap_or_default();
@@ -256,16 +270,17 @@ impl Subject {
     /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
     pub fn divide(
         &self,
-        rows: usize,
+        lengths: impl Into<Lengths>,
         fewest: usize,
         budget: Option<Budget>,
     ) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+        let lengths = lengths.into();
         let of = self.config.layers;
         let mut refused = None;
         for chunks in fewest.max(1)..=of {
             let layers = equal_parts(of, chunks);
             let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
-            match self.plan_chunks(rows, &ranges, budget) {
+            match self.plan_chunks(lengths, &ranges, budget) {
                 Ok(plan) => return Ok((layers, plan)),
                 Err(error) => refused = Some(error),
             }

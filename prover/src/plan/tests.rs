@@ -18,7 +18,7 @@ fn tinyllama() -> ModelConfig {
 /// A proof in one piece.
 fn prove(config: &ModelConfig, rows: usize) -> Task {
     Task::Prove {
-        rows,
+        lengths: rows.into(),
         chunk: Chunk::whole(config.layers),
     }
 }
@@ -31,7 +31,10 @@ fn tasks(config: &ModelConfig) -> [Task; 5] {
     };
     [
         prove(config, 4),
-        Task::Prove { rows: 4, chunk },
+        Task::Prove {
+            lengths: 4.into(),
+            chunk,
+        },
         Task::Generate { rows: 4, logits: true },
         Task::Setup { tokens: 384 },
         Task::Compare {
@@ -51,7 +54,10 @@ fn predictions_are_monotone() {
         }
     };
     let code = |config: &ModelConfig, task| match task {
-        Task::Prove { rows, chunk } => TracePolicy::of(&Shape::of(config, &chunk, rows)).log_blowup,
+        Task::Prove { lengths, chunk } => {
+            let shape = Shape::with_limbs(config, LimbSet::all(Limbs::One), &chunk, lengths);
+            TracePolicy::of(&shape).log_blowup
+        }
         _ => 0,
     };
     for codeword_file in [false, true] {

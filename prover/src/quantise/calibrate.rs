@@ -5,8 +5,9 @@ use std::ops::Range;
 use rayon::prelude::*;
 use tessera_circuits::model::{LeadingRows, ModelConfig, RowClass};
 
+use super::folded::Folded;
 use super::QuantiseError;
-use crate::checkpoint::{CheckpointError, Tensor};
+use crate::checkpoint::CheckpointError;
 use crate::float::{Observer, Site};
 
 /// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
@@ -162,7 +163,7 @@ pub(super) struct Ranges {
 
 /// Values of which the maxima are found side by side.
 const LANES: usize = 16;
-/// Rows of the embedding that are read at once.
+/// Rows of the embedding of which a thread finds the maxima at once.
 const EMBEDDING_ROWS: usize = 64;
 
 impl Ranges {
@@ -218,7 +219,7 @@ impl Ranges {
 
     /// Ends calibration: takes in the embeddings of all tokens, and gives a class of which no row was seen the ranges of
     /// the other one.
-    pub(super) fn finish(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
+    pub(super) fn finish(&mut self, embedding: &Folded<'_>, vocab: usize) -> Result<(), CheckpointError> {
         for state in &mut self.residual {
             match (state.body.rms.is_empty(), state.lead.rms.is_empty()) {
                 (true, _) => state.body = state.lead.clone(),
@@ -234,18 +235,20 @@ impl Ranges {
                 _ => {}
             }
         }
-        self.whole_vocabulary(embedding)
+        self.whole_vocabulary(embedding, vocab)
     }
 
-    fn whole_vocabulary(&mut self, embedding: &Tensor<'_>) -> Result<(), CheckpointError> {
+    fn whole_vocabulary(&mut self, embedding: &Folded<'_>, vocab: usize) -> Result<(), CheckpointError> {
         let state = &mut self.residual[0];
         let least = state.body.min_square.min(state.lead.min_square) * UNSEEN_SQUARES;
         let width = self.hidden;
         let piece = |rows: &mut Vec<f32>, first: usize| {
-            rows.resize(width * EMBEDDING_ROWS.min(embedding.len() / width - first), 0.0);
-            embedding.read(first * width, rows)?;
+            rows.resize(width, 0.0);
             let mut all = StateRange::new(width);
-            rows.chunks_exact(width).for_each(|row| all.add(row));
+            for token in first..vocab.min(first + EMBEDDING_ROWS) {
+                embedding.read(token, 0..width, rows)?;
+                all.add(rows);
+            }
             let squares = all.rms.iter().map(|rms| f64::from(*rms) * f64::from(*rms));
             all.min_square = squares.filter(|s| *s >= least).fold(f64::INFINITY, f64::min);
             Ok(all)
@@ -255,7 +258,7 @@ impl Ranges {
             all.min_square = all.min_square.min(piece.min_square);
             Ok::<_, CheckpointError>(all)
         };
-        let all = (0..embedding.len() / width)
+        let all = (0..vocab)
             .into_par_iter()
             .step_by(EMBEDDING_ROWS)
             .map_init(Vec::new, piece)

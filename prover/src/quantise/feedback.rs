@@ -7,21 +7,22 @@
 //! those with the largest inputs come last in `R` and are rounded first. A wide matrix is cut into blocks of input channels,
 //! each with a Gram matrix of its own, so that time and memory stay in proportion to the number of weights.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, TILE};
+use tessera_circuits::model::{MatmulKind, ModelConfig, TILE};
 
 use super::folded::{rounded, unit};
+use super::rotation::{Rotation, Turned};
 use super::QuantiseError;
 use crate::checkpoint::Checkpoint;
 use crate::float::{FloatModel, FloatRun, Observer, Site};
 
 /// The most input channels of a block.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 2048;
 /// The most bytes of a quantised matrix, which is held in memory whole while its errors are fed back. Larger ones are
 /// rounded channel by channel.
 pub(super) const LARGEST_MATRIX: usize = 256 << 20;
@@ -29,6 +30,25 @@ pub(super) const LARGEST_MATRIX: usize = 256 << 20;
 const DAMPING: f32 = 0.01;
 /// The most token rows that enter a Gram matrix.
 const ROWS: usize = 2048;
+
+/// Bytes that feeding errors back needs beside the float model, with texts of `tokens` tokens: the inputs of a layer, the
+/// factors of all of them, and what a factor is made of, twice.
+pub(crate) fn feedback_bytes(config: &ModelConfig, tokens: usize) -> u64 {
+    let (rows, attended) = (tokens.min(ROWS), config.heads * config.head_dim);
+    let widths = [
+        config.hidden,
+        config.hidden,
+        config.hidden,
+        attended,
+        config.hidden,
+        config.ff,
+    ];
+    let size = |width: usize| width.div_ceil(width.div_ceil(BLOCK)).next_multiple_of(STRIDE);
+    let factors = widths.map(|width| width.div_ceil(BLOCK) * size(width).pow(2));
+    let making = widths.map(|width| size(width).pow(2) + 2 * rows * size(width));
+    let largest = making.into_iter().max().unwrap_or(0);
+    4 * (rows * widths.iter().sum::<usize>() + factors.iter().sum::<usize>() + 2 * largest) as u64
+}
 
 const LANES: usize = 16;
 /// Columns of matrices here are padded to whole pairs of vectors.
@@ -194,10 +214,12 @@ fn cholesky(mut gram: Vec<f32>, stride: usize, least: f32) -> Vec<f32> {
     gram
 }
 
-/// What a matmul reads.
+/// What a matmul reads. Queries, keys and values read the same rows, but not all rows matter as much to each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Input {
-    NormAttn,
+    Query,
+    Key,
+    Value,
     Attention,
     NormMlp,
     Product,
@@ -209,7 +231,9 @@ impl Input {
         match kind {
             // One-hot rows: there is nothing to feed back to.
             MatmulKind::Embed => None,
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Self::NormAttn),
+            MatmulKind::Q => Some(Self::Query),
+            MatmulKind::K => Some(Self::Key),
+            MatmulKind::V => Some(Self::Value),
             MatmulKind::O => Some(Self::Attention),
             MatmulKind::Gate | MatmulKind::Up => Some(Self::NormMlp),
             MatmulKind::Down => Some(Self::Product),
@@ -224,12 +248,79 @@ struct Inputs {
     widths: BTreeMap<Input, usize>,
     hidden: usize,
     rows: BTreeMap<Input, Vec<f32>>,
+    attended: Attended,
+}
+
+/// How much errors in queries, keys and values of each row matter, from the scores of the texts that come together.
+#[derive(Default)]
+struct Attended {
+    heads: usize,
+    /// Rows of all texts.
+    texts: Vec<usize>,
+    /// Rows of the texts that come together, those whose scores are still to come.
+    lengths: VecDeque<usize>,
+    /// First row of the first of them, its next row and head.
+    next: [usize; 3],
+    /// By row, in the order of `SEEN`.
+    weights: Vec<[f32; 3]>,
+}
+
+/// Inputs whose rows are weighed by what is attended to.
+const SEEN: [Input; 3] = [Input::Query, Input::Key, Input::Value];
+
+impl Attended {
+    fn expect(&mut self, texts: Range<usize>) {
+        self.lengths = self.texts[texts].iter().copied().collect();
+        self.next = [0; 3];
+        self.weights = vec![[0.0; 3]; self.lengths.iter().sum()];
+    }
+
+    /// Takes in the next row of scores. An error of a value comes out times its probability `p`; one of a score, times
+    /// `p (1 - p)`. The first row of a text gets most of the attention, and counts accordingly.
+    fn add(&mut self, scores: &[f32]) {
+        let [first, row, head] = self.next;
+        let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let exp: Vec<f32> = scores.iter().map(|s| (s - top).exp()).collect();
+        let sum: f32 = exp.iter().sum();
+        let mut query = 0.0;
+        for (weights, exp) in self.weights[first..].iter_mut().zip(&exp) {
+            let p = exp / sum;
+            let slope = p * (1.0 - p);
+            query += slope * slope;
+            weights[1] += slope * slope;
+            weights[2] += p * p;
+        }
+        self.weights[first + row][0] += query;
+        self.next = match (head + 1 == self.heads, self.lengths.front() == Some(&(row + 1))) {
+            (false, _) => [first, row, head + 1],
+            (true, false) => [first, row + 1, 0],
+            (true, true) => {
+                self.lengths.pop_front();
+                [first + row + 1, 0, 0]
+            }
+        };
+    }
 }
 
 impl Inputs {
     fn keep(&mut self, input: Input, values: &[f32]) {
         if self.widths.contains_key(&input) {
             self.rows.entry(input).or_default().extend(values);
+        }
+    }
+
+    /// Weighs the last rows of what queries, keys and values are made of by how much their errors matter.
+    fn weigh_attended(&mut self) {
+        let weights = &self.attended.weights;
+        for (i, input) in SEEN.iter().enumerate() {
+            let (Some(width), Some(values)) = (self.widths.get(input), self.rows.get_mut(input)) else {
+                continue;
+            };
+            let first = values.len() - weights.len() * width;
+            for (row, weights) in values[first..].chunks_exact_mut(*width).zip(weights) {
+                let weight = weights[i].sqrt();
+                row.iter_mut().for_each(|v| *v *= weight);
+            }
         }
     }
 
@@ -276,9 +367,20 @@ impl Inputs {
 }
 
 impl Observer for Inputs {
+    fn sequences(&mut self, sequences: Range<usize>) {
+        self.attended.expect(sequences);
+    }
+
+    fn wants_scores(&self) -> bool {
+        SEEN.iter().any(|input| self.widths.contains_key(input))
+    }
+
     fn observe(&mut self, site: Site, values: &[f32]) {
         match site {
-            Site::NormAttn(_) => self.keep(Input::NormAttn, values),
+            Site::NormAttn(_) => SEEN.iter().for_each(|input| self.keep(*input, values)),
+            Site::Scores(_) => self.attended.add(values),
+            // All scores have come.
+            Site::Q(_) => self.weigh_attended(),
             Site::Attention(_) => self.keep(Input::Attention, values),
             Site::NormMlp(_) => self.keep(Input::NormMlp, values),
             Site::Product(_) => self.keep(Input::Product, values),
@@ -294,6 +396,7 @@ impl Observer for Inputs {
 pub(super) struct Feedback<'a> {
     run: FloatRun<'a>,
     inputs: Inputs,
+    rotation: Option<&'a Rotation>,
     layers: usize,
     /// Layers that were run; one more than there are once the last norm was.
     done: usize,
@@ -306,6 +409,7 @@ impl<'a> Feedback<'a> {
         checkpoint: &'a Checkpoint,
         kinds: &[MatmulKind],
         texts: &[&[u32]],
+        rotation: Option<&'a Rotation>,
     ) -> Result<Option<Self>, QuantiseError> {
         let config = checkpoint.config();
         let width = |kind: &MatmulKind| Some((Input::of(*kind)?, config.dims(*kind).0));
@@ -323,7 +427,13 @@ impl<'a> Feedback<'a> {
                 widths,
                 hidden: config.hidden,
                 rows: BTreeMap::new(),
+                attended: Attended {
+                    heads: config.heads,
+                    texts: texts.iter().map(|ids| ids.len()).collect(),
+                    ..Attended::default()
+                },
             },
+            rotation,
             layers: config.layers,
             done: 0,
             factors: BTreeMap::new(),
@@ -341,9 +451,11 @@ impl<'a> Feedback<'a> {
         };
         while self.done < wanted {
             self.inputs.rows.clear();
+            let (rotation, observer) = (self.rotation, &mut self.inputs);
+            let mut turned = Turned { rotation, observer };
             match self.done < self.layers {
-                true => self.run.layer(self.done, &mut self.inputs),
-                false => self.run.observe_last_norm(&mut self.inputs),
+                true => self.run.layer(self.done, &mut turned),
+                false => self.run.observe_last_norm(&mut turned),
             }
             .map_err(QuantiseError::of)?;
             self.done += 1;
@@ -454,6 +566,34 @@ mod tests {
             whole < 0.2 * nearest && halves < 0.5 * nearest,
             "{nearest} {whole} {halves}"
         );
+    }
+
+    /// A value counts as often as it is attended to, a key as much as it can move the attention, and each text has rows
+    /// of its own.
+    #[test]
+    fn rows_count_as_much_as_what_attends_to_them() {
+        let mut inputs = Inputs {
+            widths: SEEN.map(|input| (input, 1)).into(),
+            hidden: 1,
+            rows: BTreeMap::new(),
+            attended: Attended {
+                heads: 2,
+                texts: vec![7, 2, 1],
+                ..Attended::default()
+            },
+        };
+        inputs.sequences(1..3);
+        inputs.observe(Site::NormAttn(0), &[1.0, 1.0, 10.0]);
+        let rows: [&[f32]; 3] = [&[0.5], &[3.0, 3.0], &[7.0]];
+        for scores in rows {
+            (0..2).for_each(|_| inputs.observe(Site::Scores(0), scores));
+        }
+        inputs.observe(Site::Q(0), &[]);
+        let squares = SEEN.map(|input| inputs.rows[&input].iter().map(|v| v * v).collect::<Vec<f32>>());
+        let expected = [[0.0, 0.25, 0.0], [0.125, 0.125, 0.0], [2.5, 0.5, 200.0]];
+        for (got, expected) in squares.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((got - expected).abs() < 1e-4, "{squares:?}");
+        }
     }
 
     /// No integer is beyond the limit, however large the error that is fed back.

@@ -1,5 +1,6 @@
 //! A stored weight matrix as it is quantised: with the gain of the norm before it folded into its input channels, and the
-//! factor `1/sqrt(head_dim)` of attention into q. Read in pieces, never whole.
+//! factor `1/sqrt(head_dim)` of attention into q; then turned with the residual stream, if that is rotated. Read in pieces,
+//! never whole, but for matrices that are turned across their rows.
 
 use std::ops::Range;
 use std::simd::cmp::SimdPartialOrd;
@@ -9,6 +10,7 @@ use std::simd::{f32x16, f64x16, Select, StdFloat};
 use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
+use super::rotation::Rotation;
 use crate::checkpoint::{
     attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
 };
@@ -19,16 +21,39 @@ pub(super) const MAX_WEIGHT_BITS: i32 = 30;
 const PIECE_ROWS: usize = 64;
 const LANES: usize = 16;
 
+/// Columns that are turned at once.
+const PANEL: usize = 64;
+
 /// A float matrix with what is folded into it.
 pub(super) struct Folded<'a> {
-    pub weights: Tensor<'a>,
+    /// As it is stored.
+    tensor: Tensor<'a>,
+    /// Of the rows that are read.
     pub orientation: Orientation,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
+    turned: Turned<'a>,
+}
+
+/// How a matrix turns with the residual stream, which every matrix reads or writes.
+enum Turned<'a> {
+    No,
+    /// The stream's channels are those of a row, which is turned where it is read.
+    Rows(&'a Rotation),
+    /// They are those of a column: the whole matrix, turned and transposed, so that they are those of a row here, too.
+    Transposed {
+        width: usize,
+        values: Vec<f32>,
+    },
 }
 
 impl<'a> Folded<'a> {
-    pub fn new(checkpoint: &'a Checkpoint, kind: MatmulKind, layer: usize) -> Result<Self, CheckpointError> {
+    pub fn new(
+        checkpoint: &'a Checkpoint,
+        kind: MatmulKind,
+        layer: usize,
+        rotation: Option<&'a Rotation>,
+    ) -> Result<Self, CheckpointError> {
         let name = match kind {
             MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(attn_norm_tensor(layer)),
             MatmulKind::Gate | MatmulKind::Up => Some(mlp_norm_tensor(layer)),
@@ -43,16 +68,81 @@ impl<'a> Folded<'a> {
             let gain = checkpoint.values(&name)?;
             Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
         };
-        Ok(Self {
-            weights: checkpoint.matrix(kind, layer)?,
+        let mut folded = Self {
+            tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
             gain: name.map(gain).transpose()?,
-        })
+            turned: Turned::No,
+        };
+        if let Some(rotation) = rotation {
+            let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
+            match writes == (folded.orientation == Orientation::InputsFirst) {
+                true => folded.turned = Turned::Rows(rotation),
+                false => folded.transpose(rotation)?,
+            }
+        }
+        Ok(folded)
     }
 
-    /// Reads the stored columns `columns` of stored row `row`.
+    /// Reads, turns and transposes all.
+    fn transpose(&mut self, rotation: &Rotation) -> Result<(), CheckpointError> {
+        let (columns, rows) = (self.tensor.width(), self.tensor.len() / self.tensor.width());
+        let mut values = vec![0.0; rows * columns];
+        let panels = values.par_chunks_mut(PANEL * rows).enumerate();
+        panels.try_for_each(|(i, panel)| {
+            let range = i * PANEL..columns.min((i + 1) * PANEL);
+            let mut row = vec![0.0; range.len()];
+            for r in 0..rows {
+                self.read_stored(r, range.clone(), &mut row)?;
+                panel
+                    .iter_mut()
+                    .skip(r)
+                    .step_by(rows)
+                    .zip(&row)
+                    .for_each(|(to, w)| *to = *w);
+            }
+            panel.chunks_exact_mut(rows).for_each(|column| rotation.turn(column));
+            Ok::<_, CheckpointError>(())
+        })?;
+        self.tensor.release();
+        self.orientation = match self.orientation {
+            Orientation::InputsFirst => Orientation::OutputsFirst,
+            Orientation::OutputsFirst => Orientation::InputsFirst,
+        };
+        self.turned = Turned::Transposed { width: rows, values };
+        Ok(())
+    }
+
+    /// Length of the rows that are read.
+    pub fn width(&self) -> usize {
+        match &self.turned {
+            Turned::Transposed { width, .. } => *width,
+            Turned::No | Turned::Rows(_) => self.tensor.width(),
+        }
+    }
+
+    /// Lets the system take back the memory of what is stored.
+    pub fn release(&self) {
+        self.tensor.release();
+    }
+
+    /// Reads the columns `columns` of row `row`.
     pub fn read(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
-        self.weights.read(row * self.weights.width() + columns.start, out)?;
+        match &self.turned {
+            Turned::No => self.read_stored(row, columns, out)?,
+            Turned::Rows(rotation) => {
+                let mut whole = vec![0.0; self.width()];
+                self.read_stored(row, 0..whole.len(), &mut whole)?;
+                rotation.turn(&mut whole);
+                out.copy_from_slice(&whole[columns]);
+            }
+            Turned::Transposed { width, values } => out.copy_from_slice(&values[row * width..][columns]),
+        }
+        Ok(())
+    }
+
+    fn read_stored(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
+        self.tensor.read(row * self.tensor.width() + columns.start, out)?;
         match (&self.gain, self.orientation) {
             (None, _) => {}
             (Some(gain), Orientation::OutputsFirst) => {
@@ -86,7 +176,7 @@ impl<'a> Folded<'a> {
 
     /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others.
     fn squares(&self, rows: Orientation) -> Result<Vec<f64>, CheckpointError> {
-        let width = self.weights.width();
+        let width = self.width();
         let square = |row: &[f32]| row.iter().map(|w| f64::from(*w) * f64::from(*w)).sum::<f64>();
         if self.orientation == rows {
             return Ok(self.rows(square)?.concat());
@@ -106,9 +196,9 @@ impl<'a> Folded<'a> {
         Ok(sums)
     }
 
-    /// A value of every stored row, by pieces.
+    /// A value of every row, by pieces.
     fn rows<T: Send>(&self, value: impl Fn(&[f32]) -> T + Sync) -> Result<Vec<Vec<T>>, CheckpointError> {
-        let width = self.weights.width();
+        let width = self.width();
         self.pieces(|range| {
             let mut row = vec![0.0; width];
             range
@@ -124,14 +214,14 @@ impl<'a> Folded<'a> {
         &self,
         piece: impl Fn(Range<usize>) -> Result<T, CheckpointError> + Sync,
     ) -> Result<Vec<T>, CheckpointError> {
-        let rows = self.weights.len() / self.weights.width();
+        let rows = self.tensor.len() / self.width();
         let starts = (0..rows).into_par_iter().step_by(PIECE_ROWS);
         starts.map(|first| piece(first..rows.min(first + PIECE_ROWS))).collect()
     }
 
     /// Bits of output channels that are columns: maxima, then squared errors, of all columns side by side.
     fn bits_of_columns(&self, max: i32) -> Result<Vec<i32>, CheckpointError> {
-        let width = self.weights.width();
+        let width = self.width();
         let maxima = self.pieces(|range| {
             let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
             for r in range {

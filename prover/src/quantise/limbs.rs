@@ -10,8 +10,8 @@ use tessera_circuits::model::MatmulKind;
 use super::options::MIN_SHIFT;
 use super::plan::BASE;
 
-/// How many bits a norm may give up.
-const LOWERED: i32 = 4;
+/// Norms give up no bits below this many: rounding their output would make more noise than weights of 13 bits do.
+const LOWERED_TO: i32 = 10;
 /// Norms of fewer bits than this cost more than a second limb.
 const LEAST_NORM_BITS: i32 = 8;
 
@@ -91,7 +91,7 @@ impl Reader<'_> {
 pub(super) fn norm_bits(readers: &[Reader<'_>], own: i32) -> i32 {
     let noise = |bits: i32| readers.iter().map(|r| r.noise(bits)).sum::<f64>();
     let mut best = (own, noise(own));
-    for bits in (own - LOWERED..own).rev() {
+    for bits in (LOWERED_TO..own).rev() {
         let noise = noise(bits);
         if noise < best.1 && readers.iter().all(|r| r.allows(bits)) {
             best = (bits, noise);

@@ -8,6 +8,7 @@ mod folded;
 mod limbs;
 mod options;
 mod plan;
+mod rotation;
 mod saturation;
 mod stream;
 #[cfg(test)]
@@ -21,14 +22,16 @@ pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::files::FileError;
-use crate::float::{FloatError, FloatModel};
+use crate::float::{FloatError, FloatModel, FloatRun};
 use crate::progress::Progress;
 use calibrate::{Ranges, Set};
+pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
 use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use plan::{Plan, WeightBits};
+use rotation::Turned;
 pub use saturation::{explain, Explanation};
 
 /// Why a checkpoint cannot be quantised.
@@ -142,30 +145,39 @@ pub fn quantise(
     let weight_bits = options.strategy.weight_bits(config);
     let (mut bits, mut squares) = (WeightBits::new(), Squares::new());
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
+    let rotation = options.rotation_of(config.hidden);
+    let rotation = rotation.as_ref();
     let mut choose = |kind, layer| -> Result<(), QuantiseError> {
-        let folded = Folded::new(checkpoint, kind, layer)?;
+        let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
         bits.insert((kind, layer), folded.choose_bits(max)?);
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut readers[state], folded.input_squares()?);
             squares.insert((kind, layer), folded.output_squares()?);
         }
-        folded.weights.release();
+        folded.release();
         progress.advance(1);
         Ok(())
     };
     for layer in 0..config.layers {
         ranges.expect(Set::Texts, &texts);
-        text_run.layer(layer, &mut ranges).map_err(QuantiseError::of)?;
+        let run = |run: &mut FloatRun<'_>, observer: &mut Ranges| {
+            run.layer(layer, &mut Turned { rotation, observer })
+                .map_err(QuantiseError::of)
+        };
+        run(&mut text_run, &mut ranges)?;
         ranges.expect(Set::Heads, &heads);
-        head_run.layer(layer, &mut ranges).map_err(QuantiseError::of)?;
+        run(&mut head_run, &mut ranges)?;
         LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer))?;
     }
     ranges.expect(Set::Texts, &texts);
-    text_run.observe_output(&mut ranges).map_err(QuantiseError::of)?;
+    let observer = &mut ranges;
+    text_run
+        .observe_output(&mut Turned { rotation, observer })
+        .map_err(QuantiseError::of)?;
     choose(MatmulKind::Head, 0)?;
     choose(MatmulKind::Embed, 0)?;
-    ranges.finish(&checkpoint.matrix(MatmulKind::Embed, 0)?)?;
+    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
     let (params, mut bits, mut report) = Plan::new(config, options, &ranges, (bits, squares), &readers).solve()?;
     params.check(config)?;

@@ -6,6 +6,8 @@ use tessera_circuits::model::{
     max_weight, LeadingRows, MatmulKind, ModelConfig, ModelParams, WeightFormat, KINDS, MIN_WEIGHT_BITS,
 };
 
+use super::rotation::Rotation;
+
 /// The default of [`QuantiseOptions::headroom`].
 pub const DEFAULT_HEADROOM: f64 = 1.25;
 /// The most bits of weights between activations: more of them lower no error that could be measured.
@@ -118,6 +120,9 @@ pub struct QuantiseOptions {
     pub exponents: Option<usize>,
     /// Weights of at most so many bits are rounded with error feedback.
     pub feedback_bits: u8,
+    /// Whether the residual stream is rotated, so that its channels are alike; `None`: with `w8`, whose 8 bits need it.
+    /// Memory is planned for that, too.
+    pub rotation: Option<bool>,
     /// Tokens of the vocabulary that are tried as a lone first token.
     pub first_tokens: usize,
     /// How many of them are tried with a second token after them.
@@ -129,6 +134,12 @@ impl QuantiseOptions {
     pub fn rows(&self, tokens: usize) -> usize {
         tokens.max(self.first_tokens + self.heads)
     }
+
+    /// The rotation of a stream of so many channels, if there is one.
+    pub(super) fn rotation_of(&self, channels: usize) -> Option<Rotation> {
+        let wanted = self.rotation.unwrap_or(self.strategy == Strategy::W8);
+        wanted.then(|| Rotation::new(channels))
+    }
 }
 
 impl Default for QuantiseOptions {
@@ -139,6 +150,7 @@ impl Default for QuantiseOptions {
             leading: LeadingRows { first: 1, run: true },
             exponents: None,
             feedback_bits: 11,
+            rotation: None,
             first_tokens: 512,
             heads: 64,
         }

@@ -46,14 +46,17 @@ impl Quantisation {
             file.append(&slab)
         };
         let texts = texts(checkpoint.config(), calibration_ids)?;
-        let mut feedback = Feedback::new(checkpoint, &self.fed_back(checkpoint.config()), &texts)?;
+        let rotation = self.options.rotation_of(checkpoint.config().hidden);
+        let kinds = self.fed_back(checkpoint.config());
+        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref())?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
             let max = self.params.max_weight(m.kind);
             let factors = match &mut feedback {
                 Some(feedback) => feedback.factors(m.kind, m.layer)?,
                 None => &[],
             };
-            let matrix = Matrix::new(checkpoint, m, (format, max), bits, factors)?;
+            let weights = Folded::new(checkpoint, m.kind, m.layer, rotation.as_ref())?;
+            let matrix = Matrix::new(checkpoint.config(), m, weights, (format, max), bits, factors);
             let rows = match factors.is_empty() {
                 true => (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks),
                 // What is fed back comes from all inputs.
@@ -66,7 +69,7 @@ impl Quantisation {
                 written?;
                 made = slab?;
             }
-            matrix.weights.weights.release();
+            matrix.weights.release();
         }
         write(made)?;
         Ok((digest.finish(), norms.finish()))
@@ -101,16 +104,16 @@ struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     fn new(
-        checkpoint: &'a Checkpoint,
+        config: &ModelConfig,
         m: &Matmul,
+        weights: Folded<'a>,
         (format, max): (WeightFormat, i32),
         bits: &'a [i32],
         factors: &'a [Factor],
-    ) -> Result<Self, CheckpointError> {
-        let config: &ModelConfig = checkpoint.config();
+    ) -> Self {
         let (inputs, outputs) = channels(config, m);
-        Ok(Self {
-            weights: Folded::new(checkpoint, m.kind, m.layer)?,
+        Self {
+            weights,
             format,
             max,
             out_blocks: m.out_blocks,
@@ -118,7 +121,7 @@ impl<'a> Matrix<'a> {
             outputs,
             bits,
             factors,
-        })
+        }
     }
 
     /// The tiles of some in-blocks, in file order.
@@ -177,7 +180,7 @@ impl<'a> Matrix<'a> {
         outputs: &[Option<usize>],
         tiles: &mut [[i16; TILE_WEIGHTS]],
     ) -> Result<(), CheckpointError> {
-        let width = self.weights.weights.width();
+        let width = self.weights.width();
         let in_dim = inputs.iter().flatten().count();
         let mut weights = vec![[0.0; TILE]; in_dim];
         let mut bits = [0; TILE];
@@ -191,10 +194,15 @@ impl<'a> Matrix<'a> {
             }
         }
         if self.weights.orientation == Orientation::InputsFirst {
+            // Real channels keep their order in the padded layout.
+            let mut real = outputs.iter().flatten();
+            let first = real.next().copied().unwrap_or_default();
+            let range = first..real.last().map_or(first, |last| *last) + 1;
+            let row = &mut row[..range.len()];
             for (x, to) in weights.iter_mut().enumerate() {
-                self.weights.read(x, 0..width, &mut row)?;
+                self.weights.read(x, range.clone(), row)?;
                 let real = to.iter_mut().zip(outputs);
-                real.for_each(|(to, output)| *to = output.map_or(0.0, |output| row[output]));
+                real.for_each(|(to, output)| *to = output.map_or(0.0, |output| row[output - first]));
             }
         }
         let integers = feedback::round(self.factors, weights, &bits, self.max);

@@ -47,6 +47,7 @@ pub(super) fn settings(options: &QuantiseOptions) -> Vec<Setting> {
         leading,
         exponents,
         feedback_bits,
+        rotation,
         first_tokens,
         heads,
     } = options;
@@ -64,6 +65,10 @@ pub(super) fn settings(options: &QuantiseOptions) -> Vec<Setting> {
             exponents.map_or_else(|| "auto".to_owned(), |n| n.to_string()),
         ),
         ("feedback bits", feedback_bits.to_string()),
+        (
+            "rotation",
+            rotation.map_or_else(|| "auto".to_owned(), |rotated| rotated.to_string()),
+        ),
         ("first tokens", first_tokens.to_string()),
         ("heads", heads.to_string()),
     ];
@@ -91,6 +96,11 @@ pub(super) fn options(recipe: &Recipe) -> Result<QuantiseOptions, String> {
             }
             "exponents" => count(value).map(|v| options.exponents = Some(v)),
             "feedback bits" => number(value).map(|v| options.feedback_bits = v),
+            "rotation" if value == "auto" => {
+                options.rotation = None;
+                Some(())
+            }
+            "rotation" => number(value).map(|v| options.rotation = Some(v)),
             "first tokens" => count(value).map(|v| options.first_tokens = v),
             "heads" => count(value).map(|v| options.heads = v),
             _ => None,
@@ -311,6 +321,7 @@ mod tests {
             leading: tessera_circuits::model::LeadingRows { first: 2, run: false },
             exponents: Some(3),
             feedback_bits: 7,
+            rotation: Some(false),
             first_tokens: 9,
             heads: 4,
         };
@@ -332,10 +343,10 @@ mod tests {
         missing.retain(|s| s.name != "heads");
         assert!(refused(missing).contains("no heads"));
         let other = Setting {
-            name: "rotation".to_owned(),
+            name: "mirror".to_owned(),
             value: "on".to_owned(),
         };
-        assert!(refused([settings(&Strategy::W8.into()), vec![other]].concat()).contains("rotation on"));
+        assert!(refused([settings(&Strategy::W8.into()), vec![other]].concat()).contains("mirror on"));
         assert!(refused(Vec::new()).contains("no strategy"));
     }
 }

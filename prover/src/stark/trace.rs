@@ -469,9 +469,16 @@ impl Source<'_> {
             let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
             let shift = pows[v].trailing_zeros();
             let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
-            // A logit that is clipped for being small needs no place in the list as long as its margin fits.
+            // A logit that is clipped for being small needs no place in the list as long as its margin fits, which is 0 at
+            // the output token.
             let logit = acc.rounded(shift);
-            let value = match (0..1 << 16).contains(&(top - logit.out - logit.excess)) {
+            let margin = top - logit.out - logit.excess;
+            let most = if v == self.statement.output[o] as usize {
+                0
+            } else {
+                0xffff
+            };
+            let value = match (0..=most).contains(&margin) {
                 true => Clipped {
                     out: logit.out + logit.excess,
                     excess: 0,

@@ -82,15 +82,15 @@ fn take(queue: &mut Vec<Pending>, memory: u64) -> Option<usize> {
 
 /// Open chunks, those with most work first.
 fn pending(work: &WorkDir, model: &Model) -> Vec<Pending> {
-    let rows = work.job.statement().rows();
+    let lengths = work.job.statement().lengths();
     let subject = Subject::of_dir(&model.key, &model.dir);
     let mut list: Vec<(u128, Pending)> = work
         .open_chunks()
         .into_iter()
         .map(|chunk| {
             let range = work.chunks[chunk];
-            let cells = model.key.shape(&range, rows).cells();
-            let plan = subject.with_choices(Task::Prove { rows, chunk: range }, model.choices());
+            let cells = model.key.shape(&range, lengths).cells();
+            let plan = subject.with_choices(Task::Prove { lengths, chunk: range }, model.choices());
             let memory = plan.predicted_bytes();
             (cells, Pending { chunk, memory })
         })

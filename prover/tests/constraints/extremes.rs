@@ -1,14 +1,15 @@
-//! The largest values that the bounds of a key allow, in every requantisation: rows with them, made here from the
-//! integer semantics alone, satisfy the constraints.
+//! The largest values that the bounds of a key allow, in every rounding: rows with them, made here from the integer semantics
+//! alone, are in the tables, no other output is, and what is clipped is in the range of the list.
 
 use std::collections::BTreeSet;
 
-use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, ff, requant, rope, scores, stream, tables, Lanes};
-use tessera_circuits::bounds::AccumulatorBound;
-use tessera_circuits::model::WeightFormat;
+use stwo::core::fields::m31::{BaseField, P as ORDER};
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::{base, ff, requant, scores, stream, tables, Air, Lanes};
+use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
+use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
 use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, ROPE_BITS, RSQRT_BITS,
+    probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, ROPE_BITS,
 };
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::stark::check::{check_row, Violations};
@@ -16,6 +17,8 @@ use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::random_model;
 
 use crate::setup::three_layers;
+
+const P: i64 = ORDER as i64;
 
 /// One row under construction.
 struct Row {
@@ -25,9 +28,15 @@ struct Row {
 
 impl Row {
     fn new(part: Part) -> Self {
-        let air = Shape::new(&three_layers(), 8).air(part);
+        Self::with_limbs(part, Limbs::Two)
+    }
+
+    fn with_limbs(part: Part, limbs: Limbs) -> Self {
+        let whole = tessera_circuits::chunk::Chunk::whole(3);
+        let shape = Shape::with_limbs(&three_layers(), LimbSet::all(limbs), &whole, 8);
+        let air = shape.air(part);
         Self {
-            cells: vec![0; tessera_circuits::air::Air::columns(&air)],
+            cells: vec![0; air.columns()],
             air,
         }
     }
@@ -36,53 +45,51 @@ impl Row {
         columns.into_iter().zip(values).for_each(|(c, v)| self.cells[c] = v);
     }
 
-    /// The five columns of a rounding of `t` to `out`.
-    fn rounding(&mut self, at: usize, t: i64, out: i16, shift: u32) {
-        let (pow, out) = (1i64 << shift, i64::from(out));
-        let exact = (t + pow / 2).div_euclid(pow);
-        let (pos, neg) = (exact > out, exact < out);
-        let above = t + pow / 2 - pow * out;
-        let rest = if neg { pow - 1 - above } else { above };
-        let bound = if pos || neg { 1 << 15 } else { pow };
-        self.set(
-            [0, 1, 2, 3, 4].map(|i| at + i),
-            [
-                rest % (1 << 15),
-                rest / (1 << 15),
-                i64::from(pos),
-                i64::from(neg),
-                bound,
-            ],
-        );
-        assert!(pos || neg || rest < pow);
+    fn limbs(&mut self, at: usize, out: i64) {
+        self.set([at, at + 1], [out >> 8, out & 0xff]);
     }
 
-    /// Accumulator, limbs and rounding of a matmul's result; `previous` is scaled already.
-    fn wide(&mut self, at: [usize; 4], rounding: usize, acc: [i64; 2], previous: i64, shift: u8, out: i16) {
-        let [hi, lo] = acc;
-        let floor = lo.div_euclid(256);
-        self.set(
-            at,
-            [hi, lo, lo.rem_euclid(256), (floor + (1 << 22)).rem_euclid(1 << 16)],
-        );
-        self.rounding(rounding, hi + floor + previous, out, shift.into());
-    }
-
-    /// Limbs and rounding of `a (256 hi + lo)`.
-    fn narrow(&mut self, at: [usize; 2], rounding: usize, a: i64, [hi, lo]: [i64; 2], shift: u8, out: i16) {
-        let floor = (a * lo).div_euclid(256);
-        self.set(at, [(a * lo).rem_euclid(256), floor + (1 << 15)]);
-        self.rounding(rounding, a * hi + floor, out, shift.into());
-    }
-
-    fn limbs(&mut self, at: [usize; 2], out: i16) {
-        self.set(at, [i64::from(out >> 8), i64::from(out & 0xff)]);
+    /// The remainder of a value before it is clipped, of an accumulator in limbs (the residual is in the high one). Returns
+    /// what it is clipped to.
+    fn round(&mut self, at: Remainder, [hi, lo]: [i64; 2], shift: u8) -> i64 {
+        let total = 8 + u32::from(shift);
+        let acc = 256 * hi + lo + (1 << (total - 1));
+        let value = acc >> total;
+        let rest = acc - (value << total);
+        match at.limbs {
+            Limbs::One => self.set([at.pow(), at.rest()], [1 << total, rest]),
+            Limbs::Two => {
+                let delta = hi - (value << shift) + Remainder::OFFSET;
+                self.set([at.pow(), at.r_hi(), at.r_lo()], [1 << shift, rest >> 8, rest & 0xff]);
+                self.set([at.d_hi(), at.d_lo()], [delta >> 7, delta & 127]);
+                assert_eq!(two_limbs([hi, lo], shift, value), Some(rest));
+            }
+        }
+        // The list of clipped values has room for it (`Statistics::check`).
+        let bits = if at.limbs == Limbs::One { total } else { shift.into() };
+        assert!(value.abs() <= 1 << (30 - bits), "{value} with a total shift of {total}");
+        value.clamp(i16::MIN.into(), i16::MAX.into())
     }
 
     fn check(&self, tables: &Columns) -> Violations {
         let columns: Columns = self.cells.iter().map(|v| vec![base(*v)]).collect();
         check_row(&self.air, &columns, tables, 0)
     }
+}
+
+/// The remainder of an accumulator in two limbs that is said to be rounded to `value`, if it has one: both limbs are claimed
+/// modulo p.
+fn two_limbs([hi, lo]: [i64; 2], shift: u8, value: i64) -> Option<i64> {
+    let offset = Remainder::OFFSET;
+    let delta = (hi - (value << shift) + offset).rem_euclid(P);
+    let rest = (lo + (1 << (7 + shift)) + 256 * (delta - offset)).rem_euclid(P);
+    (delta < 1 << 23 && rest < 256 << shift).then_some(rest)
+}
+
+/// The remainder of a value in one limb that is said to be rounded to `value`, if it has one.
+fn one_limb(acc: i64, total: u32, value: i64) -> Option<i64> {
+    let rest = (acc + (1 << (total - 1)) - (value << total)).rem_euclid(P);
+    (rest < 1 << total).then_some(rest)
 }
 
 fn tables() -> Vec<Vec<BaseField>> {
@@ -99,12 +106,12 @@ fn corners(hi: i64, lo: i64) -> Vec<[i64; 2]> {
 }
 
 /// Both ends of int16, and something between them.
-fn saturates_both_ways(outs: &BTreeSet<i16>) -> bool {
-    outs.contains(&i16::MIN) && outs.contains(&i16::MAX) && outs.len() > 2
+fn saturates_both_ways(outs: &BTreeSet<i64>) -> bool {
+    outs.contains(&i16::MIN.into()) && outs.contains(&i16::MAX.into()) && outs.len() > 2
 }
 
 /// The largest sum of magnitudes of weights that the bounds accept.
-const PRODUCT: i64 = ((1 << 30) - 1) / 255;
+const PRODUCT: i64 = (LOW_LIMIT as i64 - 1) / 255;
 
 #[test]
 fn the_largest_matmul_is_provable() {
@@ -117,11 +124,9 @@ fn the_largest_matmul_is_provable() {
         assert!(bound.fits(shift, None));
         for acc in corners(128 * PRODUCT, 255 * PRODUCT) {
             let mut row = Row::new(Part::V);
-            let out = requantise(256 * acc[0] + acc[1], shift);
-            use requant::*;
-            row.wide([ACC_HI, ACC_LO, V, U], ROUND, acc, 0, shift, out);
-            row.limbs([OUT_HI, OUT_LO], out);
-            row.set([POW], [1 << shift]);
+            let out = row.round(requant::remainder(Limbs::Two), acc, shift);
+            assert_eq!(out, i64::from(requantise(256 * acc[0] + acc[1], shift)));
+            row.limbs(requant::OUT_HI, out);
             assert_eq!(row.check(&tables), Violations::default(), "{acc:?}, shift {shift}");
             outs.insert(out);
         }
@@ -129,7 +134,27 @@ fn the_largest_matmul_is_provable() {
     assert!(saturates_both_ways(&outs));
 }
 
-/// A residual update and the norm of its result, with the largest reciprocal square root.
+/// The largest accumulators of one limb: with the residual, the half and the output clipped they stay below `p / 2`.
+#[test]
+fn the_largest_matmul_of_one_limb_is_provable() {
+    let tables = tables();
+    let mut outs = BTreeSet::new();
+    for total in 9..=15u32 {
+        let shift = (total - 8) as u8;
+        let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
+        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+            let mut row = Row::with_limbs(Part::V, Limbs::One);
+            let out = row.round(requant::remainder(Limbs::One), [0, acc], shift);
+            assert_eq!(out, i64::from(requantise(acc, shift)));
+            row.limbs(requant::OUT_HI, out);
+            assert_eq!(row.check(&tables), Violations::default(), "{acc}, total {total}");
+            outs.insert(out);
+        }
+    }
+    assert!(saturates_both_ways(&outs));
+}
+
+/// A residual update, and the norm of its result, whose products are below `2^29` whatever the row.
 #[test]
 fn the_largest_residual_and_norm_are_provable() {
     let bound = AccumulatorBound::matmul(PRODUCT as usize, 1).expect("just fits");
@@ -146,19 +171,20 @@ fn the_largest_residual_and_norm_are_provable() {
         {
             use stream::*;
             let mut row = Row::new(Part::Stream);
-            let x = requantise_residual(256 * acc[0] + acc[1], previous, skip, shift);
-            let scaled = i64::from(previous) << skip;
-            row.wide([ACC_HI, ACC_LO, V1, U1], ROUND1, acc, scaled, shift, x);
-            row.limbs([X_HI, X_LO], x);
-            row.set([PREV, SKIP, POW1], [i64::from(previous), 1 << skip, 1 << shift]);
-            let (hi, lo) = (i64::from(x >> 8), i64::from(x & 0xff));
+            let with_residual = [acc[0] + (i64::from(previous) << skip), acc[1]];
+            let x = row.round(UPDATE, with_residual, shift);
+            assert_eq!(
+                x,
+                i64::from(requantise_residual(256 * acc[0] + acc[1], previous, skip, shift))
+            );
+            row.limbs(X_HI, x);
+            let (hi, lo) = (x >> 8, x & 0xff);
             row.set([HH, HL, LL], [hi * hi, hi * lo, lo * lo]);
-            let r = (1i64 << RSQRT_BITS) - 1;
-            let norm_shift = 14 - shift;
-            let y = requantise(i64::from(x) * r, norm_shift);
-            row.narrow([V2, U2], ROUND2, i64::from(x), [r >> 8, r & 0xff], norm_shift, y);
-            row.limbs([Y_HI, Y_LO], y);
-            row.set([R_HI, R_LO, POW2], [r >> 8, r & 0xff, 1 << norm_shift]);
+            let norm_shift = 1 + shift % 7;
+            let product = if x == 0 { 0 } else { x * ((1 << 29) / x.abs()) };
+            let y = row.round(NORM, [0, product], norm_shift);
+            assert_eq!(y, i64::from(requantise(product, norm_shift)));
+            row.limbs(Y, y);
             let found = row.check(&tables);
             assert_eq!(
                 found,
@@ -181,6 +207,7 @@ fn the_largest_rotations_are_provable() {
     let half = 11585;
     let mut outs = BTreeSet::new();
     let ends = [i16::MIN, -1, 0, i16::MAX];
+    let rope = Shape::new(&three_layers(), 8).rope(Part::Q);
     for (a, b) in ends.into_iter().flat_map(|a| ends.map(|b| (a, b))) {
         for (cos, sin) in [
             (one, 0),
@@ -192,18 +219,21 @@ fn the_largest_rotations_are_provable() {
         ] {
             let mut row = Row::new(Part::Q);
             for (side, value) in [a, b].into_iter().enumerate() {
-                let columns = [rope::ACC_HI, rope::ACC_LO, rope::V, rope::U].map(|c| rope::before(side, c));
-                let acc = [2 * i64::from(value), 0];
-                row.wide(columns, rope::before(side, rope::ROUND), acc, 0, 1, value);
-                row.set([rope::A, rope::POW].map(|c| rope::before(side, c)), [value.into(), 2]);
+                let before = row.round(rope.remainder(side), [2 * i64::from(value), 0], 1);
+                assert_eq!(before, i64::from(value));
+                row.set([rope.before(side)], [before]);
             }
-            row.set([rope::COS, rope::SIN], [cos.into(), sin.into()]);
             let (first, second) = rope_pair(a, b, cos, sin);
             let [a, b, cos, sin] = [i64::from(a), i64::from(b), i64::from(cos), i64::from(sin)];
             let turned = [(first, a * cos - b * sin), (second, b * cos + a * sin)];
             for (side, (out, t)) in turned.into_iter().enumerate() {
-                row.rounding(rope::after(side, rope::OUT_ROUND), t, out, ROPE_BITS);
-                row.limbs([rope::OUT_HI, rope::OUT_LO].map(|c| rope::after(side, c)), out);
+                let value = (t + (1 << (ROPE_BITS - 1))) >> ROPE_BITS;
+                let rest = t + (1 << (ROPE_BITS - 1)) - (value << ROPE_BITS);
+                assert!(value.abs() <= 1 << (30 - ROPE_BITS));
+                row.set([rope.after(side), rope.rest(side)], [out.into(), rest]);
+                let out = i64::from(out);
+                assert_eq!(out, value.clamp(i16::MIN.into(), i16::MAX.into()));
+                assert_eq!(only(|v| one_limb(t, ROPE_BITS, v), value), 1);
                 outs.insert(out);
             }
             assert_eq!(row.check(&tables), Violations::default(), "{a} {b} {cos} {sin}");
@@ -212,36 +242,63 @@ fn the_largest_rotations_are_provable() {
     assert!(saturates_both_ways(&outs));
 }
 
+/// How many values, clipped ones included, have a remainder; one of them is `value`.
+fn only(rest: impl Fn(i64) -> Option<i64>, value: i64) -> usize {
+    assert!(rest(value).is_some(), "{value}");
+    let int16 = i64::from(i16::MIN)..=i64::from(i16::MAX);
+    let clipped = (!int16.contains(&value)).then_some(value);
+    int16.chain(clipped).filter(|v| rest(*v).is_some()).count()
+}
+
 /// Scores of the widest heads, and the probability of a key that is alone or one of many.
 #[test]
 fn the_largest_scores_and_probabilities_are_provable() {
     let tables = tables();
-    let mut outs = BTreeSet::new();
+    let (mut outs, mut shares) = (BTreeSet::new(), BTreeSet::new());
     for (shift, sum) in (1..=13u8).zip([1u32 << 15, (1 << 15) + 1, 3 << 15, 1 << 28].into_iter().cycle()) {
         for acc in corners(128 << 22, (128 * 255) << 15) {
             use scores::*;
             let mut row = Row::new(Part::Scores);
-            let s = requantise(256 * acc[0] + acc[1], shift);
-            row.wide([ACC_HI, ACC_LO, V, U], ROUND, acc, 0, shift, s);
-            let (e, r) = (1u32 << 15, reciprocal(sum));
-            row.set(
-                [S, POW, MAX, MASK, D, EXP, SELECT],
-                [s.into(), 1 << shift, s.into(), 1, 0, e.into(), 1],
-            );
-            let r_limbs = [i64::from(r >> 8), i64::from(r & 0xff)];
-            row.set([R_HI, R_LO], r_limbs);
-            let p = probability(e, r);
-            row.narrow([V2, U2], ROUND2, e.into(), r_limbs, PROB_SHIFT, p);
-            row.set([P], [p.into()]);
+            let s = row.round(SCORE, acc, shift);
+            assert_eq!(s, i64::from(requantise(256 * acc[0] + acc[1], shift)));
+            let (e, r) = (1i64 << 15, i64::from(reciprocal(sum)));
+            row.set([S, MAX, MASK, D, EXP, SELECT], [s, s, 1, 0, e, 1]);
+            let p = i64::from(probability(e as u32, r as u32));
+            let total = 8 + u32::from(PROB_SHIFT);
+            let share = e * r + (1 << (total - 1));
+            assert_eq!(share >> total, p, "nothing is clipped");
+            let rest = share - (p << total);
+            let delta = e * (r >> 8) - (p << PROB_SHIFT) + P_OFFSET;
+            row.set([P, P_HI, P_LO, P_DELTA], [p, rest >> 8, rest & 0xff, delta]);
             assert_eq!(
                 row.check(&tables),
                 Violations::default(),
                 "{acc:?}, shift {shift}, sum {sum}"
             );
-            outs.extend([s, p]);
+            outs.insert(s);
+            shares.insert(p);
         }
     }
     assert!(saturates_both_ways(&outs));
+    assert_eq!(shares.last(), Some(&i64::from(i16::MAX)));
+}
+
+/// A probability has one remainder, whatever exponential and sum: of all values that Range16 has, the rounded one.
+#[test]
+fn probabilities_have_one_value() {
+    let total = 8 + u32::from(PROB_SHIFT);
+    for sum in [1u32 << 15, (1 << 15) + 1, 99_999, 3 << 15, 1 << 22, 1 << 28] {
+        let r = i64::from(reciprocal(sum));
+        for e in [0, 1, 2, 77, 1 << 10, (1 << 15) - 1, 1 << 15] {
+            let rest = |p: i64| {
+                let delta = (e * (r >> 8) - (p << PROB_SHIFT) + scores::P_OFFSET).rem_euclid(P);
+                let low = (e * (r & 0xff) + (1 << (total - 1)) + 256 * (delta - scores::P_OFFSET)).rem_euclid(P);
+                (delta < 1 << 16 && low < 1 << total).then_some(low)
+            };
+            let fitting: Vec<i64> = (0..1 << 16).filter(|p| rest(*p).is_some()).collect();
+            assert_eq!(fitting, [i64::from(probability(e as u32, r as u32))], "{e} of {sum}");
+        }
+    }
 }
 
 /// `silu(gate) up` over the ends of the table of this model and of int16.
@@ -249,17 +306,17 @@ fn the_largest_scores_and_probabilities_are_provable() {
 fn the_largest_mlp_products_are_provable() {
     let tables = tables();
     let mut outs = BTreeSet::new();
-    for (shift, gate) in (1..=13u8).flat_map(|shift| [i16::MIN, -1, 0, 1, i16::MAX].map(|g| (shift, g))) {
+    let shifts = 1..=MAX_ACT_SHIFT;
+    for (shift, gate) in shifts.flat_map(|shift| [i16::MIN, -1, 0, 1, i16::MAX].map(|g| (shift, g))) {
         for up in [i16::MIN, -1, 0, i16::MAX] {
             use ff::*;
             let mut row = Row::new(Part::Ff);
-            let acc = [2 * i64::from(gate), 0];
-            row.wide([GATE_HI, GATE_LO, GATE_V, GATE_U], GATE_ROUND, acc, 0, 1, gate);
-            row.set([GATE, GATE_POW], [gate.into(), 2]);
-            let acc = [2 * i64::from(up), 0];
-            row.wide([UP_HI, UP_LO, UP_V, UP_U], UP_ROUND, acc, 0, 1, up);
-            row.limbs([UP_OUT_HI, UP_OUT_LO], up);
-            row.set([UP_POW, POW], [2, 1 << shift]);
+            let air = Shape::new(&three_layers(), 8).ff();
+            for (column, value, remainder) in [(GATE, gate, air.gate_remainder()), (UP, up, air.up_remainder())] {
+                let out = row.round(remainder, [2 * i64::from(value), 0], 1);
+                assert_eq!(out, i64::from(value));
+                row.set([column], [out]);
+            }
             let silu = tables[tables::PREPROCESSED.len() - 1][(i32::from(gate) + (1 << 15)) as usize];
             let silu = if silu.0 < 1 << 16 {
                 i64::from(silu.0)
@@ -267,10 +324,10 @@ fn the_largest_mlp_products_are_provable() {
                 -i64::from((-silu).0)
             };
             row.set([SILU], [silu]);
-            let limbs = [i64::from(up >> 8), i64::from(up & 0xff)];
-            let h = requantise(silu * i64::from(up), shift);
-            row.narrow([V, U], ROUND, silu, limbs, shift, h);
-            row.limbs([H_HI, H_LO], h);
+            let product = silu * i64::from(up);
+            let h = row.round(PRODUCT, [0, product], shift);
+            assert_eq!(h, i64::from(requantise(product, shift)));
+            row.limbs(H_HI, h);
             assert_eq!(row.check(&tables), Violations::default(), "{gate} {up}, shift {shift}");
             outs.insert(h);
         }
@@ -278,41 +335,41 @@ fn the_largest_mlp_products_are_provable() {
     assert!(saturates_both_ways(&outs));
 }
 
-/// A result that is off by one, or a saturation that is none, has no witness with the same columns.
+/// Of all outputs, and the one that was clipped, one has a remainder and a difference that are in range.
 #[test]
 fn a_wrong_result_of_the_largest_matmul_is_not_provable() {
-    let tables = tables();
     for shift in 1..=13u8 {
         for acc in corners(128 * PRODUCT, 255 * PRODUCT) {
-            let right = requantise(256 * acc[0] + acc[1], shift);
-            let t = acc[0] + acc[1].div_euclid(256);
-            for wrong in [right.wrapping_add(1), right.wrapping_sub(1), i16::MIN, i16::MAX] {
-                if wrong == right {
-                    continue;
-                }
-                for (pos, neg) in [(0, 0), (1, 0), (0, 1)] {
-                    use requant::*;
-                    let mut row = Row::new(Part::V);
-                    row.wide([ACC_HI, ACC_LO, V, U], ROUND, acc, 0, shift, right);
-                    row.limbs([OUT_HI, OUT_LO], wrong);
-                    let pow = 1i64 << shift;
-                    row.set([POW], [pow]);
-                    // The remainder that the constraint then demands, in the field.
-                    let above = t + pow / 2 - pow * i64::from(wrong);
-                    let down = pow - 1 - (t + pow / 2 + pow * (1 << 15));
-                    let rest = if neg == 1 { down } else { above };
-                    let rest = i64::from(base(rest).0);
-                    let bound = if pos + neg == 1 { 1 << 15 } else { pow };
-                    row.set(
-                        [0, 1, 2, 3, 4].map(|i| ROUND + i),
-                        [rest % (1 << 15), rest / (1 << 15), pos, neg, bound],
-                    );
-                    assert!(
-                        !row.check(&tables).is_empty(),
-                        "{acc:?}, shift {shift}: {wrong} for {right}"
-                    );
+            let total = 256 * acc[0] + acc[1] + (1 << (7 + shift));
+            let right = total >> (8 + shift);
+            assert_eq!(only(|v| two_limbs(acc, shift, v), right), 1, "{acc:?}, shift {shift}");
+        }
+    }
+    for total in 9..=15u32 {
+        let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
+        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+            let right = (acc + (1 << (total - 1))) >> total;
+            assert_eq!(only(|v| one_limb(acc, total, v), right), 1, "{acc}, total {total}");
+        }
+    }
+}
+
+/// The limits of the list of clipped values are needed: one unit beyond them there is a second value for an accumulator.
+#[test]
+fn clipped_values_beyond_their_range_would_wrap() {
+    // The value of an accumulator of one limb, and the one that is p further.
+    for total in [9u32, 12, 15] {
+        let mut aliases = 0;
+        for acc in [-(1 << 30) + (1 << 16), -1 << 29, -77 << total] {
+            let right = (acc + (1 << (total - 1))) >> total;
+            let alias = right + (1 << (31 - total));
+            for value in [alias - 1, alias, alias + 1] {
+                if one_limb(acc, total, value).is_some() {
+                    aliases += 1;
+                    assert!(value > 1 << (30 - total), "{value} is refused");
                 }
             }
         }
+        assert!(aliases > 0, "there are aliases");
     }
 }

@@ -1,6 +1,6 @@
 //! An honest trace with all its claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
@@ -8,9 +8,9 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{Clip, Statement, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::forward::{ForwardState, Input, Witness};
 use tessera_prover::generate::{generate, GenerateOptions};
@@ -44,14 +44,24 @@ pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
         Part::Scores => [cut(first, 0, 3), cut(second, 1, 2)],
         Part::Att => [cut(first, 1, 2), second],
         Part::Ff => [cut(first, 0, 3), cut(second, 4, 3)],
-        Part::Logits => [cut(first, 2, 4), cut(second, 7, 3)],
+        Part::Logits => [cut(first, 1, 3), cut(second, 7, 3)],
         Part::Tables => [first, second],
     }
 }
 
-/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes; and a first, a
-/// middle (in lanes) and a last chunk.
-pub fn cases() -> [Case; 7] {
+/// Some matmuls in one limb, some in two.
+pub const MIXED: LimbSet = LimbSet {
+    q: Limbs::One,
+    k: Limbs::Two,
+    v: Limbs::One,
+    gate: Limbs::Two,
+    up: Limbs::One,
+    head: Limbs::Two,
+};
+
+/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
+/// limb and in two; and a first, a middle (in lanes) and a last chunk.
+pub fn cases() -> [Case; 10] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
             layers: 7,
@@ -61,15 +71,28 @@ pub fn cases() -> [Case; 7] {
         let model = random_model(config, WeightFormat::Int8, 15);
         // The middle one has as many layers as the models.
         match chunk.layers().len() {
-            3 => Case::of_chunk(model, &chunk, 6, 5, in_lanes),
-            _ => Case::of_chunk(model, &chunk, 6, 5, |_, whole| whole),
+            3 => Case::of_chunk(model, &chunk, 6, 5, None, in_lanes),
+            _ => Case::of_chunk(model, &chunk, 6, 5, None, |_, whole| whole),
         }
     });
+    let with_limbs = |seed, limbs| {
+        let model = random_model(three_layers(), WeightFormat::Int8, seed);
+        Case::with_limbs(model, 6, 5, limbs, |_, whole| whole)
+    };
     [
-        Case::with_cuts(random_model(three_layers(), WeightFormat::Int8, 14), 6, 5, in_lanes),
+        Case::with_limbs(
+            random_model(three_layers(), WeightFormat::Int8, 14),
+            6,
+            5,
+            MIXED,
+            in_lanes,
+        ),
         Case::new(random_model(three_layers(), WeightFormat::Int8, 11), 6, 5),
         Case::new(random_model(three_layers(), WeightFormat::Int16, 12), 6, 5),
         Case::new(extreme_model(three_layers(), WeightFormat::Int8, 13), 6, 5),
+        with_limbs(16, LimbSet::all(Limbs::One)),
+        with_limbs(17, LimbSet::all(Limbs::Two)),
+        with_limbs(18, MIXED),
         first,
         middle,
         last,
@@ -79,6 +102,8 @@ pub fn cases() -> [Case; 7] {
 /// An honest trace.
 pub struct Case {
     pub shape: Shape,
+    pub statement: Statement,
+    pub statistics: Statistics,
     /// By part, in row order; those of the tables are the multiplicities.
     pub columns: Vec<Columns>,
     pub tables: Columns,
@@ -87,23 +112,31 @@ pub struct Case {
 }
 
 impl Case {
-    /// The trace of a generation of `tokens` tokens from a prompt of `prompt` tokens.
+    /// The trace of a generation of `tokens` tokens from a prompt of `prompt` tokens, in the limbs that the key gives.
     pub fn new(model: QuantisedModel, prompt: usize, tokens: usize) -> Self {
-        Self::with_cuts(model, prompt, tokens, |_, whole| whole)
-    }
-
-    /// As [`Self::new`], in a layout that only larger statements have.
-    pub fn with_cuts(model: QuantisedModel, prompt: usize, tokens: usize, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
         let whole = Chunk::whole(model.config.layers);
-        Self::of_chunk(model, &whole, prompt, tokens, cuts)
+        Self::of_chunk(model, &whole, prompt, tokens, None, |_, whole| whole)
     }
 
-    /// As [`Self::with_cuts`], of some of the layers.
+    /// As [`Self::new`], in other limbs and a layout that only larger statements have.
+    pub fn with_limbs(
+        model: QuantisedModel,
+        prompt: usize,
+        tokens: usize,
+        limbs: LimbSet,
+        cuts: impl Fn(Part, Cuts) -> Cuts,
+    ) -> Self {
+        let whole = Chunk::whole(model.config.layers);
+        Self::of_chunk(model, &whole, prompt, tokens, Some(limbs), cuts)
+    }
+
+    /// As [`Self::with_limbs`], of some of the layers.
     pub fn of_chunk(
         model: QuantisedModel,
         chunk: &Chunk,
         prompt: usize,
         tokens: usize,
+        limbs: Option<LimbSet>,
         cuts: impl Fn(Part, Cuts) -> Cuts,
     ) -> Self {
         let prompt = random_ids(&model.config, prompt, 5);
@@ -113,7 +146,8 @@ impl Case {
         };
         let output = generate(&model, &prompt, &options, |_| ()).expect("a generation").ids;
         let statement = Statement { prompt, output };
-        let shape = Shape::of(&model.config, chunk, statement.rows()).with_cuts(cuts);
+        let limbs = limbs.unwrap_or_else(|| model.params.limb_set(&model.config));
+        let shape = Shape::with_limbs(&model.config, limbs, chunk, statement.lengths()).with_cuts(cuts);
         let params = chunk.params(&model.params);
         let ids = statement.row_ids(shape.token);
         let enters = (!chunk.is_first()).then(|| {
@@ -122,27 +156,34 @@ impl Case {
                 end: chunk.start,
                 of: chunk.of,
             };
-            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), usize::MAX, None);
+            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), statement.lengths(), None);
             run.expect("a forward pass").output
         });
         let leading = params.leading.count(&ids);
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = enters.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
-        let run =
-            ForwardState::run_chunk(&model, chunk, input, usize::MAX, Some(&mut witness)).expect("a forward pass");
+        let run = ForwardState::run_chunk(&model, chunk, input, statement.lengths(), Some(&mut witness))
+            .expect("a forward pass");
         let ends = Ends {
             input: enters.as_ref(),
             output: (!chunk.is_last()).then_some(&run.output),
         };
+        let mut statistics = statistics(&shape, &statement, &witness);
         let source = Source {
             shape: &shape,
             params: &params,
             statement: &statement,
             input: ends.input,
             witness: &witness,
+            statistics: &statistics,
         };
-        let mut columns: Vec<Columns> = shape.parts().iter().map(|p| source.columns(*p)).collect();
+        let columns = shape.parts().iter().map(|p| source.columns(*p));
+        let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+        statistics.clips = clips.concat();
+        statistics
+            .check(&shape, &params, &statement)
+            .expect("honest statistics");
         let counts = multiplicities(shape.claimed().zip(&columns).map(|(p, c)| (shape.air(p), c)));
         *columns.last_mut().expect("the tables") = counts;
 
@@ -153,7 +194,7 @@ impl Case {
             params: &params,
             statement: &statement,
             ends,
-            statistics: &statistics(&witness),
+            statistics: &statistics,
             points: &points,
         };
         let opened = unrooted_key(&model).opened(chunk);
@@ -165,12 +206,14 @@ impl Case {
             columns,
             claims,
             shape,
+            statement,
+            statistics,
         }
     }
 
     /// What every claim weighs the cells of a part with.
     pub fn coverage(&self, part: Part) -> Coverage {
-        let of = |claim: &LinearClaim| {
+        let of = |claim: &LinearClaim| -> Weights {
             let mut own: BTreeMap<usize, Vec<SecureField>> = BTreeMap::new();
             for group in claim.groups.iter().filter(|g| g.part == part) {
                 let weights = group.table();
@@ -184,7 +227,12 @@ impl Case {
             own
         };
         Coverage {
-            claims: self.claims.iter().map(of).filter(|own| !own.is_empty()).collect(),
+            claims: self
+                .claims
+                .iter()
+                .map(|claim| (claim.name, of(claim)))
+                .filter(|(_, own)| !own.is_empty())
+                .collect(),
         }
     }
 
@@ -211,39 +259,59 @@ impl Case {
         indices
     }
 
-    /// Whether the leading index of an entry is a layer or state of the model.
+    /// Whether an entry is one of a layer or state of the model, or of an output token and an entry of its vocabulary.
     pub fn in_model(&self, part: Part, lane: usize, row: usize) -> bool {
-        let lead = self.unpack(part, lane, row)[0];
+        let at = self.unpack(part, lane, row);
         match part {
-            Part::Stream => lead < self.shape.states(),
-            Part::Logits | Part::Tables => true,
-            _ => lead < self.shape.config.layers,
+            Part::Stream => at[0] < self.shape.states(),
+            Part::Logits => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
+            Part::Tables => true,
+            _ => at[0] < self.shape.config.layers,
         }
     }
 }
 
-/// Weights of the cells of one part: for every claim that touches it, by column, one weight per row.
+/// Weights of a claim by column, one per row.
+pub type Weights = BTreeMap<usize, Vec<SecureField>>;
+
+/// Weights of the cells of one part: those of every claim that touches it.
 pub struct Coverage {
-    pub claims: Vec<BTreeMap<usize, Vec<SecureField>>>,
+    pub claims: Vec<(&'static str, Weights)>,
 }
 
 impl Coverage {
+    /// The claims that a change of this cell alone breaks.
+    pub fn names(&self, column: usize, row: usize) -> BTreeSet<&'static str> {
+        let covers = |claim: &Weights| claim.get(&column).is_some_and(|w| !w[row].is_zero());
+        let own = self.claims.iter().filter(|(_, claim)| covers(claim));
+        own.map(|(name, _)| *name).collect()
+    }
+
     /// Whether a change of this cell alone breaks a claim.
     pub fn covers(&self, column: usize, row: usize) -> bool {
-        self.claims
-            .iter()
-            .any(|claim| claim.get(&column).is_some_and(|w| !w[row].is_zero()))
+        !self.names(column, row).is_empty()
     }
 
     /// Whether changes of several cells of one row together break a claim.
     pub fn breaks(&self, row: usize, changes: &[(usize, BaseField)]) -> bool {
-        self.claims.iter().any(|claim| {
-            let sum = changes.iter().fold(SecureField::zero(), |sum, (column, by)| {
-                sum + claim.get(column).map_or(SecureField::zero(), |w| w[row] * *by)
-            });
-            !sum.is_zero()
-        })
+        self.claims
+            .iter()
+            .any(|(_, claim)| !effect(claim, row, changes).is_zero())
     }
+
+    /// Whether changes of several cells of one row together break the claims of this name.
+    pub fn breaks_named(&self, name: &str, row: usize, changes: &[(usize, BaseField)]) -> bool {
+        let mut named = self.claims.iter().filter(|(own, _)| *own == name).peekable();
+        assert!(named.peek().is_some(), "a claim of this name");
+        named.any(|(_, claim)| !effect(claim, row, changes).is_zero())
+    }
+}
+
+/// By how much changes of cells of one row change the sum of a claim.
+fn effect(claim: &Weights, row: usize, changes: &[(usize, BaseField)]) -> SecureField {
+    changes.iter().fold(SecureField::zero(), |sum, (column, by)| {
+        sum + claim.get(column).map_or(SecureField::zero(), |w| w[row] * *by)
+    })
 }
 
 /// A random field element.

@@ -11,6 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
+use tessera_circuits::statement::Clip;
 use tessera_prover::testing::TestRng;
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
@@ -159,10 +160,20 @@ fn padded_proofs_are_refused() {
         list.resize(SIZE / bytes, entry);
     }
     let empty = Vec::<SecureField>::new;
-    let pads: [Pad<'_>; 23] = [
+    let clip = Clip {
+        part: 0,
+        tensor: 0,
+        at: 0,
+        excess: 1,
+    };
+    let pads: [Pad<'_>; 25] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
+        ("output logits", &|p| fill(&mut messages(p).statistics.tops, 2)),
+        ("clipped values", &|p| {
+            messages(p).statistics.clips = vec![clip; SIZE / 14]
+        }),
         ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
         ("trees of lookups", &|p| {
             messages(p).lookups = vec![TreeProof::default(); SIZE / 40]
@@ -257,6 +268,10 @@ fn keys_of_the_largest_models_are_answered() {
         &|k| {
             k.config.hidden = 1 << 14;
             k.params.exponents = vec![0; 1 << 14];
+            // Norms are claimed in one limb: the scale goes down with the root of the width.
+            let layers = k.params.layers.iter_mut();
+            let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
+            norms.chain([&mut k.params.norm_final]).for_each(|norm| norm.scale = 22);
         },
         &|k| (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, 128),
         &|k| {
@@ -272,7 +287,9 @@ fn keys_of_the_largest_models_are_answered() {
         let mut key = own.key.clone();
         (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
         enlarge(&mut key);
+        key.params = key.params.with_largest_norms(&key.config);
         key.weights.tiles = key.config.total_tiles();
+        key.params = key.params.with_largest_norms(&key.config);
         let read = key
             .to_bytes()
             .map_err(KeyError::from)

@@ -16,7 +16,7 @@ use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Binding, Relations, BINDING_COLUMNS};
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::model::TILE_LOG;
+use tessera_circuits::model::{LimbSet, TILE_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Statement, Statistics};
 use tessera_circuits::trees::{lookup_trees, padding};
@@ -116,6 +116,8 @@ pub struct Hooks<'a> {
     pub proved: Option<(Chunk, &'a Boundary)>,
     /// What enters the chunk in the trace, if not what the statement says.
     pub input: Option<&'a Boundary>,
+    /// How accumulators are claimed, if not as the key says.
+    pub limbs: Option<LimbSet>,
     /// Alters the trace, before the lookups are counted.
     pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
     /// Alters the lookup tables.
@@ -170,6 +172,7 @@ pub const HONEST: Hooks<'static> = Hooks {
     source: None,
     proved: None,
     input: None,
+    limbs: None,
     columns: &|_, _| (),
     tables: &|_| (),
     hide_tables: false,
@@ -454,7 +457,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         ),
         None => (claimed, claim.ends),
     };
-    let shape = Shape::of(&key.config, chunk, statement.lengths());
+    let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
+    let shape = Shape::with_limbs(&key.config, limbs, chunk, statement.lengths());
     let own_params = chunk.params(&key.params);
     let (config, params) = hooks
         .source
@@ -462,7 +466,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut statistics = statistics(&shape, statement, witness);
     (hooks.made)(&mut statistics);
     let source = Source {
-        shape: &Shape::of(config, chunk, statement.lengths()),
+        shape: &Shape::with_limbs(config, shape.limbs, chunk, statement.lengths()),
         params: &chunk.params(params),
         statement,
         input: hooks.input.or(ends.input),

@@ -7,7 +7,8 @@ use tessera_circuits::air::{base, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::wiring::Product;
+use tessera_circuits::statement::StatisticsError;
+use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::stark::trace::Columns;
 use tessera_prover::testing::edit;
 use tessera_verifier::opening::{OpenedColumns, OpeningError};
@@ -69,8 +70,8 @@ fn the_first_state_is_computed_from_what_enters() {
             // What enters is doubled, and so is the state.
             let delta = Remainder::OFFSET - 2 * more;
             assert_eq!(own[stream::UPDATE.pow()][place], base(2));
-            own[stream::UPDATE.d_hi()][place] = base(delta >> 6);
-            own[stream::UPDATE.d_lo()][place] = base(delta & 63);
+            own[stream::UPDATE.d_hi()][place] = base(delta >> 7);
+            own[stream::UPDATE.d_lo()][place] = base(delta & 127);
             own[stream::UPDATE.r_hi()][place] -= base(2 * more);
         }
     };
@@ -119,6 +120,26 @@ fn both_embedding_operands_are_zero() {
     assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::BandClaim));
 }
 
+/// Operands of products that a chunk does not have: of the head, and of the normed states in limbs that no matmul wants. Each
+/// alone, so that their product is still zero, and with it the sumcheck: what they would claim is a value of no weights.
+#[test]
+fn a_chunk_without_head_has_no_head_operands() {
+    let scene = Scene::middle();
+    let shape = scene.shape();
+    let absent = PRODUCTS
+        .into_iter()
+        .filter(|product| *product != Product::Embed && !product.exists(&shape));
+    let absent: Vec<Product> = absent.collect();
+    assert!(absent.contains(&Product::Head));
+    for (product, side) in absent.into_iter().flat_map(|product| [(product, 0), (product, 1)]) {
+        let hooks = Hooks {
+            operands: &|operands| operands[product as usize][side] += K::one(),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    }
+}
+
 /// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token
 /// row; and what entered instead of what leaves.
 #[test]
@@ -159,21 +180,17 @@ fn the_last_chunk_has_a_head() {
     scene.run();
     let output = scene.output.take().expect("what leaves it");
     scene.chunk.of = 7;
-    let hooks = Hooks {
+    let mut hooks = Hooks {
         proved: Some((headless, &output)),
         ..HONEST
     };
-    let parts = |e: &VerifyError| {
-        matches!(
-            e,
-            VerifyError::Evaluations {
-                what: "parts",
-                got: 7,
-                expected: 8
-            }
-        )
-    };
-    assert_rejected!(scene.attempt(&hooks), ref e if parts(e));
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Statistics(StatisticsError::Tops { got: 0, expected: 4 })
+    );
+    // With any logits of the output tokens there is no point that these would be claimed at.
+    hooks.statistics = &|s| s.tops = vec![7; 4];
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
 }
 
 /// The layers of another chunk: everything is consistent with their weights, but they are not in the columns of this

@@ -2,16 +2,17 @@
 
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, logits, requant};
-use tessera_circuits::model::WeightFormat;
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Rounded, Statistics, StatisticsError};
 use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::{extreme_model, odd_config};
+use tessera_prover::testing::{edit, extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
-use crate::values::{explain, find, move_output, output, plain, row, set_output};
+use crate::semantics::{one_token, one_token_of, QUERY};
+use crate::values::{entry, explain, find, move_output, output, plain, row, set_output};
 use crate::{assert_rejected, Caught, Scene};
 
 /// A model that saturates nearly everywhere is provable, with all that it clips in the list.
@@ -82,7 +83,7 @@ fn the_list_is_sorted_unique_and_of_committed_entries() {
         assert_rejected!(result, VerifyError::Statistics(StatisticsError::ClipPlace { index }) if index == at);
     };
     let last = clips.len() - 1;
-    misplaced(relisted(&scene, &|list| list.swap(index - 1, index)), index);
+    misplaced(relisted(&scene, &|list| list.swap(index, index + 1)), index + 1);
     misplaced(relisted(&scene, &|list| list.insert(index, list[index])), index + 1);
     misplaced(
         relisted(&scene, &|list| list.push(Clip { part: 8, ..list[last] })),
@@ -184,7 +185,7 @@ fn saturation_is_not_claimed_where_there_is_none() {
 fn insert(scene: &Scene, statistics: &mut Statistics, excess: i32) {
     let shape = scene.shape();
     let at = find(&shape, &scene.trace().0[Part::Att.index()], plain);
-    list(statistics, Rounded::ATTENTION, at as u64, excess);
+    list(statistics, Rounded::ATTENTION, entry(&shape, Part::Att, at), excess);
 }
 
 /// Adds an entry in its place.
@@ -255,7 +256,14 @@ fn no_excess_wraps_modulo_p() {
     };
     let hooks = Hooks {
         columns: &columns,
-        statistics: &|s| list(s, Rounded::ATTENTION, at as u64, excess as i32),
+        statistics: &|s| {
+            list(
+                s,
+                Rounded::ATTENTION,
+                entry(&scene.shape(), Part::Att, at),
+                excess as i32,
+            )
+        },
         ..HONEST
     };
     let result = scene.attempt(&hooks);
@@ -266,12 +274,12 @@ fn no_excess_wraps_modulo_p() {
 #[test]
 fn the_list_is_not_chosen_after_the_challenges() {
     let (scene, index, _) = clipped(true);
-    let changes: [&dyn Fn(&mut Vec<Clip>); 3] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<Clip>);
+    let changes: [Change<'_>; 2] = [
         &|list| {
             list.remove(index);
         },
         &|list| list[index].excess += 1,
-        &|list| list[index].at += 1,
     ];
     for change in changes {
         let hooks = Hooks {
@@ -314,10 +322,55 @@ fn a_better_logit_is_not_clipped_away() {
         statistics: &|s| {
             for id in &better {
                 let excess = i32::from(logits[*id]) - i32::from(i16::MIN);
-                list(s, Rounded::LOGIT, place(&shape, *id) as u64, excess);
+                list(
+                    s,
+                    Rounded::LOGIT,
+                    entry(&shape, Part::Logits, place(&shape, *id)),
+                    excess,
+                );
             }
         },
         ..HONEST
     };
     scene.assert_caught(Caught::Claim("clipped values"), &hooks);
+}
+
+/// A row whose logits are all below the smallest int16 is provable: token 0 wins, and its logit is the one that is listed. No
+/// other token of the row is.
+#[test]
+fn a_row_of_the_smallest_logits_is_token_0() {
+    let scene = one_token();
+    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
+    let last = scene.witness.streams.last().expect("a state");
+    let row: Vec<i64> = last.y[QUERY * hidden..][..hidden].iter().map(|y| (*y).into()).collect();
+    let magnitude: i64 = row.iter().map(|y| y.abs()).sum();
+    // All logits become about -40000.
+    let shift = 2;
+    let weight = (40_000 << (8 + shift)) / magnitude;
+    assert!(
+        0 < weight && weight <= params.max_weight(MatmulKind::Head).into(),
+        "{weight}"
+    );
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatmulKind::Head, 0, |head| {
+        for (i, w) in head.iter_mut().enumerate() {
+            *w = -(weight * row[i % hidden].signum()) as i16;
+        }
+    });
+    model.params.head = ChannelShift(vec![shift]);
+    let mut scene = one_token_of(model);
+    let vocab = scene.model.key.config.vocab;
+    let logits = &scene.witness.logits[QUERY * vocab..][..vocab];
+    assert!(logits.iter().all(|logit| *logit == i16::MIN));
+    assert_eq!(scene.statement.output, [0]);
+    let (_, statistics) = scene.trace();
+    assert_eq!(statistics.tops, [i16::MIN]);
+    let listed: Vec<u64> = statistics.clips(Rounded::LOGIT).map(|clip| clip.at).collect();
+    assert_eq!(listed, [0], "the others have a margin");
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.statement.output = vec![7];
+    assert_rejected!(
+        scene.attempt(&HONEST),
+        VerifyError::Statistics(StatisticsError::SmallestTop { index: 0 })
+    );
 }

@@ -2,7 +2,9 @@
 
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
+use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, PARTS};
+use tessera_prover::testing::{odd_config, random_model};
 use tessera_verifier::security::TracePolicy;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify, VerifyError};
@@ -90,5 +92,47 @@ fn no_part_is_left_out_of_the_composition() {
             ..HONEST
         };
         assert_constraints_violated(scene.attempt(&hooks));
+    }
+}
+
+/// Gains accumulators that wrap modulo p: what the key has in two limbs is claimed in one. And the other way round, which gains
+/// nothing and is another proof.
+#[test]
+fn limbs_are_those_of_the_key() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
+    for layer in &mut model.params.layers {
+        (layer.q, layer.gate) = (ChannelShift(vec![8]), ChannelShift(vec![8]));
+    }
+    let scene = Scene::of(model);
+    let own = scene.shape().limbs;
+    let expected = LimbSet {
+        q: Limbs::Two,
+        gate: Limbs::Two,
+        ..LimbSet::all(Limbs::One)
+    };
+    assert_eq!(own, expected);
+    scene.attempt(&HONEST).expect("an honest proof");
+    let others = [
+        LimbSet { q: Limbs::One, ..own },
+        LimbSet {
+            gate: Limbs::One,
+            ..own
+        },
+        LimbSet {
+            head: Limbs::Two,
+            ..own
+        },
+        LimbSet::all(Limbs::One),
+        LimbSet::all(Limbs::Two),
+    ];
+    for limbs in others {
+        let hooks = Hooks {
+            limbs: Some(limbs),
+            ..HONEST
+        };
+        assert_rejected!(
+            scene.attempt(&hooks),
+            VerifyError::Matmuls | VerifyError::Evaluations { .. }
+        );
     }
 }

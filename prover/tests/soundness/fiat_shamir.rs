@@ -70,9 +70,9 @@ impl Challenges {
     /// Those that the verifier draws for a proof, whatever its checks say.
     fn of(key: &ModelKey, proof: &Proof) -> Self {
         let own = messages(proof);
-        let shape = Shape::new(&key.config, proof.statement.lengths());
-        let policy = TracePolicy::of(&shape);
         let whole = Chunk::whole(key.config.layers);
+        let shape = key.shape(&whole, proof.statement.lengths());
+        let policy = TracePolicy::of(&shape);
         let ends = Ends::default();
         let mut t = open_transcript(&proof.model, &key.weights, policy, &proof.statement, &whole, &ends);
         let sizes = column_sizes(&shape);
@@ -424,7 +424,7 @@ fn every_challenge_depends_on_every_message_before_it() {
         ),
         (
             "evaluations",
-            &|p| messages_mut(p).evaluations[7][3] += one,
+            &|p| messages_mut(p).evaluations[7][1] += one,
             evaluations,
         ),
     ];
@@ -580,7 +580,9 @@ fn composition(own: &ChunkProof, point: CirclePoint<SecureField>, log_degree: u3
 fn a_composition_polynomial_for_a_known_point_is_rejected() {
     let scene = Scene::honest();
     let columns = |_: &Shape, all: &mut [Columns]| {
+        // The sum of squares stays.
         all[Part::Stream.index()][stream::HH][0] += BaseField::one();
+        all[Part::Stream.index()][stream::HH][1] -= BaseField::one();
     };
     let hooks = Hooks {
         columns: &columns,

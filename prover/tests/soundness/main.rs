@@ -205,7 +205,7 @@ impl Scene {
     }
 
     pub fn shape(&self) -> Shape {
-        Shape::of(&self.model.key.config, &self.chunk, self.statement.lengths())
+        self.model.key.shape(&self.chunk, self.statement.lengths())
     }
 
     /// Forges a proof of all layers.

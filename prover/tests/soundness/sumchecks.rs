@@ -104,7 +104,8 @@ fn a_round_is_not_chosen_after_its_challenge() {
 /// Gains the freedom of every column that the claim covers: one claim is left out of what is proved.
 #[test]
 fn no_claim_is_left_out() {
-    let scene = Scene::honest();
+    // With clipped values, as there is a claim on these.
+    let scene = Scene::quiet();
     for left_out in 0..claims(&scene).len() {
         let omit = |claims: &mut Vec<LinearClaim>| {
             // The others keep their coefficients, and the columns their places.
@@ -122,11 +123,11 @@ fn no_claim_is_left_out() {
 /// Gains the same: a claim takes the place of the one before it, so that it is proved twice and the other never.
 #[test]
 fn no_claim_is_used_twice() {
-    let scene = Scene::honest();
+    let scene = Scene::quiet();
     // Neighbours of one value may say the same, like the shifts of gate and up in this model.
     let values = claims(&scene);
     let differ: Vec<usize> = (1..values.len()).filter(|i| values[*i] != values[i - 1]).collect();
-    assert!(differ.len() > 30, "{differ:?}");
+    assert!(differ.len() > 25, "{differ:?}");
     for twice in differ.into_iter().step_by(6) {
         let repeat = |claims: &mut Vec<LinearClaim>| {
             let (groups, value) = (claims[twice].groups.clone(), claims[twice].value);
@@ -161,6 +162,6 @@ fn claims(scene: &Scene) -> Vec<K> {
     };
     scene.attempt(&hooks).expect("an honest proof");
     let values = values.into_inner();
-    assert!(values.len() >= 40, "{} claims", values.len());
+    assert!(values.len() >= 35, "{} claims", values.len());
     values
 }

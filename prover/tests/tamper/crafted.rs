@@ -10,7 +10,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
-use tessera_circuits::wiring::{product_variables, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, Product};
 use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -33,18 +33,17 @@ fn compensated_operands_are_rejected() {
         end: 1,
         ..Chunk::whole(key.config.layers)
     };
-    let shape = Shape::of(&key.config, &first, proof.statement.rows());
-    let scale = |i: usize| {
-        let own = PRODUCTS[i].variables(&shape) as usize;
+    let shape = key.shape(&first, proof.statement.lengths());
+    let scale = |product: Product| {
+        let own = product.variables(&shape) as usize;
         instance_scale(product_variables(&shape) as usize, own)
     };
     let operands = &mut tampered.chunks[0].matmuls.operands;
-    let embed = PRODUCTS.len() - 3;
-    let other = embed - 1;
-    operands[embed][0] += SecureField::one();
-    let gained = scale(embed) * operands[embed][1];
-    let per_unit = scale(other) * operands[other][1];
-    operands[other][0] -= gained * per_unit.inverse();
+    let (embed, other) = (Product::Embed, Product::Ff);
+    operands[embed as usize][0] += SecureField::one();
+    let gained = scale(embed) * operands[embed as usize][1];
+    let per_unit = scale(other) * operands[other as usize][1];
+    operands[other as usize][0] -= gained * per_unit.inverse();
     let result = answer(key, &tampered);
     assert!(matches!(result, Err(VerifyError::Embedding)), "{result:?}");
 }

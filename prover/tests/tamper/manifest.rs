@@ -94,6 +94,7 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
         VerifyError::Statistics(StatisticsError::Norms { got, expected }) => ("norms".to_owned(), got, expected),
         VerifyError::Statistics(StatisticsError::Sums { got, expected }) => ("sums".to_owned(), got, expected),
+        VerifyError::Statistics(StatisticsError::Tops { got, expected }) => ("tops".to_owned(), got, expected),
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
         }
@@ -144,7 +145,7 @@ pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
     let layers = proof.chunks.iter().map(|c| c.layers as usize);
     let chunks = Chunk::partition(layers, key.config.layers).expect("an honest partition");
     for (i, (chunk, own)) in chunks.iter().zip(&proof.chunks).enumerate() {
-        let shape = Shape::of(&key.config, chunk, proof.statement.rows());
+        let shape = key.shape(chunk, proof.statement.lengths());
         rows.extend(of_chunk(own, &shape).into_iter().map(|mut row| {
             row.places.0 = format!("chunks[{i}].{}", row.places.0);
             row
@@ -156,6 +157,8 @@ pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
 /// The rows of the proof of a chunk.
 fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     let mut rows = statistics();
+    rows.extend(logits(shape));
+    rows.extend(clips(proof));
     rows.extend(lookups());
     rows.extend(sumchecks(shape));
     rows.extend(opening(proof));
@@ -229,6 +232,35 @@ fn lookups() -> Vec<Row> {
     rows.extend(lengths("lookups[*].layers", "lookups: layers"));
     rows.extend(lengths("lookups[*].layers[*].rounds", "lookups: rounds"));
     rows
+}
+
+/// The logits of the output tokens, of the chunk that has them.
+fn logits(shape: &Shape) -> Vec<Row> {
+    if !shape.chunk.is_last() {
+        return Vec::new();
+    }
+    let mut rows = vec![row!(Change "statistics.tops[*]" => VerifyError::Gkr(GkrError::Layer { .. }))];
+    rows.extend(lengths("statistics.tops", "tops"));
+    rows
+}
+
+/// Clipped values, of a chunk that has some: a list of another order or range is none, and any other list draws other points.
+fn clips(proof: &ChunkProof) -> Vec<Row> {
+    if proof.statistics.clips.is_empty() {
+        return Vec::new();
+    }
+    type E = StatisticsError;
+    vec![
+        row!(Change "statistics.clips[*].part" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "statistics.clips[*].tensor" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "statistics.clips[*].at" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Modulus "statistics.clips[*].at" => VerifyError::Statistics(E::ClipPlace { .. })),
+        row!(Change "statistics.clips[*].excess" => VerifyError::Statistics(E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Modulus "statistics.clips[*].excess" => VerifyError::Statistics(E::ClipRange { excess: i32::MAX, .. })),
+        row!(Truncate "statistics.clips" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Extend "statistics.clips" => VerifyError::Statistics(E::ClipPlace { .. })),
+        row!(Empty "statistics.clips" => VerifyError::Gkr(GkrError::Layer { .. })),
+    ]
 }
 
 fn sumchecks(shape: &Shape) -> Vec<Row> {

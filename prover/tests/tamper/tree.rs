@@ -1,6 +1,6 @@
 //! An honest proof as a tree of named nodes, found through its serialisation: no field is listed by hand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use bincode::config::standard;
@@ -40,6 +40,8 @@ pub struct Node {
 pub struct Tree {
     pub root: Value,
     pub nodes: Vec<Node>,
+    /// Sequences without entries.
+    empty: Vec<String>,
     /// By path without its indices: does it have a length of its own?
     growable: HashMap<String, bool>,
     /// By path without its indices: do its numbers reach the modulus?
@@ -74,10 +76,18 @@ impl Tree {
         let mut tree = Self {
             root: root.clone(),
             nodes: Vec::new(),
+            empty: Vec::new(),
             growable: HashMap::new(),
             wide: HashMap::new(),
         };
         tree.walk(&root, String::new(), String::new());
+        let filled: HashSet<String> = tree.nodes.iter().map(|node| collapse(&node.path)).collect();
+        for path in &tree.empty {
+            assert!(
+                filled.contains(&collapse(path)),
+                "{path} is empty in an honest proof: it cannot be tampered with"
+            );
+        }
         tree
     }
 
@@ -91,7 +101,11 @@ impl Tree {
             }
             Value::Array(entries) if self.is_growable(&path, &pointer) => {
                 let ops = match entries.len() {
-                    0 => panic!("{path} is empty in an honest proof: it cannot be tampered with"),
+                    // Another chunk must have some.
+                    0 => {
+                        self.empty.push(path);
+                        return;
+                    }
                     1 => vec![Op::Extend, Op::Empty],
                     _ => vec![Op::Truncate, Op::Extend, Op::Empty],
                 };

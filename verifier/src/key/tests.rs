@@ -7,9 +7,9 @@ use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
 
 fn key() -> ModelKey {
     let norm = NormParams {
-        scale: 30,
+        scale: 25,
         eps: ByClass::both(17),
-        shift: 11,
+        shift: 6,
     };
     let shift = || ChannelShift(vec![3]);
     let config = ModelConfig {

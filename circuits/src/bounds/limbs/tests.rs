@@ -192,7 +192,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
     own.weight_bits = [12; 9];
     own = own.with_largest_norms(&odd_config(2));
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down]);
-    own.layers[0].norm_attn.scale = 30;
+    own.layers[0].norm_attn.shift = 3;
     assert_eq!(
         two(&own),
         [
@@ -203,7 +203,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
             MatmulKind::Down
         ]
     );
-    (own.layers[0].norm_attn.scale, own.norm_final.scale) = (26, 30);
+    (own.layers[0].norm_attn.shift, own.norm_final.shift) = (7, 3);
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down, MatmulKind::Head]);
 }
 
@@ -251,7 +251,8 @@ fn the_residual_counts_in_both_classes_of_rows() {
     assert_eq!([set(most), set(most + 1)], [Limbs::One, Limbs::Two]);
 }
 
-/// A norm is in one limb up to `hidden 4^scale = 2^58` and a shift of 15, each norm and channel of it.
+/// A norm is in one limb up to `hidden 4^scale = 2^58` and a shift of 15, each norm and channel of it; its claim has no other, so
+/// a key with more is refused.
 #[test]
 fn norms_are_bounded_by_scale_and_shift() {
     let config = ModelConfig {
@@ -261,13 +262,17 @@ fn norms_are_bounded_by_scale_and_shift() {
     let with = |change: fn(&mut ModelParams)| {
         let mut own = params().with_largest_norms(&config);
         change(&mut own);
-        assert_eq!(own.check(&config), Ok(()));
-        own.norm_limbs(&config)
+        let checked = own.check(&config);
+        let what = "log2 of hidden 2^(2 scale) of a norm, or its total shift";
+        let refused = matches!(checked, Err(ModelError::OutOfRange { what: w, value: 59, max: 58, .. }) if w == what);
+        assert!(refused || checked == Ok(()), "{checked:?}");
+        assert_eq!(own.norm_limbs(&config) == Limbs::Two, refused);
+        refused
     };
-    assert_eq!(with(|_| ()), Limbs::One);
-    assert_eq!(with(|p| p.norm_final.scale = 27), Limbs::Two);
-    assert_eq!(with(|p| p.layers[1].norm_attn.scale = 48), Limbs::Two);
-    assert_eq!(with(|p| p.layers[1].norm_mlp.shift = 8), Limbs::Two);
+    assert!(!with(|_| ()));
+    assert!(with(|p| p.norm_final.scale = 27));
+    assert!(with(|p| p.layers[1].norm_attn.scale = 48));
+    assert!(with(|p| p.layers[1].norm_mlp.shift = 8));
     // Exponents lower the shift of a channel, and that without exponent decides.
     let exponents = |p: &mut ModelParams, last| {
         p.exponents = vec![1; 64];
