@@ -24,7 +24,7 @@ use tessera_verifier::verify::{
 };
 use thiserror::Error;
 
-use crate::bind::{combine, eval_base};
+use crate::bind::eval_base;
 use crate::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::generate::{generate, GenerateError, GenerateOptions};
 use crate::gkr;
@@ -37,7 +37,7 @@ use crate::stark::{twiddles, ProveStarkError, Trace};
 use crate::stream::Traffic;
 use crate::sumcheck::{self, Instance, Table};
 use stwo::core::fields::qm31::SecureField;
-use stwo::prover::backend::simd::m31::N_LANES;
+use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 
 /// A model as the prover needs it.
@@ -427,7 +427,7 @@ pub fn prove_linear(
             let columns = &trace.columns[part.index()];
             let pairs = batch
                 .of(*part)
-                .map(|group| (weights_table(group), combine(columns, &group.columns).into()));
+                .map(|group| (weights_table(group), combine(columns, &group.columns)));
             Instance {
                 pairs: pairs.collect(),
                 variables: trace.shape.log_rows(*part) as usize,
@@ -484,4 +484,20 @@ fn tensor_table(tensor: &[Weight]) -> Table {
         packs.iter().map(move |pack| *pack * factor)
     });
     Table::Packs(rows.collect())
+}
+
+/// `sum of coefficient * column`, row by row.
+fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Table {
+    let rows = columns.first().map_or(0, Vec::len);
+    let terms = terms
+        .iter()
+        .map(|(c, k)| (columns[*c].as_chunks::<N_LANES>().0, PackedSecureField::broadcast(*k)));
+    let terms: Vec<_> = terms.collect();
+    let row = |row: usize| {
+        let values = terms
+            .iter()
+            .map(|(column, k)| *k * PackedBaseField::from_array(column[row]));
+        values.fold(PackedSecureField::zero(), |sum, v| sum + v)
+    };
+    Table::Packs((0..rows / N_LANES).into_par_iter().with_min_len(64).map(row).collect())
 }

@@ -226,7 +226,7 @@ fn logits(shape: &Shape) -> Vec<Row> {
     if !shape.chunk.is_last() {
         return Vec::new();
     }
-    let mut rows = vec![row!(Change "statistics.tops[*]" => VerifyError::Matmuls)];
+    let mut rows = vec![row!(Change "statistics.tops[*]" => VerifyError::Gkr(GkrError::Layer { .. }))];
     rows.extend(lengths("statistics.tops", "tops"));
     rows
 }
@@ -238,15 +238,15 @@ fn clips(proof: &ChunkProof) -> Vec<Row> {
     }
     type E = StatisticsError;
     vec![
-        row!(Change "statistics.clips[*].part" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Matmuls),
-        row!(Change "statistics.clips[*].tensor" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Matmuls),
-        row!(Change "statistics.clips[*].at" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Matmuls),
+        row!(Change "statistics.clips[*].part" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "statistics.clips[*].tensor" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "statistics.clips[*].at" => VerifyError::Statistics(E::ClipPlace { .. } | E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statistics.clips[*].at" => VerifyError::Statistics(E::ClipPlace { .. })),
-        row!(Change "statistics.clips[*].excess" => VerifyError::Statistics(E::ClipRange { .. }) | VerifyError::Matmuls),
+        row!(Change "statistics.clips[*].excess" => VerifyError::Statistics(E::ClipRange { .. }) | VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statistics.clips[*].excess" => VerifyError::Statistics(E::ClipRange { excess: i32::MAX, .. })),
-        row!(Truncate "statistics.clips" => VerifyError::Matmuls),
+        row!(Truncate "statistics.clips" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Extend "statistics.clips" => VerifyError::Statistics(E::ClipPlace { .. })),
-        row!(Empty "statistics.clips" => VerifyError::Matmuls),
+        row!(Empty "statistics.clips" => VerifyError::Gkr(GkrError::Layer { .. })),
     ]
 }
 
