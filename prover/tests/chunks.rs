@@ -75,7 +75,7 @@ fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof
     let refusals = refusals(&proof);
     let expected = |(_, error): &(usize, VerifyError)| {
         let tops = matches!(error, VerifyError::Statistics(StatisticsError::Tops { .. }));
-        tops || matches!(error, VerifyError::Matmuls)
+        tops || matches!(error, VerifyError::Gkr(_))
     };
     assert!(refusals.iter().all(expected), "{what}: {refusals:?}");
     assert!(refusals.iter().map(|(i, _)| i).eq(chunks), "{what}: {refusals:?}");
@@ -442,10 +442,7 @@ fn ends_of_the_model_are_ends_of_the_chain() {
     assert_refused_by(&[1], "with embedding", |p| p.chunks[1] = other.chunks[0].clone());
     let ones = model().prove_chunks(&prompt(3), 3, &[1; 7]);
     let refused = answer(|p| p.chunks[0] = ones.chunks[1].clone());
-    assert!(
-        matches!(refused, VerifyError::Matmuls),
-        "without embedding: {refused:?}"
-    );
+    assert!(matches!(refused, VerifyError::Gkr(_)), "without embedding: {refused:?}");
 }
 
 /// A lie between two chunks: everything is proved honestly on either side of it, down to the output that follows from it.
@@ -500,7 +497,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
         proof.boundaries[0].clone_from(first);
         let refusals = refusals(&proof);
         assert!(
-            matches!(refusals[..], [(i, VerifyError::Matmuls)] if i == refusing),
+            matches!(refusals[..], [(i, VerifyError::Gkr(_))] if i == refusing),
             "{refusals:?}"
         );
     }

@@ -1,7 +1,9 @@
 //! Honest proofs of random models verify, whatever the dimensions.
 
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
 use tessera_prover::generate::GenerateOptions;
 use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
@@ -126,19 +128,21 @@ fn parts_in_lanes_are_proved() {
     let config = ModelConfig {
         layers: 5,
         heads: 9,
-        ff: 650,
-        vocab: 2500,
-        context: 64,
+        ff: 2600,
+        vocab: 5000,
+        context: 128,
         ..odd_config()
     };
-    let shape = Shape::new(&config, 64);
+    let (chunk, one) = (Chunk::whole(config.layers), LimbSet::all(Limbs::One));
+    let lengths = Lengths { rows: 124, outputs: 5 };
+    let shape = Shape::with_limbs(&config, one, &chunk, lengths);
     let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.lanes(p));
     assert!(lanes.iter().all(|lanes| *lanes > 1), "{lanes:?}");
     let layers = shape.extent(Part::Ff, 0);
     assert!(!layers.is_power_of_two(), "{layers}");
     // And in the code of large statements.
     assert_eq!(TracePolicy::of(&shape).log_blowup, 1, "{} cells", shape.cells());
-    round_trip(config, WeightFormat::Int16, 60, 5);
+    round_trip(config, WeightFormat::Int16, 120, 5);
 }
 
 /// Accumulators that are all in one limb, all in two, or some of each: the limbs follow from the key, of one model as well as of

@@ -434,7 +434,7 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
             "--prompt-ids",
             ids,
             "--tokens",
-            "4",
+            "90",
             "--out",
             proof,
             "--memory",

@@ -286,14 +286,14 @@ fn the_list_is_not_chosen_after_the_challenges() {
             shown: &|s| change(&mut s.clips),
             ..HONEST
         };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
     }
     // Nor are the other statistics, and the best logits.
     let hooks = Hooks {
         shown: &|s| s.tops[0] -= 1,
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
 }
 
 /// A logit that is better than the claimed one is listed as clipped to the smallest there is: its excess has the sign of the

@@ -112,7 +112,7 @@ fn scale(own: &mut Columns, factor: K, last: Option<BaseField>) {
 /// gain: everything, any lookup and any claim.
 #[test]
 fn a_multiple_of_the_eq_column_is_rejected_in_every_part() {
-    for scene in [simulation(), Scene::false_output()] {
+    for scene in [simulation(), Scene::honest()] {
         for part in PARTS.into_iter().filter(|p| *p != Part::Tables) {
             let alter = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
                 let at = part.index();
@@ -150,7 +150,7 @@ fn a_multiple_of_the_eq_column_is_rejected_in_every_part() {
 /// The same with the last-row column scaled alike: the recurrence holds, the column is not the public one.
 #[test]
 fn another_last_row_column_is_rejected_in_every_part() {
-    let scene = Scene::false_output();
+    let scene = Scene::honest();
     for part in PARTS.into_iter().filter(|p| *p != Part::Tables) {
         let alter = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
             let factor = BaseField::from_u32_unchecked(5);
@@ -169,7 +169,7 @@ fn another_last_row_column_is_rejected_in_every_part() {
 /// In every part in turn the evaluations of another point, with the `eq` and `carry` columns of that point.
 #[test]
 fn claims_at_another_point_are_rejected_in_every_part() {
-    let scene = Scene::false_output();
+    let scene = Scene::honest();
     for part in PARTS.into_iter().filter(|p| *p != Part::Tables) {
         let alter = |state: &Interaction<'_>, all: &mut [Columns], sums: &mut [K]| {
             let other: Vec<K> = (0..state.trace.shape.log_rows(part)).map(|i| K::from(i + 7)).collect();

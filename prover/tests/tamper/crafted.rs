@@ -8,7 +8,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Part;
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, Product};
 use tessera_prover::generate::GenerateOptions;
@@ -124,18 +124,20 @@ fn queries_that_meet_in_the_tables_are_checked() {
         layers: 1,
         heads: 32,
         head_dim: 2,
-        context: 128,
+        context: 256,
         ..odd_config()
     };
     let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
     let report = prove(
         &model.prover(),
-        &random_ids(&config, 126, 5),
+        &random_ids(&config, 254, 5),
         &GenerateOptions::exactly(3),
         &Silent,
     )
     .expect("an honest proof");
-    let shape = Shape::new(&config, 128);
+    let shape = model
+        .key
+        .shape(&Chunk::whole(config.layers), report.proof.statement.lengths());
     assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");
     let [mut order, mut conflict] = [false; 2];
     // Every nonce draws other queries; that it shows no work is checked after them.
