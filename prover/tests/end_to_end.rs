@@ -128,8 +128,8 @@ fn parts_in_lanes_are_proved() {
     let config = ModelConfig {
         layers: 5,
         heads: 9,
-        ff: 2600,
-        vocab: 5000,
+        ff: 2000,
+        vocab: 7000,
         context: 128,
         ..odd_config()
     };
