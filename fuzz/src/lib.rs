@@ -225,7 +225,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
             1 => edit(&mut tree.layers, i, |layer, i| layer.children[i.below(4)] = i.secure()),
             _ => edit(&mut tree.layers, i, |layer, i| edit(&mut layer.rounds, i, set_round)),
         }),
-        6 if input.byte() % 2 == 0 => own.matmuls.claim = input.secure(),
+        6 if input.byte().is_multiple_of(2) => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
         7 => {
             let operands = &mut own.matmuls.operands;

@@ -54,8 +54,8 @@ fn leaves(tree: &LookupTree, columns: &[Columns], relations: &Relations) -> [Vec
     let (mut numerators, mut denominators) = (Vec::new(), Vec::new());
     for plane in &tree.planes {
         let own = &columns[plane.part.index()];
-        for row in 0..1 << plane.log_rows {
-            let column = |at: usize| own[at][row];
+        for row in 0..1usize << plane.log_rows {
+            let column = |at: usize| *own[at].get(row).expect("a row");
             denominators.push(denominator(plane, relations, column));
             numerators.push(match plane.lookup.uses {
                 tessera_circuits::air::lookups::Uses::Once => K::one(),
