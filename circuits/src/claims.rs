@@ -251,8 +251,12 @@ impl Group {
 type Term = (Tensor, Vec<(usize, SecureField)>);
 
 /// Cuts a term along one of the axes; the columns of the next lane are `step` further.
-fn cut_term((tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec<Term> {
-    let Some(weight) = tensor.get(cut.axis).cloned() else {
+fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec<Term> {
+    // Taken out, not copied: it is long, and every lane has another one in its place.
+    let Some(weight) = tensor
+        .get_mut(cut.axis)
+        .map(|own| std::mem::replace(own, Weight::Ones(0)))
+    else {
         return vec![(tensor, own)];
     };
     // A lane of the weight's own axis and whole axes after it.
