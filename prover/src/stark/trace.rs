@@ -455,10 +455,7 @@ impl Source<'_> {
         let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
         let remainder = logits::remainder(shape.limbs.head);
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
-        let scale = match shape.limbs.head {
-            Limbs::One => 1 << 8,
-            Limbs::Two => 1,
-        };
+        let scale = remainder.scale() as u32;
         let first = self.statement.prompt.len() - 1 - w.first_logits;
         build(shape, Part::Logits, |[o, v], row| {
             row[remainder.pow()] = pows[v] * scale;

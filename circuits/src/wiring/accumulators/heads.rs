@@ -1,0 +1,138 @@
+//! Queries, keys and values, and the rotation of the first two.
+
+use num_traits::{One, Zero};
+
+use super::{Claims, Rounding, Sides};
+use crate::air::{base, requant};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
+use crate::mle::eq_table;
+use crate::model::{Limbs, MatmulKind};
+use crate::semantics::{rope_angle, ROPE_BITS};
+use crate::shape::Part;
+use crate::statement::Rounded;
+use crate::wiring::{eq, felt, Public, K};
+
+impl Public<'_> {
+    /// Queries or keys before and after their rotation.
+    pub(super) fn heads(&self, claims: &mut Claims, part: Part, kind: MatmulKind) {
+        let (points, p) = (self.points, &self.shape.padded);
+        let rope = self.shape.rope(part);
+        let heads_log = match kind {
+            MatmulKind::Q => p.heads,
+            _ => p.kv_heads,
+        };
+        let (head, half, index) = self.head_point(heads_log);
+        let halves = [K::one() - half, half];
+        let plain = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
+        for (side, coefficient) in halves.into_iter().enumerate() {
+            // The powers of the channels of one half, (head, index).
+            let channels = |l: usize| {
+                let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
+                let all = self.channel_powers(kind, l, &point);
+                let blocks = all.chunks(1 << p.half).skip(side).step_by(2);
+                blocks.flatten().copied().collect()
+            };
+            let rounding = Rounding {
+                rounded: Rounded::before(part, side),
+                out: vec![(rope.before(side), K::one())],
+                plain: vec![plain.clone()],
+                powered: self.by_layer(part, &channels),
+                factor: coefficient * points.kind_weight(kind),
+            };
+            self.accumulated(claims, &rounding, rope.remainder(side));
+        }
+        claims.own.push(self.rotation(part, &plain, halves));
+        for side in [0, 1] {
+            let rounding = Rounding {
+                rounded: Rounded::after(part, side),
+                out: self.rotated(part, side),
+                plain: Vec::new(),
+                powered: Vec::new(),
+                factor: K::one(),
+            };
+            self.clipped(claims, &rounding, |_, clip| clip.value());
+        }
+    }
+
+    /// The columns of a rotated value.
+    fn rotated(&self, part: Part, side: usize) -> Vec<(usize, K)> {
+        let rope = self.shape.rope(part);
+        let at = rope.after(side);
+        match rope.out {
+            Limbs::One => vec![(at, K::one())],
+            Limbs::Two => vec![(at, felt(256)), (at + 1, K::one())],
+        }
+    }
+
+    /// Rotations: `a cos - b sin` and `b cos + a sin` are `2^14 OUT + REM - 2^13`.
+    fn rotation(&self, part: Part, plain: &[Weight], halves: [K; 2]) -> LinearClaim {
+        let (points, rope) = (self.points, self.shape.rope(part));
+        let [layers, _, head, index] = plain else {
+            return Sides::default().claim("rotations");
+        };
+        let unit = felt(1 << ROPE_BITS);
+        let mut sides = Sides::default();
+        let mut columns = Vec::new();
+        for (side, k) in halves.into_iter().enumerate() {
+            columns.extend(self.rotated(part, side).into_iter().map(|(c, own)| (c, own * k * unit)));
+            columns.push((rope.rest(side), k));
+            let rounding = Rounding {
+                rounded: Rounded::after(part, side),
+                out: Vec::new(),
+                plain: Vec::new(),
+                powered: vec![plain.to_vec()],
+                factor: K::one(),
+            };
+            sides.value -= k * unit * self.excesses(&rounding);
+        }
+        sides.groups.push(Group::new(part, plain.to_vec(), columns));
+        // The halves' weights add up to 1.
+        sides.value += felt(1 << (ROPE_BITS - 1)) * self.total(part, plain);
+        let weights = index.table();
+        let half_dim = self.shape.config.head_dim / 2;
+        let [first, second] = halves;
+        let mut sources: [Vec<Tensor>; 2] = [Vec::new(), Vec::new()];
+        for (i, token) in eq_table(&points.token).into_iter().enumerate() {
+            let mut rows = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
+            for (x, w) in weights.iter().enumerate().take(half_dim) {
+                let (cos, sin) = rope_angle(&self.shape.config, i, x);
+                let (cos, sin) = (base(cos.into()), base(sin.into()));
+                let own = [first * cos + second * sin, second * cos - first * sin];
+                for (row, v) in rows.iter_mut().zip(own) {
+                    if let Some(entry) = row.get_mut(x) {
+                        *entry = *w * v;
+                    }
+                }
+            }
+            for (source, row) in sources.iter_mut().zip(rows) {
+                let rows = Weight::Sparse(self.shape.token, vec![(i, token)]);
+                source.push(vec![layers.clone(), rows, head.clone(), Weight::Dense(row)]);
+            }
+        }
+        for (side, tensors) in sources.into_iter().enumerate() {
+            let column = vec![(rope.before(side), -K::one())];
+            sides.groups.push(Group::new_sum(part, tensors, column));
+        }
+        sides.claim("rotations")
+    }
+
+    pub(super) fn values(&self, claims: &mut Claims) {
+        let (points, p, part) = (self.points, &self.shape.padded, Part::V);
+        let (head, ..) = self.head_point(p.kv_heads);
+        let plain = vec![
+            self.plain_layers(part),
+            eq(&points.token),
+            eq(head),
+            eq(points.out(p.head_dim())),
+        ];
+        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, points.out(p.kv()));
+        let rounding = Rounding {
+            rounded: Rounded::VALUE,
+            out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
+            plain: vec![plain],
+            powered: self.by_layer(part, &channels),
+            factor: points.kind_weight(MatmulKind::V),
+        };
+        self.accumulated(claims, &rounding, requant::remainder(self.shape.limbs.v));
+    }
+}

@@ -1,0 +1,74 @@
+//! Logits of the generated positions.
+
+use num_traits::{One, Zero};
+
+use super::{Claims, Rounding};
+use crate::air::{base, logits};
+use crate::claims::{Group, LinearClaim, Weight};
+use crate::mle::eq_table;
+use crate::model::MatmulKind;
+use crate::shape::Part;
+use crate::statement::Rounded;
+use crate::wiring::{padded, Public, K};
+
+impl Public<'_> {
+    /// The logits of the generated positions, which are those of the output tokens less the margins, and that the margins of
+    /// the output tokens are 0.
+    pub(super) fn logits(&self, claims: &mut Claims) {
+        let (points, config, part) = (self.points, &self.shape.config, Part::Logits);
+        let log = self.shape.padded.vocab;
+        let outputs: Vec<K> = eq_table(&points.output).into_iter().take(self.shape.outputs).collect();
+        let real = |mut values: Vec<K>| {
+            values.truncate(config.vocab);
+            values
+        };
+        let plain = real(eq_table(points.out(log)));
+        let powered = real(self.channel_powers(MatmulKind::Head, 0, points.out(log)));
+        let total = |values: &[K]| values.iter().fold(K::zero(), |sum, v| sum + *v);
+        let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.shape.output()), padded(rest, log)]];
+        // A logit is TOP less one below the output token, less the margin.
+        let (mut fixed, all) = (K::zero(), total(&powered));
+        let generated = self.statement.generated().zip(&self.statistics.tops).zip(&outputs);
+        for (((_, id), top), weight) in generated {
+            let below = total(powered.get(..id as usize).unwrap_or_default());
+            fixed += *weight * (all * base(i64::from(*top)) - below);
+        }
+        let remainder = logits::remainder(self.shape.limbs.head);
+        let factor = points.kind_weight(MatmulKind::Head);
+        let rounding = Rounding {
+            rounded: Rounded::LOGIT,
+            out: vec![(logits::MARGIN, -K::one())],
+            plain: tensor(plain),
+            powered: tensor(powered),
+            factor,
+        };
+        let scale = base(remainder.scale());
+        claims.accumulators.value -= factor * scale * fixed;
+        let powers = self.add(&mut claims.accumulators, &rounding, remainder);
+        claims.powers.push(powers);
+        self.clipped(claims, &rounding, |place, clip| {
+            clip.value() - self.logit_without_margin(place)
+        });
+
+        let entry = |(o, ((_, id), weight)): (usize, ((usize, u32), &K))| {
+            vec![
+                Weight::Sparse(self.shape.output(), vec![(o, *weight)]),
+                Weight::Sparse(log, vec![(id as usize, K::one())]),
+            ]
+        };
+        let chosen = self.statement.generated().zip(&outputs).enumerate().map(entry);
+        claims.own.push(LinearClaim {
+            name: "chosen logits",
+            groups: vec![Group::new_sum(part, chosen.collect(), vec![(logits::MARGIN, K::one())])],
+            value: K::zero(),
+        });
+    }
+
+    /// What the logit of an entry would be if its margin were 0.
+    fn logit_without_margin(&self, place: &[usize]) -> i64 {
+        let [output, entry] = place else { return 0 };
+        let id = self.statement.output.get(*output).copied().unwrap_or_default() as usize;
+        let top = self.statistics.tops.get(*output).copied().unwrap_or_default();
+        i64::from(top) - i64::from(*entry < id)
+    }
+}

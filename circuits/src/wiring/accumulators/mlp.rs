@@ -1,0 +1,46 @@
+//! The gated MLP between its matmuls.
+
+use num_traits::One;
+
+use super::{Claims, Rounding};
+use crate::air::ff;
+use crate::model::MatmulKind;
+use crate::shape::Part;
+use crate::statement::Rounded;
+use crate::wiring::{eq, felt, Public, K};
+
+impl Public<'_> {
+    pub(super) fn mlp(&self, claims: &mut Claims) {
+        let (points, part) = (self.points, Part::Ff);
+        let at = points.out(self.shape.padded.ff);
+        let air = self.shape.ff();
+        let plain = vec![self.plain_layers(part), eq(&points.token), eq(at)];
+        let matmuls = [
+            (Rounded::GATE, MatmulKind::Gate, ff::GATE, air.gate_remainder()),
+            (Rounded::UP, MatmulKind::Up, ff::UP, air.up_remainder()),
+        ];
+        for (rounded, kind, column, remainder) in matmuls {
+            let channels = |l: usize| self.channel_powers(kind, l, at);
+            let rounding = Rounding {
+                rounded,
+                out: vec![(column, K::one())],
+                plain: vec![plain.clone()],
+                powered: self.by_layer(part, &channels),
+                factor: points.kind_weight(kind),
+            };
+            self.accumulated(claims, &rounding, remainder);
+        }
+        let powered = self.classes().into_iter().map(|(class, rows)| {
+            let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.act.of(class)));
+            vec![powers, rows, eq(at)]
+        });
+        let rounding = Rounding {
+            rounded: Rounded::PRODUCT,
+            out: vec![(ff::H_HI, felt(256)), (ff::H_LO, K::one())],
+            plain: vec![plain],
+            powered: powered.collect(),
+            factor: points.act_weight(),
+        };
+        self.accumulated(claims, &rounding, ff::PRODUCT);
+    }
+}

@@ -1,0 +1,128 @@
+//! The residual stream: updates and norms.
+
+use num_traits::{One, Zero};
+
+use super::{Claims, Rounding, Sides};
+use crate::air::{base, stream};
+use crate::claims::{Group, Weight};
+use crate::mle::eq_table;
+use crate::model::{Limbs, RowClass};
+use crate::shape::Part;
+use crate::statement::{norm_of, Rounded};
+use crate::wiring::{eq, felt, padded, update_of, Public, Update, K, PADDED_EXPONENT};
+
+impl Public<'_> {
+    /// What updates the residual stream: embedding, O and Down, with the state before.
+    pub(super) fn updates(&self, claims: &mut Claims) {
+        let (points, part) = (self.points, Part::Stream);
+        let at = points.out(self.shape.padded.hidden);
+        let weight = |n: usize| {
+            let (kind, layer) = update_of(n);
+            points.matmul_weight(kind, layer)
+        };
+        let state = |n: usize, weight: K| Weight::Sparse(self.lead(part), vec![(n, weight)]);
+        let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
+        let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
+        plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
+        for n in 0..self.shape.states() {
+            for (class, rows) in self.classes() {
+                let Some(update) = Update::of(self.params, n, class) else {
+                    continue;
+                };
+                let powers = |pick: fn([u8; 2]) -> u8| {
+                    let exponent = |c: usize| u32::from(pick(update.exponents(c)));
+                    Weight::Dense(self.feature_powers(at, &exponent))
+                };
+                let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
+                powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
+                match n.checked_sub(1) {
+                    Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),
+                    // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
+                    None if class == RowClass::Body => {
+                        claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
+                    }
+                    None => {}
+                }
+            }
+        }
+        let out = vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())];
+        claims
+            .accumulators
+            .groups
+            .push(Group::new_sum(part, residual, out.clone()));
+        let rounding = Rounding {
+            rounded: Rounded::STATE,
+            out,
+            plain,
+            powered,
+            factor: K::one(),
+        };
+        self.accumulated(claims, &rounding, stream::UPDATE);
+    }
+
+    /// Weights of the token rows of each class.
+    pub(super) fn classes(&self) -> Vec<(RowClass, Weight)> {
+        let (log, leading) = (self.shape.token, self.leading());
+        let rows = eq_table(&self.points.token);
+        let of = |range: std::ops::Range<usize>| {
+            let own = range.filter_map(|i| Some((i, *rows.get(i)?)));
+            Weight::Sparse(log, own.collect())
+        };
+        let classes = [
+            (RowClass::Lead, of(0..leading)),
+            (RowClass::Body, of(leading..1 << log)),
+        ];
+        classes.to_vec()
+    }
+
+    /// `eq(point, .)` times a power of two of every feature: that of its channel, and that of [`PADDED_EXPONENT`] for padding.
+    fn feature_powers(&self, at: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
+        let hidden = self.shape.config.hidden;
+        let power = |c: usize| match c < hidden {
+            true => exponent(c),
+            false => PADDED_EXPONENT.into(),
+        };
+        let features = eq_table(at).into_iter().enumerate();
+        features.map(|(c, w)| w * base(1 << power(c).min(30))).collect()
+    }
+
+    /// The normed states: values times the reciprocal square root of their row.
+    pub(super) fn norms(&self, claims: &mut Claims) {
+        let (points, part) = (self.points, Part::Stream);
+        let at = points.out(self.shape.padded.hidden);
+        let tokens = eq_table(&points.token);
+        let states = points.state_weights(self.shape.states());
+        let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params, self.leading());
+        let rows = |n: usize| rsqrts.get(n * tokens.len()..).unwrap_or_default();
+        let (mut powered, mut products) = (Vec::new(), Vec::new());
+        for (n, weight) in states.iter().enumerate() {
+            let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
+            let shift = u32::from(norm_of(self.params, n).shift);
+            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
+            let features = self.feature_powers(at, &exponent);
+            powered.push(vec![state.clone(), eq(&points.token), Weight::Dense(features)]);
+            let scaled = tokens.iter().zip(rows(n)).map(|(t, r)| *t * base(i64::from(*r)));
+            products.push(vec![state, padded(scaled.collect(), self.shape.token), eq(at)]);
+        }
+        let out = match self.shape.normed() {
+            Limbs::One => vec![(stream::Y, K::one())],
+            Limbs::Two => vec![(stream::Y, felt(256)), (stream::Y + 1, K::one())],
+        };
+        let rounding = Rounding {
+            rounded: Rounded::NORM,
+            out,
+            plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
+            powered,
+            factor: K::one(),
+        };
+        let x = vec![(stream::X_HI, -felt(256)), (stream::X_LO, -K::one())];
+        let mut sides = Sides {
+            groups: vec![Group::new_sum(part, products, x)],
+            value: K::zero(),
+        };
+        let powers = self.add(&mut sides, &rounding, stream::NORM);
+        claims.own.push(sides.claim("norms"));
+        claims.powers.push(powers);
+        self.clipped(claims, &rounding, |_, clip| clip.value());
+    }
+}
