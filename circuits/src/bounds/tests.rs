@@ -1,0 +1,301 @@
+use super::*;
+use crate::model::{odd_config, test_params};
+
+#[test]
+fn low_accumulators_stay_below_the_range_of_the_join() {
+    let most = (LOW_LIMIT - 1) / 255;
+    let bound = AccumulatorBound::matmul(most as usize, 1);
+    assert_eq!(bound, Some(AccumulatorBound(128 * most + LOW)));
+    assert_eq!(AccumulatorBound::matmul(most as usize + 1, 1), None);
+    assert_eq!(AccumulatorBound::matmul(most as usize + 1, -1), None);
+    assert_eq!(AccumulatorBound::matmul(usize::MAX, 2), None);
+    // The difference of a limb has 23 bits, with the half and the remainder of the largest shift.
+    let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
+    assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
+    // So have the scores of the widest heads.
+    const { assert!(255 * (128 << 15) < LOW_LIMIT) };
+}
+
+/// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it
+/// must equal, is below p.
+#[test]
+fn whatever_fits_cannot_wrap() {
+    let p = i128::from(P);
+    let (mut fitting, mut others) = (0, 0);
+    for t in [0, 1 << 20, 1 << 29, (1 << 30) - (1 << 28), 1 << 30, 3 << 29] {
+        for shift in 1..=13u8 {
+            for skip in std::iter::once(None).chain((0..=13).map(Some)) {
+                let previous = skip.map_or(0, |s| 1i128 << (15 + s));
+                let pow = 1i128 << shift;
+                let base = i128::from(t) + previous + pow / 2;
+                let (smallest, largest) = (-base - pow * (1 << 15), (1 << 30) + (1 << 15));
+                if AccumulatorBound(t).fits(shift, skip) {
+                    assert!(largest - smallest < p && base + pow * (1 << 15) < p);
+                    fitting += 1;
+                } else {
+                    // The slack is small: whatever is refused is within 2^18 of wrapping.
+                    assert!(largest - smallest + (1 << 18) >= p);
+                    others += 1;
+                }
+            }
+        }
+    }
+    assert!(fitting > 0 && others > 0);
+}
+
+#[test]
+fn norms_and_products_always_fit() {
+    for shift in 1..=13 {
+        assert!(AccumulatorBound::element(RSQRT_BITS - 8).fits(shift, None));
+        assert!(AccumulatorBound::element(7).fits(shift, None));
+    }
+    assert!(shift_in_range("shift", 1).is_ok() && shift_in_range("shift", 13).is_ok());
+    for shift in [0, 14, 255] {
+        let expected = ModelError::OutOfRange {
+            what: "shift",
+            value: shift.into(),
+            min: 1,
+            max: 13,
+        };
+        assert_eq!(shift_in_range("shift", shift), Err(expected));
+    }
+}
+
+/// The numbers of the document: `2^(15 + b) + 2^23` for a product with a limbed operand, `128 in w + 2^23` for a matmul.
+#[test]
+fn bounds_are_those_of_the_document() {
+    assert_eq!(AccumulatorBound::element(14).get(), (1 << 29) + (1 << 23));
+    assert_eq!(AccumulatorBound::element(7).get(), (1 << 22) + (1 << 23));
+    let down = AccumulatorBound::matmul(384, 2047).map(AccumulatorBound::get);
+    assert_eq!(down, Some(128 * 384 * 2047 + (1 << 23)));
+    // The largest bound that fits, and the smallest that does not, with and without a residual.
+    for (shift, skip) in [(1, None), (13, None), (1, Some(0)), (13, Some(13))] {
+        let residual = skip.map_or(0, |skip: u8| 1u64 << (15 + skip));
+        let rest = (1u64 << (15 + shift)) + residual + (1 << 30) + (1 << 17);
+        let most = u64::from(P) - 1 - rest;
+        assert!(AccumulatorBound(most).fits(shift, skip));
+        assert!(!AccumulatorBound(most + 1).fits(shift, skip));
+    }
+}
+
+/// Parameters that are all at the same end of their ranges; the exponent of the residual's factor is `residual`.
+fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParams {
+    let one = || ChannelShift(vec![shift]);
+    let norm = NormParams {
+        scale,
+        eps: ByClass::both(eps),
+        shift: shift.min(7),
+    };
+    let skip = ByClass::both(residual as i8 - shift as i8);
+    let base = test_params(&odd_config(1));
+    ModelParams {
+        embed_exponent: residual,
+        embed: StreamShift::one(shift),
+        layers: vec![crate::model::LayerParams {
+            norm_attn: norm,
+            q: one(),
+            k: one(),
+            v: one(),
+            score: shift,
+            att: shift,
+            o: StreamShift::one(shift),
+            skip_attn: skip,
+            norm_mlp: norm,
+            gate: ChannelShift(vec![shift; 44]),
+            up: one(),
+            act: ByClass::both(shift.min(MAX_ACT_SHIFT)),
+            down: StreamShift::one(shift),
+            skip_mlp: skip,
+        }],
+        norm_final: norm,
+        head: one(),
+        score_bits: bits,
+        gate_bits: bits,
+        silu_bits: bits.min(MAX_SILU_BITS.into()),
+        logit_bits: bits,
+        ..base
+    }
+}
+
+/// What is refused beyond the limits is refused there only: `tamper::keys` has the values next to these.
+#[test]
+fn the_smallest_and_the_largest_parameters_are_accepted() {
+    assert_eq!(params(1, 0, 0, 1, -64).check(&odd_config(1)), Ok(()));
+    assert_eq!(params(13, 13, 26, (1 << 60) - 1, 64).check(&odd_config(1)), Ok(()));
+}
+
+/// The two classes of rows are checked each for itself, whatever their offsets.
+#[test]
+fn leading_rows_have_the_limits_of_all_rows() {
+    let with = |change: fn(&mut ModelParams)| {
+        let mut own = params(6, 6, 26, 1, 10);
+        change(&mut own);
+        own.check(&odd_config(1))
+    };
+    let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
+    assert_eq!(with(|p| p.layers[0].o.lead = 7), Ok(()));
+    assert_eq!(with(|p| p.layers[0].o.lead = -5), Ok(()));
+    assert_eq!(with(|p| p.layers[0].o.lead = 8), refused("o", 14, 1, 13));
+    assert_eq!(with(|p| p.layers[0].o.lead = -6), refused("o", 0, 1, 13));
+    assert_eq!(with(|p| p.layers[0].down.lead = i8::MIN), refused("down", 122, 1, 13));
+    assert_eq!(with(|p| p.layers[0].skip_mlp.lead = 7), Ok(()));
+    assert_eq!(
+        with(|p| p.layers[0].skip_mlp.lead = 8),
+        refused("residual skip", 14, 0, 13)
+    );
+    assert_eq!(
+        with(|p| p.layers[0].skip_mlp.body = -7),
+        refused("residual skip", 1, 0, 13)
+    );
+    assert_eq!(with(|p| p.embed.lead = 7), Ok(()));
+    assert_eq!(with(|p| p.embed.lead = 8), refused("embedding", 14, 1, 13));
+    assert_eq!(with(|p| p.layers[0].act.lead = 14), refused("mlp product", 14, 1, 6));
+    assert_eq!(
+        with(|p| p.norm_final.eps.lead = 0),
+        refused("norm eps", 0, 1, (1 << 60) - 1)
+    );
+}
+
+/// The product of SiLU and up projection is claimed in one limb: with the largest table of SiLU and the largest shift, both
+/// sides of the claim still differ by less than p, clipped or not.
+#[test]
+fn products_of_the_mlp_fit_one_limb() {
+    let with = |act, bits| {
+        let mut own = params(6, 6, 26, 1, 10);
+        (own.layers[0].act.body, own.silu_bits) = (act, bits);
+        own.check(&odd_config(1))
+    };
+    let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
+    assert_eq!(with(MAX_ACT_SHIFT, MAX_SILU_BITS.into()), Ok(()));
+    assert_eq!(with(7, 10), refused("mlp product", 7, 1, 6));
+    assert_eq!(with(0, 10), refused("mlp product", 0, 1, 6));
+    assert_eq!(with(3, 17), refused("silu bits", 17, 0, 16));
+    let silu = crate::semantics::silu_table(0, MAX_SILU_BITS.into());
+    let largest = silu.iter().map(|v| i64::from(*v).abs()).max().expect("a table");
+    assert_eq!(largest, i64::from(i16::MAX));
+    let total = 8 + u32::from(MAX_ACT_SHIFT);
+    let bound = (largest << 15) + (1 << (total - 1));
+    // Clipped values are below 2^30 in these units (`Statistics::check`); the remainder comes on top.
+    assert!(bound + (1 << 30) + (1 << total) < i64::from(P));
+    // One shift more would wrap.
+    assert!((largest << 15) + (1 << total) + (1 << 30) + (1 << (total + 1)) >= i64::from(P));
+}
+
+/// Statistics of norms sum `4^k` times products of limbs: as many channels as fit, and one exponent more is refused.
+#[test]
+fn exponents_leave_the_statistics_in_range() {
+    let config = odd_config(1);
+    let with = |exponents: &[u8]| {
+        let mut own = params(9, 9, 26, 1, 10);
+        own.exponents = exponents.to_vec();
+        own.exponents.resize(config.hidden, 0);
+        own.check(&config)
+    };
+    let squares = "sum of 4^k over the channel exponents k";
+    assert_eq!(with(&[]), Ok(()));
+    // Three channels of 4^6, three of 4^5, and so on: 16383 with the fourteen others.
+    assert_eq!(with(&[6, 6, 6, 5, 5, 5, 4, 3, 3]), Ok(()));
+    let (min, max) = (0, MAX_SQUARES);
+    let (what, value) = (squares, 16400);
+    assert_eq!(
+        with(&[6, 6, 6, 6]),
+        Err(ModelError::OutOfRange { what, value, min, max })
+    );
+    let (what, value, min, max) = ("channel exponent", 7, 0, 6);
+    assert_eq!(with(&[7]), Err(ModelError::OutOfRange { what, value, min, max }));
+    let mut own = params(5, 5, 26, 1, 10);
+    own.exponents = vec![5; 20];
+    let (what, value, min, max) = ("norm shift of a channel", 0, 1, 13);
+    own.layers[0].norm_attn.shift = 5;
+    own.exponents = [vec![5], vec![0; 19]].concat();
+    assert_eq!(
+        own.check(&config),
+        Err(ModelError::OutOfRange { what, value, min, max })
+    );
+    own.exponents.pop();
+    let (what, got, expected) = ("channel exponents", 19, 20);
+    assert_eq!(own.check(&config), Err(ModelError::Length { what, got, expected }));
+}
+
+/// A weight has at least two bits, and no more than its format holds.
+#[test]
+fn weight_bits_are_those_of_the_format() {
+    use crate::model::WeightFormat;
+    for (format, most) in [(WeightFormat::Int8, 8), (WeightFormat::Int16, 14)] {
+        let with = |bits| {
+            let mut own = params(6, 6, 26, 1, 10);
+            (own.format, own.weight_bits[7]) = (format, bits);
+            own = own.with_largest_norms(&odd_config(1));
+            (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
+        };
+        assert_eq!(with(most), (Ok(()), (1 << (most - 1)) - 1));
+        assert_eq!(with(2), (Ok(()), 1));
+        for bits in [0, 1, most + 1, 255] {
+            let (what, value, min, max) = ("weight bits", u64::from(bits), 2, u64::from(most));
+            assert_eq!(with(bits).0, Err(ModelError::OutOfRange { what, value, min, max }));
+        }
+    }
+}
+
+/// The embedding has one product per output: its vocabulary may be as large as any.
+#[test]
+fn embeddings_of_any_vocabulary_are_accepted() {
+    let mut own = params(1, 13, 26, 1, 10);
+    (own.format, own.weight_bits[0]) = (crate::model::WeightFormat::Int16, 14);
+    let large = ModelConfig {
+        vocab: 1 << 18,
+        ..odd_config(1)
+    };
+    assert_eq!(own.check(&large), Ok(()));
+}
+
+/// The value next to the limit is refused, with the limits.
+#[test]
+fn limits_are_named() {
+    for eps in [0, 1 << 60] {
+        let expected = ModelError::OutOfRange {
+            what: "norm eps",
+            value: eps,
+            min: 1,
+            max: (1 << 60) - 1,
+        };
+        assert_eq!(params(1, 0, 0, eps, 0).check(&odd_config(1)), Err(expected));
+    }
+    let expected = ModelError::OutOfRange {
+        what: "norm scale",
+        value: 49,
+        min: 0,
+        max: 48,
+    };
+    assert_eq!(params(1, 0, 49, 1, 0).check(&odd_config(1)), Err(expected));
+}
+
+/// A limb accumulator that can reach [`LOW_LIMIT`] is refused with what it can reach.
+#[test]
+fn accumulators_that_are_too_large_are_named() {
+    let wide = ModelConfig {
+        ff: 1 << 16,
+        ..odd_config(1)
+    };
+    let mut own = params(5, 0, 26, 1, 10);
+    own.layers[0].gate = ChannelShift(vec![5]);
+    let refused = |what, bound, shift| {
+        Err(ModelError::Accumulator {
+            what,
+            layer: 0,
+            bound,
+            shift,
+        })
+    };
+    assert_eq!(own.check(&wide), refused("down", (255 * 127) << 16, 0));
+    // The limbs fit, but not together with the residual and the rounding.
+    let most = ModelConfig {
+        ff: 33090,
+        ..odd_config(1)
+    };
+    assert_eq!(own.check(&most), Ok(()));
+    own.layers[0].skip_mlp = ByClass::both(0);
+    own.layers[0].down = StreamShift::one(13);
+    let bound = 128 * 33090 * 127 + (1 << 23);
+    assert_eq!(own.check(&most), refused("down", bound, 13));
+}
