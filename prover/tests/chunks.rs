@@ -7,10 +7,10 @@ use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::{Statement, StatisticsError};
-use tessera_prover::forward::{ForwardState, Input, Witness};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
 use tessera_prover::prove::{prove, prove_chunk};
+use tessera_prover::run::forward::{ForwardState, Input, Witness};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;

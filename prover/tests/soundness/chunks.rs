@@ -9,7 +9,7 @@ use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatisticsError;
 use tessera_circuits::wiring::{Product, PRODUCTS};
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::edit;
 use tessera_verifier::opening::{OpenedColumns, OpeningError};
 use tessera_verifier::verify::VerifyError;

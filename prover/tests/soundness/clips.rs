@@ -6,7 +6,7 @@ use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Clip, Rounded, Statistics, StatisticsError};
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::{edit, extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 

@@ -18,7 +18,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Clip;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{self, OpeningClaim, OpeningError};

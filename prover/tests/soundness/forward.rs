@@ -8,8 +8,8 @@ use tessera_circuits::semantics::{
 };
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_circuits::wiring::{shift_of, Update};
-use tessera_prover::forward::{LayerWitness, Stream, Witness};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::run::forward::{LayerWitness, Stream, Witness};
 
 /// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
 #[derive(Debug)]
