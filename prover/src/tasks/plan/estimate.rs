@@ -1,5 +1,5 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
-//! follows `prove.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
+//! follows `prove/mod.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
 
 use tessera_circuits::air::{tables, PART_INTERACTION};
 use tessera_circuits::chunk::Chunk;
