@@ -11,7 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
-use tessera_circuits::statement::Clip;
+use tessera_circuits::statistics::Clip;
 use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::intake::tokenizer::Tokenizer;

@@ -16,11 +16,11 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
+use tessera_circuits::rounding::Update;
 use tessera_circuits::semantics::{
     exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
 };
 use tessera_circuits::statement::{class_of, Lengths};
-use tessera_circuits::wiring::Update;
 use thiserror::Error;
 
 use crate::model::passes::{StreamingWeightPipeline, Traffic, Window};

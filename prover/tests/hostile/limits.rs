@@ -11,7 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
-use tessera_circuits::statement::Clip;
+use tessera_circuits::statistics::Clip;
 use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};

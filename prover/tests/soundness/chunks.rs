@@ -7,7 +7,7 @@ use tessera_circuits::air::{base, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::StatisticsError;
+use tessera_circuits::statistics::StatisticsError;
 use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::edit;

@@ -15,7 +15,7 @@ use tessera_circuits::air::{stream, tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::Clip;
+use tessera_circuits::statistics::Clip;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::prove::stark::trace::Columns;

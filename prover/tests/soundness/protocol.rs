@@ -10,7 +10,8 @@ use tessera_circuits::eq_kernel::first;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, PARTS};
-use tessera_circuits::statement::{StatementError, StatisticsError};
+use tessera_circuits::statement::StatementError;
+use tessera_circuits::statistics::StatisticsError;
 use tessera_prover::model::tiles::{tile_bytes, TileSource};
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
@@ -52,7 +53,7 @@ fn simulation() -> Scene {
     for (row, id) in scene.statement.generated() {
         let at = row * vocab + id as usize;
         scene.witness.logits_acc_hi[at] = 1 << 18;
-        let shift = tessera_circuits::wiring::shift_of(&zero.params, MatmulKind::Head, 0).expect("the head");
+        let shift = tessera_circuits::rounding::shift_of(&zero.params, MatmulKind::Head, 0).expect("the head");
         scene.witness.logits[at] = requantise(1 << 26, shift.at(id as usize));
     }
     scene

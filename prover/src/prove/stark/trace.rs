@@ -8,10 +8,11 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{ff, logits, requant, scores, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
 use tessera_circuits::semantics::{rope_angle, round_shift, sat16, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{class_of, norm_of, Clip, Statement, Statistics};
-use tessera_circuits::wiring::{pow_column, shift_of, Update, PADDED_EXPONENT};
+use tessera_circuits::statement::{class_of, norm_of, Statement};
+use tessera_circuits::statistics::{Clip, Statistics};
 
 use crate::run::forward::Witness;
 

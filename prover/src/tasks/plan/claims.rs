@@ -9,7 +9,8 @@ use tessera_circuits::model::{
     WeightFormat, KINDS,
 };
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::LookupTree;
 use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
 

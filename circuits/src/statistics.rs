@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{class_of, norm_of, Statement};
 use crate::model::{ModelConfig, ModelParams};
+use crate::rounding::{shift_at, Rounded};
 use crate::semantics::{norm_rsqrt, reciprocal};
-use crate::shape::{Part, Shape};
-use crate::wiring::shift_at;
+use crate::shape::Shape;
+use crate::statement::{class_of, norm_of, Statement};
 
 /// Row statistics in clear: one triple per (state, token) and one sum per (layer, head, token), for all
 /// padded token rows.
@@ -21,51 +21,6 @@ pub struct Statistics {
     pub tops: Vec<i16>,
     /// Values that did not fit int16, by part and place.
     pub clips: Vec<Clip>,
-}
-
-/// A kind of values that were rounded to int16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rounded {
-    pub part: Part,
-    /// Among those of the part.
-    pub tensor: u8,
-}
-
-impl Rounded {
-    pub const STATE: Self = Self::of(Part::Stream, 0);
-    pub const NORM: Self = Self::of(Part::Stream, 1);
-    pub const VALUE: Self = Self::of(Part::V, 0);
-    pub const SCORE: Self = Self::of(Part::Scores, 0);
-    pub const ATTENTION: Self = Self::of(Part::Att, 0);
-    pub const GATE: Self = Self::of(Part::Ff, 0);
-    pub const UP: Self = Self::of(Part::Ff, 1);
-    pub const PRODUCT: Self = Self::of(Part::Ff, 2);
-    pub const LOGIT: Self = Self::of(Part::Logits, 0);
-
-    const fn of(part: Part, tensor: u8) -> Self {
-        Self { part, tensor }
-    }
-
-    /// A half of queries or keys before the rotation.
-    pub const fn before(part: Part, half: usize) -> Self {
-        Self::of(part, half as u8)
-    }
-
-    /// A half of queries or keys after it.
-    pub const fn after(part: Part, half: usize) -> Self {
-        Self::of(part, 2 + half as u8)
-    }
-
-    /// Number of kinds in a part.
-    const fn kinds(part: Part) -> u8 {
-        match part {
-            Part::Stream => 2,
-            Part::Q | Part::K => 4,
-            Part::V | Part::Scores | Part::Att | Part::Logits => 1,
-            Part::Ff => 3,
-            Part::Tables => 0,
-        }
-    }
 }
 
 /// A value that did not fit int16 and was clipped to the largest or smallest one.
@@ -243,3 +198,6 @@ impl Statistics {
         self.sums.iter().map(|s| reciprocal(*s)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,55 @@
-//! The requantisation parameters of a model, by matmul and residual state.
+//! What is rounded to 16 bits, and by which parameters of the model (docs/protocol.md, section 8.1).
 
 use crate::chunk::INPUT_SHIFT;
 use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams, RowClass};
 use crate::semantics::ROPE_BITS;
 use crate::shape::{Part, Shape};
-use crate::statement::{class_of, norm_of, Rounded};
+use crate::statement::{class_of, norm_of};
+
+/// A kind of values that were rounded to int16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rounded {
+    pub part: Part,
+    /// Among those of the part.
+    pub tensor: u8,
+}
+
+impl Rounded {
+    pub const STATE: Self = Self::of(Part::Stream, 0);
+    pub const NORM: Self = Self::of(Part::Stream, 1);
+    pub const VALUE: Self = Self::of(Part::V, 0);
+    pub const SCORE: Self = Self::of(Part::Scores, 0);
+    pub const ATTENTION: Self = Self::of(Part::Att, 0);
+    pub const GATE: Self = Self::of(Part::Ff, 0);
+    pub const UP: Self = Self::of(Part::Ff, 1);
+    pub const PRODUCT: Self = Self::of(Part::Ff, 2);
+    pub const LOGIT: Self = Self::of(Part::Logits, 0);
+
+    const fn of(part: Part, tensor: u8) -> Self {
+        Self { part, tensor }
+    }
+
+    /// A half of queries or keys before the rotation.
+    pub const fn before(part: Part, half: usize) -> Self {
+        Self::of(part, half as u8)
+    }
+
+    /// A half of queries or keys after it.
+    pub const fn after(part: Part, half: usize) -> Self {
+        Self::of(part, 2 + half as u8)
+    }
+
+    /// Number of kinds in a part.
+    pub(crate) const fn kinds(part: Part) -> u8 {
+        match part {
+            Part::Stream => 2,
+            Part::Q | Part::K => 4,
+            Part::V | Part::Scores | Part::Att | Part::Logits => 1,
+            Part::Ff => 3,
+            Part::Tables => 0,
+        }
+    }
+}
 
 /// `2^shift` of every padded output channel.
 pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
