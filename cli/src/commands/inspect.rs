@@ -16,8 +16,8 @@ use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key, Model, KEY_
 use tessera_prover::tasks::plan::Subject;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, Prediction};
 use super::recipe::{against, recipe_json, recipe_rows};

@@ -5,10 +5,10 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
 use tessera_prover::model::tiles::tile_bytes;
+use tessera_prover::prove::opening::params_for;
 use tessera_prover::prove::opening::{Codeword, Tree};
 use tessera_prover::tasks::plan::{Choices, Plan, Subject, Task};
 use tessera_prover::tasks::setup::LARGE_CODEWORD;
-use tessera_verifier::opening::CommitmentParams;
 
 use crate::printer::{bytes, seconds, Rows};
 
@@ -30,7 +30,7 @@ Trace cells are counted from the shape of the proof, whose sides are powers of t
 
 /// Whether set-up keeps the codeword of a model where nobody chooses.
 pub fn keeps_codeword(config: &ModelConfig) -> bool {
-    Codeword::file_len(&CommitmentParams::for_tiles(config.total_tiles())) <= LARGE_CODEWORD
+    Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
 }
 
 /// Predicted cost of a model and one statement.

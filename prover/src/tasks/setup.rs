@@ -6,13 +6,13 @@ mod cache;
 mod partial;
 mod recipe;
 
+use crate::prove::opening::params_for;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tessera_circuits::model::ColumnNorms;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{CommitmentHeader, KeyError, ModelId, ModelKey};
-use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::recipe::Fidelity;
 use thiserror::Error;
 
@@ -211,7 +211,7 @@ fn finish(
     partial.save()?;
     clock.lap("write weights");
 
-    let commitment = CommitmentParams::for_tiles(config.total_tiles());
+    let commitment = params_for(config.total_tiles());
     let weights = cache::open_weights(&path, &config, params.format)?;
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {

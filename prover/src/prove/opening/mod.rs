@@ -11,6 +11,7 @@ mod merkle;
 mod packed;
 mod prove;
 mod rows;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -24,6 +25,7 @@ pub use self::codeword::Codeword;
 pub use self::combine::combine_columns;
 pub use self::commit::{commit, Split};
 pub use self::prove::{open, value};
+pub use self::sizes::{params_at_rate, params_for};
 pub use self::tree::Tree;
 pub use crate::model::tiles::TileSource;
 

@@ -9,6 +9,7 @@ mod estimate;
 #[cfg(test)]
 mod tests;
 
+use crate::prove::opening::params_for;
 use std::path::Path;
 
 use tessera_circuits::chunk::Chunk;
@@ -170,7 +171,7 @@ impl Subject {
             exponents: Vec::new(),
             // What set-up makes.
             limbs: LimbSet::all(Limbs::One),
-            commitment: CommitmentParams::for_tiles(config.total_tiles()),
+            commitment: params_for(config.total_tiles()),
             codeword_file,
         }
     }
