@@ -14,6 +14,7 @@
 
 use stwo::core::fields::qm31::SecureField;
 
+pub mod arena;
 pub mod pages;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
