@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::plan::Budget;
+use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::CodewordCache;
-use tessera_prover::synth::PublicShape;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::tasks::plan::Budget;
+use tessera_prover::tasks::setup::CodewordCache;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
-use tessera_prover::kernels::arena::Arena;
-use tessera_prover::kernels::pages;
-use tessera_prover::plan::available::address_space;
+use tessera_prover::support::arena::Arena;
+use tessera_prover::support::pages;
+use tessera_prover::tasks::plan::available::address_space;
 
 use crate::args::Cli;
 use crate::printer::{finish, Failure, Report};

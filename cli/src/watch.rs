@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{json, Value};
-use tessera_prover::progress::Progress;
-use tessera_prover::work::{Checkpoint, Observer};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::work::{Checkpoint, Observer};
 
 use crate::printer::{bytes, rss_bytes, seconds, Failure};
 

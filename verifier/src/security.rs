@@ -7,7 +7,8 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{tables, Bound, Relations};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Lengths, Statistics};
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::{lookup_trees, tree_claims};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 

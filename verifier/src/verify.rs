@@ -1,4 +1,4 @@
-//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove.rs`.
+//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/mod.rs`.
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -6,7 +6,8 @@ use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
+use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::statistics::{Clip, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, padding, tree_claims, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
@@ -103,7 +104,7 @@ pub fn open_transcript(
 }
 
 /// Absorbs the row statistics.
-pub fn absorb_statistics(proof: &tessera_circuits::statement::Statistics, transcript: &mut Transcript) {
+pub fn absorb_statistics(proof: &tessera_circuits::statistics::Statistics, transcript: &mut Transcript) {
     let norms: Vec<u32> = proof.norms.iter().flatten().map(|v| *v as u32).collect();
     transcript.words("norm statistics", &norms);
     transcript.words("softmax sums", &proof.sums);

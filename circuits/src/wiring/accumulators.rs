@@ -8,14 +8,16 @@ mod stream;
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, pow_column, shift_of, suffix, Public, K};
+use super::{eq, felt, suffix, Public, K};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{eq_table, less_than_eval};
 use crate::model::{Limbs, MatmulKind};
+use crate::rounding::Rounded;
+use crate::rounding::{pow_column, shift_of};
 use crate::shape::Part;
-use crate::statement::{Clip, Rounded};
+use crate::statistics::Clip;
 
 /// Values of a part that were rounded, and what weighs them in a claim.
 struct Rounding {

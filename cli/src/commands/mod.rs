@@ -22,17 +22,17 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::statement::Lengths;
-use tessera_prover::forward::Saturations;
-use tessera_prover::generate::token_rows as rows;
-use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::limits::fewest_chunks;
-use tessera_prover::output::Output;
-use tessera_prover::plan::{Budget, Plan, Subject, Task};
-use tessera_prover::progress::Progress;
+use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_prover::model::passes::Traffic;
+use tessera_prover::model::weights::Residency;
 use tessera_prover::quantise::explain;
-use tessera_prover::stream::Traffic;
-use tessera_prover::tokenizer::Tokenizer;
-use tessera_prover::weights::Residency;
+use tessera_prover::run::forward::Saturations;
+use tessera_prover::run::generate::token_rows as rows;
+use tessera_prover::support::output::Output;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::lengths::fewest_chunks;
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::tasks::plan::{Budget, Plan, Subject, Task};
 use tessera_verifier::key::ModelKey;
 
 use self::budget::{mapped, Allowance};
@@ -205,7 +205,7 @@ fn saturated_rows(rows: Rows, saturated: &Saturations) -> Rows {
 
 #[cfg(test)]
 mod tests {
-    use tessera_prover::forward::Saturation;
+    use tessera_prover::run::forward::Saturation;
 
     use super::*;
 

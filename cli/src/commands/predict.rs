@@ -4,10 +4,10 @@ use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
-use tessera_prover::opening::{Codeword, Tree};
-use tessera_prover::plan::{Choices, Plan, Subject, Task};
-use tessera_prover::setup::LARGE_CODEWORD;
-use tessera_prover::tiles::tile_bytes;
+use tessera_prover::model::tiles::tile_bytes;
+use tessera_prover::prove::opening::{Codeword, Tree};
+use tessera_prover::tasks::plan::{Choices, Plan, Subject, Task};
+use tessera_prover::tasks::setup::LARGE_CODEWORD;
 use tessera_verifier::opening::CommitmentParams;
 
 use crate::printer::{bytes, seconds, Rows};

@@ -2,7 +2,7 @@
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::limits::{fewest_chunks, most_rows};
+use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::security::{security_bits, MIN_BITS};
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::progress::Progress;
-use tessera_prover::synth::{write_shape, PublicShape};
+use tessera_prover::intake::synth::{write_shape, PublicShape};
+use tessera_prover::support::progress::Progress;
 
 use super::predict::dimensions;
 use crate::args::SynthArgs;

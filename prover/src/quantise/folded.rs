@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::checkpoint::{
+use crate::intake::checkpoint::{
     attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
 };
 

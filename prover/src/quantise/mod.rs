@@ -1,11 +1,12 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
 mod calibrate;
+pub mod comparison;
 mod exponents;
 mod feedback;
-pub(crate) mod fidelity;
 mod folded;
 mod limbs;
+mod logits;
 mod options;
 mod plan;
 mod rotation;
@@ -18,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, LAYER_KINDS};
 use thiserror::Error;
 
-pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
+pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
-use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::files::FileError;
-use crate::float::{FloatError, FloatModel, FloatRun};
-use crate::progress::Progress;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError};
+use crate::run::float::{FloatError, FloatModel, FloatRun};
+use crate::support::files::FileError;
+use crate::support::progress::Progress;
 use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;

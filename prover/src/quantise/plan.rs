@@ -20,7 +20,7 @@ use super::exponents::Stream;
 use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
-use crate::checkpoint::matmul_tensor;
+use crate::intake::checkpoint::matmul_tensor;
 
 /// Shift that every requantisation has in addition.
 pub(super) const BASE: i32 = 8;

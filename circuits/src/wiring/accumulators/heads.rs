@@ -7,9 +7,9 @@ use crate::air::{base, requant};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, MatmulKind};
+use crate::rounding::Rounded;
 use crate::semantics::{rope_angle, ROPE_BITS};
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{eq, felt, Public, K};
 
 impl Public<'_> {

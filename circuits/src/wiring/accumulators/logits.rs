@@ -7,8 +7,8 @@ use crate::air::{base, logits};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::eq_table;
 use crate::model::MatmulKind;
+use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{padded, Public, K};
 
 impl Public<'_> {

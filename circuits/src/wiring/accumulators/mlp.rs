@@ -5,8 +5,8 @@ use num_traits::One;
 use super::{Claims, Rounding};
 use crate::air::ff;
 use crate::model::MatmulKind;
+use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{eq, felt, Public, K};
 
 impl Public<'_> {

@@ -7,9 +7,11 @@ use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, RowClass};
+use crate::rounding::Rounded;
+use crate::rounding::{update_of, Update, PADDED_EXPONENT};
 use crate::shape::Part;
-use crate::statement::{norm_of, Rounded};
-use crate::wiring::{eq, felt, padded, update_of, Public, Update, K, PADDED_EXPONENT};
+use crate::statement::norm_of;
+use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {
     /// What updates the residual stream: embedding, O and Down, with the state before.
