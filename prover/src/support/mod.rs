@@ -1,5 +1,6 @@
 //! What every room needs and none is about.
 
+pub mod arena;
 pub mod digest;
 pub mod files;
 pub(crate) mod hashes;
