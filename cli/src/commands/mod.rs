@@ -23,6 +23,7 @@ use std::path::Path;
 use serde_json::{json, Map, Value};
 use tessera_circuits::statement::Lengths;
 use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::model::passes::Traffic;
 use tessera_prover::model::weights::Residency;
 use tessera_prover::quantise::explain;
@@ -31,7 +32,7 @@ use tessera_prover::run::generate::token_rows as rows;
 use tessera_prover::support::output::Output;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::lengths::fewest_chunks;
-use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model, KEY_FILE};
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::{Budget, Plan, Subject, Task};
 use tessera_verifier::key::ModelKey;
 

@@ -3,6 +3,9 @@
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
 use tessera_verifier::policy::opening_policy;
 
+/// Number of weights of a tile.
+pub const TILE_AREA: usize = 1 << TILE_AREA_LOG;
+
 /// Messages that are no longer than this are as long as is best for the proof.
 const LONG_MESSAGE_LOG: u32 = 20;
 /// Up to this many tiles, rate 1/4 is taken.

@@ -4,6 +4,7 @@
 
 pub mod available;
 mod budget;
+mod choices;
 mod claims;
 mod estimate;
 #[cfg(test)]
@@ -20,9 +21,10 @@ use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
 pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
+pub use self::choices::{Choices, Phase};
+use crate::model::directory::CODEWORD_FILE;
 use crate::model::weights::Residency;
 use crate::prove::opening::Split;
-use crate::tasks::loaded::CODEWORD_FILE;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
 const MARGIN_PERCENT: u64 = 10;
@@ -56,37 +58,6 @@ pub enum Task {
     Setup { tokens: usize },
     /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
     Compare { tokens: usize, window: usize },
-}
-
-/// What a plan decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choices {
-    /// How much of the weights stays in memory.
-    pub residency: Residency,
-    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, less work.
-    pub keep_coefficients: bool,
-    /// How the codeword of the weights is cut while a set-up makes it.
-    pub split: Split,
-}
-
-impl Default for Choices {
-    /// Everything in memory.
-    fn default() -> Self {
-        Self {
-            residency: Residency::Keep,
-            keep_coefficients: true,
-            split: Split::default(),
-        }
-    }
-}
-
-/// A phase and its predicted peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Phase {
-    /// As reports call it.
-    pub name: &'static str,
-    /// Resident bytes, all that is held from earlier phases included.
-    pub bytes: u64,
 }
 
 /// How a task is done, and what it needs.
