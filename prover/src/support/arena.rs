@@ -314,7 +314,8 @@ mod tests {
                 if action < 2 || blocks.is_empty() {
                     let (new, layout) = block(&arena, size);
                     // SAFETY: as above.
-                    prop_assert!((0..size).step_by(997).all(|at| unsafe { new.add(at).read() } == 0));
+                    let zeros = (0..size).step_by(997).all(|at| unsafe { new.add(at).read() } == 0);
+                    prop_assert!(zeros);
                     fill(new, 0, size);
                     blocks.push((new, layout, mark));
                 } else {
