@@ -186,7 +186,7 @@ impl Public<'_> {
         let layers = self.points.layer_weights(self.layers());
         let tensor = |(l, weight): (usize, &K)| {
             let layer = Weight::Sparse(self.lead(part), vec![(l, *weight)]);
-            vec![layer, eq(&self.points.token), Weight::Dense(values(l))]
+            vec![layer, eq(&self.points.token), Weight::dense(values(l))]
         };
         layers.iter().enumerate().map(tensor).collect()
     }

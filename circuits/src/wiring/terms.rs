@@ -19,7 +19,7 @@ pub(super) fn felt(v: i64) -> K {
 /// A vector along an axis of `2^log` entries, zero beyond `values`.
 pub(super) fn padded(mut values: Vec<K>, log: u32) -> Weight {
     values.resize(1 << log, K::zero());
-    Weight::Dense(values)
+    Weight::dense(values)
 }
 
 pub(super) fn eq(point: &[K]) -> Weight {

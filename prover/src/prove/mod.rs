@@ -1,6 +1,7 @@
 //! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
 
 pub mod bind;
+pub mod claims;
 pub mod gkr;
 pub mod matmul;
 pub mod opening;
@@ -9,17 +10,13 @@ pub mod sumcheck;
 
 use std::time::Instant;
 
-use num_traits::Zero;
-use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Group, TensorSum, Weight};
-use tessera_circuits::mle::eq_table;
+use tessera_circuits::claims::batch;
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, StatisticsError};
 use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_circuits::wiring::{Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
@@ -27,25 +24,19 @@ use tessera_verifier::opening::OpeningClaim;
 use tessera_verifier::policy::{opening_policy, TracePolicy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
-use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
-use self::bind::eval_base;
 use self::opening::{Codeword, OpeningProverError};
 use self::stark::trace::{statistics, Columns, Source};
 use self::stark::{twiddles, ProveStarkError, Trace};
-use self::sumcheck::{Instance, Table};
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
 use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
 use crate::run::generate::{generate, GenerateError, GenerateOptions};
 use crate::support::progress::Progress;
-use stwo::core::fields::qm31::SecureField;
-use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 
 /// A model as the prover needs it.
 #[derive(Clone, Copy)]
@@ -377,7 +368,7 @@ impl Phases<'_> {
                 claims.extend(tree.claims(&shape, &relations, leaf).into_iter().flatten());
             }
             let batch = batch(claims, transcript.challenge("claims"));
-            let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+            let (linear, evaluations) = claims::prove(&batch, &shape, &trace.columns, &mut transcript);
             (batch, linear, evaluations)
         });
 
@@ -419,92 +410,4 @@ impl Phases<'_> {
         };
         Ok((proof, run.saturated))
     }
-}
-
-/// The batch of linear claims; also returns the evaluations of the claimed columns at its end point.
-pub fn prove_linear(
-    batch: &Batch,
-    trace: &Trace<'_>,
-    transcript: &mut Transcript,
-) -> (sumcheck::Proved, Vec<Vec<SecureField>>) {
-    let claimed: Vec<Part> = trace.shape.claimed().collect();
-    let instances = claimed
-        .iter()
-        .map(|part| {
-            let columns = &trace.columns[part.index()];
-            let pairs = batch
-                .of(*part)
-                .map(|group| (weights_table(group), combine(columns, &group.columns)));
-            Instance {
-                pairs: pairs.collect(),
-                variables: trace.shape.log_rows(*part) as usize,
-            }
-        })
-        .collect();
-    let proved = sumcheck::prove("claims", batch.value, instances, transcript);
-    let evaluations: Vec<Vec<SecureField>> = claimed
-        .iter()
-        .map(|part| {
-            let point = suffix(&proved.point, trace.shape.log_rows(*part));
-            let columns = &trace.columns[part.index()];
-            batch
-                .columns(*part)
-                .into_iter()
-                .map(|c| eval_base(&columns[c], point))
-                .collect()
-        })
-        .collect();
-    transcript.message("evaluations", &evaluations.concat());
-    (proved, evaluations)
-}
-
-/// `W` of a group, as [`Group::table`], in parallel.
-fn weights_table(group: &Group) -> Table {
-    if let [tensor] = group.weights.as_slice() {
-        return tensor_table(tensor);
-    }
-    let tensors = TensorSum::of(group);
-    let mut sum = vec![SecureField::zero(); tensors.len()];
-    let size = sum.len() / tensors.slices().max(1);
-    let slices = sum.par_chunks_mut(size.max(1)).enumerate();
-    slices.for_each(|(index, slice)| tensors.add_slice(index, slice));
-    sum.into()
-}
-
-/// A tensor product: the last axes entry by entry until they fill a pack, the others pack by pack.
-fn tensor_table(tensor: &[Weight]) -> Table {
-    let axes: Vec<Vec<SecureField>> = tensor.iter().map(Weight::table).collect();
-    let product = |left: &[SecureField], right: &[SecureField]| -> Vec<SecureField> {
-        left.iter().flat_map(|l| right.iter().map(move |r| *l * *r)).collect()
-    };
-    let (mut inner, mut outer) = (eq_table(&[]), axes.as_slice());
-    while let (Some((last, rest)), true) = (outer.split_last(), inner.len() < N_LANES) {
-        (inner, outer) = (product(last, &inner), rest);
-    }
-    let outer = outer.iter().fold(eq_table(&[]), |left, right| product(&left, right));
-    let (packs, []) = inner.as_chunks::<N_LANES>() else {
-        return product(&outer, &inner).into();
-    };
-    let packs: Vec<_> = packs.iter().map(|pack| PackedSecureField::from_array(*pack)).collect();
-    let rows = outer.par_iter().flat_map_iter(|factor| {
-        let factor = PackedSecureField::broadcast(*factor);
-        packs.iter().map(move |pack| *pack * factor)
-    });
-    Table::Packs(rows.collect())
-}
-
-/// `sum of coefficient * column`, row by row.
-fn combine(columns: &Columns, terms: &[(usize, SecureField)]) -> Table {
-    let rows = columns.first().map_or(0, Vec::len);
-    let terms = terms
-        .iter()
-        .map(|(c, k)| (columns[*c].as_chunks::<N_LANES>().0, PackedSecureField::broadcast(*k)));
-    let terms: Vec<_> = terms.collect();
-    let row = |row: usize| {
-        let values = terms
-            .iter()
-            .map(|(column, k)| *k * PackedBaseField::from_array(column[row]));
-        values.fold(PackedSecureField::zero(), |sum, v| sum + v)
-    };
-    Table::Packs((0..rows / N_LANES).into_par_iter().with_min_len(64).map(row).collect())
 }

@@ -25,6 +25,19 @@ pub struct Instance<T = Vec<SecureField>> {
     pub variables: usize,
 }
 
+/// An instance in two stages: as it is over its first variables, and, once these are bound, over the others.
+pub struct Staged<'a> {
+    /// Products of functions of the first variables that add up to those of all, summed over the others.
+    pub first: Instance<Table>,
+    /// Of both stages.
+    pub variables: usize,
+    pub second: Second<'a>,
+}
+
+/// The pairs of the second stage, from the evaluations of those of the first, and the point where they are.
+pub type Second<'a> =
+    Box<dyn FnOnce(&[(SecureField, SecureField)], &[SecureField]) -> Vec<(Table, Table)> + Send + Sync + 'a>;
+
 /// A table as it was made.
 #[derive(Clone, Debug)]
 pub enum Table {
@@ -85,7 +98,37 @@ pub fn prove<T: Into<Table> + Send>(
     transcript: &mut Transcript,
 ) -> Proved {
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
-    let mut states: Vec<State> = instances.into_par_iter().map(|i| State::new(i, variables)).collect();
+    let states = instances.into_par_iter().map(|i| {
+        let own = i.variables;
+        State::new(i, own, None, variables)
+    });
+    run(label, claim, states.collect(), variables, transcript)
+}
+
+/// Proves that the values of the instances add up to `claim`: what [`prove`] sends for instances in one stage.
+///
+/// # Panics
+/// As [`prove`].
+pub fn prove_staged(
+    label: &str,
+    claim: SecureField,
+    instances: Vec<Staged<'_>>,
+    transcript: &mut Transcript,
+) -> Proved {
+    let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
+    let states = instances
+        .into_par_iter()
+        .map(|i| State::new(i.first, i.variables, Some(i.second), variables));
+    run(label, claim, states.collect(), variables, transcript)
+}
+
+fn run(
+    label: &str,
+    claim: SecureField,
+    mut states: Vec<State<'_>>,
+    variables: usize,
+    transcript: &mut Transcript,
+) -> Proved {
     open_batch(label, claim, variables, transcript);
     let mut value = claim;
     let mut point = Vec::with_capacity(variables);
@@ -109,7 +152,7 @@ pub fn prove<T: Into<Table> + Send>(
 }
 
 /// An instance during the proof.
-struct State {
+struct State<'a> {
     /// Rounds before the first variable of this instance.
     start: usize,
     /// What the embedding multiplies the instance with.
@@ -119,10 +162,20 @@ struct State {
     /// `[s(0), s(2)]` of the next round, without `scale`.
     message: [SecureField; 2],
     pairs: Vec<Pair>,
+    /// Variables that are bound before the second stage, and what it is.
+    second: Option<(usize, Second<'a>)>,
+    /// The variables that are bound.
+    point: Vec<SecureField>,
 }
 
-impl State {
-    fn new<T: Into<Table> + Send>(instance: Instance<T>, variables: usize) -> Self {
+impl<'a> State<'a> {
+    /// `own` is the number of variables of all stages of the instance, `variables` that of the batch.
+    fn new<T: Into<Table> + Send>(
+        instance: Instance<T>,
+        own: usize,
+        second: Option<Second<'a>>,
+        variables: usize,
+    ) -> Self {
         let entries = 1 << instance.variables;
         let pairs: Vec<Pair> = instance
             .pairs
@@ -133,17 +186,31 @@ impl State {
                 Pair::new(a, b)
             })
             .collect();
-        let start = variables - instance.variables;
+        let start = variables - own;
         let value = match start {
             0 => SecureField::zero(),
             _ => pairs.par_iter().map(Pair::value).sum(),
         };
-        Self {
+        let mut state = Self {
             start,
-            scale: instance_scale(variables, instance.variables),
+            scale: instance_scale(variables, own),
             value,
             message: pairs.par_iter().map(Pair::message).reduce(zero, add),
             pairs,
+            second: second.map(|second| (instance.variables, second)),
+            point: Vec::new(),
+        };
+        state.advance();
+        state
+    }
+
+    /// Begins the second stage when the variables of the first are bound.
+    fn advance(&mut self) {
+        let bound = self.point.len();
+        if let Some((_, second)) = self.second.take_if(|(first, _)| *first == bound) {
+            let tables = second(&self.finals(), &self.point);
+            self.pairs = tables.into_par_iter().map(|(a, b)| Pair::new(a, b)).collect();
+            self.message = self.pairs.par_iter().map(Pair::message).reduce(zero, add);
         }
     }
 
@@ -160,6 +227,8 @@ impl State {
     fn bind(&mut self, round: usize, r: SecureField) {
         if round >= self.start {
             self.message = self.pairs.par_iter_mut().map(|pair| pair.bind(r)).reduce(zero, add);
+            self.point.push(r);
+            self.advance();
         }
     }
 

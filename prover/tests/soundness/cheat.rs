@@ -32,7 +32,7 @@ use tessera_prover::prove::stark::extend::Scheme;
 use tessera_prover::prove::stark::lookups::{binding_sums, multiplicities};
 use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
 use tessera_prover::prove::stark::{commit, twiddles, Trace};
-use tessera_prover::prove::{prove_linear, ProverModel};
+use tessera_prover::prove::{claims, ProverModel};
 use tessera_prover::run::forward::Witness;
 use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
@@ -533,7 +533,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {
-            let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+            let (linear, evaluations) = claims::prove(&batch, &trace.shape, &trace.columns, &mut transcript);
             (linear.proof, linear.point, evaluations)
         }
         _ => free_linear(&batch, &trace, &mut transcript),

@@ -106,7 +106,7 @@ impl Public<'_> {
             }
             for (source, row) in sources.iter_mut().zip(rows) {
                 let rows = Weight::Sparse(self.shape.token, vec![(i, token)]);
-                source.push(vec![layers.clone(), rows, head.clone(), Weight::Dense(row)]);
+                source.push(vec![layers.clone(), rows, head.clone(), Weight::dense(row)]);
             }
         }
         for (side, tensors) in sources.into_iter().enumerate() {

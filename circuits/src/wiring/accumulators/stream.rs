@@ -33,7 +33,7 @@ impl Public<'_> {
                 };
                 let powers = |pick: fn([u8; 2]) -> u8| {
                     let exponent = |c: usize| u32::from(pick(update.exponents(c)));
-                    Weight::Dense(self.feature_powers(at, &exponent))
+                    Weight::dense(self.feature_powers(at, &exponent))
                 };
                 let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
@@ -102,7 +102,7 @@ impl Public<'_> {
             let shift = u32::from(norm_of(self.params, n).shift);
             let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
             let features = self.feature_powers(at, &exponent);
-            powered.push(vec![state.clone(), eq(&points.token), Weight::Dense(features)]);
+            powered.push(vec![state.clone(), eq(&points.token), Weight::dense(features)]);
             let scaled = tokens.iter().zip(rows(n)).map(|(t, r)| *t * base(i64::from(*r)));
             products.push(vec![state, padded(scaled.collect(), self.shape.token), eq(at)]);
         }
