@@ -533,7 +533,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {
-            let (linear, evaluations) = claims::prove(&batch, &trace.shape, &trace.columns, &mut transcript);
+            let (linear, evaluations) = claims::prove(&batch, trace.shape, &trace.columns, &mut transcript);
             (linear.proof, linear.point, evaluations)
         }
         _ => free_linear(&batch, &trace, &mut transcript),
