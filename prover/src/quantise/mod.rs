@@ -8,13 +8,13 @@ mod folded;
 mod limbs;
 mod logits;
 mod options;
-mod plan;
 mod report;
 mod rotation;
 mod saturation;
-mod stream;
+mod scales;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, LAYER_KINDS};
@@ -30,10 +30,10 @@ use folded::Folded;
 use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
-use plan::{Plan, WeightBits};
-pub use report::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, TensorBits, WeightScale};
+pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
+use scales::{Scales, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,7 +101,7 @@ pub fn quantise(
     choose(MatmulKind::Embed, 0)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
-    let (params, mut bits, mut report) = Plan::new(config, options, &ranges, (bits, squares), &readers).solve()?;
+    let (params, mut bits, mut report) = Scales::new(config, options, &ranges, (bits, squares), &readers).solve()?;
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();

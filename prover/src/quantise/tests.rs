@@ -318,7 +318,7 @@ fn heads_that_spill_over_are_reported() {
     let report = |saturated| CalibrationReport {
         tokens: 1,
         exponents: Vec::new(),
-        heads: HeadReport { tried: 64, saturated },
+        heads: FirstTokens { tried: 64, saturated },
         activations: Vec::new(),
         weights: Vec::new(),
     };
@@ -338,7 +338,7 @@ fn heads_that_spill_over_are_reported() {
     let heads = with(1);
     assert!(heads.tried == 64 && heads.saturated > 0, "{heads:?}");
     // With two leading rows no head has a second row of the body.
-    assert_eq!(with(2), HeadReport::default());
+    assert_eq!(with(2), FirstTokens::default());
 }
 
 /// Rows of lone first tokens are leading ones; second rows of heads are of no class.

@@ -56,7 +56,7 @@ impl Model<'_> {
     fn resident(&self, residency: Residency) -> (u64, u64) {
         match residency {
             Residency::Keep => (self.weights(), self.weights()),
-            Residency::Stream { bytes } => ((bytes as u64).min(self.weights()), 0),
+            Residency::Window { bytes } => ((bytes as u64).min(self.weights()), 0),
         }
     }
 
@@ -99,7 +99,7 @@ impl Model<'_> {
 
 /// What is there of a part of the trace, in bytes.
 #[derive(Clone, Copy)]
-struct Columns {
+struct PartBytes {
     /// Columns in row order.
     trace: u64,
     /// Interaction columns.
@@ -109,7 +109,7 @@ struct Columns {
 /// Trees of the trace and what else a statement has, all in bytes.
 struct Trace {
     shape: Shape,
-    parts: Vec<Columns>,
+    parts: Vec<PartBytes>,
     /// Columns of all parts in row order, and their interaction columns.
     columns: u64,
     interaction: u64,
@@ -129,12 +129,12 @@ impl Trace {
                 Part::Tables => tables::COLUMNS / 2 * 4,
                 _ => PART_INTERACTION,
             };
-            Columns {
+            PartBytes {
                 trace: rows * shape.columns(*part) as u64,
                 interaction: rows * interaction as u64,
             }
         };
-        let parts: Vec<Columns> = shape.parts().iter().map(part).collect();
+        let parts: Vec<PartBytes> = shape.parts().iter().map(part).collect();
         let blowup = TracePolicy::of(&shape).log_blowup;
         Self {
             columns: parts.iter().map(|p| p.trace).sum(),

@@ -19,7 +19,7 @@ use super::calibrate::{LayerRanges, Ranges};
 use super::exponents::Stream;
 use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
-use super::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
+use super::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
 use crate::intake::checkpoint::matmul_tensor;
 
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
@@ -69,7 +69,7 @@ struct Bits {
 }
 
 /// The choice of all scales.
-pub(super) struct Plan<'a> {
+pub(super) struct Scales<'a> {
     config: &'a ModelConfig,
     options: &'a QuantiseOptions,
     weight_bits: [u8; KINDS],
@@ -83,7 +83,7 @@ pub(super) struct Plan<'a> {
     norms: Vec<i32>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Scales<'a> {
     pub(super) fn new(
         config: &'a ModelConfig,
         options: &'a QuantiseOptions,
@@ -99,7 +99,7 @@ impl<'a> Plan<'a> {
             .iter()
             .flat_map(|r| [after(r.norm_attn), after(r.norm_mlp)]);
         let norms = layers.chain([after(ranges.norm_final)]).collect();
-        let mut plan = Self {
+        let mut scales = Self {
             config,
             options,
             weight_bits: options.strategy.weight_bits(config),
@@ -109,8 +109,8 @@ impl<'a> Plan<'a> {
             exponents: Vec::new(),
             norms,
         };
-        plan.exponents = plan.stream(readers).exponents(options.exponents);
-        plan
+        scales.exponents = scales.stream(readers).exponents(options.exponents);
+        scales
     }
 
     /// All integer parameters, the final fractional bits of all weights, and the report.
@@ -477,13 +477,13 @@ impl<'a> Plan<'a> {
     }
 
     /// How many of the heads would saturate in their second row.
-    fn heads(&self, bits: &Bits) -> HeadReport {
+    fn heads(&self, bits: &Bits) -> FirstTokens {
         let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
         let (tried, saturated) = self.ranges.second_rows.beyond(
             |n, c| limit(bits.residual[n].body - self.exponent(c)),
             |l| limit(bits.layers[l].product.body),
         );
-        HeadReport { tried, saturated }
+        FirstTokens { tried, saturated }
     }
 
     fn report(&self, bits: &Bits) -> CalibrationReport {
