@@ -260,14 +260,8 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
     let lookups = committed + idle + arena;
 
-    let groups = claims::groups(shape, &trees, model.exponents);
-    let pairs = shape
-        .parts()
-        .iter()
-        .zip(groups)
-        .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
     // The sums of the first pass become the message of the second.
-    let claims = committed + idle + sums + copied(pairs.collect());
+    let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
 
     vec![
         model.generate(lengths.rows as u64, false, choices.residency),

@@ -21,6 +21,7 @@ use thiserror::Error;
 pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
 use crate::model::weights::Residency;
 use crate::prove::opening::Split;
+use crate::support::arena;
 use crate::tasks::loaded::CODEWORD_FILE;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
@@ -116,9 +117,9 @@ pub struct BudgetTooSmall {
 }
 
 impl Plan {
-    /// Predicted peak of resident memory in bytes.
+    /// Predicted peak of resident memory in bytes, with what the program keeps of freed blocks.
     pub fn predicted_bytes(&self) -> u64 {
-        self.phases.iter().map(|p| p.bytes).max().unwrap_or(0)
+        arena::held(self.phases.iter().map(|p| p.bytes).max().unwrap_or(0))
     }
 
     /// Why a budget that this plan, the smallest, does not fit is refused.
