@@ -3,6 +3,7 @@
 //! column does not depend on what else runs.
 
 use std::time::Instant;
+use tessera_prover::prove::opening::params_for;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
@@ -15,7 +16,6 @@ use tessera_prover::prove::opening::combine_columns;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::run::kernels::Isa;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model};
-use tessera_verifier::opening::CommitmentParams;
 
 const RUNS: usize = 5;
 
@@ -135,7 +135,7 @@ fn bench(format: WeightFormat, bytes: usize) {
     });
     report("plain read", size, count, plain, plain);
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
-    let params = CommitmentParams::for_tiles(weights.tiles());
+    let params = params_for(weights.tiles());
     let point: Vec<SecureField> = (0..TILE_LOG + model.config.band_log()).map(element).collect();
     let coefficients: Vec<SecureField> = (0..params.columns() as u32).map(element).collect();
     let (mut pass_1, mut pass_2) = ([f64::MAX; 2], [f64::MAX; 2]);

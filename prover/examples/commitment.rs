@@ -3,13 +3,13 @@
 
 use std::io::sink;
 use std::time::Instant;
+use tessera_prover::prove::opening::params_for;
 
 use tessera_circuits::model::WeightFormat;
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::prove::opening::{commit, Split, TILE_AREA};
 use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::SplitMix;
-use tessera_verifier::opening::CommitmentParams;
 
 /// Random int8 weights.
 fn random(tiles: usize) -> PackedWeights {
@@ -25,7 +25,7 @@ fn main() {
     let tiles = std::env::args()
         .nth(1)
         .map_or(8000, |t| t.parse().expect("a number of tiles"));
-    let params = CommitmentParams::for_tiles(tiles);
+    let params = params_for(tiles);
     let weights = (tiles * TILE_AREA) as f64;
     println!("{params:?}, {} columns, {weights} weights", params.columns());
     let source = random(tiles);

@@ -10,7 +10,7 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{
     banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel,
 };
-use tessera_verifier::security::TracePolicy;
+use tessera_verifier::policy::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, format: WeightFormat, prompt: usize, tokens: usize) {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tessera_prover::intake::synth::write_shape;
+use tessera_prover::model::directory::{CODEWORD_FILE, TREE_FILE};
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::{Progress, Silent};
-use tessera_prover::tasks::loaded::{Model, CODEWORD_FILE, TREE_FILE};
+use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::setup::{
     rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport,
 };

@@ -15,9 +15,10 @@ use thiserror::Error;
 use crate::codec::CodecError;
 use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
+use crate::ledger::security_bits;
 use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use crate::policy::{opening_policy, parameter_words, TracePolicy, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
-use crate::security::{opening_policy, parameter_words, security_bits, TracePolicy, MIN_BITS};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
@@ -90,7 +91,7 @@ pub fn open_transcript(
     ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights, trace));
+    transcript.words("parameters", &parameter_words(weights.log_blowup, trace));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -253,7 +254,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         local_point: &public.local_point(&product_point, columns.log_band),
         value: weight_claim(&proof.matmuls.operands, &families),
     };
-    let policy = opening_policy(&key.weights);
+    let policy = opening_policy(key.weights.log_blowup);
     opening::verify(
         &key.weights,
         &policy,

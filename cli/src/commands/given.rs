@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tessera_prover::tasks::loaded::KEY_FILE;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::tasks::work::JOB_FILE;
 use tessera_verifier::codec::FileKind;
 

@@ -32,6 +32,12 @@ use crate::support::files::{self, FileError};
 pub const MODEL_FILE: &str = "model.json";
 pub const WEIGHTS_FILE: &str = "weights.bin";
 pub const TABLES_FILE: &str = "tables.bin";
+/// The model key in a model directory.
+pub const KEY_FILE: &str = "model.key";
+/// The Merkle tree of the weights in a model directory.
+pub const TREE_FILE: &str = "tree.bin";
+/// The codeword of the weights in a model directory; where it is missing, it is made again for every proof.
+pub const CODEWORD_FILE: &str = "codeword.bin";
 
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";

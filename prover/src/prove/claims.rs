@@ -239,7 +239,7 @@ impl<'a> SplitGroup<'a> {
         let passes: usize = match self.shared_axis() {
             Some((axis, distinct)) => {
                 let rest = inner - self.factors[0].inner[axis].log_len();
-                (self.terms.len() * distinct << inner) + ((SECURE_COST * self.factors.len()) << rest)
+                ((self.terms.len() * distinct) << inner) + ((SECURE_COST * self.factors.len()) << rest)
             }
             None => {
                 let entries = |f: &Factor| entries(f.inner) + ROW_COST;

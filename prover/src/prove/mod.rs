@@ -19,9 +19,10 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::OpeningClaim;
+use tessera_verifier::policy::{opening_policy, TracePolicy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::security::{opening_policy, security_bits, TracePolicy, MIN_BITS};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
@@ -383,7 +384,7 @@ impl Phases<'_> {
             opening::open(
                 weights,
                 model.codeword,
-                &opening_policy(&key.weights),
+                &opening_policy(key.weights.log_blowup),
                 &opening,
                 &matmuls.band_values,
                 matmuls.memory,

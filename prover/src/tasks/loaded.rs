@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::intake::checkpoint::Checkpoint;
 use crate::intake::tokenizer::{Tokenizer, TokenizerError};
-use crate::model::directory::{self, ModelDirError};
+use crate::model::directory::{self, ModelDirError, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use crate::model::QuantisedModel;
 use crate::prove::opening::{Codeword, OpeningProverError, Tree};
 use crate::prove::ProverModel;
@@ -16,13 +16,6 @@ use crate::quantise::comparison::{measure, FidelityError, FidelityReport};
 use crate::support::files::{self, FileError};
 use crate::support::progress::Progress;
 use crate::tasks::plan::Choices;
-
-/// The model key in a model directory.
-pub const KEY_FILE: &str = "model.key";
-/// The Merkle tree of the weights in a model directory.
-pub const TREE_FILE: &str = "tree.bin";
-/// The codeword of the weights in a model directory; where it is missing, it is made again for every proof.
-pub const CODEWORD_FILE: &str = "codeword.bin";
 
 /// A model directory or key that cannot be used.
 #[derive(Debug, Error)]

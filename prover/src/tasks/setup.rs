@@ -3,52 +3,39 @@
 
 mod against;
 mod cache;
+mod error;
+mod options;
 mod partial;
 mod recipe;
 
-use std::path::{Path, PathBuf};
+use crate::prove::opening::params_for;
+use std::path::Path;
 use std::time::Instant;
 
 use tessera_circuits::model::ColumnNorms;
-use tessera_verifier::codec::CodecError;
-use tessera_verifier::key::{CommitmentHeader, KeyError, ModelId, ModelKey};
-use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::key::{CommitmentHeader, ModelId, ModelKey};
 use tessera_verifier::recipe::Fidelity;
-use thiserror::Error;
 
 pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
+pub use self::error::SetupError;
+pub use self::options::SetupOptions;
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
-use crate::intake::checkpoint::{Checkpoint, CheckpointError};
-use crate::intake::texts::{TextError, TextReader};
-use crate::intake::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
-use crate::model::directory::{self, ModelDirError, WEIGHTS_FILE};
+use crate::intake::checkpoint::Checkpoint;
+use crate::intake::texts::TextReader;
+use crate::intake::tokenizer::{Tokenizer, TokenizerFiles};
+use crate::model::directory::{self, WEIGHTS_FILE};
+use crate::model::directory::{CODEWORD_FILE, KEY_FILE};
 use crate::model::QuantisedModel;
-use crate::prove::opening::OpeningProverError;
 use crate::prove::stark::tables_roots;
-use crate::quantise::comparison::{FidelityError, FidelityReport};
-use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
+use crate::quantise::comparison::FidelityReport;
+use crate::quantise::{quantise, CalibrationReport};
 use crate::support::digest::FileDigest;
-use crate::support::files::{self, AtomicFile, FileError};
+use crate::support::files::{self, AtomicFile};
 use crate::support::progress::Progress;
-use crate::tasks::loaded::{directory_bytes, LibraryError, CODEWORD_FILE, KEY_FILE};
-use crate::tasks::plan::{Budget, BudgetTooSmall, Plan, Subject, Task};
-
-/// How to set a model up.
-#[derive(Clone, Debug, Default)]
-pub struct SetupOptions {
-    pub quantise: QuantiseOptions,
-    /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
-    pub calibration: Option<PathBuf>,
-    pub codeword_cache: CodewordCache,
-    /// The most memory to use; `None` for any.
-    pub memory: Option<Budget>,
-    /// Does not compare the model with its checkpoint.
-    pub skip_fidelity: bool,
-    /// Leaves digests of texts and files and the figures of the comparison out of the key.
-    pub private_recipe: bool,
-}
+use crate::tasks::loaded::directory_bytes;
+use crate::tasks::plan::{Plan, Subject, Task};
 
 /// What a set-up made.
 #[derive(Clone, Debug)]
@@ -74,45 +61,6 @@ pub struct SetupReport {
     pub phases: Vec<(String, f64)>,
     /// What the user should know: what was resumed or discarded.
     pub notes: Vec<String>,
-}
-
-/// Why there is no model directory. Nothing is left on disk but what [`SetupError::Unfinished`] names.
-#[derive(Debug, Error)]
-pub enum SetupError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("{}: {source}", dir.display())]
-    Checkpoint { dir: PathBuf, source: CheckpointError },
-    #[error("{}: {source}", dir.display())]
-    Tokenizer { dir: PathBuf, source: TokenizerError },
-    #[error(transparent)]
-    Text(#[from] TextError),
-    #[error(transparent)]
-    Quantise(#[from] QuantiseError),
-    #[error(transparent)]
-    ModelDir(#[from] ModelDirError),
-    #[error(transparent)]
-    Commit(#[from] OpeningProverError),
-    #[error(transparent)]
-    Memory(#[from] BudgetTooSmall),
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    #[error("the comparison with the float model failed: {0}")]
-    Fidelity(#[from] FidelityError),
-    #[error("the key cannot be made again: {problem}")]
-    Recipe { problem: String },
-    #[error("{}: the weights have root {got}, the key says {expected}", path.display())]
-    OtherWeights {
-        path: PathBuf,
-        got: String,
-        expected: String,
-    },
-    #[error("{source} (finished steps are kept in {}; run the same command again, or remove it)", partial.display())]
-    Unfinished { partial: PathBuf, source: Box<SetupError> },
 }
 
 /// Reads `checkpoint`, quantises it on the calibration text, and writes the model directory `out`. If it is interrupted
@@ -211,7 +159,7 @@ fn finish(
     partial.save()?;
     clock.lap("write weights");
 
-    let commitment = CommitmentParams::for_tiles(config.total_tiles());
+    let commitment = params_for(config.total_tiles());
     let weights = cache::open_weights(&path, &config, params.format)?;
     let root = partial.state.weights_root.take();
     let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {

@@ -2,6 +2,7 @@
 
 pub mod gguf;
 
+use crate::prove::opening::params_for;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
@@ -215,7 +216,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
     ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
-        weights: CommitmentParams::for_tiles(model.config.total_tiles()),
+        weights: params_for(model.config.total_tiles()),
         header: CommitmentHeader::CURRENT,
         weights_root: [0; 32],
         tables_roots: [[0; 32]; 2],
@@ -248,7 +249,7 @@ pub struct TestModel {
 impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
-        let weights = CommitmentParams::for_tiles(quantised.weights.tiles());
+        let weights = params_for(quantised.weights.tiles());
         Self::committed(quantised, weights)
     }
 

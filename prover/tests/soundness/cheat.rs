@@ -37,8 +37,8 @@ use tessera_prover::run::forward::Witness;
 use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
+use tessera_verifier::policy::{opening_policy, TracePolicy};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
-use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_binding, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -533,7 +533,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {
-            let (linear, evaluations) = claims::prove(&batch, &trace.shape, &trace.columns, &mut transcript);
+            let (linear, evaluations) = claims::prove(&batch, trace.shape, &trace.columns, &mut transcript);
             (linear.proof, linear.point, evaluations)
         }
         _ => free_linear(&batch, &trace, &mut transcript),
@@ -550,7 +550,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let (opening, _) = opening::open(
         &model.quantised.weights,
         model.codeword,
-        &opening_policy(&key.weights),
+        &opening_policy(key.weights.log_blowup),
         &opening,
         &matmuls.band_values,
         matmuls.memory,

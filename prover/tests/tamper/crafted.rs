@@ -15,7 +15,7 @@ use tessera_prover::prove::prove;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
-use tessera_verifier::security::TRACE_LOG_LAST_LAYER;
+use tessera_verifier::policy::TRACE_LOG_LAST_LAYER;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::instance_scale;
 use tessera_verifier::verify::VerifyError;

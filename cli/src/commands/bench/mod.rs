@@ -137,7 +137,7 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
         args,
         &[&["prove"], &common[..], &["--out", text(proof)?], &memory].concat(),
     )?;
-    let key = dir.join(tessera_prover::tasks::loaded::KEY_FILE);
+    let key = dir.join(tessera_prover::model::directory::KEY_FILE);
     let verified = tessera(args, &["verify", "--key", text(&key)?, text(proof)?])?;
     let number = |value: &Value, name: &str| value[name].as_f64().unwrap_or(f64::NAN);
     let decode = number(&inference, "decode_seconds");

@@ -9,12 +9,13 @@ use serde_json::{json, Value};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::TILE_LOG;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::model::passes::Traffic;
 use tessera_prover::model::tiles::{planes, TileSource};
 use tessera_prover::model::weights::{PackedWeights, Residency};
 use tessera_prover::prove::matmul::bind_bands;
 use tessera_prover::prove::opening::combine_columns;
-use tessera_prover::tasks::loaded::{read_key, Model, KEY_FILE};
+use tessera_prover::tasks::loaded::{read_key, Model};
 use tessera_prover::tasks::plan::{Budget, Subject, Task};
 
 use super::super::budget::{mapped, Allowance};

@@ -3,6 +3,7 @@
 //! A template is a program in Jinja that comes with the checkpoint: it gets no files, a limit of steps, and a limit of
 //! output; `crate::intake::tokenizer::guard` limits time and memory.
 
+mod error;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -13,39 +14,17 @@ use std::time::Duration;
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::model::ModelConfig;
-use thiserror::Error;
+
+pub use self::error::ChatError;
+pub use self::template::RENDERED_BYTES;
 
 use self::template::Variables;
 use crate::intake::tokenizer::guard::guarded;
 use crate::intake::tokenizer::rendered::Marks;
-use crate::intake::tokenizer::{token_text, GuardError, Tokenizer, TokenizerError};
+use crate::intake::tokenizer::{token_text, Tokenizer, TokenizerError};
 
-/// The most bytes of a rendered prompt.
-pub const RENDERED_BYTES: usize = 1 << 20;
 /// The most time for a prompt.
 const TIME: Duration = Duration::from_secs(10);
-
-/// Why messages could not be turned into a prompt.
-#[derive(Debug, Error)]
-pub enum ChatError {
-    #[error(
-        "the model has no chat template: neither its tokenizer_config.json has the field \"chat_template\", nor had its \
-         checkpoint a chat_template.jinja; give one with --chat-template FILE, or write the prompt out without --chat"
-    )]
-    NoTemplate,
-    #[error("tokenizer_config.json: chat_template: {0}")]
-    Field(String),
-    #[error("messages: {0}")]
-    Messages(String),
-    #[error("chat template: {0}")]
-    Template(String),
-    #[error("the chat template refuses these messages: {0}")]
-    Refused(String),
-    #[error("chat template: {0}")]
-    Guard(#[from] GuardError),
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-}
 
 /// A chat template, and the tokens that it names.
 #[derive(Clone, Debug)]

@@ -8,8 +8,11 @@ use minijinja::value::{Kwargs, Serde, Value, ValueKind};
 use minijinja::{context, AutoEscape, Environment, Error, ErrorKind};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::{time, ChatError, RENDERED_BYTES};
+use super::error::ChatError;
+use super::time;
 
+/// The most bytes of a rendered prompt.
+pub const RENDERED_BYTES: usize = 1 << 20;
 /// Steps of a template; those of the hub take some hundred for a message.
 const FUEL: u64 = 2_000_000;
 /// The longest template.

@@ -15,6 +15,11 @@ use crate::prove::stark::trace::Columns;
 
 type K = SecureField;
 
+/// The largest layer that is kept of a tree of `2^log` leaves.
+pub(super) fn top(log: u32, counted: bool) -> u32 {
+    log - u32::from(!counted)
+}
+
 /// A linear form in columns.
 struct Form<'a> {
     constant: Words,
@@ -121,7 +126,7 @@ impl<'a> Leaves<'a> {
 
     /// log2 of the nodes of the largest layer that is kept.
     pub fn top(&self) -> u32 {
-        super::top(self.log, self.counted)
+        top(self.log, self.counted)
     }
 
     /// Denominators from vector `first` on; one beyond the planes.

@@ -18,7 +18,7 @@ use tessera_verifier::gkr::{absorb_root, between, child_challenge, layer_challen
 use tessera_verifier::transcript::Transcript;
 
 use self::field::{Factor, Packed, Sum, LOG_LANES};
-use self::leaves::Leaves;
+use self::leaves::{top, Leaves};
 use self::rounds::{Eq, Fractions, Product, Said, Sumcheck, BLOCK};
 use crate::prove::stark::trace::Columns;
 use crate::prove::stark::ProveStarkError;
@@ -52,11 +52,6 @@ pub fn prove(
         claims.push(claim);
     }
     Ok(Proved { proofs, claims })
-}
-
-/// The largest layer that is kept of a tree of `2^log` leaves.
-fn top(log: u32, counted: bool) -> u32 {
-    log - u32::from(!counted)
 }
 
 /// Vectors of all layers that are kept in the arena, where the largest has `2^top` nodes.

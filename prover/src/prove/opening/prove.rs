@@ -8,9 +8,9 @@ use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, OpenedColumns, OpeningClaim, OpeningPolicy, OpeningProof,
-    OracleOpening, FOLD_LOG,
+    absorb_statement, draw_leaves, CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
 };
+use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::transcript::Transcript;
 
 use super::combine::combine_columns;

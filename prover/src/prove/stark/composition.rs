@@ -281,7 +281,7 @@ mod tests {
     use tessera_circuits::air::{tables, Binding, Relations};
     use tessera_circuits::chunk::Chunk;
     use tessera_circuits::shape::Shape;
-    use tessera_verifier::security::TracePolicy;
+    use tessera_verifier::policy::TracePolicy;
     use tessera_verifier::stark::components;
 
     use super::super::extend::{commit_extended, extend, Scheme};

@@ -25,7 +25,7 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::ModelParams;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::wiring::suffix;
-use tessera_verifier::security::TracePolicy;
+use tessera_verifier::policy::TracePolicy;
 use tessera_verifier::stark::{bindings, components, draw_binding, Stark};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;

@@ -9,7 +9,7 @@ use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
-use tessera_verifier::security::{opening_policy, TracePolicy};
+use tessera_verifier::policy::{opening_policy, TracePolicy};
 
 use super::{claims, Choices, Phase};
 use crate::model::tiles::tile_bytes;
@@ -305,7 +305,7 @@ fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let first = params.oracles().next().unwrap_or(0);
     let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
     let oracles: u64 = params.oracles().map(oracle).sum();
-    let queries = opening_policy(params).queries as u64;
+    let queries = opening_policy(params.log_blowup).queries as u64;
     let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
     // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
     let rows = match model.codeword_file {

@@ -4,11 +4,13 @@
 
 pub mod available;
 mod budget;
+mod choices;
 mod claims;
 mod estimate;
 #[cfg(test)]
 mod tests;
 
+use crate::prove::opening::params_for;
 use std::path::Path;
 
 use tessera_circuits::chunk::Chunk;
@@ -19,10 +21,11 @@ use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
 
 pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
+pub use self::choices::{Choices, Phase};
+use crate::model::directory::CODEWORD_FILE;
 use crate::model::weights::Residency;
 use crate::prove::opening::Split;
 use crate::support::arena;
-use crate::tasks::loaded::CODEWORD_FILE;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
 const MARGIN_PERCENT: u64 = 10;
@@ -56,37 +59,6 @@ pub enum Task {
     Setup { tokens: usize },
     /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
     Compare { tokens: usize, window: usize },
-}
-
-/// What a plan decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choices {
-    /// How much of the weights stays in memory.
-    pub residency: Residency,
-    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, less work.
-    pub keep_coefficients: bool,
-    /// How the codeword of the weights is cut while a set-up makes it.
-    pub split: Split,
-}
-
-impl Default for Choices {
-    /// Everything in memory.
-    fn default() -> Self {
-        Self {
-            residency: Residency::Keep,
-            keep_coefficients: true,
-            split: Split::default(),
-        }
-    }
-}
-
-/// A phase and its predicted peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Phase {
-    /// As reports call it.
-    pub name: &'static str,
-    /// Resident bytes, all that is held from earlier phases included.
-    pub bytes: u64,
 }
 
 /// How a task is done, and what it needs.
@@ -171,7 +143,7 @@ impl Subject {
             exponents: Vec::new(),
             // What set-up makes.
             limbs: LimbSet::all(Limbs::One),
-            commitment: CommitmentParams::for_tiles(config.total_tiles()),
+            commitment: params_for(config.total_tiles()),
             codeword_file,
         }
     }

@@ -1,7 +1,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
-use tessera_verifier::security::TracePolicy;
+use tessera_verifier::policy::TracePolicy;
 
 use super::*;
 use crate::intake::synth::PublicShape;

@@ -8,11 +8,12 @@ use tessera_verifier::opening::CommitmentParams;
 
 use super::SetupError;
 use crate::model::directory::{self, ModelDirError, WEIGHTS_FILE};
+use crate::model::directory::{CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use crate::model::weights::{PackedWeights, Residency};
 use crate::prove::opening::{commit, Codeword, OpeningProverError, Split, Tree};
 use crate::support::files::{self, AtomicFile};
 use crate::support::progress::Progress;
-use crate::tasks::loaded::{read_key, CODEWORD_FILE, KEY_FILE, TREE_FILE};
+use crate::tasks::loaded::read_key;
 use crate::tasks::plan::{Budget, Subject, Task};
 
 /// The largest codeword, in bytes, that is kept where nobody chooses.

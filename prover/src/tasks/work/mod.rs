@@ -4,202 +4,42 @@
 //! Nothing in a work directory is trusted: every file is checked against the digests of the job, and a composed proof is
 //! verified before it is written.
 
-mod checkpoint;
-mod device;
+mod error;
+mod files;
+mod job;
+mod record;
 mod schedule;
 mod sealed;
+mod task;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use blake2::digest::Digest as _;
-use blake2::Blake2s256;
-use serde::{Deserialize, Serialize};
-use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, Ends};
+use tessera_circuits::chunk::{ends, Boundary, Chunk, Ends};
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::statement::Statement;
-use tessera_verifier::codec::CodecError;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified, VerifyError};
-use thiserror::Error;
+use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
 
-use crate::prove::{boundaries, check_security, generate_statement, prove_chunk, ProveError};
+use self::files::{activation_bytes, activation_file, digest, write};
+use crate::prove::{boundaries, check_security, generate_statement, ProveError, ProvedChunk};
 use crate::run::generate::GenerateOptions;
-use crate::support::files::{self, FileError, Lock};
-use crate::support::output::{Output, STDOUT};
+use crate::support::files::{create_dir, is_unfinished, remove, FileError, Lock};
+use crate::support::output::STDOUT;
 use crate::support::progress::Progress;
 use crate::tasks::loaded::Model;
 
-pub use self::checkpoint::{Checkpoint, FileRef};
-pub use self::device::{core_sets, CpuDevice, Device, DeviceError, DeviceGuard};
+pub use self::error::WorkError;
+pub use self::files::{pause_writes, write_output};
+pub use self::job::{Job, WorkDir, JOB_FILE, WORK_VERSION};
+pub use self::record::{ChunkRecord, FileRef};
 pub use self::schedule::{run, Observer};
+pub use self::task::ChunkTask;
+pub use self::worker::{core_sets, CpuWorker, Worker, WorkerError, WorkerGuard};
 
-use self::sealed::SealError;
-
-/// The job of a work directory.
-pub const JOB_FILE: &str = "job.json";
 /// Held by the process that drives a job.
 const LOCK_FILE: &str = "lock";
-/// Version of the files of a work directory.
-pub const WORK_VERSION: u32 = 2;
-
-/// Why a work directory cannot be used, or a chunk not be proved.
-#[derive(Debug, Error)]
-pub enum WorkError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("{}: {source}", path.display())]
-    Sealed { path: PathBuf, source: SealError },
-    #[error("{} has no {JOB_FILE}: there is nothing to go on with; start with tessera prove --work", dir.display())]
-    NoJob { dir: PathBuf },
-    #[error("{}: a work directory of version {got}, this program uses version {WORK_VERSION}", path.display())]
-    Version { path: PathBuf, got: u32 },
-    #[error("{}: not a possible job: {reason}", path.display())]
-    Job { path: PathBuf, reason: String },
-    #[error("{} is a job of another {what}", path.display())]
-    OtherJob { path: PathBuf, what: &'static str },
-    #[error(
-        "{} has a job of another {what}: go on with that one by tessera resume {}, or take another directory",
-        dir.display(), dir.display()
-    )]
-    Started { dir: PathBuf, what: &'static str },
-    #[error("{}: the activations are not those of the job (digest {got}, expected {expected})", path.display())]
-    Activation {
-        path: PathBuf,
-        got: String,
-        expected: String,
-    },
-    #[error(
-        "chunk {chunk}: {} {cause}; remove {} to prove the chunk again", path.display(), checkpoint.display()
-    )]
-    Checkpoint {
-        chunk: usize,
-        path: PathBuf,
-        cause: String,
-        checkpoint: PathBuf,
-    },
-    #[error("there is no chunk {chunk}: the job has {chunks}, counted from 0")]
-    NoChunk { chunk: usize, chunks: usize },
-    #[error("chunk {chunk} is being proved by another process")]
-    Busy { chunk: usize },
-    #[error("{} is being worked on by another process", dir.display())]
-    Locked { dir: PathBuf },
-    #[error("chunks that are not proved yet: {}", chunks.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))]
-    Incomplete { chunks: Vec<usize> },
-    #[error("chunk {chunk}: {source}")]
-    Prove { chunk: usize, source: ProveError },
-    #[error(transparent)]
-    Statement(#[from] ProveError),
-    #[error(transparent)]
-    Chunks(#[from] ChunkError),
-    #[error(transparent)]
-    Boundaries(#[from] BoundaryError),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error("no device has the {needed} bytes of memory that chunk {chunk} needs")]
-    NoDevice { chunk: usize, needed: u64 },
-    #[error("the composed proof does not verify: {0}")]
-    Composed(#[source] VerifyError),
-}
-
-/// Blake2s-256, as hexadecimal digits.
-fn digest(parts: &[&[u8]]) -> String {
-    let mut hash = Blake2s256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    hex::encode(hash.finalize())
-}
-
-/// Held while a file of a work directory is written, so that an orderly interruption can wait for it.
-static WRITING: Mutex<()> = Mutex::new(());
-
-/// Waits until no file of a work directory is being written, and keeps it so until the guard is dropped.
-pub fn pause_writes() -> MutexGuard<'static, ()> {
-    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Writes a file atomically; [`pause_writes`] waits for it.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let _writing = pause_writes();
-    files::write(path, bytes)
-}
-
-/// Writes a result; [`pause_writes`] waits for it.
-pub fn write_output(output: &Output, bytes: &[u8]) -> Result<(), FileError> {
-    let _writing = pause_writes();
-    output.write(bytes)
-}
-
-/// What is proved, and in which pieces. Written once, before any chunk is proved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// [`WORK_VERSION`]
-    pub version: u32,
-    /// The program that wrote it.
-    pub tessera: String,
-    /// The model's id.
-    pub model: String,
-    pub model_dir: PathBuf,
-    /// Where the composed proof goes.
-    pub out: PathBuf,
-    pub prompt: Vec<u32>,
-    /// The most tokens that were asked for, and whether they go on past the end of the text.
-    pub tokens: usize,
-    pub ignore_eos: bool,
-    pub output: Vec<u32>,
-    /// Layers of every chunk.
-    pub layers: Vec<usize>,
-    /// Digests of the activations between any two chunks.
-    pub activations: Vec<String>,
-}
-
-impl Job {
-    /// What is proved.
-    pub fn statement(&self) -> Statement {
-        Statement {
-            prompt: self.prompt.clone(),
-            output: self.output.clone(),
-        }
-    }
-
-    /// Digest of what is proved.
-    pub fn statement_digest(&self) -> String {
-        let words = |ids: &[u32]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
-        digest(&[b"statement", &words(&self.prompt), &words(&self.output)])
-    }
-
-    /// The chain of digests that gives every chunk its place: link `i` covers model, statement, all chunks up to `i` and
-    /// what leaves them.
-    fn links(&self) -> Vec<String> {
-        let mut link = digest(&[b"job", self.model.as_bytes(), self.statement_digest().as_bytes()]);
-        let mut start = 0;
-        let chunks = self.layers.iter().enumerate();
-        let next = |(i, layers): (usize, &usize)| {
-            let range = [start, start + layers].map(|l| (l as u64).to_le_bytes());
-            start += layers;
-            let output = self.activations.get(i).map_or("", String::as_str);
-            link = digest(&[link.as_bytes(), range.as_flattened(), output.as_bytes()]);
-            link.clone()
-        };
-        chunks.map(next).collect()
-    }
-}
-
-/// A work directory with a job.
-#[derive(Debug)]
-pub struct WorkDir {
-    dir: PathBuf,
-    pub job: Job,
-    pub chunks: Vec<Chunk>,
-    links: Vec<String>,
-}
-
 /// Held by the process that drives a job.
 #[derive(Debug)]
 pub struct Driver {
@@ -212,7 +52,7 @@ pub enum ChunkState {
     Open,
     /// Another process is at it.
     Busy,
-    Done(Box<Checkpoint>),
+    Done(Box<ChunkRecord>),
 }
 
 /// What a new job is about.
@@ -229,7 +69,7 @@ pub struct Request<'a> {
 
 /// Makes this process the only one that drives the job of `dir`, which is created if there is none.
 pub fn drive(dir: &Path) -> Result<Driver, WorkError> {
-    files::create_dir(dir)?;
+    create_dir(dir)?;
     match Lock::take(&dir.join(LOCK_FILE)) {
         Ok(lock) => {
             remove_leftovers(dir)?;
@@ -300,92 +140,7 @@ impl WorkDir {
         Self::open(dir)
     }
 
-    /// Reads the job of a work directory.
-    pub fn open(dir: &Path) -> Result<Self, WorkError> {
-        let path = dir.join(JOB_FILE);
-        if !path.exists() {
-            return Err(WorkError::NoJob { dir: dir.to_owned() });
-        }
-        let job: Job = sealed::parse(&files::read(&path)?).map_err(|source| WorkError::Sealed {
-            path: path.clone(),
-            source,
-        })?;
-        if job.version != WORK_VERSION {
-            return Err(WorkError::Version { path, got: job.version });
-        }
-        let impossible = |reason: String| WorkError::Job {
-            path: path.clone(),
-            reason,
-        };
-        let of = job
-            .layers
-            .iter()
-            .try_fold(0usize, |sum, layers| sum.checked_add(*layers));
-        let of = of.ok_or_else(|| impossible("its layers overflow".to_owned()))?;
-        let chunks = Chunk::partition(job.layers.iter().copied(), of).map_err(|e| impossible(e.to_string()))?;
-        if job.activations.len() + 1 != chunks.len() {
-            return Err(impossible(format!(
-                "{} activations between {} chunks",
-                job.activations.len(),
-                chunks.len()
-            )));
-        }
-        Ok(Self {
-            dir: dir.to_owned(),
-            links: job.links(),
-            job,
-            chunks,
-        })
-    }
-
-    /// Where it is.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Checks that the job is about this model.
-    pub fn check_model(&self, model: &Model) -> Result<(), WorkError> {
-        let path = self.dir.join(JOB_FILE);
-        if self.job.model != model.id.to_string() {
-            return Err(WorkError::OtherJob { path, what: "model" });
-        }
-        let impossible = |reason: String| WorkError::Job {
-            path: path.clone(),
-            reason,
-        };
-        Chunk::partition(self.job.layers.iter().copied(), model.key.config.layers)
-            .map_err(|e| impossible(e.to_string()))?;
-        let statement = self.job.statement();
-        statement
-            .check(&model.key.config)
-            .map_err(|e| impossible(e.to_string()))
-    }
-
-    /// Bytes of an activation.
-    fn activation_len(&self, config: &ModelConfig) -> usize {
-        config.hidden << ModelConfig::token_log(self.job.statement().rows())
-    }
-
-    /// The activations that leave chunk `i`, checked.
-    fn activation(&self, i: usize, config: &ModelConfig) -> Result<Boundary, WorkError> {
-        let path = self.dir.join(activation_file(i));
-        let bytes = files::read(&path)?;
-        let (got, expected) = (digest(&[&bytes]), self.job.activations[i].clone());
-        if got != expected || bytes.len() != 2 * self.activation_len(config) {
-            return Err(WorkError::Activation { path, got, expected });
-        }
-        let values = bytes.as_chunks::<2>().0.iter().map(|v| i16::from_le_bytes(*v));
-        Ok(Boundary(values.collect()))
-    }
-
-    /// All activations, checked.
-    fn activations(&self, config: &ModelConfig) -> Result<Vec<Boundary>, WorkError> {
-        (0..self.job.activations.len())
-            .map(|i| self.activation(i, config))
-            .collect()
-    }
-
-    /// The state of a chunk. A checkpoint that is not of this chunk of this job, or whose proof is not there as it was
+    /// The state of a chunk. A record that is not of this chunk of this job, or whose proof is not there as it was
     /// written, is an error; the proof itself is not verified.
     pub fn state(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         self.check_number(chunk)?;
@@ -402,17 +157,17 @@ impl WorkDir {
 
     /// The state of a chunk by its files alone: whether another process is at it is not looked at.
     fn recorded(&self, chunk: usize) -> Result<ChunkState, WorkError> {
-        if !self.checkpoint_path(chunk).exists() {
+        if !self.record_path(chunk).exists() {
             return Ok(ChunkState::Open);
         }
-        let checkpoint = self.checkpoint(chunk)?;
-        self.proof_bytes(chunk, &checkpoint)?;
-        Ok(ChunkState::Done(Box::new(checkpoint)))
+        let record = self.record(chunk)?;
+        self.proof_bytes(chunk, &record)?;
+        Ok(ChunkState::Done(Box::new(record)))
     }
 
-    /// Chunks without a checkpoint.
+    /// Chunks without a record.
     pub fn open_chunks(&self) -> Vec<usize> {
-        let open = |chunk: &usize| !self.checkpoint_path(*chunk).exists();
+        let open = |chunk: &usize| !self.record_path(*chunk).exists();
         (0..self.chunks.len()).filter(open).collect()
     }
 
@@ -435,19 +190,19 @@ impl WorkDir {
         }
     }
 
-    /// Proves a chunk with `prove` and writes its checkpoint, unless that is done already.
+    /// Proves a chunk with `prove` and writes its record, unless that is done already.
     pub(crate) fn prove_chunk_with(
         &self,
         model: &Model,
         chunk: usize,
-        device: &str,
-        prove: impl FnOnce(&ChunkTask<'_>) -> Result<crate::prove::ProvedChunk, ProveError>,
-    ) -> Result<Checkpoint, WorkError> {
+        worker: &str,
+        prove: impl FnOnce(&ChunkTask<'_>) -> Result<ProvedChunk, ProveError>,
+    ) -> Result<ChunkRecord, WorkError> {
         self.check_number(chunk)?;
         self.check_model(model)?;
         let _lock = self.lock(chunk)?;
-        if let ChunkState::Done(checkpoint) = self.recorded(chunk)? {
-            return Ok(*checkpoint);
+        if let ChunkState::Done(record) = self.recorded(chunk)? {
+            return Ok(*record);
         }
         let config = &model.key.config;
         let input = chunk.checked_sub(1).map(|i| self.activation(i, config)).transpose()?;
@@ -470,22 +225,22 @@ impl WorkDir {
         let bytes = proved.proof.to_bytes()?;
         let path = self.proof_path(chunk);
         write(&path, &bytes)?;
-        let checkpoint = self.new_checkpoint(chunk, &bytes, &proved, device, clock.elapsed());
-        write(&self.checkpoint_path(chunk), sealed::text(&checkpoint).as_bytes())?;
-        Ok(checkpoint)
+        let record = self.new_record(chunk, &bytes, &proved, worker, clock.elapsed());
+        write(&self.record_path(chunk), sealed::text(&record).as_bytes())?;
+        Ok(record)
     }
 
-    /// Proves a chunk here and writes its checkpoint, unless that is done already.
-    pub fn prove_chunk(&self, model: &Model, chunk: usize, progress: &dyn Progress) -> Result<Checkpoint, WorkError> {
+    /// Proves a chunk here and writes its record, unless that is done already.
+    pub fn prove_chunk(&self, model: &Model, chunk: usize, progress: &dyn Progress) -> Result<ChunkRecord, WorkError> {
         self.prove_chunk_with(model, chunk, "this process", |task| task.prove(progress))
     }
 
-    /// Checks every checkpoint that there is, and every proof against the key and the activations beside it.
+    /// Checks every record that there is, and every proof against the key and the activations beside it.
     pub fn check(&self, model: &Model) -> Result<(), WorkError> {
         self.check_model(model)?;
         let activations = self.activations(&model.key.config)?;
         for chunk in 0..self.chunks.len() {
-            if self.checkpoint_path(chunk).exists() {
+            if self.record_path(chunk).exists() {
                 self.checked_proof(model, chunk, &activations)?;
             }
         }
@@ -534,21 +289,6 @@ impl WorkDir {
     }
 }
 
-/// A chunk to prove.
-pub struct ChunkTask<'a> {
-    pub model: &'a Model,
-    pub statement: &'a Statement,
-    pub chunk: Chunk,
-    pub ends: Ends<'a>,
-}
-
-impl ChunkTask<'_> {
-    /// Proves it on the threads of the caller.
-    pub fn prove(&self, progress: &dyn Progress) -> Result<crate::prove::ProvedChunk, ProveError> {
-        prove_chunk(&self.model.prover(), self.statement, &self.chunk, self.ends, progress)
-    }
-}
-
 /// Removes unfinished files of processes that were killed, unless a process is at a chunk: they may be its own.
 fn remove_leftovers(dir: &Path) -> Result<(), WorkError> {
     let names = || {
@@ -558,19 +298,11 @@ fn remove_leftovers(dir: &Path) -> Result<(), WorkError> {
     let locks = names().filter(|name| name.starts_with("chunk_") && name.ends_with(".lock"));
     let locks: Result<Vec<Lock>, FileError> = locks.map(|name| Lock::take(&dir.join(name))).collect();
     if locks.is_ok() {
-        for name in names().filter(|name| files::is_unfinished(name)) {
-            files::remove(&dir.join(name))?;
+        for name in names().filter(|name| is_unfinished(name)) {
+            remove(&dir.join(name))?;
         }
     }
     Ok(())
-}
-
-fn activation_file(i: usize) -> String {
-    format!("activation_{i}.bin")
-}
-
-fn activation_bytes(activation: &Boundary) -> Vec<u8> {
-    activation.0.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
 /// The path from the root on, so that other processes find it; standard output has none.

@@ -1,19 +1,22 @@
-//! Which chunk is proved where: longest first, on any free device that has the memory for it.
+//! Which chunk is proved where: longest first, on any free worker that has the memory for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Checkpoint, Device, WorkDir, WorkError};
+use super::error::WorkError;
+use super::job::WorkDir;
+use super::record::ChunkRecord;
+use super::worker::Worker;
 use crate::support::progress::Progress;
 use crate::tasks::loaded::Model;
 use crate::tasks::plan::{Subject, Task};
 
 /// Watches a job.
 pub trait Observer: Sync {
-    /// A device begins with a chunk; returns what shows its progress.
-    fn begin<'a>(&'a self, chunk: usize, device: &str) -> Box<dyn Progress + 'a>;
+    /// A worker begins with a chunk; returns what shows its progress.
+    fn begin<'a>(&'a self, chunk: usize, worker: &str) -> Box<dyn Progress + 'a>;
     /// A chunk is proved.
-    fn end(&self, chunk: usize, checkpoint: &Checkpoint);
+    fn end(&self, chunk: usize, record: &ChunkRecord);
 }
 
 /// A chunk that is to be proved, and what it takes.
@@ -24,11 +27,11 @@ struct Pending {
 
 /// Proves all chunks that are not proved yet. After a failure no more chunks are begun, those under way are finished, and
 /// the first error is returned.
-pub fn run(work: &WorkDir, model: &Model, devices: &[&dyn Device], observer: &dyn Observer) -> Result<(), WorkError> {
+pub fn run(work: &WorkDir, model: &Model, workers: &[&dyn Worker], observer: &dyn Observer) -> Result<(), WorkError> {
     let queue = Mutex::new(pending(work, model));
-    let most = devices.iter().map(|d| d.memory()).max().unwrap_or(0);
+    let most = workers.iter().map(|d| d.memory()).max().unwrap_or(0);
     if let Some(p) = lock(&queue).iter().find(|p| p.memory > most) {
-        return Err(WorkError::NoDevice {
+        return Err(WorkError::NoWorker {
             chunk: p.chunk,
             needed: p.memory,
         });
@@ -36,13 +39,13 @@ pub fn run(work: &WorkDir, model: &Model, devices: &[&dyn Device], observer: &dy
     let failed = AtomicBool::new(false);
     let first = Mutex::new(None);
     std::thread::scope(|scope| {
-        for device in devices {
+        for worker in workers {
             let (queue, failed, first) = (&queue, &failed, &first);
             scope.spawn(move || {
                 while !failed.load(Ordering::Relaxed) {
-                    let next = take(&mut lock(queue), device.memory());
+                    let next = take(&mut lock(queue), worker.memory());
                     let Some(chunk) = next else { return };
-                    if let Err(error) = prove(work, model, chunk, *device, observer) {
+                    if let Err(error) = prove(work, model, chunk, *worker, observer) {
                         failed.store(true, Ordering::Relaxed);
                         lock(first).get_or_insert(error);
                     }
@@ -64,13 +67,13 @@ fn prove(
     work: &WorkDir,
     model: &Model,
     chunk: usize,
-    device: &dyn Device,
+    worker: &dyn Worker,
     observer: &dyn Observer,
 ) -> Result<(), WorkError> {
-    let mut guard = device.acquire()?;
-    let progress = observer.begin(chunk, device.name());
-    let checkpoint = work.prove_chunk_with(model, chunk, device.name(), |task| guard.prove(task, progress.as_ref()))?;
-    observer.end(chunk, &checkpoint);
+    let mut guard = worker.acquire()?;
+    let progress = observer.begin(chunk, worker.name());
+    let record = work.prove_chunk_with(model, chunk, worker.name(), |task| guard.prove(task, progress.as_ref()))?;
+    observer.end(chunk, &record);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::digest;
+use super::files::digest;
 
 const SEAL: &str = "digest";
 

@@ -3,32 +3,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 #[test]
-fn cores_are_divided_among_devices() {
+fn cores_are_divided_among_workers() {
     let cores = core_sets(1).unwrap().remove(0);
-    for devices in 1..=cores.len() {
-        let sets = core_sets(devices).unwrap();
+    for workers in 1..=cores.len() {
+        let sets = core_sets(workers).unwrap();
         assert!(sets.iter().all(|set| !set.is_empty()));
         assert_eq!(sets.concat(), cores);
     }
-    for devices in [0, cores.len() + 1] {
-        assert!(matches!(core_sets(devices), Err(DeviceError::TooFewCores { .. })));
+    for workers in [0, cores.len() + 1] {
+        assert!(matches!(core_sets(workers), Err(WorkerError::TooFewCores { .. })));
     }
 }
 
 #[test]
-fn a_device_is_taken_until_its_guard_is_dropped() {
-    let device = CpuDevice::new(0, core_sets(1).unwrap().remove(0), 1 << 30).unwrap();
-    let guard = device.acquire().unwrap();
-    assert!(matches!(device.acquire(), Err(DeviceError::Taken { .. })));
+fn a_worker_is_taken_until_its_guard_is_dropped() {
+    let worker = CpuWorker::new(0, core_sets(1).unwrap().remove(0), 1 << 30).unwrap();
+    let guard = worker.acquire().unwrap();
+    assert!(matches!(worker.acquire(), Err(WorkerError::Taken { .. })));
     drop(guard);
-    drop(device.acquire().unwrap());
+    drop(worker.acquire().unwrap());
     // A panic in a chunk frees it, too.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _guard = device.acquire().unwrap();
+        let _guard = worker.acquire().unwrap();
         panic!("a chunk that fails");
     }));
     assert!(result.is_err());
-    assert!(device.acquire().is_ok());
+    assert!(worker.acquire().is_ok());
 }
 
 #[test]

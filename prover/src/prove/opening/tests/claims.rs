@@ -1,14 +1,15 @@
 //! Honest openings, wrong claims, sizes.
 
+use crate::prove::opening::{params_at_rate, params_for};
 use std::time::Instant;
 
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::WeightFormat;
+use tessera_verifier::ledger::soundness_terms;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{
-    soundness_terms, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy,
-};
+use tessera_verifier::opening::{verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError};
+use tessera_verifier::policy::OpeningPolicy;
 
 use super::super::{commit, open, value, OpeningProverError, Split};
 use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
@@ -163,7 +164,7 @@ fn other_bands_are_rejected() {
 #[test]
 fn small_model_is_within_its_budget() {
     for (log_blowup, queries, limit) in [(2, 110, 160 << 10), (3, 90, 150 << 10)] {
-        let params = CommitmentParams::with_blowup(224, log_blowup);
+        let params = params_at_rate(224, log_blowup);
         let policy = OpeningPolicy { queries, work_bits: 16 };
         let weights = Weights::random(224, 7);
         let start = Instant::now();
@@ -321,14 +322,14 @@ fn prover_rejects_what_does_not_fit() {
 
 #[test]
 fn chosen_parameters_balance_the_proof() {
-    assert_eq!(CommitmentParams::for_tiles(1).log_message, 12);
+    assert_eq!(params_for(1).log_message, 12);
     for tiles in [1, 3, 224, 10_000, 300_000, 1 << 24] {
-        let params = CommitmentParams::for_tiles(tiles);
+        let params = params_for(tiles);
         assert_eq!(params.check(), Ok(()));
         assert!(params.columns() << params.log_column_tiles() >= tiles);
         assert!(params.log_final() >= 3 && params.log_final() <= 5);
     }
-    let params = CommitmentParams::for_tiles(224);
+    let params = params_for(224);
     let terms = soundness_terms(
         &params.columns_of(&(0..224), 0),
         &OpeningPolicy {

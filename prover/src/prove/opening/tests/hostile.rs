@@ -5,9 +5,9 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::hash_base_leaf;
 use tessera_verifier::opening::{
-    absorb_statement, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy, OpeningProof,
-    FIBRE,
+    absorb_statement, verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof, FIBRE,
 };
+use tessera_verifier::policy::OpeningPolicy;
 
 use super::super::fold::Message;
 use super::super::prove::Folding;

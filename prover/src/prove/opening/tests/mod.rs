@@ -11,9 +11,8 @@ use std::ops::Range;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::multilinear::evaluate;
-use tessera_verifier::opening::{
-    verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningPolicy, OpeningProof,
-};
+use tessera_verifier::opening::{verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof};
+use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::transcript::Transcript;
 
 use super::{commit, open, value, Codeword, Split, TileSource, TILE_AREA};

@@ -1,35 +1,25 @@
 //! The tokenizer of the metadata as the hub's `tokenizer.json` and `tokenizer_config.json`.
 
 mod byte_level;
+mod parts;
 mod sentencepiece;
 #[cfg(test)]
 mod tests;
-
-use std::collections::HashMap;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{json, Map, Value as Json};
 
+use self::parts::{
+    Added, Kind, Parts, Vocabulary, MAX_BYTES, MAX_MERGES, MAX_TOKENS, MERGES, PRE, SCORES, SPACE_PREFIX,
+};
 use super::value::{Metadata, Problem};
 use crate::intake::tokenizer::TokenizerFiles;
 
 const MODEL: &str = "tokenizer.ggml.model";
-const TOKENS: &str = "tokenizer.ggml.tokens";
-const TYPES: &str = "tokenizer.ggml.token_type";
-const MERGES: &str = "tokenizer.ggml.merges";
-const SCORES: &str = "tokenizer.ggml.scores";
-const PRE: &str = "tokenizer.ggml.pre";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
-const SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
-
-/// More tokens than any model has that can be proved.
-const MAX_TOKENS: usize = 1 << 18;
-const MAX_MERGES: usize = 1 << 22;
-/// Bytes of `tokenizer.json` before escapes, so that a key can hold it.
-const MAX_BYTES: usize = 16 << 20;
 
 /// The files that were made, and the number of tokens.
 #[derive(Debug)]
@@ -85,113 +75,6 @@ pub(super) fn read(metadata: &Metadata<'_>) -> Result<Option<Made>, Problem> {
         },
         tokens: vocabulary.tokens.len(),
     }))
-}
-
-/// What the kinds of tokenizers differ in.
-struct Parts<'a> {
-    normalizer: Json,
-    pre_tokenizer: Json,
-    decoder: Json,
-    /// Pairs of tokens that become one, the first first.
-    merges: Vec<(&'a str, &'a str)>,
-    /// Whether a word that is a token is that token, whatever the merges say.
-    ignore_merges: bool,
-    /// Whether characters that are no token become bytes.
-    byte_fallback: bool,
-    /// Whether a text gets a BOS token if the metadata do not say.
-    adds_bos: bool,
-}
-
-/// What a token is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Normal,
-    Unknown,
-    Control,
-    UserDefined,
-    Unused,
-    Byte,
-}
-
-/// Tokens by their ids.
-struct Vocabulary<'a> {
-    tokens: Vec<&'a str>,
-    kinds: Vec<Kind>,
-    ids: HashMap<&'a str, usize>,
-}
-
-impl<'a> Vocabulary<'a> {
-    fn read(metadata: &Metadata<'a>) -> Result<Self, Problem> {
-        let tokens = metadata.strings(TOKENS, MAX_TOKENS)?;
-        if tokens.iter().map(|t| t.len()).sum::<usize>() > MAX_BYTES {
-            return Err(format!("{TOKENS} are longer than {MAX_BYTES} bytes"));
-        }
-        let kinds = metadata.numbers(TYPES, MAX_TOKENS)?;
-        if kinds.len() != tokens.len() {
-            return Err(format!(
-                "{TYPES} has {} elements, but there are {} tokens",
-                kinds.len(),
-                tokens.len()
-            ));
-        }
-        let kinds = kinds.iter().enumerate().map(|(id, kind)| match *kind as i64 {
-            1 => Ok(Kind::Normal),
-            2 => Ok(Kind::Unknown),
-            3 => Ok(Kind::Control),
-            4 => Ok(Kind::UserDefined),
-            5 => Ok(Kind::Unused),
-            6 => Ok(Kind::Byte),
-            _ => Err(format!("{TYPES}: {kind} of token {id} is no type")),
-        });
-        let kinds = kinds.collect::<Result<_, _>>()?;
-        let mut ids = HashMap::with_capacity(tokens.len());
-        for (id, token) in tokens.iter().enumerate() {
-            if let Some(first) = ids.insert(*token, id) {
-                return Err(format!("{TOKENS}: {first} and {id} are the same token {token:?}"));
-            }
-        }
-        Ok(Self { tokens, kinds, ids })
-    }
-
-    /// The token of an id that the metadata give.
-    fn at(&self, metadata: &Metadata<'_>, key: &str) -> Result<Option<(usize, &'a str)>, Problem> {
-        let Some(id) = metadata.unsigned(key)? else {
-            return Ok(None);
-        };
-        let token = usize::try_from(id)
-            .ok()
-            .and_then(|id| Some((id, *self.tokens.get(id)?)));
-        let token = token.ok_or_else(|| format!("{key}: {id} is no token, there are {}", self.tokens.len()))?;
-        Ok(Some(token))
-    }
-
-    /// The first token for what is unknown.
-    fn unknown(&self) -> Option<(usize, &'a str)> {
-        let id = self.kinds.iter().position(|kind| *kind == Kind::Unknown)?;
-        Some((id, self.tokens[id]))
-    }
-
-    /// Tokens that are found in a text before it is split: the special ones, and what users have defined.
-    fn added(&self) -> Vec<Added<'a>> {
-        let entries = self.tokens.iter().zip(&self.kinds).enumerate();
-        let added = entries.filter_map(|(id, (content, kind))| {
-            let special = match kind {
-                Kind::Unknown | Kind::Control => true,
-                Kind::UserDefined => false,
-                Kind::Normal | Kind::Unused | Kind::Byte => return None,
-            };
-            Some(Added {
-                id,
-                content,
-                single_word: false,
-                lstrip: false,
-                rstrip: false,
-                normalized: false,
-                special,
-            })
-        });
-        added.collect()
-    }
 }
 
 /// Tokens with a part to play, with their ids.
@@ -288,17 +171,6 @@ struct Document<'a> {
     post_processor: Json,
     decoder: Json,
     model: Bpe<'a>,
-}
-
-#[derive(Serialize)]
-struct Added<'a> {
-    id: usize,
-    content: &'a str,
-    single_word: bool,
-    lstrip: bool,
-    rstrip: bool,
-    normalized: bool,
-    special: bool,
 }
 
 #[derive(Serialize)]

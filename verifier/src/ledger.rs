@@ -1,8 +1,6 @@
-//! Security parameters and the soundness ledger (docs/security.md, protocol section 14). Parameters are
-//! constants of this verifier; none is read from a proof.
+//! The soundness ledger: every source of error of a statement, added up (docs/security.md, protocol section 14).
 
-use stwo::core::fri::FriConfig;
-use stwo::core::pcs::PcsConfig;
+use stwo::core::fields::m31::P;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 use tessera_circuits::air::{tables, Bound, Relations};
 use tessera_circuits::chunk::Chunk;
@@ -13,98 +11,14 @@ use tessera_circuits::trees::{lookup_trees, tree_claims};
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::{soundness_terms, CommitmentParams, OpeningPolicy};
+use crate::opening::OpenedColumns;
+use crate::policy::{opening_policy, queries, OpeningPolicy, TracePolicy, MIN_BITS, TRACE_FOLD_STEP, TRACE_WORK_BITS};
+use crate::stark::dummy_binding;
 
 /// log2 of the size of the challenge field.
 pub const FIELD_BITS: f64 = 123.999_999;
-/// Verification refuses statements whose ledger falls below this.
-pub const MIN_BITS: f64 = 90.0;
-/// What every shipped parameter set must reach for the statements it is meant for.
-pub const TARGET_BITS: f64 = 96.0;
-
-/// Statements with more committed cells than this use the code of rate 1/2, which halves memory, instead of the one
-/// of rate 1/4, which has smaller proofs.
-pub const LARGE_TRACE: u128 = 1 << 25;
-/// Proof of work before the trace queries.
-pub const TRACE_WORK_BITS: u32 = 20;
-/// FRI folds per layer.
-pub const TRACE_FOLD_STEP: u32 = 3;
-/// log2 of the degree bound of the last FRI layer.
-pub const TRACE_LOG_LAST_LAYER: u32 = 5;
-/// Bits of security that the queries, of the trace and of the weights, have without the proof of work before them.
-pub const QUERY_BITS: f64 = 80.0;
-/// Proof of work before the weight queries.
-pub const WEIGHT_WORK_BITS: u32 = 20;
-
 /// log2 of the rows of the tallest part for which stwo has domains, with room for blowup and composition.
 const MAX_LOG_ROWS: u32 = 27;
-
-/// The fewest queries that have [`QUERY_BITS`] in the unique-decoding regime at rate `2^-log_blowup`.
-const fn queries(log_blowup: u32) -> usize {
-    match log_blowup {
-        0 | 1 => 193,
-        2 => 118,
-        3 => 97,
-        _ => 88,
-    }
-}
-
-/// The code of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracePolicy {
-    /// log2 of the inverse rate.
-    pub log_blowup: u32,
-}
-
-impl TracePolicy {
-    /// Every policy, in the order of the tables' roots in a key.
-    pub const ALL: [Self; 2] = [Self { log_blowup: 1 }, Self { log_blowup: 2 }];
-
-    /// The policy for a statement, by its size alone.
-    pub fn of(shape: &Shape) -> Self {
-        let [large, small] = Self::ALL;
-        match shape.cells() > LARGE_TRACE {
-            true => large,
-            false => small,
-        }
-    }
-
-    /// FRI queries.
-    pub const fn queries(self) -> usize {
-        queries(self.log_blowup)
-    }
-
-    /// stwo's configuration.
-    pub fn pcs_config(self) -> PcsConfig {
-        PcsConfig {
-            pow_bits: TRACE_WORK_BITS,
-            fri_config: FriConfig::new(TRACE_LOG_LAST_LAYER, self.log_blowup, self.queries(), TRACE_FOLD_STEP),
-            lifting_log_size: None,
-        }
-    }
-}
-
-/// Policy of the weight opening. The rate is that of the key, which is checked and trusted.
-pub const fn opening_policy(weights: &CommitmentParams) -> OpeningPolicy {
-    OpeningPolicy {
-        queries: queries(weights.log_blowup),
-        work_bits: WEIGHT_WORK_BITS,
-    }
-}
-
-/// All parameters as words, absorbed by the transcript first.
-pub const fn parameter_words(weights: &CommitmentParams, trace: TracePolicy) -> [u32; 7] {
-    let policy = opening_policy(weights);
-    [
-        trace.log_blowup,
-        trace.queries() as u32,
-        TRACE_WORK_BITS,
-        TRACE_FOLD_STEP,
-        TRACE_LOG_LAST_LAYER,
-        policy.queries as u32,
-        policy.work_bits,
-    ]
-}
 
 /// One error term: `2^-bits`.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +56,7 @@ fn counts(shape: &Shape) -> Counts {
         columns: 0.0,
     };
     for &part in shape.parts() {
-        let binding = crate::stark::dummy_binding(shape, part);
+        let binding = dummy_binding(shape, part);
         let bound = Bound {
             air: shape.air(part),
             relations: Relations::dummy(),
@@ -200,6 +114,42 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     bits(sum)
 }
 
+/// Bits of security of every source of error of an opening, in the unique-decoding regime
+/// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`, code length `n = 2^log_codeword`):
+/// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
+///   work: `queries log2(2 / (1 + rho)) + work_bits`;
+/// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
+/// - folds: `kappa` folds of codes of length at most `n`, `n / |K|` each;
+/// - sumchecks: degree 2, so `2 / |K|` per round.
+pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
+    let params = &columns.params;
+    let field_bits = 4.0 * f64::from(P).log2();
+    let n = f64::from(params.log_codeword());
+    let rate = (-f64::from(params.log_blowup)).exp2();
+    let rounds = columns.log_bands() + (params.log_message - params.log_final()).saturating_sub(1);
+    let mut terms = vec![
+        (
+            "opening: queries".to_string(),
+            policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.work_bits),
+        ),
+        (
+            "opening: folds".to_string(),
+            field_bits - n - f64::from(params.log_message).log2(),
+        ),
+        (
+            "opening: sumchecks".to_string(),
+            field_bits - 1.0 - f64::from(rounds).log2(),
+        ),
+    ];
+    if params.log_columns() > 0 {
+        terms.push((
+            "opening: column batch".to_string(),
+            field_bits - n - f64::from(params.log_columns()).log2(),
+        ));
+    }
+    terms
+}
+
 /// The ledger of a chunk of a statement of these lengths of a model.
 pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
     let shape = key.shape(chunk, lengths);
@@ -218,7 +168,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
             format!("2^{height} rows, and the field has no domain for them"),
         );
     }
-    if lookups >= u128::from(stwo::core::fields::m31::P) {
+    if lookups >= u128::from(P) {
         return none(
             "LogUp multiplicities",
             format!("{lookups} lookups >= p, multiplicities could wrap"),
@@ -312,7 +262,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
         bits: query_bits,
     });
-    for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(&key.weights)) {
+    for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(key.weights.log_blowup)) {
         terms.push(Term {
             name: format!("weights: {name}"),
             formula: String::new(),
@@ -326,8 +276,9 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
+    use crate::opening::CommitmentParams;
+    use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
     use crate::recipe::Recipe;
-    use stwo::core::fields::m31::P;
     use tessera_circuits::model::{
         ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
         MAX_CONTEXT,
@@ -341,7 +292,11 @@ mod tests {
             shift: 1,
         };
         ModelKey {
-            weights: CommitmentParams::for_tiles(config.total_tiles()),
+            weights: CommitmentParams {
+                tiles: config.total_tiles(),
+                log_message: 18,
+                log_blowup: 2,
+            },
             config,
             params: ModelParams {
                 format: WeightFormat::Int8,
@@ -462,15 +417,19 @@ mod tests {
     #[test]
     fn queries_have_their_bits_at_every_rate() {
         for log_blowup in 1..=4 {
-            let weights = CommitmentParams::with_blowup(1 << 16, log_blowup);
-            let policy = opening_policy(&weights);
+            let weights = CommitmentParams {
+                tiles: 1 << 16,
+                log_message: 18,
+                log_blowup,
+            };
+            let policy = opening_policy(log_blowup);
             assert_eq!(policy.check(), Ok(()));
             let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
             let bits = policy.queries as f64 * one;
             assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
             let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
             assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
-            let [.., queries, work] = parameter_words(&weights, TracePolicy::ALL[0]);
+            let [.., queries, work] = parameter_words(log_blowup, TracePolicy::ALL[0]);
             assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
         }
     }

@@ -1,4 +1,4 @@
-//! What proves chunks. A device is taken for one chunk at a time and is free again when its guard is dropped, however
+//! What proves chunks. A worker is taken for one chunk at a time and is free again when its guard is dropped, however
 //! the chunk ended; the scheduler knows nothing else of it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use thiserror::Error;
 
-use super::ChunkTask;
+use super::task::ChunkTask;
 use crate::prove::{ProveError, ProvedChunk};
 use crate::support::progress::Progress;
 
-/// A device that cannot be had.
+/// A worker that cannot be had.
 #[derive(Debug, Error)]
-pub enum DeviceError {
-    #[error("{devices} devices on {cores} cores: a device needs a core of its own")]
-    TooFewCores { devices: usize, cores: usize },
+pub enum WorkerError {
+    #[error("{workers} devices on {cores} cores: a device needs a core of its own")]
+    TooFewCores { workers: usize, cores: usize },
     #[error("device {name} is taken")]
     Taken { name: String },
     #[error("device {name}: {reason}")]
@@ -22,41 +22,41 @@ pub enum DeviceError {
 }
 
 /// Something that proves chunks, one at a time.
-pub trait Device: Sync {
+pub trait Worker: Sync {
     /// As reports call it.
     fn name(&self) -> &str;
     /// Bytes of memory that a chunk may take on it.
     fn memory(&self) -> u64;
-    /// Takes the device; it is free again when the guard is dropped.
-    fn acquire(&self) -> Result<Box<dyn DeviceGuard + '_>, DeviceError>;
+    /// Takes the worker; it is free again when the guard is dropped.
+    fn acquire(&self) -> Result<Box<dyn WorkerGuard + '_>, WorkerError>;
 }
 
-/// A device that is taken.
-pub trait DeviceGuard {
+/// A worker that is taken.
+pub trait WorkerGuard {
     /// Proves a chunk.
     fn prove(&mut self, task: &ChunkTask<'_>, progress: &dyn Progress) -> Result<ProvedChunk, ProveError>;
 }
 
 /// Some cores of the processor, with threads of their own.
 #[derive(Debug)]
-pub struct CpuDevice {
+pub struct CpuWorker {
     name: String,
     memory: u64,
     pool: ThreadPool,
     taken: Mutex<()>,
 }
 
-/// The cores that this process may use, divided among `devices`; as equal as can be, each at least one.
-pub fn core_sets(devices: usize) -> Result<Vec<Vec<usize>>, DeviceError> {
+/// The cores that this process may use, divided among `workers`; as equal as can be, each at least one.
+pub fn core_sets(workers: usize) -> Result<Vec<Vec<usize>>, WorkerError> {
     let cores = cores();
-    if devices == 0 || devices > cores.len() {
-        return Err(DeviceError::TooFewCores {
-            devices,
+    if workers == 0 || workers > cores.len() {
+        return Err(WorkerError::TooFewCores {
+            workers,
             cores: cores.len(),
         });
     }
-    let bound = |i: usize| i * cores.len() / devices;
-    Ok((0..devices).map(|i| cores[bound(i)..bound(i + 1)].to_vec()).collect())
+    let bound = |i: usize| i * cores.len() / workers;
+    Ok((0..workers).map(|i| cores[bound(i)..bound(i + 1)].to_vec()).collect())
 }
 
 #[cfg(target_os = "linux")]
@@ -85,9 +85,9 @@ fn pin(cores: &[usize]) {
 #[cfg(not(target_os = "linux"))]
 fn pin(_cores: &[usize]) {}
 
-impl CpuDevice {
-    /// A device of these cores, on each of which it has a thread.
-    pub fn new(index: usize, cores: Vec<usize>, memory: u64) -> Result<Self, DeviceError> {
+impl CpuWorker {
+    /// A worker of these cores, on each of which it has a thread.
+    pub fn new(index: usize, cores: Vec<usize>, memory: u64) -> Result<Self, WorkerError> {
         let name = format!(
             "cpu {index} (cores {})",
             cores.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
@@ -96,7 +96,7 @@ impl CpuDevice {
             .num_threads(cores.len())
             .start_handler(move |_| pin(&cores))
             .build()
-            .map_err(|e| DeviceError::Threads {
+            .map_err(|e| WorkerError::Threads {
                 name: name.clone(),
                 reason: e.to_string(),
             })?;
@@ -110,11 +110,11 @@ impl CpuDevice {
 }
 
 struct CpuGuard<'a> {
-    device: &'a CpuDevice,
+    worker: &'a CpuWorker,
     _taken: MutexGuard<'a, ()>,
 }
 
-impl Device for CpuDevice {
+impl Worker for CpuWorker {
     fn name(&self) -> &str {
         &self.name
     }
@@ -123,26 +123,26 @@ impl Device for CpuDevice {
         self.memory
     }
 
-    fn acquire(&self) -> Result<Box<dyn DeviceGuard + '_>, DeviceError> {
+    fn acquire(&self) -> Result<Box<dyn WorkerGuard + '_>, WorkerError> {
         let taken = match self.taken.try_lock() {
             Ok(taken) => taken,
             // A chunk that panicked has left nothing behind.
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
             Err(TryLockError::WouldBlock) => {
-                return Err(DeviceError::Taken {
+                return Err(WorkerError::Taken {
                     name: self.name.clone(),
                 })
             }
         };
         Ok(Box::new(CpuGuard {
-            device: self,
+            worker: self,
             _taken: taken,
         }))
     }
 }
 
-impl DeviceGuard for CpuGuard<'_> {
+impl WorkerGuard for CpuGuard<'_> {
     fn prove(&mut self, task: &ChunkTask<'_>, progress: &dyn Progress) -> Result<ProvedChunk, ProveError> {
-        self.device.pool.install(|| task.prove(progress))
+        self.worker.pool.install(|| task.prove(progress))
     }
 }

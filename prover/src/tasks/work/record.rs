@@ -7,7 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tessera_verifier::proof::ChunkProof;
 
-use super::{activation_file, digest, sealed, WorkDir, WorkError, WORK_VERSION};
+use super::error::WorkError;
+use super::files::{activation_file, digest, WORK_VERSION};
+use super::job::WorkDir;
+use super::sealed;
 use crate::prove::ProvedChunk;
 use crate::run::forward::Saturations;
 use crate::support::files;
@@ -21,7 +24,7 @@ pub struct FileRef {
 
 /// A proved chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checkpoint {
+pub struct ChunkRecord {
     /// [`WORK_VERSION`]
     pub version: u32,
     /// The program that wrote it.
@@ -57,7 +60,7 @@ fn proof_file(chunk: usize) -> String {
 }
 
 impl WorkDir {
-    pub(super) fn checkpoint_path(&self, chunk: usize) -> PathBuf {
+    pub(super) fn record_path(&self, chunk: usize) -> PathBuf {
         self.dir.join(format!("chunk_{chunk}.json"))
     }
 
@@ -66,11 +69,11 @@ impl WorkDir {
     }
 
     pub(super) fn bad(&self, chunk: usize, path: PathBuf, cause: String) -> WorkError {
-        WorkError::Checkpoint {
+        WorkError::Record {
             chunk,
             path,
             cause,
-            checkpoint: self.checkpoint_path(chunk),
+            record: self.record_path(chunk),
         }
     }
 
@@ -80,18 +83,18 @@ impl WorkDir {
         Some(FileRef { file, digest })
     }
 
-    pub(super) fn new_checkpoint(
+    pub(super) fn new_record(
         &self,
         chunk: usize,
         proof: &[u8],
         proved: &ProvedChunk,
-        device: &str,
+        worker: &str,
         time: Duration,
-    ) -> Checkpoint {
+    ) -> ChunkRecord {
         let range = self.chunks[chunk];
         let previous = chunk.checked_sub(1);
         let milliseconds = |(name, seconds): &(String, f64)| (name.clone(), (seconds * 1e3) as u64);
-        Checkpoint {
+        ChunkRecord {
             version: WORK_VERSION,
             tessera: env!("CARGO_PKG_VERSION").to_owned(),
             chunk,
@@ -108,22 +111,22 @@ impl WorkDir {
                 digest: digest(&[proof]),
             },
             proof_bytes: proof.len() as u64,
-            device: device.to_owned(),
+            device: worker.to_owned(),
             milliseconds: time.as_millis() as u64,
             phases: proved.phases.iter().map(milliseconds).collect(),
             saturated: proved.saturated.clone(),
         }
     }
 
-    /// Reads the checkpoint of a chunk and checks that it is of this chunk of this job.
-    pub(super) fn checkpoint(&self, chunk: usize) -> Result<Checkpoint, WorkError> {
-        let path = self.checkpoint_path(chunk);
+    /// Reads the record of a chunk and checks that it is of this chunk of this job.
+    pub(super) fn record(&self, chunk: usize) -> Result<ChunkRecord, WorkError> {
+        let path = self.record_path(chunk);
         let bad = |cause: String| self.bad(chunk, path.clone(), cause);
         let bytes = files::read(&path)?;
-        let checkpoint: Checkpoint = sealed::parse(&bytes).map_err(|e| bad(e.to_string()))?;
+        let record: ChunkRecord = sealed::parse(&bytes).map_err(|e| bad(e.to_string()))?;
         let range = self.chunks[chunk];
         let previous = chunk.checked_sub(1);
-        let c = &checkpoint;
+        let c = &record;
         for (same, what) in [
             (c.version == WORK_VERSION, "version of the work directory"),
             (c.model == self.job.model, "model"),
@@ -143,29 +146,29 @@ impl WorkDir {
                 return Err(bad(format!("is of another {what}")));
             }
         }
-        Ok(checkpoint)
+        Ok(record)
     }
 
-    /// Reads the proof that a checkpoint names; it is the one that was written, but not verified.
+    /// Reads the proof that a record names; it is the one that was written, but not verified.
     pub(super) fn proof(&self, chunk: usize) -> Result<ChunkProof, WorkError> {
-        let bytes = self.proof_bytes(chunk, &self.checkpoint(chunk)?)?;
+        let bytes = self.proof_bytes(chunk, &self.record(chunk)?)?;
         let malformed = |e| self.bad(chunk, self.proof_path(chunk), format!("is malformed: {e}"));
         ChunkProof::from_bytes(&bytes).map_err(malformed)
     }
 
     /// Reads the proof of a chunk as it was written; its contents are not looked at.
-    pub(super) fn proof_bytes(&self, chunk: usize, checkpoint: &Checkpoint) -> Result<Vec<u8>, WorkError> {
+    pub(super) fn proof_bytes(&self, chunk: usize, record: &ChunkRecord) -> Result<Vec<u8>, WorkError> {
         let path = self.proof_path(chunk);
         let bad = |cause: String| self.bad(chunk, path.clone(), cause);
         let bytes = match files::read(&path) {
             Ok(bytes) => bytes,
             Err(error) => return Err(bad(format!("is not readable: {error}"))),
         };
-        if bytes.len() as u64 != checkpoint.proof_bytes {
-            let expected = checkpoint.proof_bytes;
+        if bytes.len() as u64 != record.proof_bytes {
+            let expected = record.proof_bytes;
             return Err(bad(format!("has {} bytes, expected {expected}", bytes.len())));
         }
-        if digest(&[&bytes]) != checkpoint.proof.digest {
+        if digest(&[&bytes]) != record.proof.digest {
             return Err(bad(
                 "was changed: it does not have the digest of its checkpoint".to_owned()
             ));
