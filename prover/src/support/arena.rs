@@ -17,7 +17,7 @@ const GRAIN: usize = 1 << 16;
 /// Addresses that are reserved. They cost nothing until they are used.
 const ADDRESSES: usize = 1 << 40;
 /// Freed memory that is kept in any case, in bytes; beyond it, this part of what is in use.
-const KEPT: usize = 16 << 20;
+const KEPT: usize = 4 << 20;
 const KEPT_PART: usize = 16;
 
 /// An allocator for a program that proves (`#[global_allocator]`). Until [`Arena::open`] it is the system's.
