@@ -239,9 +239,17 @@ fn bind_short_rows(slab: &[BaseField], weights: &[Vec<u32>; SECURE_EXTENSION_DEG
             sums[i % SIMD_LANES] += fold(u64::from(x.0) * u64::from(w));
         }
     }
+    // Both are powers of two.
+    for sums in &mut sums {
+        let mut width = SIMD_LANES;
+        while width > inner {
+            width /= 2;
+            let (low, high) = sums.split_at_mut(width);
+            low.iter_mut().zip(high).for_each(|(l, h)| *l += *h);
+        }
+    }
     for (i, out) in out.iter_mut().enumerate() {
-        let lanes = |s: &[u64; SIMD_LANES]| s.iter().skip(i).step_by(inner).sum();
-        *out = reduce(sums.each_ref().map(lanes));
+        *out = reduce(sums.each_ref().map(|s| s[i]));
     }
 }
 

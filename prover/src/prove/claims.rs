@@ -37,6 +37,8 @@ type K = SecureField;
 
 /// Time of a product of two extension field elements in those of a base field element and one.
 const SECURE_COST: usize = 5;
+/// What a row's sum costs beside its products.
+const ROW_COST: usize = 32;
 /// An inner factor with fewer entries than this part of its length is walked entry by entry.
 const SPARSE: usize = 8;
 
@@ -61,6 +63,31 @@ pub fn prove(
         .collect();
     transcript.message("evaluations", &evaluations.concat());
     (proved, evaluations)
+}
+
+/// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of
+/// the inner ones.
+pub fn bytes(batch: &Batch, shape: &Shape, part: Part) -> [u64; 2] {
+    const SECURE: u64 = size_of::<K>() as u64;
+    let log_rows = shape.log_rows(part);
+    let groups: Vec<&Group> = batch.of(part).collect();
+    let outer = best_boundary(&groups, log_rows);
+    let inner = log_rows - outer;
+    let (mut pairs, mut largest) = (0, 0);
+    for group in &groups {
+        let split = SplitGroup::new(group, outer);
+        pairs += split.factors.len() as u64;
+        let along = split.shared_axis().map_or(1, |(axis, distinct)| {
+            let rest = inner - split.factors[0].inner[axis].log_len();
+            (distinct as u64) << (outer + rest)
+        });
+        largest = largest.max(along + (1 << inner));
+    }
+    let threads = rayon::current_num_threads() as u64;
+    let columns = batch.columns(part).len() as u64;
+    let first = ((2 * pairs) << outer) + threads * largest;
+    let second = (columns + 2 * groups.len() as u64) << inner;
+    [SECURE * first, SECURE * second]
 }
 
 /// A part's share of the batch.
@@ -215,7 +242,7 @@ impl<'a> SplitGroup<'a> {
                 ((self.terms.len() * distinct) << inner) + ((SECURE_COST * self.factors.len()) << rest)
             }
             None => {
-                let entries = |f: &Factor| entries(f.inner);
+                let entries = |f: &Factor| entries(f.inner) + ROW_COST;
                 self.terms.len() * self.factors.iter().map(entries).sum::<usize>()
             }
         };

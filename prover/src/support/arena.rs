@@ -17,7 +17,7 @@ const GRAIN: usize = 1 << 16;
 /// Addresses that are reserved. They cost nothing until they are used.
 const ADDRESSES: usize = 1 << 40;
 /// Freed memory that is kept in any case, in bytes; beyond it, this part of what is in use.
-const KEPT: usize = 64 << 20;
+const KEPT: usize = 4 << 20;
 const KEPT_PART: usize = 16;
 
 /// An allocator for a program that proves (`#[global_allocator]`). Until [`Arena::open`] it is the system's.
@@ -110,6 +110,11 @@ impl Arena {
         let (begin, zeros) = self.lock().as_mut()?.take(rounded(layout.size()))?;
         Some(((base + begin) as *mut u8, zeros))
     }
+}
+
+/// Most bytes that the process holds of large blocks where `used` bytes are in use at most.
+pub const fn held(used: u64) -> u64 {
+    used + used / KEPT_PART as u64 + KEPT as u64
 }
 
 /// Bytes that a block of `size` takes.

@@ -26,9 +26,10 @@ impl Public<'_> {
         let plain = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
         for (side, coefficient) in halves.into_iter().enumerate() {
             // The powers of the channels of one half, (head, index).
+            let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
+            let weights = eq_table(&point);
             let channels = |l: usize| {
-                let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
-                let all = self.channel_powers(kind, l, &point);
+                let all = self.channel_powers(kind, l, &weights);
                 let blocks = all.chunks(1 << p.half).skip(side).step_by(2);
                 blocks.flatten().copied().collect()
             };
@@ -125,7 +126,8 @@ impl Public<'_> {
             eq(head),
             eq(points.out(p.head_dim())),
         ];
-        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, points.out(p.kv()));
+        let weights = eq_table(points.out(p.kv()));
+        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, &weights);
         let rounding = Rounding {
             rounded: Rounded::VALUE,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],

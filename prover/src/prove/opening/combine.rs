@@ -50,7 +50,7 @@ fn combine_with(
     memory: Table<Elements>,
     most: usize,
 ) -> (Table<SecureField>, Traffic) {
-    // Columns of a streamed group fit a window.
+    // Combination of a streamed group fit a window.
     let group = (most / planes(source.format())).min(window_tiles(source));
     let columns = Combination {
         isa: Isa::best(),
@@ -84,7 +84,7 @@ fn combine_with(
 /// What a thread computes with.
 struct Buffers {
     columns: Box<kernels::Runs>,
-    /// Columns that are read meanwhile.
+    /// Combination that are read meanwhile.
     next: Box<kernels::Runs>,
     sums: Box<[Elements; ROWS]>,
 }
@@ -114,7 +114,7 @@ struct Combination<'a> {
     /// Tiles of a column.
     length: usize,
     number: usize,
-    /// Columns of a group.
+    /// Combination of a group.
     group: usize,
     groups: usize,
 }
@@ -234,7 +234,7 @@ mod tests {
     use crate::support::files;
     use crate::testing::SplitMix;
 
-    /// Columns that do not fill the last group or block, and a last column that is not full.
+    /// Combination that do not fill the last group or block, and a last column that is not full.
     #[test]
     fn messages_are_those_of_single_weights() {
         let mut rng = SplitMix(41);

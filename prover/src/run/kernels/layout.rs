@@ -18,7 +18,7 @@ pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
 pub const MAX_TERMS: usize = (i32::MAX / (255 * 128)) as usize;
 /// Most columns of one combination.
 pub const COLUMNS: usize = 256;
-/// Columns of a block of a combination, with a pair of bytes each.
+/// Runs of a block of a combination, with a pair of bytes each.
 pub const BLOCK_COLUMNS: usize = TERMS / 2;
 /// Rows of 64 pairs of bytes of a column that are combined together.
 pub const ROWS: usize = 8;

@@ -1,18 +1,21 @@
-//! How many tables the sumcheck over the linear claims has: counted on the claims of a statement of the same shape.
+//! What the sumcheck over the linear claims takes: counted on the claims of a statement of the same shape.
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
     ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
     WeightFormat, KINDS,
 };
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::LookupTree;
+use tessera_circuits::trees::{LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
+
+use crate::prove::claims as split;
 
 /// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent, and that
 /// weights differ which do so in most models.
@@ -60,9 +63,8 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     }
 }
 
-/// Groups of columns with a weight of their own, by part in the order of [`Shape::parts`]: each has two tables. Those of the
-/// lookups are one for each of the `trees` that looks something up in the part.
-pub(super) fn groups(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> Vec<usize> {
+/// Bytes of the tables of all parts.
+pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u64 {
     let config = &shape.config;
     let tokens = 1usize << shape.token;
     let params = params(config, exponents);
@@ -92,14 +94,18 @@ pub(super) fn groups(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> V
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
     claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
+    for (t, tree) in trees.iter().enumerate() {
+        let leaf = LeafClaim {
+            point: (0..tree.log_leaves() as usize)
+                .map(|i| element((2 + t) << 20 | i))
+                .collect(),
+            numerator: SecureField::one(),
+            denominator: SecureField::one(),
+        };
+        claims.extend(tree.claims(shape, &Relations::dummy(), &leaf).into_iter().flatten());
+    }
     let batch = batch(claims, element(1 << 21));
-    let parts = shape.parts().iter();
-    let in_trees = |part: Part| {
-        trees
-            .iter()
-            .filter(move |t| t.planes.iter().any(|plane| plane.part == part))
-    };
-    parts
-        .map(|part| batch.of(*part).count() + in_trees(*part).count())
-        .collect()
+    let parts = shape.claimed().map(|part| split::bytes(&batch, shape, part));
+    // All parts are in one stage or the other, and those of the first stage are made together.
+    parts.map(|[first, second]| first + second).sum()
 }

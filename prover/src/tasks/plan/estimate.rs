@@ -100,7 +100,7 @@ impl Model<'_> {
 /// What is there of a part of the trace, in bytes.
 #[derive(Clone, Copy)]
 struct PartBytes {
-    /// Columns in row order.
+    /// PartBytes in row order.
     trace: u64,
     /// Interaction columns.
     interaction: u64,
@@ -110,7 +110,7 @@ struct PartBytes {
 struct Trace {
     shape: Shape,
     parts: Vec<PartBytes>,
-    /// Columns of all parts in row order, and their interaction columns.
+    /// PartBytes of all parts in row order, and their interaction columns.
     columns: u64,
     interaction: u64,
     /// log2 of the inverse rate.
@@ -152,12 +152,12 @@ impl Trace {
         2 * DIGEST * self.longest
     }
 
-    /// Columns extended, with their coefficients if these are kept.
+    /// PartBytes extended, with their coefficients if these are kept.
     fn extended(&self, columns: u64, kept: bool) -> u64 {
         (columns << self.blowup) + if kept { columns } else { 0 }
     }
 
-    /// Columns that threads are extending.
+    /// PartBytes that threads are extending.
     fn extending(&self) -> u64 {
         rayon::current_num_threads() as u64 * ((WORD * self.longest) >> self.blowup)
     }
@@ -260,14 +260,8 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
     let lookups = committed + idle + arena;
 
-    let groups = claims::groups(shape, &trees, model.exponents);
-    let pairs = shape
-        .parts()
-        .iter()
-        .zip(groups)
-        .map(|(part, groups)| (groups as u64 * 2 * SECURE) << shape.log_rows(*part));
     // The sums of the first pass become the message of the second.
-    let claims = committed + idle + sums + copied(pairs.collect());
+    let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
 
     vec![
         model.generate(lengths.rows as u64, false, choices.residency),

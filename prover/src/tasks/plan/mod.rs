@@ -25,6 +25,7 @@ pub use self::choices::{Choices, Phase};
 use crate::model::directory::CODEWORD_FILE;
 use crate::model::weights::Residency;
 use crate::prove::opening::Split;
+use crate::support::arena;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
 const MARGIN_PERCENT: u64 = 10;
@@ -88,9 +89,9 @@ pub struct BudgetTooSmall {
 }
 
 impl Plan {
-    /// Predicted peak of resident memory in bytes.
+    /// Predicted peak of resident memory in bytes, with what the program keeps of freed blocks.
     pub fn predicted_bytes(&self) -> u64 {
-        self.phases.iter().map(|p| p.bytes).max().unwrap_or(0)
+        arena::held(self.phases.iter().map(|p| p.bytes).max().unwrap_or(0))
     }
 
     /// Why a budget that this plan, the smallest, does not fit is refused.
