@@ -171,7 +171,12 @@ fn main() -> Result<(), Failure> {
             kl.sort_by(f64::total_cmp);
             let total = sum(rows);
             let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
-            eprintln!("{name}: {} of {} rows agree, worst KL {:.1e}", total.top1_count, total.rows, kl[kl.len() - 1]);
+            eprintln!(
+                "{name}: {} of {} rows agree, worst KL {:.1e}",
+                total.top1_count,
+                total.rows,
+                kl[kl.len() - 1]
+            );
             let p99 = kl[kl.len() * 99 / 100];
             print!(
                 " {:.3e}, {p99:.1e} | {:.1} %, {:+.2} % |",

@@ -368,7 +368,9 @@ fn grow_each(max: &mut Vec<f32>, row: &[f32]) {
 
 fn add_squares(sums: &mut Vec<f64>, row: &[f32]) {
     sums.resize(row.len(), 0.0);
-    sums.iter_mut().zip(row).for_each(|(s, v)| *s += f64::from(*v) * f64::from(*v));
+    sums.iter_mut()
+        .zip(row)
+        .for_each(|(s, v)| *s += f64::from(*v) * f64::from(*v));
 }
 
 fn mean_square(row: &[f32]) -> f64 {

@@ -323,7 +323,9 @@ impl Inputs<'_> {
         }
         let units: Vec<f32> = exponents.iter().map(|k| (-f32::from(*k)).exp2()).collect();
         let rows = values.chunks_exact(units.len());
-        let values: Vec<f32> = rows.flat_map(|row| row.iter().zip(&units).map(|(v, unit)| v * unit)).collect();
+        let values: Vec<f32> = rows
+            .flat_map(|row| row.iter().zip(&units).map(|(v, unit)| v * unit))
+            .collect();
         self.keep(Input::Product, &values);
     }
 

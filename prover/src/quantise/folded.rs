@@ -218,11 +218,7 @@ impl<'a> Folded<'a> {
 
     /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others, with a factor for
     /// every term.
-    fn squares(
-        &self,
-        rows: Orientation,
-        factor: impl Fn(usize) -> f64 + Sync,
-    ) -> Result<Vec<f64>, CheckpointError> {
+    fn squares(&self, rows: Orientation, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
         let width = self.width();
         let square = |w: &f32| f64::from(*w) * f64::from(*w);
         if self.orientation == rows {

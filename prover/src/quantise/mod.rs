@@ -16,7 +16,9 @@ mod stream;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{
+    max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS,
+};
 use thiserror::Error;
 
 pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};

@@ -266,7 +266,8 @@ impl<'a> Plan<'a> {
             let room = |exponents| self.room(l, self.norms[2 * l + 1], silu, exponents);
             let exponents = writer.exponents(&room(false), &room(true));
             if !exponents.is_empty() {
-                self.weights.insert((MatmulKind::Down, l), writer.weight_bits(&exponents));
+                self.weights
+                    .insert((MatmulKind::Down, l), writer.weight_bits(&exponents));
             }
             self.products[l] = exponents;
         }

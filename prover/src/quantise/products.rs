@@ -120,9 +120,8 @@ impl Writer {
         let weights = self.weight_bits(exponents).into_iter().zip(&self.outputs);
         let weights: f64 = weights.map(|(bits, output)| squares * variance(bits) * output).sum();
         let channels = self.gains.iter().zip(&self.silu).enumerate();
-        let values = channels.map(|(c, (gain, silu))| {
-            (variance(body) + variance(up) * silu) * f64::from(power(c)).exp2() * gain
-        });
+        let values = channels
+            .map(|(c, (gain, silu))| (variance(body) + variance(up) * silu) * f64::from(power(c)).exp2() * gain);
         weights + values.sum::<f64>()
     }
 
@@ -167,4 +166,101 @@ fn largest(max: &[f32]) -> Vec<usize> {
     order.sort_by(|a, b| max[*b].total_cmp(&max[*a]).then(a.cmp(b)));
     order.truncate(MOST);
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNELS: usize = 12;
+
+    /// A layer of one output that reads all channels alike, with a product `2^large` times as large in one channel, whose weight
+    /// is as many times as small.
+    fn layer(channel: usize, large: i32) -> (Writer, Room) {
+        let by_channel = |plain: f64, other: f64| -> Vec<f64> {
+            let value = |c: usize| if c == channel { other } else { plain };
+            (0..CHANNELS).map(value).collect()
+        };
+        let factor = f64::from(large).exp2();
+        let writer = Writer {
+            candidates: vec![channel],
+            own: vec![vec![1.0 / factor as f32]],
+            others: vec![1.0],
+            gains: by_channel(1.0, 1.0 / factor.powi(2)),
+            outputs: vec![1.0],
+            products: by_channel(0.1, 0.1 * factor.powi(2)),
+            silu: vec![0.01; CHANNELS],
+            max_weight: 2047,
+        };
+        let mut most = vec![12; CHANNELS];
+        most[channel] -= large;
+        let room = Room {
+            up: most.clone(),
+            body: most.clone(),
+            lead: most,
+            silu: 12,
+        };
+        (writer, room)
+    }
+
+    #[test]
+    fn a_large_channel_that_is_read_with_small_weights_gets_an_exponent() {
+        for large in [2, 4, 6] {
+            let (writer, room) = layer(5, large);
+            let exponents = writer.exponents(&room, &room);
+            assert_eq!((exponents.len(), i32::from(exponents[5])), (CHANNELS, large));
+            assert_eq!(exponents.iter().filter(|k| **k > 0).count(), 1);
+            assert_eq!(room.bits(&exponents), [12, 12, 12]);
+            assert_eq!(room.bits(&[])[1], 12 - large);
+            // Down's weights lose nothing: the large one is as large as the others.
+            assert_eq!(writer.weight_bits(&exponents), writer.weight_bits(&[]));
+        }
+    }
+
+    #[test]
+    fn channels_that_are_alike_get_none_and_weights_are_not_given_up_for_them() {
+        let (writer, room) = layer(5, 0);
+        assert!(writer.exponents(&room, &room).is_empty());
+        // A large channel whose weight is as large as all others: an exponent would cost every weight as many bits.
+        let (mut writer, room) = layer(5, 6);
+        writer.own = vec![vec![1.0]];
+        let exponents = writer.exponents(&room, &room);
+        assert!(exponents.get(5).is_none_or(|k| *k < 6), "{exponents:?}");
+        // What exponents ask of the room may cost more than they give.
+        let (writer, room) = layer(5, 1);
+        let less = |most: &[i32]| most.iter().map(|bits| bits - 1).collect();
+        let narrow = Room {
+            up: less(&room.up),
+            body: less(&room.body),
+            lead: less(&room.lead),
+            silu: 11,
+        };
+        assert!(writer.exponents(&room, &narrow).is_empty());
+    }
+
+    /// The shifts of the product, `silu + up - 8 - bits`, are 1 to 6 in both classes.
+    #[test]
+    fn bits_of_products_leave_their_shifts_in_range() {
+        for (up, body, lead, silu) in [
+            (8, 9, 2, 8),
+            (12, 12, 12, 9),
+            (12, 3, 3, 16),
+            (7, 11, 1, 9),
+            (11, 11, 6, 9),
+        ] {
+            let room = Room {
+                up: vec![up],
+                body: vec![body],
+                lead: vec![lead],
+                silu,
+            };
+            let bits = room.bits(&[]);
+            let shifts = [bits[1], bits[2]].map(|product| silu + bits[0] - BASE - product);
+            assert!(
+                shifts.iter().all(|s| (MIN_SHIFT..=MAX_ACT_SHIFT.into()).contains(s)),
+                "{bits:?} {shifts:?}"
+            );
+            assert!(bits[0] <= up && bits[1] <= body && bits[2] <= lead);
+        }
+    }
 }

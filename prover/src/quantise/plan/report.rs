@@ -40,7 +40,11 @@ impl Plan<'_> {
                 ("silu", r.silu.body.max(r.silu.lead), bits.silu),
                 ("up", largest(&r.product.up), b.up),
                 ("mlp product", largest(&r.product.max.body), b.product.body),
-                ("mlp product, leading rows", largest(&r.product.max.lead), b.product.lead),
+                (
+                    "mlp product, leading rows",
+                    largest(&r.product.max.lead),
+                    b.product.lead,
+                ),
             ] {
                 add(format!("layer {l} {name}"), max, bits);
             }
