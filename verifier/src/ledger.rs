@@ -150,17 +150,15 @@ pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(
     terms
 }
 
-/// The ledger of a chunk of a statement of these lengths of a model.
-pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
-    let shape = key.shape(chunk, lengths);
-    // Before anything is counted: the components of such statements have millions of columns.
+/// What leaves a statement without any security, if anything does: that it is too large.
+fn too_large(shape: &Shape) -> Option<Term> {
     let (height, lookups) = (shape.max_log_rows(), shape.fractions());
-    let none = |name: &str, formula: String| Ledger {
-        terms: vec![Term {
+    let none = |name: &str, formula: String| {
+        Some(Term {
             name: name.to_owned(),
             formula,
             bits: 0.0,
-        }],
+        })
     };
     if height > MAX_LOG_ROWS {
         return none(
@@ -174,44 +172,36 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
             format!("{lookups} lookups >= p, multiplicities could wrap"),
         );
     }
-    let counts = counts(&shape);
-    let mut terms = Vec::new();
-    let points = Points::count(&shape) as f64;
+    None
+}
+
+/// Terms of what is claimed of columns and lookups, of which `columns` have a claim.
+fn claim_terms(shape: &Shape, columns: f64, terms: &mut Vec<Term>) {
+    let points = Points::count(shape) as f64;
     algebraic(
-        &mut terms,
+        terms,
         "random point of claims",
         format!("({points} coordinates + 12 kinds) / |K|"),
         points + 12.0,
     );
     let clips = Statistics::MAX_CLIPS as f64;
-    algebraic(
-        &mut terms,
-        "batching of clipped values",
-        format!("{clips} / |K|"),
-        clips,
-    );
-    let trees = lookup_trees(&shape);
+    algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);
+    let trees = lookup_trees(shape);
     let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
-    algebraic(&mut terms, "batching of claims", format!("{claims} / |K|"), claims);
-    let rounds = f64::from(product_variables(&shape) + shape.max_log_rows());
+    algebraic(terms, "batching of claims", format!("{claims} / |K|"), claims);
+    let rounds = f64::from(product_variables(shape) + shape.max_log_rows());
+    algebraic(terms, "sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
+    algebraic(terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
     algebraic(
-        &mut terms,
-        "sumchecks",
-        format!("2 x {rounds} rounds / |K|"),
-        2.0 * rounds,
-    );
-    algebraic(&mut terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
-    let columns = counts.columns;
-    algebraic(
-        &mut terms,
+        terms,
         "binding of evaluations",
         format!("{columns} columns / |K|"),
         columns,
     );
     // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
-    let (fractions, entries) = (lookups as f64, (tables::COLUMNS << tables::LOG_ROWS) as f64);
+    let (fractions, entries) = (shape.fractions() as f64, (tables::COLUMNS << tables::LOG_ROWS) as f64);
     algebraic(
-        &mut terms,
+        terms,
         "LogUp",
         format!("({fractions} lookups + 2 x {entries} entries) / |K|"),
         fractions + 2.0 * entries,
@@ -220,37 +210,34 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
     let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
     algebraic(
-        &mut terms,
+        terms,
         "sums of lookups",
         format!("{layers} in {} trees / |K|", trees.len()),
         layers,
     );
-    let constraints = counts.constraints;
+}
+
+/// Terms of the proof that all rows satisfy their constraints.
+fn stark_terms(shape: &Shape, constraints: f64, samples: f64, terms: &mut Vec<Term>) {
     algebraic(
-        &mut terms,
+        terms,
         "composition",
         format!("{constraints} constraints / |K|"),
         constraints,
     );
-    let TracePolicy { log_blowup } = TracePolicy::of(&shape);
+    let TracePolicy { log_blowup } = TracePolicy::of(shape);
     let log_n = shape.max_log_rows() + log_blowup;
     let n = f64::from(log_n).exp2();
+    algebraic(terms, "out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
     algebraic(
-        &mut terms,
-        "out-of-domain sampling",
-        format!("4 x 2^{log_n} / |K|"),
-        4.0 * n,
-    );
-    let samples = counts.samples;
-    algebraic(
-        &mut terms,
+        terms,
         "FRI batching, unique decoding",
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
     );
     let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
     algebraic(
-        &mut terms,
+        terms,
         "FRI folding, unique decoding",
         format!("2 x {fold} x 2^{log_n} / |K|"),
         2.0 * fold * n,
@@ -262,6 +249,19 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
         formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
         bits: query_bits,
     });
+}
+
+/// The ledger of a chunk of a statement of these lengths of a model.
+pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
+    let shape = key.shape(chunk, lengths);
+    // Before anything is counted: the components of such statements have millions of columns.
+    if let Some(term) = too_large(&shape) {
+        return Ledger { terms: vec![term] };
+    }
+    let counts = counts(&shape);
+    let mut terms = Vec::new();
+    claim_terms(&shape, counts.columns, &mut terms);
+    stark_terms(&shape, counts.constraints, counts.samples, &mut terms);
     for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(key.weights.log_blowup)) {
         terms.push(Term {
             name: format!("weights: {name}"),

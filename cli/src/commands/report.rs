@@ -21,7 +21,7 @@ pub(super) fn memory(predicted: u64) -> String {
 pub(super) fn choices_json(plan: &Plan) -> Value {
     let streamed = match plan.choices.residency {
         Residency::Keep => None,
-        Residency::Stream { bytes } => Some(bytes),
+        Residency::Window { bytes } => Some(bytes),
     };
     json!({
         "streamed_window_bytes": streamed,

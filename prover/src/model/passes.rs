@@ -49,8 +49,8 @@ pub(crate) fn cut(n: usize, size: usize) -> impl Iterator<Item = Range<usize>> +
 /// Tiles of the smallest window.
 const LEAST_TILES: usize = 64;
 
-/// A pass over the weights, inside [`StreamingWeightPipeline::run`].
-pub struct StreamingWeightPipeline<'a> {
+/// A pass over the weights, inside [`WeightPass::run`].
+pub struct WeightPass<'a> {
     source: &'a dyn TileSource,
     windows: std::slice::Iter<'a, Window>,
     /// Reports every window that is in memory; `None` if weights are kept there.
@@ -58,7 +58,7 @@ pub struct StreamingWeightPipeline<'a> {
     traffic: Traffic,
 }
 
-impl<'a> StreamingWeightPipeline<'a> {
+impl<'a> WeightPass<'a> {
     /// Runs a pass over `windows`. If weights are streamed, a thread reads the next window meanwhile, and every
     /// window is let go of after its use: at most two are in memory. Otherwise there is no thread.
     pub fn run<T>(

@@ -111,13 +111,13 @@ pub fn all_within(format: WeightFormat, most: i32, bytes: &[u8]) -> bool {
 /// If `bytes` is not [`tile_bytes`] long.
 pub fn add_norms(format: WeightFormat, bytes: &[u8], columns: &mut [ColumnNorms; TILE]) {
     /// Sums side by side: of two weights each, so that squares of any two weights fit.
-    const LANES: usize = GROUP * TILE / 2;
+    const SIMD_LANES: usize = GROUP * TILE / 2;
     assert_eq!(bytes.len(), tile_bytes(format), "bytes of a tile");
     let (low, high) = bytes.split_at(TILE_WEIGHTS);
     for (group, columns) in columns.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-        let (mut l1, mut square) = ([0u32; LANES], [0u32; LANES]);
-        for at in [2 * group, 2 * group + 1].map(|half| half * LANES) {
-            let low = &low[at..at + LANES];
+        let (mut l1, mut square) = ([0u32; SIMD_LANES], [0u32; SIMD_LANES]);
+        for at in [2 * group, 2 * group + 1].map(|half| half * SIMD_LANES) {
+            let low = &low[at..at + SIMD_LANES];
             let mut add = |lane: usize, w: i16| {
                 let magnitude = u32::from(w.unsigned_abs());
                 l1[lane] += magnitude;
@@ -126,7 +126,7 @@ pub fn add_norms(format: WeightFormat, bytes: &[u8], columns: &mut [ColumnNorms;
             match format {
                 WeightFormat::Int8 => low.iter().enumerate().for_each(|(i, w)| add(i, i16::from(*w as i8))),
                 WeightFormat::Int16 => {
-                    let words = low.iter().zip(&high[at..at + LANES]).enumerate();
+                    let words = low.iter().zip(&high[at..at + SIMD_LANES]).enumerate();
                     words.for_each(|(i, (low, high))| add(i, word(*low, *high)));
                 }
             }

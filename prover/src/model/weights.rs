@@ -15,7 +15,7 @@ pub enum Residency {
     /// As much as the system likes: for weights that fit.
     Keep,
     /// At most this many bytes at a time (but never less than 1 MiB): every pass reads the file again.
-    Stream { bytes: usize },
+    Window { bytes: usize },
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl TileSource for PackedWeights {
 
     fn streamed(&self) -> Option<(&Mapped, usize)> {
         match (&self.storage, self.residency) {
-            (Storage::File(map), Residency::Stream { bytes }) => Some((map, bytes)),
+            (Storage::File(map), Residency::Window { bytes }) => Some((map, bytes)),
             _ => None,
         }
     }

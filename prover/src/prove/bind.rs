@@ -13,7 +13,7 @@ use tessera_circuits::mle;
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
 /// Running sums when rows are shorter than that; a power of two.
-const LANES: usize = 32;
+const SIMD_LANES: usize = 32;
 /// Products that fit 64 bits: `4 (2^31 - 1)^2 < 2^64`.
 const GROUP: usize = 4;
 /// Base field entries worth a task of their own.
@@ -40,7 +40,7 @@ pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], i
         return out;
     }
     let weights: Vec<Coordinates> = weights.iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
-    if LANES.is_multiple_of(inner) {
+    if SIMD_LANES.is_multiple_of(inner) {
         let spread = spread(&weights, inner);
         out.par_chunks_mut(inner)
             .zip(table.par_chunks(slab))
@@ -218,16 +218,16 @@ fn spread(weights: &[Coordinates], inner: usize) -> [Vec<u32>; SECURE_EXTENSION_
     std::array::from_fn(|c| weights.iter().flat_map(|w| std::iter::repeat_n(w[c], inner)).collect())
 }
 
-/// One slab with rows of `out.len()` entries, a divisor of `LANES`: the slab is one long row whose lanes
+/// One slab with rows of `out.len()` entries, a divisor of `SIMD_LANES`: the slab is one long row whose lanes
 /// are summed by their position modulo the row length.
 fn bind_short_rows(slab: &[BaseField], weights: &[Vec<u32>; SECURE_EXTENSION_DEGREE], out: &mut [SecureField]) {
     let inner = out.len();
-    let mut sums = [[0u64; LANES]; SECURE_EXTENSION_DEGREE];
-    let (chunks, _) = slab.as_chunks::<LANES>();
+    let mut sums = [[0u64; SIMD_LANES]; SECURE_EXTENSION_DEGREE];
+    let (chunks, _) = slab.as_chunks::<SIMD_LANES>();
     let (groups, _) = chunks.as_chunks::<GROUP>();
-    let done = groups.len() * GROUP * LANES;
+    let done = groups.len() * GROUP * SIMD_LANES;
     for (sums, all) in sums.iter_mut().zip(weights) {
-        let (weights, _) = all.as_chunks::<LANES>();
+        let (weights, _) = all.as_chunks::<SIMD_LANES>();
         let (weights, _) = weights.as_chunks::<GROUP>();
         for (x, w) in groups.iter().zip(weights) {
             for (lane, sum) in sums.iter_mut().enumerate() {
@@ -236,12 +236,12 @@ fn bind_short_rows(slab: &[BaseField], weights: &[Vec<u32>; SECURE_EXTENSION_DEG
             }
         }
         for (i, (x, &w)) in slab.iter().zip(all).enumerate().skip(done) {
-            sums[i % LANES] += fold(u64::from(x.0) * u64::from(w));
+            sums[i % SIMD_LANES] += fold(u64::from(x.0) * u64::from(w));
         }
     }
     // Both are powers of two.
     for sums in &mut sums {
-        let mut width = LANES;
+        let mut width = SIMD_LANES;
         while width > inner {
             width /= 2;
             let (low, high) = sums.split_at_mut(width);

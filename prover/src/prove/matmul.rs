@@ -18,7 +18,7 @@ use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
-use crate::model::passes::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
+use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
 use crate::prove::stark::trace::Columns;
@@ -128,7 +128,7 @@ pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<E
     let tiles = |bands: &Range<usize>| bands.start * band..bands.end * band;
     let windows: Vec<Window> = parts.clone().map(|bands| vec![tiles(&bands)]).collect();
     let mut out = Table::with_room(number, room);
-    let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
+    let ((), traffic) = WeightPass::run(source, &windows, |pass| {
         for bands in parts {
             let (bytes, sums) = (source.bytes(tiles(&bands)), &mut out[bands]);
             pass.next(|| {

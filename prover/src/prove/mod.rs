@@ -6,32 +6,37 @@ pub mod gkr;
 pub mod matmul;
 pub mod opening;
 pub mod stark;
+mod stopwatch;
 pub mod sumcheck;
 
-use std::time::Instant;
-
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::batch;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
-use tessera_circuits::statistics::{Clip, StatisticsError};
-use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::{Points, Public};
+use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::wiring::{Points, Public, WEIGHTED};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::OpeningClaim;
+use tessera_verifier::opening::{OpenedColumns, OpeningClaim, OpeningProof};
 use tessera_verifier::policy::{opening_policy, TracePolicy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
+use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
+use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, OpeningProverError};
 use self::stark::trace::{statistics, Columns, Source};
 use self::stark::{twiddles, ProveStarkError, Trace};
+use self::stopwatch::Stopwatch;
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
 use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
@@ -91,44 +96,6 @@ pub enum ProveError {
     Security { rows: usize, got: f64, min: f64 },
 }
 
-/// Measures phases and tells the progress display.
-struct Phases<'a> {
-    progress: &'a dyn Progress,
-    list: Vec<(String, f64)>,
-    weights: Vec<(String, Traffic)>,
-}
-
-/// Adds to the entry of `name`, which is made if there is none.
-fn add<T: std::ops::AddAssign>(list: &mut Vec<(String, T)>, name: &str, value: T) {
-    match list.iter_mut().find(|(known, _)| known == name) {
-        Some((_, sum)) => *sum += value,
-        None => list.push((name.to_owned(), value)),
-    }
-}
-
-impl<'a> Phases<'a> {
-    fn new(progress: &'a dyn Progress) -> Self {
-        Self {
-            progress,
-            list: Vec::new(),
-            weights: Vec::new(),
-        }
-    }
-
-    fn run<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
-        self.progress.phase(name, None);
-        let start = Instant::now();
-        let result = work();
-        add(&mut self.list, name, start.elapsed().as_secs_f64());
-        result
-    }
-
-    /// Notes what a phase read of the weights.
-    fn read(&mut self, name: &str, traffic: Traffic) {
-        add(&mut self.weights, name, traffic);
-    }
-}
-
 /// Continues `prompt` as the options say, and proves in one piece that the model does.
 pub fn prove(
     model: &ProverModel<'_>,
@@ -136,9 +103,9 @@ pub fn prove(
     options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    let mut phases = Phases::new(progress);
-    let statement = phases.generate(model, prompt, options)?;
-    phases.whole(model, statement)
+    let mut watch = Stopwatch::new(progress);
+    let statement = generated(model, prompt, options, &mut watch)?;
+    whole(model, statement, watch)
 }
 
 /// Proves in one piece a statement whose output the model is known to generate.
@@ -147,7 +114,7 @@ pub fn prove_statement(
     statement: Statement,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    Phases::new(progress).whole(model, statement)
+    whole(model, statement, Stopwatch::new(progress))
 }
 
 /// The statement of how the model continues `prompt`.
@@ -157,7 +124,7 @@ pub fn generate_statement(
     options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<Statement, ProveError> {
-    Phases::new(progress).generate(model, prompt, options)
+    generated(model, prompt, options, &mut Stopwatch::new(progress))
 }
 
 /// The residual stream between any two neighbouring chunks.
@@ -216,108 +183,108 @@ pub fn prove_chunk(
     ends: Ends<'_>,
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
-    let mut phases = Phases::new(progress);
-    let (proof, saturated) = phases.chunk(model, statement, chunk, ends)?;
+    let mut watch = Stopwatch::new(progress);
+    let (proof, saturated) = checked(model, statement, chunk, ends, &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
-        phases: phases.list,
+        phases: watch.phases,
         saturated,
     })
 }
 
-impl Phases<'_> {
-    fn generate(
-        &mut self,
-        model: &ProverModel<'_>,
-        prompt: &[u32],
-        options: &GenerateOptions,
-    ) -> Result<Statement, ProveError> {
-        let generation = self.run("generate", || generate(model.quantised, prompt, options, |_| ()))?;
-        self.read("generate", generation.traffic);
-        Ok(Statement {
-            prompt: prompt.to_vec(),
-            output: generation.ids,
-        })
-    }
+fn generated(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    watch: &mut Stopwatch<'_>,
+) -> Result<Statement, ProveError> {
+    let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
+    watch.read("generate", generation.traffic);
+    Ok(Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    })
+}
 
-    /// Proves a statement in one piece.
-    fn whole(mut self, model: &ProverModel<'_>, statement: Statement) -> Result<ProveReport, ProveError> {
-        let chunk = Chunk::whole(model.key.config.layers);
-        let security_bits = check_security(model.key, &[chunk], &statement)?;
-        let (chunk, saturated) = self.chunk(model, &statement, &chunk, Ends::default())?;
-        let proof = Proof {
-            model: model.id,
-            statement,
-            boundaries: Vec::new(),
-            chunks: vec![chunk],
-        };
-        let bytes = proof.to_bytes()?;
-        self.progress.done();
-        Ok(ProveReport {
-            proof,
-            bytes,
-            phases: self.list,
-            weights: self.weights,
-            saturated,
-            security_bits,
-        })
-    }
+/// Proves a statement in one piece.
+fn whole(model: &ProverModel<'_>, statement: Statement, mut watch: Stopwatch<'_>) -> Result<ProveReport, ProveError> {
+    let chunk = Chunk::whole(model.key.config.layers);
+    let security_bits = check_security(model.key, &[chunk], &statement)?;
+    let (chunk, saturated) = checked(model, &statement, &chunk, Ends::default(), &mut watch)?;
+    let proof = Proof {
+        model: model.id,
+        statement,
+        boundaries: Vec::new(),
+        chunks: vec![chunk],
+    };
+    let bytes = proof.to_bytes()?;
+    watch.done();
+    Ok(ProveReport {
+        proof,
+        bytes,
+        phases: watch.phases,
+        weights: watch.weights,
+        saturated,
+        security_bits,
+    })
+}
 
-    /// Proves a chunk and checks the proof. Also returns the saturated values.
-    fn chunk(
-        &mut self,
-        model: &ProverModel<'_>,
-        statement: &Statement,
-        chunk: &Chunk,
-        ends: Ends<'_>,
-    ) -> Result<(ChunkProof, Saturations), ProveError> {
-        let claim = ChunkStatement {
-            key: model.key,
-            model: &model.id,
-            statement,
-            chunk,
-            ends,
-        };
-        let proved = self.unchecked(model, &claim)?;
-        self.run("check", || verify_chunk(&claim, &proved.0))
-            .map_err(ProveError::Check)?;
-        Ok(proved)
-    }
+/// Proves a chunk and checks the proof. Also returns the saturated values.
+fn checked(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunk: &Chunk,
+    ends: Ends<'_>,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement,
+        chunk,
+        ends,
+    };
+    let run = Run::of(model, &claim, watch)?;
+    let (proof, saturated) = unchecked(model, &claim, run, watch)?;
+    watch
+        .phase("check", || verify_chunk(&claim, &proof))
+        .map_err(ProveError::Check)?;
+    Ok((proof, saturated))
+}
 
-    fn unchecked(
-        &mut self,
-        model: &ProverModel<'_>,
-        claim: &ChunkStatement<'_>,
-    ) -> Result<(ChunkProof, Saturations), ProveError> {
-        let ChunkStatement {
-            key,
-            statement,
-            chunk,
-            ends,
-            ..
-        } = *claim;
+/// What a chunk computes, laid out as a trace.
+struct Run {
+    shape: Shape,
+    params: ModelParams,
+    statistics: Statistics,
+    columns: Vec<Columns>,
+    saturated: Saturations,
+}
+
+impl Run {
+    /// Runs the chunk of a statement.
+    fn of(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, watch: &mut Stopwatch<'_>) -> Result<Self, ProveError> {
+        let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
         let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
-        let run = self.run("forward pass", || {
+        let run = watch.phase("forward pass", || {
             let ids = statement.row_ids(shape.token);
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
-            let input = ends.input.map_or(Input::Tokens(&ids), entering);
+            let input = input.map_or(Input::Tokens(&ids), entering);
             ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
         })?;
-        self.read("forward pass", run.traffic);
+        watch.read("forward pass", run.traffic);
 
         let mut statistics = statistics(&shape, statement, &witness);
-
-        // Commitments before any challenge.
-        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = self.run("trace", || {
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = watch.phase("trace", || {
             let source = Source {
                 shape: &shape,
                 params: &params,
                 statement,
-                input: ends.input,
+                input,
                 witness: &witness,
                 statistics: &statistics,
             };
@@ -325,89 +292,131 @@ impl Phases<'_> {
         });
         statistics.clips = clips.concat();
         statistics.check(&shape, &params, statement)?;
-        drop(witness);
-        let policy = TracePolicy::of(&shape);
-        let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &ends);
-        let twiddles = twiddles(&shape);
-        let trace = self.run("commit trace", || {
-            let keep = model.keep_coefficients;
-            Trace::commit(&shape, &params, columns, keep, &twiddles, &mut transcript)
-        });
-        absorb_statistics(&statistics, &mut transcript);
-
-        // Lookups.
-        let relations = draw_relations(&mut transcript);
-        let trees = lookup_trees(&shape);
-        let lookups = self.run("lookups", || {
-            gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
-        })?;
-
-        // Matmuls.
-        let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
-        let public = Public {
-            shape: &shape,
-            params: &params,
-            statement,
-            ends,
-            statistics: &statistics,
-            points: &points,
-        };
-        let weights = &model.quantised.weights;
-        let opened = key.opened(chunk);
-        let matmuls = self.run("matmuls", || {
-            matmul::prove(&public, &trace.columns, weights, &opened, &mut transcript)
-        });
-        self.read("matmuls", matmuls.traffic);
-        let families = weight_families(&mut transcript);
-
-        // Linear claims.
-        let (batch, linear, evaluations) = self.run("claims", || {
-            let mut claims = public.trace_claims(matmuls.proof.claim);
-            claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
-            for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-                claims.extend(tree.claims(&shape, &relations, leaf).into_iter().flatten());
-            }
-            let batch = batch(claims, transcript.challenge("claims"));
-            let (linear, evaluations) = claims::prove(&batch, &shape, &trace.columns, &mut transcript);
-            (batch, linear, evaluations)
-        });
-
-        // Weights.
-        let (opening, traffic) = self.run("open weights", || {
-            let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
-            let opening = OpeningClaim {
-                columns: opened,
-                gamma: &gamma,
-                local_point: &public.local_point(&matmuls.point, opened.log_band),
-                value: opening::value(&gamma, &matmuls.band_values),
-            };
-            opening::open(
-                weights,
-                model.codeword,
-                &opening_policy(key.weights.log_blowup),
-                &opening,
-                &matmuls.band_values,
-                matmuls.memory,
-                &mut transcript,
-            )
-        })?;
-        self.read("open weights", traffic);
-
-        // Aggregator.
-        let (claimed_sums, stark) = self.run("stark", || {
-            trace.prove(&relations, &batch, &linear.point, &mut transcript)
-        })?;
-        let proof = ChunkProof {
-            layers: chunk.layers().len() as u32,
+        Ok(Self {
+            shape,
+            params,
             statistics,
-            lookups: lookups.proofs,
-            matmuls: matmuls.proof,
-            linear: linear.proof,
-            evaluations,
-            opening,
-            claimed_sums,
-            stark,
-        };
-        Ok((proof, run.saturated))
+            columns,
+            saturated: run.saturated,
+        })
     }
+}
+
+/// The phases of the protocol. Also returns the saturated values.
+fn unchecked(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    run: Run,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
+    // Commitments before any challenge.
+    let policy = TracePolicy::of(shape);
+    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &claim.ends);
+    let twiddles = twiddles(shape);
+    let trace = watch.phase("commit trace", || {
+        let keep = model.keep_coefficients;
+        Trace::commit(shape, &run.params, run.columns, keep, &twiddles, &mut transcript)
+    });
+    absorb_statistics(&run.statistics, &mut transcript);
+
+    // Lookups.
+    let relations = draw_relations(&mut transcript);
+    let trees = lookup_trees(shape);
+    let lookups = watch.phase("lookups", || {
+        gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
+    })?;
+
+    // Matmuls.
+    let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));
+    let public = Public {
+        shape,
+        params: &run.params,
+        statement,
+        ends: claim.ends,
+        statistics: &run.statistics,
+        points: &points,
+    };
+    let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
+    let mut matmuls = watch.phase("matmuls", || {
+        matmul::prove(&public, &trace.columns, weights, &opened, &mut transcript)
+    });
+    watch.read("matmuls", matmuls.traffic);
+    let families = weight_families(&mut transcript);
+
+    // Linear claims.
+    let (batch, linear, evaluations) = watch.phase("claims", || {
+        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+        let batch = batch(claims, transcript.challenge("claims"));
+        let (linear, evaluations) = claims::prove(&batch, shape, &trace.columns, &mut transcript);
+        (batch, linear, evaluations)
+    });
+
+    // Weights.
+    let (opening, traffic) = watch.phase("open weights", || {
+        open_weights(model, &public, opened, &families, &mut matmuls, &mut transcript)
+    })?;
+    watch.read("open weights", traffic);
+
+    // Aggregator.
+    let (claimed_sums, stark) = watch.phase("stark", || {
+        trace.prove(&relations, &batch, &linear.point, &mut transcript)
+    })?;
+    let proof = ChunkProof {
+        layers: chunk.layers().len() as u32,
+        statistics: run.statistics,
+        lookups: lookups.proofs,
+        matmuls: matmuls.proof,
+        linear: linear.proof,
+        evaluations,
+        opening,
+        claimed_sums,
+        stark,
+    };
+    Ok((proof, run.saturated))
+}
+
+/// Everything that is claimed of sums of columns.
+fn linear_claims(
+    public: &Public<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    lookups: &gkr::Proved,
+    matmuls: &PrecomputedMatmuls,
+) -> Vec<LinearClaim> {
+    let mut claims = public.trace_claims(matmuls.proof.claim);
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.extend(tree.claims(public.shape, relations, leaf).into_iter().flatten());
+    }
+    claims
+}
+
+/// Opens the weights that the matmuls have read, in memory that these leave.
+fn open_weights(
+    model: &ProverModel<'_>,
+    public: &Public<'_>,
+    columns: OpenedColumns,
+    families: &[SecureField; WEIGHTED.len()],
+    matmuls: &mut PrecomputedMatmuls,
+    transcript: &mut Transcript,
+) -> Result<(OpeningProof, Traffic), OpeningProverError> {
+    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
+    let claim = OpeningClaim {
+        columns,
+        gamma: &gamma,
+        local_point: &public.local_point(&matmuls.point, columns.log_band),
+        value: opening::value(&gamma, &matmuls.band_values),
+    };
+    let (weights, policy) = (&model.quantised.weights, opening_policy(model.key.weights.log_blowup));
+    let memory = std::mem::take(&mut matmuls.memory);
+    opening::open(
+        weights,
+        model.codeword,
+        &policy,
+        &claim,
+        &matmuls.band_values,
+        memory,
+        transcript,
+    )
 }

@@ -199,7 +199,7 @@ pub(super) struct Ranges {
 }
 
 /// Values of which the maxima are found side by side.
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 /// Rows of the embedding of which a thread finds the maxima at once.
 const EMBEDDING_ROWS: usize = 64;
 
@@ -387,8 +387,8 @@ const SMALL: usize = 1 << 14;
 /// The largest result of `f`, at least 0. Maxima do not depend on the order.
 fn largest(values: &[f32], f: impl Fn(f32) -> f32 + Sync) -> f32 {
     let of = |values: &[f32]| {
-        let (vectors, rest) = values.as_chunks::<LANES>();
-        let mut max = [0.0f32; LANES];
+        let (vectors, rest) = values.as_chunks::<SIMD_LANES>();
+        let mut max = [0.0f32; SIMD_LANES];
         for vector in vectors {
             max.iter_mut().zip(vector).for_each(|(max, v)| *max = max.max(f(*v)));
         }

@@ -54,9 +54,9 @@ pub(crate) fn feedback_bytes(config: &ModelConfig, format: WeightFormat, tokens:
     (4 * floats + 2 * matrix) as u64
 }
 
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 /// Columns of matrices here are padded to whole pairs of vectors.
-const STRIDE: usize = 2 * LANES;
+const STRIDE: usize = 2 * SIMD_LANES;
 /// Rows that are computed at once.
 const GROUP: usize = 4;
 
@@ -75,7 +75,10 @@ pub(super) struct Factor {
 fn products(rows: &[f32], stride: usize, k: usize, i: usize, j: usize) -> [[f32x16; 2]; GROUP] {
     let mut sums = [[f32x16::splat(0.0); 2]; GROUP];
     for row in rows.chunks_exact(stride).take(k) {
-        let right = [f32x16::from_slice(&row[j..]), f32x16::from_slice(&row[j + LANES..])];
+        let right = [
+            f32x16::from_slice(&row[j..]),
+            f32x16::from_slice(&row[j + SIMD_LANES..]),
+        ];
         for (sums, left) in sums.iter_mut().zip(&row[i..i + GROUP]) {
             let left = f32x16::splat(*left);
             sums[0] = left.mul_add(right[0], sums[0]);
@@ -95,8 +98,8 @@ fn gram(rows: &[f32], stride: usize) -> Vec<f32> {
             for j in (i / STRIDE * STRIDE..stride).step_by(STRIDE) {
                 let sums = products(rows, stride, usize::MAX, i, j);
                 for (row, sums) in out.chunks_exact_mut(stride).zip(sums) {
-                    sums[0].copy_to_slice(&mut row[j..j + LANES]);
-                    sums[1].copy_to_slice(&mut row[j + LANES..j + STRIDE]);
+                    sums[0].copy_to_slice(&mut row[j..j + SIMD_LANES]);
+                    sums[1].copy_to_slice(&mut row[j + SIMD_LANES..j + STRIDE]);
                 }
             }
         });
@@ -144,8 +147,8 @@ impl Factor {
             let mut sums = self.feedback(&errors, start, end);
             for i in (start..end).rev() {
                 let from = &weights[self.order[i]];
-                for v in 0..TILE / LANES {
-                    let lanes = v * LANES..(v + 1) * LANES;
+                for v in 0..TILE / SIMD_LANES {
+                    let lanes = v * SIMD_LANES..(v + 1) * SIMD_LANES;
                     let wanted = f32x16::from_slice(&from[lanes.clone()]);
                     let integer = rounded(wanted + sums[i - start][v], max);
                     let error = wanted - integer;
@@ -163,8 +166,8 @@ impl Factor {
 
     /// What the errors of the channels from `end` on ask of those in `start..end`.
     #[inline(always)]
-    fn feedback(&self, errors: &[[f32; TILE]], start: usize, end: usize) -> [[f32x16; TILE / LANES]; GROUP] {
-        let mut sums = [[f32x16::splat(0.0); TILE / LANES]; GROUP];
+    fn feedback(&self, errors: &[[f32; TILE]], start: usize, end: usize) -> [[f32x16; TILE / SIMD_LANES]; GROUP] {
+        let mut sums = [[f32x16::splat(0.0); TILE / SIMD_LANES]; GROUP];
         let row = |i: usize| {
             // A short last group repeats its first row.
             let at = if start + i < end { start + i } else { start };
@@ -172,7 +175,8 @@ impl Factor {
         };
         let rows: [&[f32]; GROUP] = std::array::from_fn(row);
         for (j, errors) in errors.iter().enumerate().skip(end) {
-            let errors: [f32x16; TILE / LANES] = std::array::from_fn(|v| f32x16::from_slice(&errors[v * LANES..]));
+            let errors: [f32x16; TILE / SIMD_LANES] =
+                std::array::from_fn(|v| f32x16::from_slice(&errors[v * SIMD_LANES..]));
             for (sums, row) in sums.iter_mut().zip(&rows) {
                 let factor = f32x16::splat(row[j]);
                 for (sum, error) in sums.iter_mut().zip(&errors) {
@@ -194,7 +198,7 @@ fn cholesky(mut gram: Vec<f32>, stride: usize, least: f32) -> Vec<f32> {
             let sums = products(done, stride, i, i, j);
             for (row, sums) in group.chunks_exact_mut(stride).zip(sums) {
                 for (half, sum) in sums.into_iter().enumerate() {
-                    let row = &mut row[j + half * LANES..][..LANES];
+                    let row = &mut row[j + half * SIMD_LANES..][..SIMD_LANES];
                     (f32x16::from_slice(row) - sum).copy_to_slice(row);
                 }
             }

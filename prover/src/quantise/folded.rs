@@ -19,7 +19,7 @@ use crate::intake::checkpoint::{
 pub(super) const MAX_WEIGHT_BITS: i32 = 30;
 /// Rows that a thread reads at once. Sums over rows are made per piece, so they depend on it.
 const PIECE_ROWS: usize = 64;
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 
 /// Columns that are turned at once.
 const PANEL: usize = 64;
@@ -287,7 +287,7 @@ impl<'a> Folded<'a> {
         let width = self.width();
         let largest = self.column_maxima(&[])?;
         let units: Vec<f32x16> = largest
-            .chunks(LANES)
+            .chunks(SIMD_LANES)
             .map(|largest| {
                 let bits = |lane: usize| largest.get(lane).map_or(0, |m| fit(*m, max));
                 f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
@@ -297,14 +297,14 @@ impl<'a> Folded<'a> {
             let (mut row, mut sums) = (vec![0.0; width], vec![[f64x16::splat(0.0); 2]; units.len()]);
             for r in range {
                 self.read(r, 0..width, &mut row)?;
-                for ((values, unit), sums) in row.chunks(LANES).zip(&units).zip(&mut sums) {
+                for ((values, unit), sums) in row.chunks(SIMD_LANES).zip(&units).zip(&mut sums) {
                     add_errors(f32x16::load_or_default(values) * *unit, max, sums);
                 }
             }
             Ok(sums)
         })?;
         let error = |column: usize, bits: i32| {
-            let (vector, lane) = (column / LANES, column % LANES);
+            let (vector, lane) = (column / SIMD_LANES, column % SIMD_LANES);
             scaled_back(
                 bits,
                 add_pairs(sums.iter().map(|piece| piece[vector].map(|sum| sum[lane]))),
@@ -322,7 +322,7 @@ fn add_pairs(pairs: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {
 
 /// Largest absolute value.
 pub(super) fn abs_max(values: &[f32]) -> f32 {
-    let (vectors, rest) = values.as_chunks::<LANES>();
+    let (vectors, rest) = values.as_chunks::<SIMD_LANES>();
     let max = vectors.iter().fold(f32x16::splat(0.0), |max, v| {
         let v = f32x16::from_array(*v).abs();
         v.simd_gt(max).select(v, max)
@@ -352,7 +352,7 @@ pub(super) fn best_bits(largest: f32, max: i32, errors: impl FnOnce(i32) -> [f64
 /// Squared errors of integers up to `max` with `bits` fractional bits, and with one more.
 pub(super) fn errors(values: &[f32], bits: i32, max: i32) -> [f64; 2] {
     let mut sums = [f64x16::splat(0.0); 2];
-    for values in values.chunks(LANES) {
+    for values in values.chunks(SIMD_LANES) {
         add_errors(f32x16::load_or_default(values) * unit(bits), max, &mut sums);
     }
     scaled_back(bits, sums.map(|sum| sum.reduce_sum()))

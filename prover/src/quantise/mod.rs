@@ -8,14 +8,14 @@ mod folded;
 mod limbs;
 mod logits;
 mod options;
-mod plan;
 mod products;
 mod report;
 mod rotation;
 mod saturation;
-mod stream;
+mod scales;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
@@ -31,11 +31,11 @@ use folded::Folded;
 use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
-use plan::{Plan, Solved, WeightBits};
-use products::Writer;
-pub use report::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, TensorBits, WeightScale};
+use products::DownWeights;
+pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
+use scales::{Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ pub fn quantise(
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
-    let mut writers = Vec::new();
+    let mut down = Vec::new();
     let mut choose = |kind, layer, ranges: &Ranges| -> Result<(), QuantiseError> {
         let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
@@ -84,11 +84,11 @@ pub fn quantise(
         }
         if kind == MatmulKind::Down {
             // Weights of a byte have no bit to spare for a channel that is larger than others.
-            let writer = match options.strategy.format() {
-                WeightFormat::Int16 => Writer::new(&folded, &ranges.layers[layer].product, max)?,
+            let own = match options.strategy.format() {
+                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
                 WeightFormat::Int8 => None,
             };
-            writers.push(writer);
+            down.push(own);
         }
         folded.release();
         progress.advance(1);
@@ -114,7 +114,7 @@ pub fn quantise(
     choose(MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
-    let solved = Plan::new(config, options, &ranges, (bits, squares), writers, &readers).solve()?;
+    let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
     let Solved {
         params,
         weights: mut bits,

@@ -19,7 +19,7 @@ const WORTH: f64 = 0.75;
 const STEPS: i32 = MAX_EXPONENT as i32;
 
 /// What the choice for a layer follows from beside the ranges: the weights of Down.
-pub(super) struct Writer {
+pub(super) struct DownWeights {
     /// Channels that may get an exponent: those that hold the largest values.
     candidates: Vec<usize>,
     /// By output: the largest absolute weight of each candidate, and of all other channels together.
@@ -68,7 +68,7 @@ impl Room {
     }
 }
 
-impl Writer {
+impl DownWeights {
     /// `folded` is Down, with weights up to `max_weight`; `None` if there was no row of the body.
     pub fn new(folded: &Folded<'_>, range: &ProductRange, max_weight: i32) -> Result<Option<Self>, CheckpointError> {
         if range.rows == 0 || range.squares.len() != range.silu_squares.len() {
@@ -176,13 +176,13 @@ mod tests {
 
     /// A layer of one output that reads all channels alike, with a product `2^large` times as large in one channel, whose weight
     /// is as many times as small.
-    fn layer(channel: usize, large: i32) -> (Writer, Room) {
+    fn layer(channel: usize, large: i32) -> (DownWeights, Room) {
         let by_channel = |plain: f64, other: f64| -> Vec<f64> {
             let value = |c: usize| if c == channel { other } else { plain };
             (0..CHANNELS).map(value).collect()
         };
         let factor = f64::from(large).exp2();
-        let writer = Writer {
+        let down = DownWeights {
             candidates: vec![channel],
             own: vec![vec![1.0 / factor as f32]],
             others: vec![1.0],
@@ -200,34 +200,34 @@ mod tests {
             lead: most,
             silu: 12,
         };
-        (writer, room)
+        (down, room)
     }
 
     #[test]
     fn a_large_channel_that_is_read_with_small_weights_gets_an_exponent() {
         for large in [2, 4, 6] {
-            let (writer, room) = layer(5, large);
-            let exponents = writer.exponents(&room, &room);
+            let (down, room) = layer(5, large);
+            let exponents = down.exponents(&room, &room);
             assert_eq!((exponents.len(), i32::from(exponents[5])), (CHANNELS, large));
             assert_eq!(exponents.iter().filter(|k| **k > 0).count(), 1);
             assert_eq!(room.bits(&exponents), [12, 12, 12]);
             assert_eq!(room.bits(&[])[1], 12 - large);
             // Down's weights lose nothing: the large one is as large as the others.
-            assert_eq!(writer.weight_bits(&exponents), writer.weight_bits(&[]));
+            assert_eq!(down.weight_bits(&exponents), down.weight_bits(&[]));
         }
     }
 
     #[test]
     fn channels_that_are_alike_get_none_and_weights_are_not_given_up_for_them() {
-        let (writer, room) = layer(5, 0);
-        assert!(writer.exponents(&room, &room).is_empty());
+        let (down, room) = layer(5, 0);
+        assert!(down.exponents(&room, &room).is_empty());
         // A large channel whose weight is as large as all others: an exponent would cost every weight as many bits.
-        let (mut writer, room) = layer(5, 6);
-        writer.own = vec![vec![1.0]];
-        let exponents = writer.exponents(&room, &room);
+        let (mut down, room) = layer(5, 6);
+        down.own = vec![vec![1.0]];
+        let exponents = down.exponents(&room, &room);
         assert!(exponents.get(5).is_none_or(|k| *k < 6), "{exponents:?}");
         // What exponents ask of the room may cost more than they give.
-        let (writer, room) = layer(5, 1);
+        let (down, room) = layer(5, 1);
         let less = |most: &[i32]| most.iter().map(|bits| bits - 1).collect();
         let narrow = Room {
             up: less(&room.up),
@@ -235,7 +235,7 @@ mod tests {
             lead: less(&room.lead),
             silu: 11,
         };
-        assert!(writer.exponents(&room, &narrow).is_empty());
+        assert!(down.exponents(&room, &narrow).is_empty());
     }
 
     /// The shifts of the product, `silu + up - 8 - bits`, are 1 to 6 in both classes.

@@ -56,7 +56,7 @@ pub struct ChannelExponent {
 
 /// First tokens that were tried with a second one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadReport {
+pub struct FirstTokens {
     pub tried: usize,
     /// Those whose second row has values as large as leading rows have, which do not fit the units of other rows.
     pub saturated: usize,
@@ -71,7 +71,7 @@ pub struct CalibrationReport {
     pub exponents: Vec<ChannelExponent>,
     /// Of the MLP's product, by layer.
     pub products: Vec<Vec<ChannelExponent>>,
-    pub heads: HeadReport,
+    pub heads: FirstTokens,
     pub activations: Vec<TensorBits>,
     pub weights: Vec<WeightScale>,
 }
@@ -79,7 +79,7 @@ pub struct CalibrationReport {
 impl CalibrationReport {
     /// What a user should know.
     pub fn notes(&self) -> Vec<String> {
-        let HeadReport { tried, saturated } = self.heads;
+        let FirstTokens { tried, saturated } = self.heads;
         match saturated {
             0 => Vec::new(),
             _ => vec![format!(

@@ -345,9 +345,9 @@ fn a_large_channel_of_the_product_costs_the_others_nothing() {
 /// Leading rows' gates have units with all others; they get less room, so that these keep a bit.
 #[test]
 fn gates_of_leading_rows_have_less_room() {
-    let bits = |body, lead| plan::gate_bits(calibrate::Classes { body, lead }, 1.25);
+    let bits = |body, lead| scales::gate_bits(calibrate::Classes { body, lead }, 1.25);
     assert_eq!([bits(18.0, 55.0), bits(55.0, 18.0), bits(18.0, 60.0)], [9, 8, 8]);
-    assert_eq!(plan::gate_bits(calibrate::Classes { body: 1.0, lead: 31.0 }, 1.0), 10);
+    assert_eq!(scales::gate_bits(calibrate::Classes { body: 1.0, lead: 31.0 }, 1.0), 10);
 }
 
 /// A second token like the first one gets massive values, too; calibration tells how often, and two leading rows hold them.
@@ -357,7 +357,7 @@ fn heads_that_spill_over_are_reported() {
         tokens: 1,
         exponents: Vec::new(),
         products: Vec::new(),
-        heads: HeadReport { tried: 64, saturated },
+        heads: FirstTokens { tried: 64, saturated },
         activations: Vec::new(),
         weights: Vec::new(),
     };
@@ -377,7 +377,7 @@ fn heads_that_spill_over_are_reported() {
     let heads = with(1);
     assert!(heads.tried == 64 && heads.saturated > 0, "{heads:?}");
     // With two leading rows no head has a second row of the body.
-    assert_eq!(with(2), HeadReport::default());
+    assert_eq!(with(2), FirstTokens::default());
 }
 
 /// Rows of lone first tokens are leading ones; second rows of heads are of no class.

@@ -23,7 +23,7 @@ use tessera_circuits::semantics::{
 use tessera_circuits::statement::{class_of, Lengths};
 use thiserror::Error;
 
-use crate::model::passes::{StreamingWeightPipeline, Traffic, Window};
+use crate::model::passes::{Traffic, WeightPass, Window};
 use crate::model::QuantisedModel;
 use kernels::{
     attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
@@ -113,7 +113,7 @@ pub struct ForwardState<'m> {
 }
 
 /// A pass over the weights.
-type Pass<'a> = StreamingWeightPipeline<'a>;
+type Pass<'a> = WeightPass<'a>;
 
 impl<'m> ForwardState<'m> {
     /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the

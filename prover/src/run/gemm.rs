@@ -14,8 +14,8 @@ use crate::run::precision::Precision;
 use crate::support::hashes::transpose;
 
 /// Outputs of a block: two vectors.
-const OUTPUTS: usize = 2 * LANES;
-const LANES: usize = 16;
+const OUTPUTS: usize = 2 * SIMD_LANES;
+const SIMD_LANES: usize = 16;
 /// Inputs of a block; its sums are added to those of the blocks before.
 const INPUTS: usize = 512;
 /// Token rows that share a pass over a block.
@@ -77,18 +77,18 @@ fn load(
     match orientation {
         Orientation::OutputsFirst => {
             // Padded, so that squares are transposed whatever the number of inputs is.
-            let stride = inputs.len().next_multiple_of(LANES);
+            let stride = inputs.len().next_multiple_of(SIMD_LANES);
             stored.clear();
             stored.resize(OUTPUTS * stride, 0.0);
             for (row, out) in stored.chunks_exact_mut(stride).zip(outputs.clone()) {
                 w.read(out * w.width() + inputs.start, &mut row[..inputs.len()])?;
             }
-            for half in 0..OUTPUTS / LANES {
-                for (i, entries) in block.chunks_mut(LANES).enumerate() {
-                    let at = |lane: usize| (half * LANES + lane) * stride + i * LANES;
+            for half in 0..OUTPUTS / SIMD_LANES {
+                for (i, entries) in block.chunks_mut(SIMD_LANES).enumerate() {
+                    let at = |lane: usize| (half * SIMD_LANES + lane) * stride + i * SIMD_LANES;
                     let square = std::array::from_fn(|lane| f32x16::from_slice(&stored[at(lane)..]).to_bits());
                     for (entry, values) in entries.iter_mut().zip(transpose(square)) {
-                        f32x16::from_bits(values).copy_to_slice(&mut entry[half * LANES..][..LANES]);
+                        f32x16::from_bits(values).copy_to_slice(&mut entry[half * SIMD_LANES..][..SIMD_LANES]);
                     }
                 }
             }
@@ -120,7 +120,7 @@ fn multiply_rows<const N: usize>(rows: &[&[f32]; N], block: &Block, sums: &mut [
     let mut acc = [[f32x16::splat(0.0); 2]; N];
     let rows = rows.map(|row| &row[..block.len()]);
     for (i, weights) in block.iter().enumerate() {
-        let weights = [f32x16::from_slice(weights), f32x16::from_slice(&weights[LANES..])];
+        let weights = [f32x16::from_slice(weights), f32x16::from_slice(&weights[SIMD_LANES..])];
         for (acc, row) in acc.iter_mut().zip(&rows) {
             let value = f32x16::splat(row[i]);
             acc[0] = value.mul_add(weights[0], acc[0]);
@@ -129,7 +129,7 @@ fn multiply_rows<const N: usize>(rows: &[&[f32]; N], block: &Block, sums: &mut [
     }
     for (sums, acc) in sums.iter_mut().zip(acc) {
         for (half, acc) in acc.into_iter().enumerate() {
-            let sums = &mut sums[half * LANES..][..LANES];
+            let sums = &mut sums[half * SIMD_LANES..][..SIMD_LANES];
             (f32x16::from_slice(sums) + acc).copy_to_slice(sums);
         }
     }

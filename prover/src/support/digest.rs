@@ -9,12 +9,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tessera_verifier::opening::merkle::Digest;
 
-use crate::support::hashes::{self, Domain, Hashes, LANES};
+use crate::support::hashes::{self, Domain, Hashes, SIMD_LANES};
 
 /// Bytes of a piece.
 pub const PIECE: usize = 1 << 16;
 /// Bytes of the pieces that are hashed together.
-const GROUP: usize = LANES * PIECE;
+const GROUP: usize = SIMD_LANES * PIECE;
 /// Bytes of a piece that are hashed at a time.
 const BLOCK: usize = 4 * hashes::BLOCK;
 
@@ -76,7 +76,7 @@ impl Digester {
 /// Adds the digests of the pieces of some bytes.
 fn hash_pieces(bytes: &[u8], to: &mut Blake2s256) {
     let (groups, rest) = bytes.as_chunks::<GROUP>();
-    let digests: Vec<[Digest; LANES]> = groups.par_iter().map(group).collect();
+    let digests: Vec<[Digest; SIMD_LANES]> = groups.par_iter().map(group).collect();
     digests.as_flattened().iter().for_each(|digest| to.update(digest));
     for piece in rest.chunks(PIECE) {
         to.update(
@@ -88,7 +88,7 @@ fn hash_pieces(bytes: &[u8], to: &mut Blake2s256) {
 }
 
 /// The digests of the pieces of a group.
-fn group(bytes: &[u8; GROUP]) -> [Digest; LANES] {
+fn group(bytes: &[u8; GROUP]) -> [Digest; SIMD_LANES] {
     let pieces = bytes.as_chunks::<PIECE>().0;
     let mut hashes = Hashes::new(Domain::Leaf);
     for block in 0..PIECE / BLOCK {

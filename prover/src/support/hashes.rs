@@ -8,7 +8,7 @@ use stwo::prover::backend::simd::blake2s::{compress_finalize, compress_unfinaliz
 use tessera_verifier::opening::merkle::Digest;
 
 /// Messages that are hashed together.
-pub const LANES: usize = 16;
+pub const SIMD_LANES: usize = 16;
 /// Words of a block.
 pub const BLOCK: usize = 16;
 const BLOCK_BYTES: u64 = 64;
@@ -48,7 +48,7 @@ impl Hashes {
 
     /// The digests, after `blocks` blocks and fewer than [`BLOCK`] more words.
     #[inline(always)]
-    pub fn finish(mut self, blocks: u64, words: &[u32x16]) -> [Digest; LANES] {
+    pub fn finish(mut self, blocks: u64, words: &[u32x16]) -> [Digest; SIMD_LANES] {
         let mut block = [u32x16::splat(0); BLOCK];
         for (to, &word) in block.iter_mut().zip(words) {
             *to = join(self.last, word);
@@ -66,7 +66,7 @@ fn join(before: u32x16, word: u32x16) -> u32x16 {
     (word << 8) | (before >> 24)
 }
 
-fn digests(state: &[u32x16; 8]) -> [Digest; LANES] {
+fn digests(state: &[u32x16; 8]) -> [Digest; SIMD_LANES] {
     let words = state.map(u32x16::to_array);
     std::array::from_fn(|lane| {
         let mut digest = [0; 32];
@@ -79,16 +79,17 @@ fn digests(state: &[u32x16; 8]) -> [Digest; LANES] {
 
 /// Sixteen vectors as the rows of a matrix, transposed.
 #[inline(always)]
-pub fn transpose(mut rows: [u32x16; LANES]) -> [u32x16; LANES] {
-    for _ in 0..LANES.ilog2() {
-        let pairs: [(u32x16, u32x16); LANES / 2] = std::array::from_fn(|i| rows[i].interleave(rows[i + LANES / 2]));
+pub fn transpose(mut rows: [u32x16; SIMD_LANES]) -> [u32x16; SIMD_LANES] {
+    for _ in 0..SIMD_LANES.ilog2() {
+        let pairs: [(u32x16, u32x16); SIMD_LANES / 2] =
+            std::array::from_fn(|i| rows[i].interleave(rows[i + SIMD_LANES / 2]));
         rows = std::array::from_fn(|i| if i % 2 == 0 { pairs[i / 2].0 } else { pairs[i / 2].1 });
     }
     rows
 }
 
 /// The words of sixteen messages of equal length, at most [`BLOCK`] words of each from word `first` on.
-pub fn words(messages: &[&[u32]; LANES], first: usize) -> [u32x16; BLOCK] {
+pub fn words(messages: &[&[u32]; SIMD_LANES], first: usize) -> [u32x16; BLOCK] {
     transpose(messages.map(|message| {
         let mut row = [0; BLOCK];
         row.iter_mut().zip(&message[first..]).for_each(|(to, word)| *to = *word);
@@ -97,7 +98,7 @@ pub fn words(messages: &[&[u32]; LANES], first: usize) -> [u32x16; BLOCK] {
 }
 
 /// The digests of sixteen messages of equal length.
-pub fn hash(domain: Domain, messages: &[&[u32]; LANES]) -> [Digest; LANES] {
+pub fn hash(domain: Domain, messages: &[&[u32]; SIMD_LANES]) -> [Digest; SIMD_LANES] {
     let mut hashes = Hashes::new(domain);
     let len = messages[0].len();
     let blocks = len / BLOCK;

@@ -19,7 +19,7 @@ use crate::tasks::plan::Choices;
 
 /// A model directory or key that cannot be used.
 #[derive(Debug, Error)]
-pub enum LibraryError {
+pub enum LoadError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -41,30 +41,30 @@ pub enum LibraryError {
 }
 
 /// Reads a model key.
-pub fn read_key(path: &Path) -> Result<ModelKey, LibraryError> {
+pub fn read_key(path: &Path) -> Result<ModelKey, LoadError> {
     let bytes = files::read(path)?;
-    ModelKey::from_bytes(&bytes).map_err(|source| LibraryError::Key {
+    ModelKey::from_bytes(&bytes).map_err(|source| LoadError::Key {
         path: path.to_owned(),
         source,
     })
 }
 
 /// Digest of a key that was read from `path`.
-pub fn key_id(key: &ModelKey, path: &Path) -> Result<ModelId, LibraryError> {
-    key.id().map_err(|source| LibraryError::Codec {
+pub fn key_id(key: &ModelKey, path: &Path) -> Result<ModelId, LoadError> {
+    key.id().map_err(|source| LoadError::Codec {
         path: path.to_owned(),
         source,
     })
 }
 
 /// The tokenizer in a key that was read from `path`; `None` if the model has none.
-pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, LibraryError> {
+pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, LoadError> {
     if key.tokenizer.is_empty() {
         return Ok(None);
     }
     let config = Some(key.tokenizer_config.as_slice()).filter(|c| !c.is_empty());
     let tokenizer = Tokenizer::from_bytes(&key.tokenizer, config);
-    tokenizer.map(Some).map_err(|source| LibraryError::Tokenizer {
+    tokenizer.map(Some).map_err(|source| LoadError::Tokenizer {
         path: path.to_owned(),
         source,
     })
@@ -84,12 +84,12 @@ pub struct Model {
 impl Model {
     /// Opens a model directory and checks that its files are whole and belong together. Weights stay on disk. Only the
     /// contents of the codeword are not read here, but checked where they are opened.
-    pub fn open(dir: &Path) -> Result<Self, LibraryError> {
+    pub fn open(dir: &Path) -> Result<Self, LoadError> {
         let key_path = dir.join(KEY_FILE);
         let key = read_key(&key_path)?;
         let id = key_id(&key, &key_path)?;
         let quantised = directory::load_model(dir)?;
-        let other = |what| LibraryError::OtherModel {
+        let other = |what| LoadError::OtherModel {
             key: key_path.clone(),
             dir: dir.to_owned(),
             what,

@@ -12,8 +12,9 @@ use crate::prove::opening::params_for;
 use std::path::Path;
 use std::time::Instant;
 
-use tessera_circuits::model::ColumnNorms;
+use tessera_circuits::model::{ColumnNorms, ModelParams};
 use tessera_verifier::key::{CommitmentHeader, ModelId, ModelKey};
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::recipe::Fidelity;
 
 pub use self::against::{recompute, Agreement};
@@ -27,6 +28,7 @@ use crate::intake::texts::TextReader;
 use crate::intake::tokenizer::{Tokenizer, TokenizerFiles};
 use crate::model::directory::{self, WEIGHTS_FILE};
 use crate::model::directory::{CODEWORD_FILE, KEY_FILE};
+use crate::model::weights::PackedWeights;
 use crate::model::QuantisedModel;
 use crate::prove::stark::tables_roots;
 use crate::quantise::comparison::FidelityReport;
@@ -104,12 +106,17 @@ pub fn setup(
         partial: dir.clone(),
         source: Box::new(source),
     };
-    let plans = Plans {
-        setup: plan,
-        comparison,
+    let job = SetUp {
+        checkpoint,
+        opened: &opened,
+        texts,
+        options,
+        plans: Plans {
+            setup: plan,
+            comparison,
+        },
     };
-    let mut report =
-        finish(checkpoint, &opened, texts, options, &plans, partial, clock, progress).map_err(unfinished)?;
+    let mut report = job.finish(partial, clock, progress).map_err(unfinished)?;
     notes.extend(report.calibration.notes());
     report.notes.splice(0..0, notes);
     progress.done();
@@ -129,97 +136,139 @@ impl Plans {
     }
 }
 
-/// The steps after all scales are chosen.
-#[allow(clippy::too_many_arguments)]
-fn finish(
-    checkpoint: &Path,
-    opened: &Checkpoint,
+/// A set-up whose scales are chosen.
+struct SetUp<'a> {
+    checkpoint: &'a Path,
+    opened: &'a Checkpoint,
     texts: Texts,
-    options: &SetupOptions,
-    plans: &Plans,
-    mut partial: Partial,
-    mut clock: Clock,
-    progress: &dyn Progress,
-) -> Result<SetupReport, SetupError> {
-    let dir = partial.dir().to_owned();
-    let (config, mut params) = (opened.config().clone(), partial.state.quantisation.params.clone());
-    let path = dir.join(WEIGHTS_FILE);
-    progress.phase("write weights", Some(config.total_tiles() as u64));
-    let mut notes = Vec::new();
-    let (digest, norms) = write_weights(
-        opened,
-        &texts.calibration.ids,
-        &path,
-        &mut partial,
-        &mut notes,
-        progress,
-    )?;
-    params.columns = norms;
-    partial.state.weights = Some(digest.clone());
-    partial.save()?;
-    clock.lap("write weights");
+    options: &'a SetupOptions,
+    plans: Plans,
+}
 
-    let commitment = params_for(config.total_tiles());
-    let weights = cache::open_weights(&path, &config, params.format)?;
-    let root = partial.state.weights_root.take();
-    let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, options.codeword_cache)) {
-        Some(root) => root,
-        None => {
-            let split = plans.setup.choices.split;
-            cache::commit_files(&dir, &weights, &commitment, split, options.codeword_cache, progress)?
-        }
-    };
-    partial.state.weights_root = Some(root);
-    partial.save()?;
-    clock.lap("commit to weights");
+/// Weights that are written and committed to.
+struct Committed {
+    params: ModelParams,
+    weights: PackedWeights,
+    digest: FileDigest,
+    commitment: CommitmentParams,
+    root: [u8; 32],
+    notes: Vec<String>,
+}
 
-    let files = match options.private_recipe {
-        true => None,
-        false => {
-            progress.phase("digest checkpoint", None);
-            Some(recipe::source_files(checkpoint, opened)?)
-        }
-    };
-    let model = QuantisedModel::new(config.clone(), params.clone(), weights);
-    let verdict = recipe::verdict(model, opened, &texts.held_out, &plans.comparison, progress)?;
-    clock.lap("compare models");
+impl SetUp<'_> {
+    /// Writes the weights and commits to them, as far as that is not done.
+    fn commit(
+        &self,
+        partial: &mut Partial,
+        clock: &mut Clock,
+        progress: &dyn Progress,
+    ) -> Result<Committed, SetupError> {
+        let (dir, config) = (partial.dir().to_owned(), self.opened.config());
+        let mut params = partial.state.quantisation.params.clone();
+        let path = dir.join(WEIGHTS_FILE);
+        progress.phase("write weights", Some(config.total_tiles() as u64));
+        let mut notes = Vec::new();
+        let calibration = &self.texts.calibration.ids;
+        let (digest, norms) = write_weights(self.opened, calibration, &path, partial, &mut notes, progress)?;
+        params.columns = norms;
+        partial.state.weights = Some(digest.clone());
+        partial.save()?;
+        clock.lap("write weights");
 
-    progress.phase("commit to tables", None);
-    directory::write_description(&dir, &config, &params, digest, &texts.files)?;
-    let settings = recipe::settings(&options.quantise);
-    let (source, private) = (texts.calibration.source, options.private_recipe);
-    let key = ModelKey {
-        tables_roots: tables_roots(&params),
-        recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
-        config,
-        params,
-        weights: commitment,
-        header: CommitmentHeader::CURRENT,
-        weights_root: root,
-        tokenizer: texts.files.tokenizer.unwrap_or_default(),
-        tokenizer_config: texts.files.config.unwrap_or_default(),
-    };
-    key.check()?;
-    let model_id = key.id()?;
-    files::write(&dir.join(KEY_FILE), &key.to_bytes()?)?;
-    let calibration = partial.state.quantisation.report.clone();
-    let codeword_kept = dir.join(CODEWORD_FILE).exists();
-    let target = partial.finish()?;
-    clock.lap("commit to tables");
-    Ok(SetupReport {
-        model_id,
-        weights: key.config.matmuls().iter().map(|m| (m.in_dim * m.out_dim) as u64).sum(),
-        key,
-        disk_bytes: directory_bytes(&target)?,
-        codeword_kept,
-        predicted_bytes: plans.predicted_bytes(),
-        calibration_tokens: calibration.tokens,
-        calibration,
-        fidelity: verdict.fidelity,
-        comparison: verdict.report,
-        phases: clock.phases,
-        notes,
-    })
+        let commitment = params_for(config.total_tiles());
+        let weights = cache::open_weights(&path, config, params.format)?;
+        let cached = self.options.codeword_cache;
+        let root = partial.state.weights_root.take();
+        let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, cached)) {
+            Some(root) => root,
+            None => {
+                let split = self.plans.setup.choices.split;
+                cache::commit_files(&dir, &weights, &commitment, split, cached, progress)?
+            }
+        };
+        partial.state.weights_root = Some(root);
+        partial.save()?;
+        clock.lap("commit to weights");
+        Ok(Committed {
+            params,
+            weights,
+            digest,
+            commitment,
+            root,
+            notes,
+        })
+    }
+
+    /// The steps after all scales are chosen.
+    fn finish(
+        self,
+        mut partial: Partial,
+        mut clock: Clock,
+        progress: &dyn Progress,
+    ) -> Result<SetupReport, SetupError> {
+        let Committed {
+            params,
+            weights,
+            digest,
+            commitment,
+            root,
+            notes,
+        } = self.commit(&mut partial, &mut clock, progress)?;
+        let (dir, config) = (partial.dir().to_owned(), self.opened.config().clone());
+        let files = match self.options.private_recipe {
+            true => None,
+            false => {
+                progress.phase("digest checkpoint", None);
+                Some(recipe::source_files(self.checkpoint, self.opened)?)
+            }
+        };
+        let model = QuantisedModel::new(config.clone(), params.clone(), weights);
+        let verdict = recipe::verdict(
+            model,
+            self.opened,
+            &self.texts.held_out,
+            &self.plans.comparison,
+            progress,
+        )?;
+        clock.lap("compare models");
+
+        progress.phase("commit to tables", None);
+        directory::write_description(&dir, &config, &params, digest, &self.texts.files)?;
+        let settings = recipe::settings(&self.options.quantise);
+        let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
+        let key = ModelKey {
+            tables_roots: tables_roots(&params),
+            recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
+            config,
+            params,
+            weights: commitment,
+            header: CommitmentHeader::CURRENT,
+            weights_root: root,
+            tokenizer: self.texts.files.tokenizer.unwrap_or_default(),
+            tokenizer_config: self.texts.files.config.unwrap_or_default(),
+        };
+        key.check()?;
+        let model_id = key.id()?;
+        files::write(&dir.join(KEY_FILE), &key.to_bytes()?)?;
+        let calibration = partial.state.quantisation.report.clone();
+        let codeword_kept = dir.join(CODEWORD_FILE).exists();
+        let target = partial.finish()?;
+        clock.lap("commit to tables");
+        Ok(SetupReport {
+            model_id,
+            weights: key.config.matmuls().iter().map(|m| (m.in_dim * m.out_dim) as u64).sum(),
+            key,
+            disk_bytes: directory_bytes(&target)?,
+            codeword_kept,
+            predicted_bytes: self.plans.predicted_bytes(),
+            calibration_tokens: calibration.tokens,
+            calibration,
+            fidelity: verdict.fidelity,
+            comparison: verdict.report,
+            phases: clock.phases,
+            notes,
+        })
+    }
 }
 
 /// Writes the quantised weights, unless they are there already, and whole; returns the norms of their columns, too.

@@ -4,14 +4,14 @@ use thiserror::Error;
 
 /// Names one Merkle tree of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tree {
+pub enum TreeName {
     /// The committed weights.
     Weights,
     /// A folded oracle, counted from 0.
     Oracle(usize),
 }
 
-impl std::fmt::Display for Tree {
+impl std::fmt::Display for TreeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Weights => write!(f, "weight tree"),
@@ -39,7 +39,11 @@ pub enum OpeningError {
         expected: usize,
     },
     #[error("{tree}: {got} opened values, expected {expected}")]
-    OpenedValues { tree: Tree, got: usize, expected: usize },
+    OpenedValues {
+        tree: TreeName,
+        got: usize,
+        expected: usize,
+    },
     #[error("{what}: a field element is not canonical")]
     NotCanonical { what: &'static str },
     #[error("the band sumcheck does not end at the claimed evaluation of the weights")]
@@ -49,11 +53,11 @@ pub enum OpeningError {
     #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
     Work { bits: u32, nonce: u64 },
     #[error("{tree}: the authentication path is too short")]
-    PathTooShort { tree: Tree },
+    PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]
-    PathTooLong { tree: Tree, unused: usize },
+    PathTooLong { tree: TreeName, unused: usize },
     #[error("{tree}: the opened leaves do not hash to the root")]
-    Root { tree: Tree },
+    Root { tree: TreeName },
     #[error("folded oracle {oracle} at position {position} is not the fold of the oracle before it")]
     Fold { oracle: usize, position: usize },
     #[error("the final message at position {position} is not the fold of the last oracle")]

@@ -23,7 +23,7 @@ mod proof;
 mod tests;
 mod verify;
 
-pub use self::error::{OpeningError, Tree};
+pub use self::error::{OpeningError, TreeName};
 pub use self::params::{CommitmentParams, OpenedColumns, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
-pub use self::proof::{OpeningClaim, OpeningProof, OracleOpening, RowOpening};
+pub use self::proof::{LeafOpening, OpeningClaim, OpeningProof, OracleOpening};
 pub use self::verify::{absorb_statement, draw_leaves, verify};

@@ -22,7 +22,7 @@ pub struct OpeningClaim<'a> {
 
 /// Opened leaves of the weight tree, in increasing order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RowOpening {
+pub struct LeafOpening {
     /// Per leaf: `columns * 2` values, column by column.
     pub values: Vec<BaseField>,
     /// Merkle nodes, as [`merkle::verify_batch`] reads them.
@@ -54,7 +54,7 @@ pub struct OpeningProof {
     /// Nonce of the proof of work.
     pub nonce: u64,
     /// Opened leaves of the weight tree.
-    pub rows: RowOpening,
+    pub rows: LeafOpening,
     /// Opened leaves of the folded oracles.
     pub oracles: Vec<OracleOpening>,
 }

@@ -5,7 +5,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use super::circle;
-use super::error::{length, OpeningError, Tree};
+use super::error::{length, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
 use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
@@ -214,7 +214,7 @@ fn open_rows(
     leaves: &[usize],
     proof: &OpeningProof,
 ) -> Result<Vec<Expected>, OpeningError> {
-    let tree = Tree::Weights;
+    let tree = TreeName::Weights;
     let leaf_len = params.columns() * FIBRE;
     let (got, expected) = (proof.rows.values.len(), leaves.len() * leaf_len);
     if got != expected {
@@ -253,7 +253,7 @@ fn open_oracle(
     expected: &[Expected],
     opening: &OracleOpening,
 ) -> Result<Vec<Expected>, OpeningError> {
-    let tree = Tree::Oracle(oracle);
+    let tree = TreeName::Oracle(oracle);
     let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
     leaves.dedup();
     let (got, wanted) = (opening.values.len(), leaves.len() << FOLD_LOG);

@@ -9,8 +9,8 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 
 /// Elements of a vector.
-pub const LANES: usize = 16;
-/// log2 of [`LANES`].
+pub const SIMD_LANES: usize = 16;
+/// log2 of [`SIMD_LANES`].
 pub const LOG_LANES: u32 = 4;
 
 const ORDER: u32x16 = u32x16::splat(P);
@@ -85,12 +85,12 @@ impl Packed {
         Self(v.to_m31_array().map(|c| Words::splat(c.0)))
     }
 
-    pub fn from_array(values: &[SecureField; LANES]) -> Self {
+    pub fn from_array(values: &[SecureField; SIMD_LANES]) -> Self {
         let coordinates = values.map(|v| v.to_m31_array());
         Self(std::array::from_fn(|i| Words::from_array(coordinates.map(|c| c[i].0))))
     }
 
-    pub fn to_array(self) -> [SecureField; LANES] {
+    pub fn to_array(self) -> [SecureField; SIMD_LANES] {
         let words = self.0.map(|words| words.to_array());
         std::array::from_fn(|lane| {
             SecureField::from_m31_array(std::array::from_fn(|i| BaseField::from_u32_unchecked(words[i][lane])))
@@ -245,7 +245,7 @@ pub mod words {
 
     /// Sixteen values of a column.
     #[inline(always)]
-    pub fn load(column: &[BaseField; super::LANES]) -> Words {
+    pub fn load(column: &[BaseField; super::SIMD_LANES]) -> Words {
         Words::from_array(column.map(|v| v.0))
     }
 
@@ -273,7 +273,7 @@ mod tests {
     use crate::testing::SplitMix;
 
     /// Elements with coordinates at both ends of the field and between.
-    fn elements(rng: &mut SplitMix) -> [SecureField; LANES] {
+    fn elements(rng: &mut SplitMix) -> [SecureField; SIMD_LANES] {
         let mut word = || {
             let v = match rng.below(4) {
                 0 => 0,
@@ -294,7 +294,7 @@ mod tests {
             let [x, y, v, w] = [a, b, c, d].map(|e| Packed::from_array(&e));
             let base = a.map(|e| e.to_m31_array()[2]);
             let words = words::load(&base);
-            for i in 0..LANES {
+            for i in 0..SIMD_LANES {
                 assert_eq!((x + y).to_array()[i], a[i] + b[i]);
                 assert_eq!((x - y).to_array()[i], a[i] - b[i]);
                 assert_eq!((x * y).to_array()[i], a[i] * b[i]);
@@ -304,7 +304,7 @@ mod tests {
                 assert_eq!(x.add_words(words).to_array()[i], a[i] + base[i]);
             }
             assert_eq!(x.total(), a.into_iter().sum());
-            assert_eq!(Packed::broadcast(a[3]).to_array(), [a[3]; LANES]);
+            assert_eq!(Packed::broadcast(a[3]).to_array(), [a[3]; SIMD_LANES]);
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
             sum.add(packed, packed);
             expected += largest * largest;
         }
-        assert_eq!(sum.packed().to_array(), [expected; LANES]);
+        assert_eq!(sum.packed().to_array(), [expected; SIMD_LANES]);
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
         for _ in 0..100 {
             let [a, b] = [0, 1].map(|_| elements(&mut rng).map(|e| e.to_m31_array()[0]));
             let (x, y) = (words::load(&a), words::load(&b));
-            for i in 0..LANES {
+            for i in 0..SIMD_LANES {
                 assert_eq!(words::plus(x, y)[i], (a[i] + b[i]).0);
                 assert_eq!(words::minus(x, y)[i], (a[i] - b[i]).0);
                 assert_eq!(words::times(x, y)[i], (a[i] * b[i]).0);

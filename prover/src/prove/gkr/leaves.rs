@@ -9,7 +9,7 @@ use tessera_circuits::air::lookups::{Linear, Uses};
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LookupTree, Plane};
 
-use super::field::{words, Packed, Words, LANES, LOG_LANES};
+use super::field::{words, Packed, Words, LOG_LANES, SIMD_LANES};
 use super::rounds::BLOCK;
 use crate::prove::stark::trace::Columns;
 
@@ -23,7 +23,7 @@ pub(super) fn top(log: u32, counted: bool) -> u32 {
 /// A linear form in columns.
 struct Form<'a> {
     constant: Words,
-    terms: Vec<(&'a [[BaseField; LANES]], Option<Words>)>,
+    terms: Vec<(&'a [[BaseField; SIMD_LANES]], Option<Words>)>,
 }
 
 impl<'a> Form<'a> {
@@ -57,7 +57,7 @@ struct Run<'a> {
     first: Form<'a>,
     second: Option<(Form<'a>, Packed)>,
     minus_z: Packed,
-    numerator: Option<&'a [[BaseField; LANES]]>,
+    numerator: Option<&'a [[BaseField; SIMD_LANES]]>,
 }
 
 impl<'a> Run<'a> {

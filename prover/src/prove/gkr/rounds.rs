@@ -9,7 +9,7 @@ use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::gkr::round_challenge;
 use tessera_verifier::transcript::Transcript;
 
-use super::field::{Factor, Packed, Sum, LANES, LOG_LANES};
+use super::field::{Factor, Packed, Sum, LOG_LANES, SIMD_LANES};
 
 type K = SecureField;
 
@@ -83,7 +83,12 @@ impl Eq {
 
 /// Sixteen elements each.
 pub fn pack(values: &[K]) -> Vec<Packed> {
-    values.as_chunks::<LANES>().0.iter().map(Packed::from_array).collect()
+    values
+        .as_chunks::<SIMD_LANES>()
+        .0
+        .iter()
+        .map(Packed::from_array)
+        .collect()
 }
 
 /// Adds what a variable at 0 and at 1 contributes to a message.

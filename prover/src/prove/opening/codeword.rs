@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, RowOpening, FIBRE};
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
 
-use super::commit::{LANES, WORD};
+use super::commit::{SIMD_LANES, WORD};
 use super::fft::Twiddles;
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
 use super::{length, merkle, rows, OpeningProverError, TileSource};
@@ -112,7 +112,7 @@ impl Codeword {
 
     /// Opens `leaves` (increasing); `source` are the weights that were committed to. Nothing is returned that does
     /// not hash to the root.
-    pub fn open(&self, source: &dyn TileSource, leaves: &[usize]) -> Result<RowOpening, OpeningProverError> {
+    pub fn open(&self, source: &dyn TileSource, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
         let twiddles = Twiddles::new(self.params.log_message, self.params.log_blowup);
         Ok(self.open_with(source, &twiddles, leaves)?.0)
     }
@@ -123,7 +123,7 @@ impl Codeword {
         source: &dyn TileSource,
         twiddles: &Twiddles,
         leaves: &[usize],
-    ) -> Result<(RowOpening, Traffic), OpeningProverError> {
+    ) -> Result<(LeafOpening, Traffic), OpeningProverError> {
         let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
         indices.dedup();
         let row = self.params.columns() * FIBRE;
@@ -150,7 +150,7 @@ impl Codeword {
             let values = &subtrees[of(leaf >> SUBTREE_LOG)].values;
             values[leaf % SUBTREE * row..][..row].iter()
         });
-        let opening = RowOpening {
+        let opening = LeafOpening {
             values: values.map(|v| BaseField::from_u32_unchecked(*v)).collect(),
             path: merkle::path(leaves, self.params.log_leaves(), node),
         };
@@ -170,9 +170,9 @@ impl Codeword {
     fn read_subtree(&self, file: &CodewordFile, index: usize) -> Result<Subtree, OpeningProverError> {
         let columns = self.params.columns();
         let mut values = vec![0; SUBTREE * columns * FIBRE];
-        let mut bytes = vec![0; SUBTREE * LANES * FIBRE * WORD];
-        for first in (0..columns).step_by(LANES) {
-            let share = LANES.min(columns - first) * FIBRE;
+        let mut bytes = vec![0; SUBTREE * SIMD_LANES * FIBRE * WORD];
+        for first in (0..columns).step_by(SIMD_LANES) {
+            let share = SIMD_LANES.min(columns - first) * FIBRE;
             let start = (first << self.params.log_codeword()) + (index << SUBTREE_LOG) * share;
             let bytes = &mut bytes[..SUBTREE * share * WORD];
             file.read((start * WORD) as u64, bytes)?;
@@ -214,7 +214,7 @@ impl Codeword {
 impl Subtree {
     fn tree(&self, row: usize) -> Tree {
         let leaves: Vec<&[u32]> = self.values.chunks_exact(row).collect();
-        let groups = leaves.as_chunks::<{ hashes::LANES }>().0;
+        let groups = leaves.as_chunks::<{ hashes::SIMD_LANES }>().0;
         Tree::new(
             groups
                 .iter()

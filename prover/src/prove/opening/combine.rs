@@ -8,14 +8,14 @@ use tessera_circuits::model::TILE;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::TILE_AREA;
-use crate::model::passes::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
+use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes, planes_of, TileSource, GROUP};
 use crate::run::kernels::{
-    self, coefficients, Coefficients, Elements, Isa, Lines, Run, BLOCK_COLUMNS, LANES, LINE, ROWS, TERMS,
+    self, coefficients, Coefficients, Elements, Isa, Lines, Run, BLOCK_COLUMNS, LINE, ROWS, SIMD_LANES, TERMS,
 };
 use crate::support::pages::Table;
 
-/// Tiles of a column in the smallest part of a pass, if there is memory for them.
+/// Tiles of a column in the smallest piece of a pass, if there is memory for them.
 const LEAST_TILES: usize = 16;
 /// Most tiles of a column that a thread takes at a time.
 const MOST_TILES: usize = 64;
@@ -50,9 +50,9 @@ fn combine_with(
     memory: Table<Elements>,
     most: usize,
 ) -> (Table<SecureField>, Traffic) {
-    // Columns of a streamed group fit a window.
+    // Combination of a streamed group fit a window.
     let group = (most / planes(source.format())).min(window_tiles(source));
-    let columns = Columns {
+    let columns = Combination {
         isa: Isa::best(),
         source,
         bytes: source.bytes(0..source.tiles()).as_chunks().0,
@@ -62,18 +62,18 @@ fn combine_with(
         groups: params.columns().div_ceil(group),
     };
     let weights = columns.coefficients(&weights[..params.columns()], fold);
-    let parts = columns.parts();
-    let windows: Vec<Window> = parts.iter().map(|part| columns.window(part)).collect();
+    let pieces = columns.pieces();
+    let windows: Vec<Window> = pieces.iter().map(|piece| columns.window(piece)).collect();
     let mut message = Table::reuse(memory, 1 << (params.log_message - 1));
-    let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
-        for part in &parts {
-            let message = &mut message[part.tiles.start * TILE_PAIRS..part.tiles.end * TILE_PAIRS];
-            let share = (part.tiles.len() / (4 * rayon::current_num_threads())).clamp(1, MOST_TILES);
+    let ((), traffic) = WeightPass::run(source, &windows, |pass| {
+        for piece in &pieces {
+            let message = &mut message[piece.tiles.start * TILE_PAIRS..piece.tiles.end * TILE_PAIRS];
+            let share = (piece.tiles.len() / (4 * rayon::current_num_threads())).clamp(1, MOST_TILES);
             pass.next(|| {
                 let shares = message.par_chunks_mut(share * TILE_PAIRS).enumerate();
                 shares.for_each_init(Buffers::new, |buffers, (i, message)| {
-                    let first = part.tiles.start + i * share;
-                    columns.combine(first, part.groups.clone(), &weights, message, buffers);
+                    let first = piece.tiles.start + i * share;
+                    columns.combine(first, piece.groups.clone(), &weights, message, buffers);
                 });
             });
         }
@@ -83,16 +83,15 @@ fn combine_with(
 
 /// What a thread computes with.
 struct Buffers {
-    columns: Box<kernels::Columns>,
-    /// Columns that are read meanwhile.
-    next: Box<kernels::Columns>,
+    columns: Box<kernels::Runs>,
+    /// Combination that are read meanwhile.
+    next: Box<kernels::Runs>,
     sums: Box<[Elements; ROWS]>,
 }
 
 impl Buffers {
     fn new() -> Self {
-        let empty: Box<kernels::Columns> =
-            Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / BLOCK_COLUMNS + 1]; ROWS]);
+        let empty: Box<kernels::Runs> = Box::new([[[0; kernels::BLOCK]; kernels::COLUMNS / BLOCK_COLUMNS + 1]; ROWS]);
         Self {
             columns: empty.clone(),
             next: empty,
@@ -102,12 +101,12 @@ impl Buffers {
 }
 
 /// Some tiles of every column of some groups.
-struct Part {
+struct Piece {
     tiles: Range<usize>,
     groups: Range<usize>,
 }
 
-struct Columns<'a> {
+struct Combination<'a> {
     isa: Isa,
     source: &'a dyn TileSource,
     /// All runs of the source.
@@ -115,12 +114,12 @@ struct Columns<'a> {
     /// Tiles of a column.
     length: usize,
     number: usize,
-    /// Columns of a group.
+    /// Combination of a group.
     group: usize,
     groups: usize,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> Combination<'a> {
     /// Coefficients of the groups, plane by plane, of the even and the odd one of every pair, filled up to whole blocks.
     fn coefficients(&self, weights: &[SecureField], fold: SecureField) -> Vec<Vec<Coefficients>> {
         let format = self.source.format();
@@ -133,8 +132,8 @@ impl<'a> Columns<'a> {
         weights.chunks(self.group).map(group).collect()
     }
 
-    /// Cuts the pass in parts that fit a window. All groups of the same tiles follow each other.
-    fn parts(&self) -> Vec<Part> {
+    /// Cuts the pass in pieces that fit a window. All groups of the same tiles follow each other.
+    fn pieces(&self) -> Vec<Piece> {
         let window = window_tiles(self.source).min(self.length * self.number);
         let tiles = (window / self.number)
             .max(LEAST_TILES.min(window / self.group))
@@ -142,7 +141,7 @@ impl<'a> Columns<'a> {
         let groups = (window / (tiles * self.group)).clamp(1, self.groups);
         cut(self.length, tiles)
             .flat_map(|tiles| {
-                cut(self.groups, groups).map(move |groups| Part {
+                cut(self.groups, groups).map(move |groups| Piece {
                     tiles: tiles.clone(),
                     groups,
                 })
@@ -150,12 +149,12 @@ impl<'a> Columns<'a> {
             .collect()
     }
 
-    fn window(&self, part: &Part) -> Window {
-        let columns = part.groups.start * self.group..self.number.min(part.groups.end * self.group);
+    fn window(&self, piece: &Piece) -> Window {
+        let columns = piece.groups.start * self.group..self.number.min(piece.groups.end * self.group);
         let tiles = columns.map(|column| {
             let end = self.source.tiles();
             let first = column * self.length;
-            (first + part.tiles.start).min(end)..(first + part.tiles.end).min(end)
+            (first + piece.tiles.start).min(end)..(first + piece.tiles.end).min(end)
         });
         tiles.filter(|tiles| !tiles.is_empty()).collect()
     }
@@ -211,7 +210,7 @@ impl<'a> Columns<'a> {
 /// Lines of the message of a tile that the sums of a run belong to: a place is `[y / 4][x][y % 4]`, and the pair of the weights
 /// `(x, y)` and `(x, y + 1)` is number `32 x + y / 2`. Rows are of 16 inputs and 8 outputs.
 fn lines(run: usize) -> Lines {
-    const INPUTS: usize = LANES / LINE;
+    const INPUTS: usize = SIMD_LANES / LINE;
     const ROWS_OF_OUTPUTS: usize = TILE / INPUTS;
     const STRIDE: usize = TILE / 2 / LINE;
     Lines {
@@ -235,7 +234,7 @@ mod tests {
     use crate::support::files;
     use crate::testing::SplitMix;
 
-    /// Columns that do not fill the last group or block, and a last column that is not full.
+    /// Combination that do not fill the last group or block, and a last column that is not full.
     #[test]
     fn messages_are_those_of_single_weights() {
         let mut rng = SplitMix(41);
@@ -290,7 +289,7 @@ mod tests {
             }
             let path = dir.path().join("weights");
             files::write(&path, &bytes).unwrap();
-            let residency = Residency::Stream { bytes: 1 << 20 };
+            let residency = Residency::Window { bytes: 1 << 20 };
             let streamed = PackedWeights::mapped(format, files::map(&path).unwrap()).with_residency(residency);
             let (message, traffic) = combine_columns(&streamed, &params, &weights, fold, Table::new(0));
             assert!(message[..] == expected);

@@ -16,13 +16,13 @@ use crate::support::hashes::{self, Domain, Hashes};
 use crate::support::progress::Progress;
 
 /// Columns that are encoded together, one per SIMD lane.
-pub(super) const LANES: usize = hashes::LANES;
+pub(super) const SIMD_LANES: usize = hashes::SIMD_LANES;
 /// Bytes of a value in the codeword file.
 pub(super) const WORD: usize = 4;
 /// Values of the codeword that 16 leaves have in a column.
-const GROUP: usize = hashes::LANES * FIBRE;
+const GROUP: usize = hashes::SIMD_LANES * FIBRE;
 /// Full blocks of a hash that a full batch adds to a leaf.
-const BATCH_BLOCKS: u64 = (LANES * FIBRE / hashes::BLOCK) as u64;
+const BATCH_BLOCKS: u64 = (SIMD_LANES * FIBRE / hashes::BLOCK) as u64;
 /// Leaves whose share of a batch is written at once.
 const WRITE_LEAVES: usize = 1 << 14;
 
@@ -63,9 +63,9 @@ pub fn commit(
     progress: &dyn Progress,
 ) -> Result<Tree, OpeningProverError> {
     params.check()?;
-    let mut hashes = vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / hashes::LANES];
+    let mut hashes = vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / hashes::SIMD_LANES];
     let mut roots = Vec::new();
-    let last_batch = (params.columns() - 1) / LANES;
+    let last_batch = (params.columns() - 1) / SIMD_LANES;
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     std::thread::scope(|scope| {
         let behind = data.map(|data| Behind::new(scope, data));
@@ -110,8 +110,8 @@ fn encode(
     length("tiles of the source", source.tiles(), params.tiles)?;
     let mut message = vec![i16x16::splat(0); 1 << params.log_message];
     let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len() >> split.log];
-    for (batch, first) in (0..params.columns()).step_by(LANES).enumerate() {
-        let width = LANES.min(params.columns() - first);
+    for (batch, first) in (0..params.columns()).step_by(SIMD_LANES).enumerate() {
+        let width = SIMD_LANES.min(params.columns() - first);
         load(source, params, first, &mut message);
         for block in 0..1 << (params.log_blowup + split.log) {
             twiddles.encode_block(&message, &mut values, block);
@@ -121,14 +121,14 @@ fn encode(
     Ok(())
 }
 
-/// The messages of up to [`LANES`] columns from column `first` on, one per lane.
+/// The messages of up to [`SIMD_LANES`] columns from column `first` on, one per lane.
 fn load(source: &dyn TileSource, params: &CommitmentParams, first: usize, messages: &mut [i16x16]) {
     let column = |lane: usize| (first + lane) << params.log_column_tiles();
     for (run, messages) in messages.chunks_mut(LOAD_TILES * TILE_AREA).enumerate() {
         let start = run * LOAD_TILES;
         let tiles = messages.par_chunks_mut(TILE_AREA).enumerate();
         tiles.for_each_init(
-            || vec![[0; TILE_AREA]; LANES],
+            || vec![[0; TILE_AREA]; SIMD_LANES],
             |tiles, (k, chunk)| {
                 for (lane, tile) in tiles.iter_mut().enumerate() {
                     match column(lane) + start + k {
@@ -136,14 +136,14 @@ fn load(source: &dyn TileSource, params: &CommitmentParams, first: usize, messag
                         _ => tile.fill(0),
                     }
                 }
-                for (i, chunk) in chunk.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-                    let row = |lane: usize| i16x16::from_slice(&tiles[lane][i * LANES..]);
+                for (i, chunk) in chunk.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
+                    let row = |lane: usize| i16x16::from_slice(&tiles[lane][i * SIMD_LANES..]);
                     *chunk = transpose(std::array::from_fn(row));
                 }
             },
         );
         let end = start + messages.len() / TILE_AREA;
-        for lane in 0..LANES {
+        for lane in 0..SIMD_LANES {
             let at = |k: usize| (column(lane) + k).min(params.tiles);
             source.release(at(start)..at(end));
         }
@@ -151,16 +151,17 @@ fn load(source: &dyn TileSource, params: &CommitmentParams, first: usize, messag
 }
 
 /// Sixteen vectors as the rows of a matrix, transposed.
-fn transpose(mut rows: [i16x16; LANES]) -> [i16x16; LANES] {
-    for _ in 0..LANES.ilog2() {
-        let pairs: [(i16x16, i16x16); LANES / 2] = std::array::from_fn(|i| rows[i].interleave(rows[i + LANES / 2]));
+fn transpose(mut rows: [i16x16; SIMD_LANES]) -> [i16x16; SIMD_LANES] {
+    for _ in 0..SIMD_LANES.ilog2() {
+        let pairs: [(i16x16, i16x16); SIMD_LANES / 2] =
+            std::array::from_fn(|i| rows[i].interleave(rows[i + SIMD_LANES / 2]));
         rows = std::array::from_fn(|i| if i % 2 == 0 { pairs[i / 2].0 } else { pairs[i / 2].1 });
     }
     rows
 }
 
 /// The share of a batch in the words of sixteen leaves: one leaf per lane, column by column.
-fn leaf_words(values: &[Packed]) -> [u32x16; LANES * FIBRE] {
+fn leaf_words(values: &[Packed]) -> [u32x16; SIMD_LANES * FIBRE] {
     let fibre = |r: usize| hashes::transpose(std::array::from_fn(|leaf| values[leaf * FIBRE + r].words()));
     let fibres: [_; FIBRE] = std::array::from_fn(fibre);
     std::array::from_fn(|word| fibres[word % FIBRE][word / FIBRE])

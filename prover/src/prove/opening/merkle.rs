@@ -4,30 +4,30 @@ use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::{hash_node, hash_secure_leaf, Digest};
 
-use crate::support::hashes::{self, Domain, LANES};
+use crate::support::hashes::{self, Domain, SIMD_LANES};
 
-/// Groups of [`LANES`] hashes that a thread does at least.
+/// Groups of [`SIMD_LANES`] hashes that a thread does at least.
 const MIN_GROUPS: usize = 16;
 
-/// Layers of the tree over `leaves` (a power of two), leaves first, root last.
-pub fn layers(leaves: Vec<Digest>) -> Vec<Vec<Digest>> {
-    let mut layers = vec![leaves];
-    while let Some(last) = layers.last().filter(|last| last.len() > 1) {
+/// Levels of the tree over `leaves` (a power of two), leaves first, root last.
+pub fn levels(leaves: Vec<Digest>) -> Vec<Vec<Digest>> {
+    let mut levels = vec![leaves];
+    while let Some(last) = levels.last().filter(|last| last.len() > 1) {
         let next = parents(last);
-        layers.push(next);
+        levels.push(next);
     }
-    layers
+    levels
 }
 
-/// The layer above an even number of nodes.
+/// The level above an even number of nodes.
 pub fn parents(nodes: &[Digest]) -> Vec<Digest> {
     let mut parents = vec![[0; 32]; nodes.len() / 2];
-    let groups = parents.par_chunks_mut(LANES).zip(nodes.par_chunks(2 * LANES));
+    let groups = parents.par_chunks_mut(SIMD_LANES).zip(nodes.par_chunks(2 * SIMD_LANES));
     groups
         .with_min_len(MIN_GROUPS)
-        .for_each(|(parents, nodes)| match <[Digest; 2 * LANES]>::try_from(nodes) {
+        .for_each(|(parents, nodes)| match <[Digest; 2 * SIMD_LANES]>::try_from(nodes) {
             Ok(nodes) => {
-                let pairs: [[u32; 16]; LANES] = std::array::from_fn(|i| {
+                let pairs: [[u32; 16]; SIMD_LANES] = std::array::from_fn(|i| {
                     let words = |half: &Digest, at: usize| u32::from_le_bytes(half.as_chunks::<4>().0[at]);
                     std::array::from_fn(|w| words(&nodes[2 * i + w / 8], w % 8))
                 });
@@ -45,16 +45,18 @@ pub fn parents(nodes: &[Digest]) -> Vec<Digest> {
 /// Digests of leaves of `width` elements of the extension field each.
 pub fn secure_leaves(values: &[SecureField], width: usize) -> Vec<Digest> {
     let mut digests = vec![[0; 32]; values.len() / width];
-    let groups = digests.par_chunks_mut(LANES).zip(values.par_chunks(LANES * width));
+    let groups = digests
+        .par_chunks_mut(SIMD_LANES)
+        .zip(values.par_chunks(SIMD_LANES * width));
     groups.with_min_len(MIN_GROUPS).for_each(|(digests, values)| {
-        if digests.len() < LANES {
+        if digests.len() < SIMD_LANES {
             for (digest, leaf) in digests.iter_mut().zip(values.chunks_exact(width)) {
                 *digest = hash_secure_leaf(leaf);
             }
             return;
         }
         let words: Vec<u32> = values.iter().flat_map(|v| v.to_m31_array().map(|c| c.0)).collect();
-        let leaf = words.len() / LANES;
+        let leaf = words.len() / SIMD_LANES;
         let messages = std::array::from_fn(|i| &words[i * leaf..][..leaf]);
         digests.copy_from_slice(&hashes::hash(Domain::Leaf, &messages));
     });

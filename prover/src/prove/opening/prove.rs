@@ -131,23 +131,23 @@ fn sum_products(len: usize, pairs: impl Fn(usize) -> (Pair, Pair) + Sync) -> Rou
         .reduce(|| zero, add)
 }
 
-/// A committed oracle: its codeword and the layers of its Merkle tree.
+/// A committed oracle: its codeword and the levels of its Merkle tree.
 struct Oracle {
     values: Vec<SecureField>,
-    layers: Vec<Vec<Digest>>,
+    levels: Vec<Vec<Digest>>,
 }
 
 impl Oracle {
     fn root(&self) -> Digest {
-        self.layers.last().map_or([0; 32], |top| top[0])
+        self.levels.last().map_or([0; 32], |top| top[0])
     }
 
     fn open(&self, leaves: &[usize]) -> OracleOpening {
         let leaf = |&leaf: &usize| self.values[leaf << FOLD_LOG..][..1 << FOLD_LOG].to_vec();
-        let depth = self.layers.len() as u32 - 1;
+        let depth = self.levels.len() as u32 - 1;
         OracleOpening {
             values: leaves.iter().flat_map(leaf).collect(),
-            path: merkle::path(leaves, depth, |level, index| self.layers[level][index]),
+            path: merkle::path(leaves, depth, |level, index| self.levels[level][index]),
         }
     }
 }
@@ -207,7 +207,7 @@ impl Folding {
         let leaves = merkle::secure_leaves(&values, 1 << FOLD_LOG);
         let oracle = Oracle {
             values,
-            layers: merkle::layers(leaves),
+            levels: merkle::levels(leaves),
         };
         transcript.bytes("opening oracle", &oracle.root());
         self.oracles.push(oracle);

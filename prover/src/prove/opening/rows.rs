@@ -19,7 +19,7 @@ use tessera_verifier::opening::{CommitmentParams, FIBRE};
 
 use super::fft::Twiddles;
 use super::tree::SUBTREE;
-use crate::model::passes::{cut, window_tiles, StreamingWeightPipeline, Traffic, Window};
+use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes, TileSource, GROUP};
 use crate::run::kernels::{self, coefficients, Coefficients, Elements, Isa, Plane, BLOCK, PLANE_BLOCKS, TERMS};
 
@@ -55,7 +55,7 @@ pub(super) fn evaluate(
         .collect();
     let windows = cut(source.tiles(), window_tiles(source)).map(|tiles| vec![tiles]);
     let windows: Vec<Window> = windows.collect();
-    let ((), traffic) = StreamingWeightPipeline::run(source, &windows, |pass| {
+    let ((), traffic) = WeightPass::run(source, &windows, |pass| {
         for window in windows.iter().flatten() {
             let tasks = rows.tasks(window, params);
             pass.next(|| {
@@ -284,7 +284,7 @@ mod tests {
             let mapped = PackedWeights::mapped(format, files::map(&path).unwrap());
             let codewords = messages.chunks(1 << log_message).map(|m| twiddles.encode(m, 0));
             let codewords: Vec<Vec<BaseField>> = codewords.collect();
-            for residency in [Residency::Keep, Residency::Stream { bytes: 1 << 20 }] {
+            for residency in [Residency::Keep, Residency::Window { bytes: 1 << 20 }] {
                 let source = mapped.clone().with_residency(residency);
                 let (values, traffic) = evaluate(&source, &params, &twiddles, &indices);
                 assert_eq!(traffic.bytes, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! The stored part of the Merkle tree of the weights: all layers above its small subtrees. A subtree is made again from
+//! The stored part of the Merkle tree of the weights: all levels above its small subtrees. A subtree is made again from
 //! its leaves when one of them is opened, which checks them.
 
 use std::fs::File;
@@ -16,31 +16,31 @@ pub const SUBTREE_LOG: u32 = 5;
 pub const SUBTREE: usize = 1 << SUBTREE_LOG;
 const DIGEST: usize = 32;
 
-/// The layers of a Merkle tree.
+/// The levels of a Merkle tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    layers: Vec<Vec<Digest>>,
+    levels: Vec<Vec<Digest>>,
 }
 
 impl Tree {
     /// The tree over nodes whose number is a power of two.
     pub fn new(nodes: Vec<Digest>) -> Self {
         Self {
-            layers: merkle::layers(nodes),
+            levels: merkle::levels(nodes),
         }
     }
 
     /// The root.
     pub fn root(&self) -> Digest {
-        self.layers.last().map_or([0; DIGEST], |top| top[0])
+        self.levels.last().map_or([0; DIGEST], |top| top[0])
     }
 
-    /// Node `index` of layer `level`, counted from the nodes that the tree was made of.
+    /// Node `index` of level `level`, counted from the nodes that the tree was made of.
     pub fn node(&self, level: usize, index: usize) -> Digest {
-        self.layers[level][index]
+        self.levels[level][index]
     }
 
-    /// Nodes of the lowest layer of the tree of a commitment.
+    /// Nodes of the lowest level of the tree of a commitment.
     fn nodes(params: &CommitmentParams) -> usize {
         1 << params.log_leaves().saturating_sub(SUBTREE_LOG)
     }
@@ -50,9 +50,9 @@ impl Tree {
         (Self::nodes(params) * DIGEST) as u64
     }
 
-    /// Writes the lowest layer, from which all others follow.
+    /// Writes the lowest level, from which all others follow.
     pub fn write(&self, file: &mut dyn Write) -> std::io::Result<()> {
-        file.write_all(self.layers[0].as_flattened())
+        file.write_all(self.levels[0].as_flattened())
     }
 
     /// Reads a tree and checks that it is the one with root `root`.

@@ -8,10 +8,10 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
 
 use super::kernels::Acc;
-use crate::model::passes::{cut, window_tiles, StreamingWeightPipeline, Window};
+use crate::model::passes::{cut, window_tiles, WeightPass, Window};
 use crate::model::tiles::{planes, TileSource};
 use crate::model::QuantisedModel;
-use crate::run::kernels::{multiply, Activations, Isa, LimbSums, Plane, LANES};
+use crate::run::kernels::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
 
 /// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
 const STRIP: usize = 4;
@@ -20,18 +20,18 @@ const MIN_TILES: usize = 16;
 
 /// Blocks of a matrix that are in memory together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct Piece {
     inputs: Range<usize>,
     outputs: Range<usize>,
 }
 
-/// The parts of a matrix, in the order of the file.
-pub(super) fn parts(model: &QuantisedModel, m: &Matmul) -> Vec<Part> {
+/// The pieces of a matrix, in the order of the file.
+pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
     let window = window_tiles(&model.weights);
     let rows = (window / m.out_blocks).clamp(1, m.in_blocks);
     cut(m.in_blocks, rows)
         .flat_map(|inputs| {
-            cut(m.out_blocks, window.min(m.out_blocks)).map(move |outputs| Part {
+            cut(m.out_blocks, window.min(m.out_blocks)).map(move |outputs| Piece {
                 inputs: inputs.clone(),
                 outputs,
             })
@@ -46,13 +46,13 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
         .chain(chunk.is_last().then_some((MatmulKind::Head, 0)))
         .flat_map(|(kind, l)| {
             let m = model.matmul(kind, l);
-            parts(model, m).into_iter().map(move |part| {
+            pieces(model, m).into_iter().map(move |piece| {
                 let row = |b: usize| m.first_tile + b * m.out_blocks;
-                match part.outputs.len() == m.out_blocks {
-                    true => iter::once(row(part.inputs.start)..row(part.inputs.end)).collect(),
-                    false => part
+                match piece.outputs.len() == m.out_blocks {
+                    true => iter::once(row(piece.inputs.start)..row(piece.inputs.end)).collect(),
+                    false => piece
                         .inputs
-                        .map(|b| row(b) + part.outputs.start..row(b) + part.outputs.end)
+                        .map(|b| row(b) + piece.outputs.start..row(b) + piece.outputs.end)
                         .collect(),
                 }
             })
@@ -67,26 +67,26 @@ pub(super) fn matmul(
     kind: MatmulKind,
     layer: usize,
     a: &[i16],
-    pass: &mut StreamingWeightPipeline<'_>,
+    pass: &mut WeightPass<'_>,
 ) -> Acc {
     let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
     let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
     let planes = planes(model.params.format);
     // [out-block][row]
-    let mut sums: Vec<LimbSums> = vec![[[0; LANES]; 2]; m.out_blocks * rows];
-    for part in parts(model, m) {
-        let sums = &mut sums[part.outputs.start * rows..part.outputs.end * rows];
+    let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
+    for piece in pieces(model, m) {
+        let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
         pass.next(|| {
-            let share = part
+            let share = piece
                 .outputs
                 .len()
                 .div_ceil(4 * rayon::current_num_threads())
                 .max(MIN_TILES.div_ceil(STRIP));
             sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
-                let first = part.outputs.start + i * share;
-                for strip in part.inputs.clone().step_by(STRIP) {
-                    let strip = strip..part.inputs.end.min(strip + STRIP);
+                let first = piece.outputs.start + i * share;
+                for strip in piece.inputs.clone().step_by(STRIP) {
+                    let strip = strip..piece.inputs.end.min(strip + STRIP);
                     for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
                         for plane in (0..planes).rev() {
                             let tile = |b: usize| {
@@ -107,7 +107,7 @@ pub(super) fn matmul(
         let mut out = vec![0; rows * m.out_dim];
         out.par_chunks_mut(m.out_dim).enumerate().for_each(|(row, out)| {
             for (v, place) in out.iter_mut().zip(&places) {
-                *v = sums[place / LANES * rows + row][limb][place % LANES];
+                *v = sums[place / SIMD_LANES * rows + row][limb][place % SIMD_LANES];
             }
         });
         out

@@ -5,11 +5,11 @@ use crate::support::pages::Item;
 /// `2^31 - 1`, the order of the field.
 pub const P: u32 = (1 << 31) - 1;
 /// Lanes of a block.
-pub const LANES: usize = 64;
+pub const SIMD_LANES: usize = 64;
 /// Terms of a lane in a block.
 pub const TERMS: usize = 4;
 /// Bytes of a block.
-pub const BLOCK: usize = LANES * TERMS;
+pub const BLOCK: usize = SIMD_LANES * TERMS;
 /// Blocks of a plane of a tile.
 pub const PLANE_BLOCKS: usize = 16;
 /// A plane of a tile.
@@ -18,16 +18,16 @@ pub type Plane = [u8; PLANE_BLOCKS * BLOCK];
 pub const MAX_TERMS: usize = (i32::MAX / (255 * 128)) as usize;
 /// Most columns of one combination.
 pub const COLUMNS: usize = 256;
-/// Columns of a block of a combination, with a pair of bytes each.
+/// Runs of a block of a combination, with a pair of bytes each.
 pub const BLOCK_COLUMNS: usize = TERMS / 2;
 /// Rows of 64 pairs of bytes of a column that are combined together.
 pub const ROWS: usize = 8;
 /// The bytes of a column that are combined together. Few columns are read at a time, so runs are long: at the
 /// distance of two columns, which is a large power of two, cached lines displace each other.
-pub type Run = [u8; 2 * ROWS * LANES];
+pub type Run = [u8; 2 * ROWS * SIMD_LANES];
 /// Runs of up to [`COLUMNS`] columns: terms `2 j` and `2 j + 1` of lane `interleaved_lane(z)` of `[i][k]` are the pair at
 /// `pair(i, z)` of column `2 k + j`. The last `k` is never used: it keeps the rows from displacing each other.
-pub type Columns = [[[u8; BLOCK]; COLUMNS / BLOCK_COLUMNS + 1]; ROWS];
+pub type Runs = [[[u8; BLOCK]; COLUMNS / BLOCK_COLUMNS + 1]; ROWS];
 
 /// Instructions to compute with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub fn coefficients(terms: &[[u32; 4]; TERMS]) -> Coefficients {
 pub const fn pair(row: usize, z: usize) -> usize {
     let (pieces, line) = (row / 4, row % 4);
     let piece = 2 * pieces + z % 4 / 2;
-    BLOCK * piece + LANES * line + z / 4 * 4 + z % 2 * 2
+    BLOCK * piece + SIMD_LANES * line + z / 4 * 4 + z % 2 * 2
 }
 
 /// Lane of pair `z` of 64 pairs in the combinations of [`super::combine_columns`].
@@ -115,9 +115,9 @@ pub const LINE: usize = 4;
 pub struct Activations {
     pub(super) tokens: usize,
     /// `[in-block][token][input]`, signed.
-    pub(super) hi: Vec<[u8; LANES]>,
+    pub(super) hi: Vec<[u8; SIMD_LANES]>,
     /// `[in-block][token][input]`.
-    pub(super) lo: Vec<[u8; LANES]>,
+    pub(super) lo: Vec<[u8; SIMD_LANES]>,
     /// 128 times the sum of the high limbs, `[in-block][token]`.
     pub(super) bias: Vec<i32>,
 }
@@ -131,11 +131,14 @@ impl Activations {
     pub fn new(a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
         let tokens = a.len() / inputs;
         let places: Vec<usize> = (0..inputs).map(position).collect();
-        let (mut hi, mut lo) = (vec![[0; LANES]; blocks * tokens], vec![[0; LANES]; blocks * tokens]);
+        let (mut hi, mut lo) = (
+            vec![[0; SIMD_LANES]; blocks * tokens],
+            vec![[0; SIMD_LANES]; blocks * tokens],
+        );
         for (t, row) in a.chunks_exact(inputs).enumerate() {
             for (&v, &place) in row.iter().zip(&places) {
-                let at = place / LANES * tokens + t;
-                [lo[at][place % LANES], hi[at][place % LANES]] = v.to_le_bytes();
+                let at = place / SIMD_LANES * tokens + t;
+                [lo[at][place % SIMD_LANES], hi[at][place % SIMD_LANES]] = v.to_le_bytes();
             }
         }
         let bias = hi
@@ -156,4 +159,4 @@ impl Activations {
 }
 
 /// Sums of 64 outputs for the high and the low limb.
-pub type LimbSums = [[i32; LANES]; 2];
+pub type LimbSums = [[i32; SIMD_LANES]; 2];

@@ -23,8 +23,8 @@ mod x86;
 mod tests;
 
 pub use self::layout::{
-    coefficients, interleaved_lane, pair, Activations, Coefficients, Columns, Elements, Isa, LimbSums, Lines, Plane,
-    Run, BLOCK, BLOCK_COLUMNS, COLUMNS, LANES, LINE, MAX_TERMS, P, PLANE_BLOCKS, ROWS, TERMS,
+    coefficients, interleaved_lane, pair, Activations, Coefficients, Elements, Isa, LimbSums, Lines, Plane, Run, Runs,
+    BLOCK, BLOCK_COLUMNS, COLUMNS, LINE, MAX_TERMS, P, PLANE_BLOCKS, ROWS, SIMD_LANES, TERMS,
 };
 
 /// Sums of tiles of as many blocks as there are coefficients: sets each lane to the sum over its terms in all blocks of the
@@ -59,17 +59,17 @@ fn combine_to(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], s
 
 /// Sums the products of the pairs of bytes at `pair(i, z)` of all columns and their coefficients, two for each column, in the
 /// `i`-th sums, lane `interleaved_lane(z)`: sets the sums, or adds to them, which must be reduced then. Meanwhile, makes
-/// [`Columns`] of the runs `next`, one for each column.
+/// [`Runs`] of the runs `next`, one for each column.
 ///
 /// # Panics
 /// If there are more than [`COLUMNS`] columns or next ones, or the latter are not even, or `isa` is not available.
 pub fn combine_columns(
     isa: Isa,
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    next: (&[&Run], &mut Columns),
+    next: (&[&Run], &mut Runs),
 ) {
     assert!(
         BLOCK_COLUMNS * coefficients.len() <= COLUMNS
@@ -95,7 +95,7 @@ pub fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out:
         .starts
         .iter()
         .max()
-        .map_or(0, |start| start + (LANES / LINE - 1) * lines.stride);
+        .map_or(0, |start| start + (SIMD_LANES / LINE - 1) * lines.stride);
     assert!((last + 1) * LINE <= out.len(), "lines of a table");
     match isa {
         #[cfg(target_arch = "x86_64")]

@@ -3,8 +3,8 @@
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    interleaved_lane, pair, Activations, Coefficients, Columns, Elements, LimbSums, Lines, Plane, Run, BLOCK,
-    BLOCK_COLUMNS, LANES, LINE, P, ROWS, TERMS,
+    interleaved_lane, pair, Activations, Coefficients, Elements, LimbSums, Lines, Plane, Run, Runs, BLOCK,
+    BLOCK_COLUMNS, LINE, P, ROWS, SIMD_LANES, TERMS,
 };
 
 pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
@@ -15,7 +15,7 @@ pub(super) fn combine(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sum
 
 /// Sets each lane to the sum over its terms in all blocks, or adds to it.
 fn combine_tile(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements, add: bool) {
-    for lane in 0..LANES {
+    for lane in 0..SIMD_LANES {
         let mut exact = [0i64; 4];
         for (block, coefficients) in blocks.iter().zip(coefficients) {
             for (plane, coefficients) in coefficients.iter().enumerate() {
@@ -33,18 +33,18 @@ fn combine_tile(blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mu
 }
 
 pub(super) fn combine_columns(
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    (next, interleaved): (&[&Run], &mut Columns),
+    (next, interleaved): (&[&Run], &mut Runs),
 ) {
     for (blocks, sums) in columns.iter().zip(sums) {
         combine_tile(&blocks[..coefficients.len()], coefficients, sums, add);
     }
     for (column, bytes) in next.iter().enumerate() {
         for (i, row) in interleaved.iter_mut().enumerate() {
-            for z in 0..LANES {
+            for z in 0..SIMD_LANES {
                 let term = TERMS * interleaved_lane(z) + 2 * (column % BLOCK_COLUMNS);
                 row[column / BLOCK_COLUMNS][term..][..2].copy_from_slice(&bytes[pair(i, z)..][..2]);
             }
@@ -54,7 +54,7 @@ pub(super) fn combine_columns(
 
 pub(super) fn scatter(sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
     for (sums, start) in sums.iter().zip(lines.starts) {
-        for z in 0..LANES {
+        for z in 0..SIMD_LANES {
             let lane = interleaved_lane(z);
             let [a, b, c, d] = sums[lane / 16].map(|coordinate| coordinate[lane % 16]);
             let sum = SecureField::from_u32_unchecked(a, b, c, d);
@@ -68,7 +68,7 @@ pub(super) fn multiply(planes: &[&Plane], a: &Activations, first: usize, shift: 
     for (b, plane) in planes.iter().enumerate() {
         for (t, sums) in sums.iter_mut().enumerate() {
             let at = (first + b) * a.tokens + t;
-            for y in 0..LANES {
+            for y in 0..SIMD_LANES {
                 let mut dot = [0i32; 2];
                 for (x, (&hi, &lo)) in a.hi[at].iter().zip(&a.lo[at]).enumerate() {
                     let w = i32::from(plane[y / TERMS * BLOCK + TERMS * x + y % TERMS] as i8);

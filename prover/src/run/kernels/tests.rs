@@ -50,7 +50,7 @@ fn combinations_are_exact() {
                     (0..n).map(|_| std::array::from_fn(|_| term(kind, &mut rng))).collect();
                 let coefficients: Vec<Coefficients> = terms.iter().map(coefficients).collect();
                 let mut expected = [[[0; 16]; 4]; 4];
-                for (lane, c) in (0..LANES).flat_map(|lane| (0..4).map(move |c| (lane, c))) {
+                for (lane, c) in (0..SIMD_LANES).flat_map(|lane| (0..4).map(move |c| (lane, c))) {
                     let products = blocks.iter().zip(&terms).flat_map(|(block, terms)| {
                         (0..TERMS).map(|j| i128::from(block[TERMS * lane + j] as i8) * i128::from(terms[j][c]))
                     });
@@ -76,7 +76,7 @@ fn combinations_are_exact() {
     }
 }
 
-fn no_columns() -> Box<Columns> {
+fn no_columns() -> Box<Runs> {
     Box::new([[[1; BLOCK]; COLUMNS / BLOCK_COLUMNS + 1]; ROWS])
 }
 
@@ -125,7 +125,7 @@ fn columns_are_combined_place_by_place() {
             (&[], &mut no_columns()),
         );
         for i in 0..ROWS {
-            for (z, c) in (0..LANES).flat_map(|z| (0..4).map(move |c| (z, c))) {
+            for (z, c) in (0..SIMD_LANES).flat_map(|z| (0..4).map(move |c| (z, c))) {
                 let products = runs
                     .iter()
                     .zip(terms.as_flattened().as_chunks::<2>().0)
@@ -164,7 +164,7 @@ fn sums_are_scattered_to_their_lines() {
     let len = LINE * (3 + ROWS + 1 + 15 * 20);
     for (isa, add) in fast().chain([Isa::Scalar]).flat_map(|isa| [(isa, false), (isa, true)]) {
         let mut expected = vec![before; len];
-        for (i, z) in (0..ROWS).flat_map(|i| (0..LANES).map(move |z| (i, z))) {
+        for (i, z) in (0..ROWS).flat_map(|i| (0..SIMD_LANES).map(move |z| (i, z))) {
             let lane = interleaved_lane(z);
             let [a, b, c, d] = std::array::from_fn(|c| sums[i][lane / 16][c][lane % 16]);
             let place = &mut expected[LINE * (lines.starts[i] + z / 4 * lines.stride) + z % 4];
@@ -204,7 +204,7 @@ fn products_are_exact() {
             let data = blocks(planes * PLANE_BLOCKS, fill, &mut rng);
             let tiles: Vec<&Plane> = data.as_flattened().as_chunks().0.iter().collect();
             for shift in [0, 8] {
-                let start = vec![[[i32::MAX - 5; LANES], [7; LANES]]; tokens];
+                let start = vec![[[i32::MAX - 5; SIMD_LANES], [7; SIMD_LANES]]; tokens];
                 let mut expected = start.clone();
                 multiply(Isa::Scalar, &tiles, &activations, first, shift, &mut expected);
                 for (t, y) in [(0, 0), (tokens - 1, 63), (tokens / 2, 17)] {

@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 use stwo::core::fields::qm31::SecureField;
 
 use super::{
-    pair, Activations, Coefficients, Columns, Elements, Isa, LimbSums, Lines, Plane, Run, BLOCK, BLOCK_COLUMNS, LANES,
-    LINE, P, PLANE_BLOCKS, ROWS, TERMS,
+    pair, Activations, Coefficients, Elements, Isa, LimbSums, Lines, Plane, Run, Runs, BLOCK, BLOCK_COLUMNS, LINE, P,
+    PLANE_BLOCKS, ROWS, SIMD_LANES, TERMS,
 };
 use vector::Vector;
 
@@ -189,11 +189,11 @@ unsafe fn reduce_to<V: Vector, const N: usize, const FEW: bool>(
 
 pub(super) fn combine_columns(
     isa: Isa,
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    next: (&[&Run], &mut Columns),
+    next: (&[&Run], &mut Runs),
 ) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
@@ -207,11 +207,11 @@ pub(super) fn combine_columns(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn combine_columns_avx512(
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    next: (&[&Run], &mut Columns),
+    next: (&[&Run], &mut Runs),
 ) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_columns_with::<__m512i, 4>(columns, coefficients, sums, add, next) }
@@ -219,11 +219,11 @@ fn combine_columns_avx512(
 
 #[target_feature(enable = "avx2")]
 fn combine_columns_avx2(
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    next: (&[&Run], &mut Columns),
+    next: (&[&Run], &mut Runs),
 ) {
     // SAFETY: the instructions are those of this function.
     unsafe { combine_columns_with::<__m256i, 2>(columns, coefficients, sums, add, next) }
@@ -235,7 +235,7 @@ const SPACE: usize = 4;
 /// Runs that are interleaved row by row, two columns at a time.
 struct Interleaving<'a> {
     runs: &'a [[&'a Run; BLOCK_COLUMNS]],
-    to: &'a mut Columns,
+    to: &'a mut Runs,
     /// The next row: its columns, and its place in their runs.
     k: usize,
     row: usize,
@@ -288,11 +288,11 @@ impl Interleaving<'_> {
 /// The processor must have the instructions of `V`.
 #[inline(always)]
 unsafe fn combine_columns_with<V: Vector, const N: usize>(
-    columns: &Columns,
+    columns: &Runs,
     coefficients: &[Coefficients],
     sums: &mut [Elements; ROWS],
     add: bool,
-    (next, interleaved): (&[&Run], &mut Columns),
+    (next, interleaved): (&[&Run], &mut Runs),
 ) {
     let mut next = Interleaving {
         runs: next.as_chunks::<BLOCK_COLUMNS>().0,
@@ -394,12 +394,12 @@ fn scatter_avx512(sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [
 #[inline(always)]
 unsafe fn interleave<V: Vector>(columns: &[&Run; BLOCK_COLUMNS], at: usize, block: &mut [u8; BLOCK]) {
     let [a, b] = columns.map(|column| column.as_ptr().add(at));
-    for at in (0..LANES).step_by(V::BYTES) {
+    for at in (0..SIMD_LANES).step_by(V::BYTES) {
         // A piece and the next one.
         let [one, two] = [at, at + BLOCK].map(|at| V::load(a.add(at)).unpack_words(V::load(b.add(at))));
         for (half, (one, two)) in one.into_iter().zip(two).enumerate() {
             for (i, lanes) in one.unpack_quads(two).into_iter().enumerate() {
-                lanes.store(block.as_mut_ptr().add((2 * half + i) * LANES + at));
+                lanes.store(block.as_mut_ptr().add((2 * half + i) * SIMD_LANES + at));
             }
         }
     }
@@ -473,7 +473,7 @@ unsafe fn multiply_tokens<V: Vector, const N: usize, const T: usize>(
         let mut acc = [[[V::splat(0); N]; 2]; T];
         for (b, plane) in planes.iter().enumerate() {
             let row = (first + b) * a.tokens + token;
-            for x in (0..LANES).step_by(inputs) {
+            for x in (0..SIMD_LANES).step_by(inputs) {
                 let (mut weights, mut shifted) = ([sign; N], [sign; N]);
                 for i in 0..N {
                     // Bytes of four inputs of one output side by side.

@@ -56,7 +56,7 @@ impl Model<'_> {
     fn resident(&self, residency: Residency) -> (u64, u64) {
         match residency {
             Residency::Keep => (self.weights(), self.weights()),
-            Residency::Stream { bytes } => ((bytes as u64).min(self.weights()), 0),
+            Residency::Window { bytes } => ((bytes as u64).min(self.weights()), 0),
         }
     }
 
@@ -99,8 +99,8 @@ impl Model<'_> {
 
 /// What is there of a part of the trace, in bytes.
 #[derive(Clone, Copy)]
-struct Columns {
-    /// Columns in row order.
+struct PartBytes {
+    /// PartBytes in row order.
     trace: u64,
     /// Interaction columns.
     interaction: u64,
@@ -109,8 +109,8 @@ struct Columns {
 /// Trees of the trace and what else a statement has, all in bytes.
 struct Trace {
     shape: Shape,
-    parts: Vec<Columns>,
-    /// Columns of all parts in row order, and their interaction columns.
+    parts: Vec<PartBytes>,
+    /// PartBytes of all parts in row order, and their interaction columns.
     columns: u64,
     interaction: u64,
     /// log2 of the inverse rate.
@@ -129,12 +129,12 @@ impl Trace {
                 Part::Tables => tables::COLUMNS / 2 * 4,
                 _ => PART_INTERACTION,
             };
-            Columns {
+            PartBytes {
                 trace: rows * shape.columns(*part) as u64,
                 interaction: rows * interaction as u64,
             }
         };
-        let parts: Vec<Columns> = shape.parts().iter().map(part).collect();
+        let parts: Vec<PartBytes> = shape.parts().iter().map(part).collect();
         let blowup = TracePolicy::of(&shape).log_blowup;
         Self {
             columns: parts.iter().map(|p| p.trace).sum(),
@@ -152,12 +152,12 @@ impl Trace {
         2 * DIGEST * self.longest
     }
 
-    /// Columns extended, with their coefficients if these are kept.
+    /// PartBytes extended, with their coefficients if these are kept.
     fn extended(&self, columns: u64, kept: bool) -> u64 {
         (columns << self.blowup) + if kept { columns } else { 0 }
     }
 
-    /// Columns that threads are extending.
+    /// PartBytes that threads are extending.
     fn extending(&self) -> u64 {
         rayon::current_num_threads() as u64 * ((WORD * self.longest) >> self.blowup)
     }

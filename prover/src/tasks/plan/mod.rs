@@ -177,7 +177,7 @@ impl Subject {
                 })
                 .collect(),
             Task::Prove { .. } | Task::Generate { .. } | Task::Compare { .. } => {
-                let streams = WINDOWS.map(|bytes| Residency::Stream { bytes });
+                let streams = WINDOWS.map(|bytes| Residency::Window { bytes });
                 let rest = [Residency::Keep].into_iter().chain(streams).map(|residency| Choices {
                     residency,
                     keep_coefficients: false,

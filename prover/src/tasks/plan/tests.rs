@@ -136,7 +136,7 @@ fn choices_follow_the_budget() {
         Choices::default()
     );
     let smallest = subject.smallest(task);
-    assert!(matches!(smallest.choices.residency, Residency::Stream { .. }));
+    assert!(matches!(smallest.choices.residency, Residency::Window { .. }));
     assert!(!smallest.choices.keep_coefficients);
     let setup = subject.smallest(Task::Setup { tokens: 384 });
     assert_eq!(setup.choices.split.log(), Split::MAX);

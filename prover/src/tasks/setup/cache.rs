@@ -50,7 +50,7 @@ pub(super) fn open_weights(
     format: WeightFormat,
 ) -> Result<PackedWeights, ModelDirError> {
     let weights = directory::open_weights(path, config, format)?;
-    Ok(weights.with_residency(Residency::Stream { bytes: 0 }))
+    Ok(weights.with_residency(Residency::Window { bytes: 0 }))
 }
 
 /// Commits to the weights and writes the files of the commitment; returns the root.

@@ -14,7 +14,7 @@ use crate::prove::opening::OpeningProverError;
 use crate::quantise::comparison::FidelityError;
 use crate::quantise::QuantiseError;
 use crate::support::files::FileError;
-use crate::tasks::loaded::LibraryError;
+use crate::tasks::loaded::LoadError;
 use crate::tasks::plan::BudgetTooSmall;
 
 /// Why there is no model directory. Nothing is left on disk but what [`SetupError::Unfinished`] names.
@@ -41,7 +41,7 @@ pub enum SetupError {
     #[error(transparent)]
     Codec(#[from] CodecError),
     #[error(transparent)]
-    Library(#[from] LibraryError),
+    Library(#[from] LoadError),
     #[error("the comparison with the float model failed: {0}")]
     Fidelity(#[from] FidelityError),
     #[error("the key cannot be made again: {problem}")]

@@ -3,7 +3,7 @@
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, verify_batch};
-use tessera_verifier::opening::{OpeningClaim, OpeningError, Tree};
+use tessera_verifier::opening::{OpeningClaim, OpeningError, TreeName};
 
 use super::super::fft::Twiddles;
 use super::super::{merkle, open, value, TILE_AREA};
@@ -123,13 +123,13 @@ fn another_leaf_of_the_tree_is_no_answer() {
     proof.rows = open(&sorted);
     let verdict = case.verify(&proof);
     let expected = |e: &OpeningError| {
-        let tree = Tree::Weights;
+        let tree = TreeName::Weights;
         *e == OpeningError::Root { tree }
             || *e == OpeningError::PathTooShort { tree }
             || matches!(
                 e,
                 OpeningError::PathTooLong {
-                    tree: Tree::Weights,
+                    tree: TreeName::Weights,
                     ..
                 }
             )
@@ -182,18 +182,18 @@ fn an_inner_node_is_no_leaf() {
         .first_chunk::<8>()
         .expect("one digest of 256 is canonical")
         .to_vec();
-    let layers = merkle::layers(leaves.clone());
-    let (tree, root) = (Tree::Weights, layers[3][0]);
-    let path = |depth: u32, layers: &[Vec<[u8; 32]>]| merkle::path(&[0], depth, |level, i| layers[level][i]);
+    let levels = merkle::levels(leaves.clone());
+    let (tree, root) = (TreeName::Weights, levels[3][0]);
+    let path = |depth: u32, levels: &[Vec<[u8; 32]>]| merkle::path(&[0], depth, |level, i| levels[level][i]);
     assert_eq!(
-        verify_batch(tree, &root, 3, vec![(0, leaves[0])], &path(3, &layers)),
+        verify_batch(tree, &root, 3, vec![(0, leaves[0])], &path(3, &levels)),
         Ok(())
     );
     let words = leaves[..2].iter().flat_map(|d| d.as_chunks::<4>().0);
     let values: Vec<BaseField> = words.map(|w| BaseField::from(u32::from_le_bytes(*w))).collect();
     let passed_off = hash_base_leaf(&values);
     assert_ne!(passed_off, hash_node(&leaves[0], &leaves[1]));
-    let short = path(2, &layers[1..]);
+    let short = path(2, &levels[1..]);
     assert_eq!(
         verify_batch(tree, &root, 2, vec![(0, passed_off)], &short),
         Err(OpeningError::Root { tree })
@@ -203,7 +203,7 @@ fn an_inner_node_is_no_leaf() {
         verify_batch(tree, &root, 3, vec![(0, passed_off)], &short),
         Err(OpeningError::PathTooShort { tree })
     );
-    let long = [path(3, &layers), vec![[0; 32]]].concat();
+    let long = [path(3, &levels), vec![[0; 32]]].concat();
     let unused = 1;
     assert_eq!(
         verify_batch(tree, &root, 3, vec![(0, leaves[0])], &long),

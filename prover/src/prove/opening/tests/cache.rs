@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, hash_secure_leaf, Digest};
-use tessera_verifier::opening::{CommitmentParams, RowOpening};
+use tessera_verifier::opening::{CommitmentParams, LeafOpening};
 
 use super::super::{commit, merkle, Codeword, OpeningProverError, Split, TileSource, Tree};
 use super::{Random, Weights};
@@ -53,7 +53,7 @@ impl Files {
         Tree::read(&self.tree, &PARAMS, &self.root)
     }
 
-    fn open(&self, weights: &dyn TileSource) -> Result<RowOpening, OpeningProverError> {
+    fn open(&self, weights: &dyn TileSource) -> Result<LeafOpening, OpeningProverError> {
         Codeword::with_file(PARAMS, self.tree()?, &self.values)?.open(weights, &LEAVES)
     }
 }
@@ -144,7 +144,7 @@ fn other_weights_are_refused() {
 fn lanes_hash_as_the_verifier() {
     let mut random = Random(2);
     for len in (0..=49).chain([160]) {
-        let messages: Vec<Vec<_>> = (0..hashes::LANES)
+        let messages: Vec<Vec<_>> = (0..hashes::SIMD_LANES)
             .map(|_| (0..len).map(|_| random.base()).collect())
             .collect();
         let words: Vec<Vec<u32>> = messages.iter().map(|m| m.iter().map(|v| v.0).collect()).collect();
@@ -166,8 +166,8 @@ fn layers_and_leaves_of_every_size() {
             .iter()
             .zip(&leaves)
             .all(|(d, leaf)| *d == hash_secure_leaf(leaf)));
-        let layers = merkle::layers(digests);
-        for pair in layers.windows(2) {
+        let levels = merkle::levels(digests);
+        for pair in levels.windows(2) {
             let expected: Vec<_> = pair[0].chunks(2).map(|n| hash_node(&n[0], &n[1])).collect();
             assert_eq!(pair[1], expected);
         }

@@ -11,7 +11,7 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
 use tessera_verifier::opening::multilinear::{eq_table, evaluate};
-use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, Tree, FOLD_LOG};
+use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
 
 use super::super::combine::combine_columns;
 use super::super::fft::Twiddles;
@@ -149,19 +149,19 @@ proptest! {
     fn batch_paths(depth in 1u32..7, mask in 1u64.., flip in 0usize..64) {
         let mut random = Random(9);
         let leaves: Vec<Digest> = (0..1 << depth).map(|_| hash_base_leaf(&[random.base()])).collect();
-        let layers = merkle::layers(leaves.clone());
-        let root = layers[depth as usize][0];
+        let levels = merkle::levels(leaves.clone());
+        let root = levels[depth as usize][0];
         let mut opened: Vec<usize> = (0..1 << depth).filter(|i| mask >> i & 1 == 1).collect();
         if opened.is_empty() {
             opened.push(0);
         }
-        let path = merkle::path(&opened, depth, |level, index| layers[level][index]);
+        let path = merkle::path(&opened, depth, |level, index| levels[level][index]);
         let with = |at: usize| opened.iter().map(|&i| {
             let mut digest = leaves[i];
             digest[0] ^= u8::from(i == at);
             (i, digest)
         }).collect::<Vec<_>>();
-        let tree = Tree::Oracle(1);
+        let tree = TreeName::Oracle(1);
         prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), &path), Ok(()));
         let wrong = opened[flip % opened.len()];
         prop_assert_eq!(verify_batch(tree, &root, depth, with(wrong), &path), Err(OpeningError::Root { tree }));
@@ -206,7 +206,10 @@ fn codeword_file_holds_the_columns() {
     let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
-    assert_eq!(verify_batch(Tree::Weights, root, depth, digests, &rows.path), Ok(()));
+    assert_eq!(
+        verify_batch(TreeName::Weights, root, depth, digests, &rows.path),
+        Ok(())
+    );
     // The same rows without the file; the tree is the same in whatever blocks the codeword is made.
     for log in 0..=Split::MAX {
         let split = Split::new(log, &params);

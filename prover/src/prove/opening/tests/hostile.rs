@@ -230,8 +230,8 @@ fn far_words_are_rejected() {
     // One batch of three columns in this case, so the file is the leaves in order.
     let share = case.params.columns() * FIBRE;
     let words: Vec<_> = (0..share << case.params.log_leaves()).map(|_| random.base()).collect();
-    let layers = merkle::layers(words.chunks(share).map(hash_base_leaf).collect());
-    let tree = Tree::new(layers[SUBTREE_LOG as usize].clone());
+    let levels = merkle::levels(words.chunks(share).map(hash_base_leaf).collect());
+    let tree = Tree::new(levels[SUBTREE_LOG as usize].clone());
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();

@@ -19,7 +19,7 @@ use super::calibrate::{Classes, LayerRanges, Ranges};
 use super::exponents::Stream;
 use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
-use super::products::{Room, Writer};
+use super::products::{DownWeights, Room};
 use super::{CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::intake::checkpoint::matmul_tensor;
 
@@ -95,7 +95,7 @@ pub(super) struct Solved {
 }
 
 /// The choice of all scales.
-pub(super) struct Plan<'a> {
+pub(super) struct Scales<'a> {
     config: &'a ModelConfig,
     options: &'a QuantiseOptions,
     weight_bits: [u8; KINDS],
@@ -106,19 +106,19 @@ pub(super) struct Plan<'a> {
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them, and those exponents; none if all are 0.
-    writers: Vec<Option<Writer>>,
+    down: Vec<Option<DownWeights>>,
     products: Vec<Vec<u8>>,
     /// Fractional bits of the output of the norm after each state of the residual stream.
     norms: Vec<i32>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Scales<'a> {
     pub(super) fn new(
         config: &'a ModelConfig,
         options: &'a QuantiseOptions,
         ranges: &'a Ranges,
         (weights, squares): (WeightBits, Squares),
-        writers: Vec<Option<Writer>>,
+        down: Vec<Option<DownWeights>>,
         readers: &Readers,
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
             .iter()
             .flat_map(|r| [after(r.norm_attn), after(r.norm_mlp)]);
         let norms = layers.chain([after(ranges.norm_final)]).collect();
-        let mut plan = Self {
+        let mut scales = Self {
             config,
             options,
             weight_bits: options.strategy.weight_bits(config),
@@ -137,12 +137,12 @@ impl<'a> Plan<'a> {
             weights,
             squares,
             exponents: Vec::new(),
-            writers,
+            down,
             products: vec![Vec::new(); config.layers],
             norms,
         };
-        plan.exponents = plan.stream(readers).exponents(options.exponents);
-        plan
+        scales.exponents = scales.stream(readers).exponents(options.exponents);
+        scales
     }
 
     pub(super) fn solve(mut self) -> Result<Solved, QuantiseError> {
@@ -259,13 +259,12 @@ impl<'a> Plan<'a> {
     /// Chooses the exponents of the products' channels, and with them the bits of the weights that read these.
     fn choose_products(&mut self) {
         let silu = self.silu();
-        for (l, writer) in self.writers.iter().enumerate() {
-            let Some(writer) = writer else { continue };
+        for (l, down) in self.down.iter().enumerate() {
+            let Some(down) = down else { continue };
             let room = |exponents| self.room(l, self.norms[2 * l + 1], silu, exponents);
-            let exponents = writer.exponents(&room(false), &room(true));
+            let exponents = down.exponents(&room(false), &room(true));
             if !exponents.is_empty() {
-                self.weights
-                    .insert((MatmulKind::Down, l), writer.weight_bits(&exponents));
+                self.weights.insert((MatmulKind::Down, l), down.weight_bits(&exponents));
             }
             self.products[l] = exponents;
         }

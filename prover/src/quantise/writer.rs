@@ -20,7 +20,7 @@ use crate::support::progress::Progress;
 
 /// Bytes of tiles that are made before they are written.
 const SLAB: usize = 16 << 20;
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 
 impl Quantisation {
     /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest and the norms
@@ -264,9 +264,9 @@ impl<'a> Matrix<'a> {
     /// Integers of values; `units(i)` are the scales from value `i` on.
     fn round(&self, values: &[f32], units: impl Fn(usize) -> f32x16, out: &mut [i16]) {
         let max = self.max;
-        let pieces = out.chunks_mut(LANES).zip(values.chunks(LANES)).enumerate();
+        let pieces = out.chunks_mut(SIMD_LANES).zip(values.chunks(SIMD_LANES)).enumerate();
         for (i, (out, values)) in pieces {
-            let scaled = f32x16::load_or_default(values) * units(i * LANES);
+            let scaled = f32x16::load_or_default(values) * units(i * SIMD_LANES);
             let integers = rounded(scaled, max).cast::<i16>().to_array();
             out.copy_from_slice(&integers[..out.len()]);
         }

@@ -31,7 +31,7 @@ fn streamed_weights_give_the_same_proof() {
         assert!(kept.weights.iter().all(|(_, t)| t.stall_seconds == 0.0));
 
         let bytes = model.quantised.weights.all().to_vec();
-        let residency = Residency::Stream { bytes: MIB };
+        let residency = Residency::Window { bytes: MIB };
         model.quantised.weights = mapped(&dir.path().join("weights"), format, &bytes, residency);
         let streamed = prove(&model.prover(), &prompt, &GenerateOptions::exactly(8), &Silent).unwrap();
         assert!(streamed.bytes == kept.bytes, "{format:?}: the proofs differ");
@@ -88,7 +88,7 @@ fn streamed_weights_stay_within_their_budget() {
     );
     drop(kept);
 
-    let streamed = mapped(&path, WeightFormat::Int8, &bytes, Residency::Stream { bytes: 4 * MIB });
+    let streamed = mapped(&path, WeightFormat::Int8, &bytes, Residency::Window { bytes: 4 * MIB });
     let done = AtomicBool::new(false);
     let most = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {

@@ -1,18 +1,18 @@
 //! What calibration tells of its choice.
 
-use super::{Bits, Plan};
+use super::{Bits, Scales};
 use crate::intake::checkpoint::matmul_tensor;
-use crate::quantise::{CalibrationReport, ChannelExponent, HeadReport, TensorBits, WeightScale};
+use crate::quantise::{CalibrationReport, ChannelExponent, FirstTokens, TensorBits, WeightScale};
 
-impl Plan<'_> {
+impl Scales<'_> {
     /// How many of the heads would saturate in their second row.
-    fn heads(&self, bits: &Bits) -> HeadReport {
+    fn heads(&self, bits: &Bits) -> FirstTokens {
         let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
         let (tried, saturated) = self.ranges.second_rows.beyond(
             |n, c| limit(bits.residual[n].body - self.exponent(c)),
             |l, c| limit(bits.layers[l].product.body - self.products[l].get(c).copied().map_or(0, i32::from)),
         );
-        HeadReport { tried, saturated }
+        FirstTokens { tried, saturated }
     }
 
     pub(super) fn report(&self, bits: &Bits) -> CalibrationReport {
