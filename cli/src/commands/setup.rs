@@ -70,10 +70,8 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
 }
 
 fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
-    let mut options = QuantiseOptions::default();
-    if let Some(strategy) = args.strategy {
-        options.strategy = strategy.into();
-    }
+    let strategy = args.strategy.map_or_else(Strategy::default, Into::into);
+    let mut options = QuantiseOptions::from(strategy);
     if let Some(first) = args.leading {
         // None at all: a run has at least one row.
         (options.leading.first, options.leading.run) = (first, first > 0);

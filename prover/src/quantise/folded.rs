@@ -33,6 +33,8 @@ pub(super) struct Folded<'a> {
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
     turned: Turned<'a>,
+    /// Powers of two of the input channels, last of all; none if all are 1.
+    units: Vec<f32>,
 }
 
 /// How a matrix turns with the residual stream, which every matrix reads or writes.
@@ -73,6 +75,7 @@ impl<'a> Folded<'a> {
             orientation: checkpoint.orientation(kind),
             gain: name.map(gain).transpose()?,
             turned: Turned::No,
+            units: Vec::new(),
         };
         if let Some(rotation) = rotation {
             let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
@@ -82,6 +85,12 @@ impl<'a> Folded<'a> {
             }
         }
         Ok(folded)
+    }
+
+    /// With the weights of every input channel times `2^k`, `k` its exponent, as its values are in units so many times as large.
+    pub fn in_units(mut self, exponents: &[u8]) -> Self {
+        self.units = exponents.iter().map(|k| f32::from(*k).exp2()).collect();
+        self
     }
 
     /// Reads, turns and transposes all.
@@ -129,14 +138,22 @@ impl<'a> Folded<'a> {
     /// Reads the columns `columns` of row `row`.
     pub fn read(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
         match &self.turned {
-            Turned::No => self.read_stored(row, columns, out)?,
+            Turned::No => self.read_stored(row, columns.clone(), out)?,
             Turned::Rows(rotation) => {
                 let mut whole = vec![0.0; self.width()];
                 self.read_stored(row, 0..whole.len(), &mut whole)?;
                 rotation.turn(&mut whole);
-                out.copy_from_slice(&whole[columns]);
+                out.copy_from_slice(&whole[columns.clone()]);
             }
-            Turned::Transposed { width, values } => out.copy_from_slice(&values[row * width..][columns]),
+            Turned::Transposed { width, values } => out.copy_from_slice(&values[row * width..][columns.clone()]),
+        }
+        match (self.units.is_empty(), self.orientation) {
+            (true, _) => {}
+            (false, Orientation::OutputsFirst) => {
+                let units = &self.units[columns];
+                out.iter_mut().zip(units).for_each(|(w, unit)| *w *= unit);
+            }
+            (false, Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= self.units[row]),
         }
         Ok(())
     }
@@ -164,36 +181,82 @@ impl<'a> Folded<'a> {
         }
     }
 
-    /// Sums of squares of the weights of every input channel.
-    pub fn input_squares(&self) -> Result<Vec<f64>, CheckpointError> {
-        self.squares(Orientation::InputsFirst)
+    /// Sums of squares of the weights of every input channel, with a factor for every output.
+    pub fn input_squares(&self, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::InputsFirst, factor)
     }
 
-    /// Sums of squares of the weights of every output channel.
-    pub fn output_squares(&self) -> Result<Vec<f64>, CheckpointError> {
-        self.squares(Orientation::OutputsFirst)
+    /// Sums of squares of the weights of every output channel, with a factor for every input.
+    pub fn output_squares(&self, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::OutputsFirst, factor)
     }
 
-    /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others.
-    fn squares(&self, rows: Orientation) -> Result<Vec<f64>, CheckpointError> {
+    /// Largest absolute weights of every output: of each of these inputs, and of all others together.
+    pub fn output_maxima(&self, inputs: &[usize]) -> Result<(Vec<Vec<f32>>, Vec<f32>), CheckpointError> {
         let width = self.width();
-        let square = |row: &[f32]| row.iter().map(|w| f64::from(*w) * f64::from(*w)).sum::<f64>();
+        if self.orientation == Orientation::OutputsFirst {
+            let split = |row: &[f32]| {
+                let own: Vec<f32> = inputs.iter().map(|c| row[*c].abs()).collect();
+                let mut row = row.to_vec();
+                inputs.iter().for_each(|c| row[*c] = 0.0);
+                (own, abs_max(&row))
+            };
+            let outputs: Vec<(Vec<f32>, f32)> = self.rows(split)?.into_iter().flatten().collect();
+            let own = |i: usize| outputs.iter().map(|(own, _)| own[i]).collect();
+            let others = outputs.iter().map(|(_, others)| *others);
+            return Ok(((0..inputs.len()).map(own).collect(), others.collect()));
+        }
+        let read = |c: &usize| {
+            let mut row = vec![0.0; width];
+            self.read(*c, 0..width, &mut row)?;
+            row.iter_mut().for_each(|w| *w = w.abs());
+            Ok::<_, CheckpointError>(row)
+        };
+        let own = inputs.iter().map(read).collect::<Result<_, _>>()?;
+        Ok((own, self.column_maxima(inputs)?))
+    }
+
+    /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others, with a factor for
+    /// every term.
+    fn squares(&self, rows: Orientation, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        let width = self.width();
+        let square = |w: &f32| f64::from(*w) * f64::from(*w);
         if self.orientation == rows {
-            return Ok(self.rows(square)?.concat());
+            let terms = |row: &[f32]| row.iter().enumerate().map(|(c, w)| square(w) * factor(c)).sum::<f64>();
+            return Ok(self.rows(terms)?.concat());
         }
         let pieces = self.pieces(|range| {
-            let (mut row, mut sums) = (vec![0.0; width], vec![0.0f32; width]);
+            let (mut row, mut sums) = (vec![0.0; width], vec![0.0; width]);
             for r in range {
                 self.read(r, 0..width, &mut row)?;
-                sums.iter_mut().zip(&row).for_each(|(s, w)| *s += w * w);
+                let factor = factor(r);
+                sums.iter_mut().zip(&row).for_each(|(s, w)| *s += square(w) * factor);
             }
             Ok(sums)
         })?;
         let mut sums = vec![0.0; width];
         for piece in pieces {
-            sums.iter_mut().zip(piece).for_each(|(s, p)| *s += f64::from(p));
+            sums.iter_mut().zip(piece).for_each(|(s, p)| *s += p);
         }
         Ok(sums)
+    }
+
+    /// Largest absolute values of columns, without some of the rows.
+    fn column_maxima(&self, without: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let width = self.width();
+        let pieces = self.pieces(|range| {
+            let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
+            for r in range.filter(|r| !without.contains(r)) {
+                self.read(r, 0..width, &mut row)?;
+                maxima.iter_mut().zip(&row).for_each(|(m, w)| *m = m.max(w.abs()));
+            }
+            Ok(maxima)
+        })?;
+        let largest = pieces.into_iter().reduce(|mut all, piece| {
+            all.iter_mut().zip(piece).for_each(|(a, b)| *a = a.max(b));
+            all
+        });
+        Ok(largest.unwrap_or_default())
     }
 
     /// A value of every row, by pieces.
@@ -222,19 +285,7 @@ impl<'a> Folded<'a> {
     /// Bits of output channels that are columns: maxima, then squared errors, of all columns side by side.
     fn bits_of_columns(&self, max: i32) -> Result<Vec<i32>, CheckpointError> {
         let width = self.width();
-        let maxima = self.pieces(|range| {
-            let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
-            for r in range {
-                self.read(r, 0..width, &mut row)?;
-                maxima.iter_mut().zip(&row).for_each(|(m, w)| *m = m.max(w.abs()));
-            }
-            Ok(maxima)
-        })?;
-        let largest = maxima.into_iter().reduce(|mut all, piece| {
-            all.iter_mut().zip(piece).for_each(|(a, b)| *a = a.max(b));
-            all
-        });
-        let largest = largest.unwrap_or_default();
+        let largest = self.column_maxima(&[])?;
         let units: Vec<f32x16> = largest
             .chunks(SIMD_LANES)
             .map(|largest| {
@@ -280,7 +331,7 @@ pub(super) fn abs_max(values: &[f32]) -> f32 {
 }
 
 /// The most fractional bits with which values up to `largest` fit integers up to `max`.
-fn fit(largest: f32, max: i32) -> i32 {
+pub(super) fn fit(largest: f32, max: i32) -> i32 {
     // A matrix or channel of zeros has any scale.
     let bits = ((f64::from(max) + 0.5) / f64::from(largest)).log2().ceil();
     bits.min(f64::from(MAX_WEIGHT_BITS)) as i32 - 1

@@ -8,6 +8,7 @@ mod folded;
 mod limbs;
 mod logits;
 mod options;
+mod products;
 mod report;
 mod rotation;
 mod saturation;
@@ -17,7 +18,7 @@ mod tests;
 mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, LAYER_KINDS};
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
@@ -30,10 +31,11 @@ use folded::Folded;
 use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
+use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
-use scales::{Scales, WeightBits};
+use scales::{Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,8 @@ pub struct Quantisation {
     pub report: CalibrationReport,
     /// Fractional bits of the weights by output channel, one list per matrix in the order of `ModelConfig::matmuls`.
     bits: Vec<Vec<i32>>,
+    /// Exponents of the inputs of Down by layer, none where all are 0.
+    products: Vec<Vec<u8>>,
 }
 
 /// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
@@ -69,13 +73,22 @@ pub fn quantise(
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
-    let mut choose = |kind, layer| -> Result<(), QuantiseError> {
+    let mut down = Vec::new();
+    let mut choose = |kind, layer, ranges: &Ranges| -> Result<(), QuantiseError> {
         let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
         bits.insert((kind, layer), folded.choose_bits(max)?);
         if let Some(state) = read_state(config, kind, layer) {
-            add_reader(&mut readers[state], folded.input_squares()?);
-            squares.insert((kind, layer), folded.output_squares()?);
+            add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
+            squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
+        }
+        if kind == MatmulKind::Down {
+            // Weights of a byte have no bit to spare for a channel that is larger than others.
+            let own = match options.strategy.format() {
+                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                WeightFormat::Int8 => None,
+            };
+            down.push(own);
         }
         folded.release();
         progress.advance(1);
@@ -90,18 +103,24 @@ pub fn quantise(
         run(&mut text_run, &mut ranges)?;
         ranges.expect(Set::Heads, &heads);
         run(&mut head_run, &mut ranges)?;
-        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer))?;
+        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer, &ranges))?;
     }
     ranges.expect(Set::Texts, &texts);
     let observer = &mut ranges;
     text_run
         .observe_output(&mut Turned { rotation, observer })
         .map_err(QuantiseError::of)?;
-    choose(MatmulKind::Head, 0)?;
-    choose(MatmulKind::Embed, 0)?;
+    choose(MatmulKind::Head, 0, &ranges)?;
+    choose(MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
-    let (params, mut bits, mut report) = Scales::new(config, options, &ranges, (bits, squares), &readers).solve()?;
+    let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
+    let Solved {
+        params,
+        weights: mut bits,
+        products,
+        mut report,
+    } = solved;
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();
@@ -113,6 +132,7 @@ pub fn quantise(
         params,
         report,
         bits: bits.collect(),
+        products,
     })
 }
 

@@ -47,7 +47,7 @@ pub struct WeightScale {
     pub max_bits: i32,
 }
 
-/// A channel of the residual stream with an exponent.
+/// A channel of the residual stream, or of an MLP's product, with an exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelExponent {
     pub channel: usize,
@@ -67,7 +67,10 @@ pub struct FirstTokens {
 pub struct CalibrationReport {
     /// Token rows of calibration text.
     pub tokens: usize,
+    /// Of the residual stream.
     pub exponents: Vec<ChannelExponent>,
+    /// Of the MLP's product, by layer.
+    pub products: Vec<Vec<ChannelExponent>>,
     pub heads: FirstTokens,
     pub activations: Vec<TensorBits>,
     pub weights: Vec<WeightScale>,

@@ -9,21 +9,27 @@
 
 use std::collections::BTreeMap;
 
-use tessera_circuits::bounds::{MAX_ACT_SHIFT, MAX_SILU_BITS, ONE_LIMB_SHIFT};
+use tessera_circuits::bounds::{MAX_SILU_BITS, ONE_LIMB_SHIFT};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
     StreamShift, KINDS,
 };
 
-use super::calibrate::{LayerRanges, Ranges};
+use super::calibrate::{Classes, LayerRanges, Ranges};
 use super::exponents::Stream;
 use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
-use super::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
+use super::products::{DownWeights, Room};
+use super::{CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::intake::checkpoint::matmul_tensor;
+
+mod report;
 
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
 const RSQRT_TARGET: f64 = 20.0;
+/// Room of the channels of Up's output and of the product where some have exponents: another text may make a channel large that
+/// was not, and then the units of the largest ones are not its own.
+const CHANNEL_HEADROOM: f64 = 2.0;
 /// No tensor gets more fractional bits than this, whatever its range.
 const MAX_BITS: i32 = 24;
 /// Outputs of norms have at most this many: then the smallest shift keeps the reciprocal square root within
@@ -31,6 +37,9 @@ const MAX_BITS: i32 = 24;
 const MAX_NORM_BITS: i32 = 13;
 /// Room of the first state of the residual stream, which is bounded exactly, for the rounding of its weights.
 const EMBEDDING_HEADROOM: f64 = 1.01;
+/// Room of gates in leading rows, which have units with all other rows: what massive values they make is seen by other rows
+/// through norms, so that one that is clipped a little does no harm, and a bit less for all gates does.
+const LEADING_GATE_HEADROOM: f64 = 1.1;
 const CLASSES: [RowClass; 2] = [RowClass::Body, RowClass::Lead];
 
 /// Fractional bits of weights, one per output channel.
@@ -41,6 +50,12 @@ pub(super) type Readers = Vec<Vec<f64>>;
 /// Largest number of fractional bits with which `max` fits int16.
 fn fit(max: f64) -> i32 {
     ((f64::from(i16::MAX) / max).log2().floor()).min(f64::from(MAX_BITS)) as i32
+}
+
+/// Largest number of fractional bits with which gates, or their SiLU, fit in both classes of rows.
+pub(super) fn gate_bits(range: Classes<f32>, headroom: f64) -> i32 {
+    let leading = headroom.min(LEADING_GATE_HEADROOM);
+    fit(f64::from(range.body) * headroom).min(fit(f64::from(range.lead) * leading))
 }
 
 /// Fractional bits of the activations of one layer.
@@ -68,6 +83,17 @@ struct Bits {
     logit: i32,
 }
 
+/// What was chosen.
+pub(super) struct Solved {
+    /// All integer parameters.
+    pub params: ModelParams,
+    /// The final fractional bits of all weights.
+    pub weights: WeightBits,
+    /// By layer, exponents of the inputs of Down.
+    pub products: Vec<Vec<u8>>,
+    pub report: CalibrationReport,
+}
+
 /// The choice of all scales.
 pub(super) struct Scales<'a> {
     config: &'a ModelConfig,
@@ -79,6 +105,9 @@ pub(super) struct Scales<'a> {
     squares: Squares,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
+    /// By layer, the weights of Down as far as exponents of its inputs follow from them, and those exponents; none if all are 0.
+    down: Vec<Option<DownWeights>>,
+    products: Vec<Vec<u8>>,
     /// Fractional bits of the output of the norm after each state of the residual stream.
     norms: Vec<i32>,
 }
@@ -89,6 +118,7 @@ impl<'a> Scales<'a> {
         options: &'a QuantiseOptions,
         ranges: &'a Ranges,
         (weights, squares): (WeightBits, Squares),
+        down: Vec<Option<DownWeights>>,
         readers: &Readers,
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
@@ -107,20 +137,26 @@ impl<'a> Scales<'a> {
             weights,
             squares,
             exponents: Vec::new(),
+            down,
+            products: vec![Vec::new(); config.layers],
             norms,
         };
         scales.exponents = scales.stream(readers).exponents(options.exponents);
         scales
     }
 
-    /// All integer parameters, the final fractional bits of all weights, and the report.
-    pub(super) fn solve(mut self) -> Result<(ModelParams, WeightBits, CalibrationReport), QuantiseError> {
+    pub(super) fn solve(mut self) -> Result<Solved, QuantiseError> {
+        self.choose_products();
         let bits = self.activations();
         self.lower_norms(&bits);
         let bits = self.activations();
         let params = self.parameters(&bits)?;
-        let report = self.report(&bits);
-        Ok((params, self.weights, report))
+        Ok(Solved {
+            params,
+            report: self.report(&bits),
+            weights: self.weights,
+            products: self.products,
+        })
     }
 
     fn fit(&self, max: f32) -> i32 {
@@ -190,15 +226,55 @@ impl<'a> Scales<'a> {
         wish.min(input + self.min_weight(kind, layer) - BASE - MIN_SHIFT)
     }
 
-    /// Fits of a range of all layers, the smallest.
-    fn global(&self, range: impl Fn(&LayerRanges) -> f32) -> i32 {
-        self.ranges.layers.iter().map(|r| self.fit(range(r))).min().unwrap_or(0)
+    /// Fits of all layers, the smallest.
+    fn global(&self, fit: impl Fn(&LayerRanges) -> i32) -> i32 {
+        self.ranges.layers.iter().map(fit).min().unwrap_or(0)
+    }
+
+    /// Bits of the SiLU of gates.
+    fn silu(&self) -> i32 {
+        let headroom = self.options.headroom;
+        self.global(|r| gate_bits(r.silu, headroom)).min(MAX_SILU_BITS.into())
+    }
+
+    /// What Up's output and the products of a layer have room for, with exponents of their channels or without. The norm before
+    /// has `input` bits.
+    fn room(&self, layer: usize, input: i32, silu: i32, exponents: bool) -> Room {
+        let range = &self.ranges.layers[layer].product;
+        let fits = |max: &[f32], headroom: f64| max.iter().map(|max| fit(f64::from(*max) * headroom)).collect();
+        let own = self.options.headroom;
+        let by_channel = if exponents { own.max(CHANNEL_HEADROOM) } else { own };
+        let up: Vec<i32> = fits(&range.up, by_channel);
+        let up = up.into_iter().zip(&self.weights[&(MatmulKind::Up, layer)]);
+        Room {
+            up: up
+                .map(|(up, weight)| up.min(input + weight - BASE - MIN_SHIFT))
+                .collect(),
+            body: fits(&range.max.body, by_channel),
+            lead: fits(&range.max.lead, own),
+            silu,
+        }
+    }
+
+    /// Chooses the exponents of the products' channels, and with them the bits of the weights that read these.
+    fn choose_products(&mut self) {
+        let silu = self.silu();
+        for (l, down) in self.down.iter().enumerate() {
+            let Some(down) = down else { continue };
+            let room = |exponents| self.room(l, self.norms[2 * l + 1], silu, exponents);
+            let exponents = down.exponents(&room(false), &room(true));
+            if !exponents.is_empty() {
+                self.weights.insert((MatmulKind::Down, l), down.weight_bits(&exponents));
+            }
+            self.products[l] = exponents;
+        }
     }
 
     fn activations(&self) -> Bits {
         let ranges = &self.ranges.layers;
-        let (mut score, mut gate) = (self.global(|r| r.scores), self.global(|r| r.gate));
-        let silu = self.global(|r| r.silu).min(i32::from(MAX_SILU_BITS));
+        let mut score = self.global(|r| self.fit(r.scores));
+        let mut gate = self.global(|r| gate_bits(r.gate, self.options.headroom));
+        let silu = self.silu();
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
             let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
@@ -206,7 +282,8 @@ impl<'a> Scales<'a> {
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
             score = score.min(q + k - BASE - MIN_SHIFT);
             gate = self.output(MatmulKind::Gate, l, norm_mlp, gate);
-            let body = self.fit(r.product.body);
+            let exponents = &self.products[l];
+            let [up, body, lead] = self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents);
             layers.push(LayerBits {
                 norm_attn,
                 q,
@@ -214,12 +291,8 @@ impl<'a> Scales<'a> {
                 v: self.output(MatmulKind::V, l, norm_attn, self.fit(r.v)),
                 attention: self.fit(r.attention),
                 norm_mlp,
-                up: self.output(MatmulKind::Up, l, norm_mlp, self.fit(r.up)),
-                product: ByClass {
-                    body,
-                    // Leading rows that were not seen are no smaller than others.
-                    lead: self.fit(r.product.lead).min(body),
-                },
+                up,
+                product: ByClass { body, lead },
             });
         }
         for b in &mut layers {
@@ -230,11 +303,6 @@ impl<'a> Scales<'a> {
             // Probabilities have 15 bits.
             let most = 15 + b.v - BASE;
             b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
-            let most = silu + b.up - BASE - MIN_SHIFT;
-            b.product.body = b.product.body.min(most);
-            let most = i32::from(MAX_ACT_SHIFT);
-            b.product.lead = b.product.lead.clamp(b.product.body + MIN_SHIFT - most, b.product.body);
-            b.up = b.up.min(b.product.lead + BASE + most - silu);
         }
         let norm_final = self.norms[self.norms.len() - 1];
         Bits {
@@ -274,6 +342,10 @@ impl<'a> Scales<'a> {
             kind,
             hidden: self.config.hidden,
             output,
+            exponents: match kind {
+                MatmulKind::Up => &self.products[layer],
+                _ => &[],
+            },
             weights: &self.weights[&(kind, layer)],
             squares: &self.squares[&(kind, layer)],
         }
@@ -342,11 +414,12 @@ impl<'a> Scales<'a> {
         input: i32,
         output: i32,
     ) -> Result<ChannelShift, QuantiseError> {
-        let most = output + BASE + self.limit(kind) - input;
-        let bits: Vec<i32> = self.reader(kind, layer, output).bits(input).collect();
+        let spare = BASE + self.limit(kind) - input;
+        let reader = self.reader(kind, layer, output);
+        let bits: Vec<(i32, i32)> = reader.bits(input).zip(reader.outputs()).collect();
         let channels = self.weights.entry((kind, layer)).or_default();
-        let shift = |(w, bits): (&mut i32, i32)| {
-            *w = bits.min(most);
+        let shift = |(w, (bits, output)): (&mut i32, (i32, i32))| {
+            *w = bits.min(output + spare);
             small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
@@ -474,65 +547,6 @@ impl<'a> Scales<'a> {
             columns: Vec::new(),
         }
         .with_largest_norms(self.config))
-    }
-
-    /// How many of the heads would saturate in their second row.
-    fn heads(&self, bits: &Bits) -> FirstTokens {
-        let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
-        let (tried, saturated) = self.ranges.second_rows.beyond(
-            |n, c| limit(bits.residual[n].body - self.exponent(c)),
-            |l| limit(bits.layers[l].product.body),
-        );
-        FirstTokens { tried, saturated }
-    }
-
-    fn report(&self, bits: &Bits) -> CalibrationReport {
-        let mut tensors = Vec::new();
-        let mut add = |name: String, max: f32, bits: i32| tensors.push(TensorBits { name, max, bits });
-        let largest = |max: &[f32]| max.iter().copied().fold(0.0, f32::max);
-        for (n, (state, bits)) in self.ranges.residual.iter().zip(&bits.residual).enumerate() {
-            add(format!("residual {n}"), largest(&state.body.max), bits.body);
-            add(
-                format!("residual {n}, leading rows"),
-                largest(&state.lead.max),
-                bits.lead,
-            );
-        }
-        for (l, (b, r)) in bits.layers.iter().zip(&self.ranges.layers).enumerate() {
-            for (name, max, bits) in [
-                ("attention norm", r.norm_attn, b.norm_attn),
-                ("q", r.q, b.q),
-                ("k", r.k, b.k),
-                ("v", r.v, b.v),
-                ("scores", r.scores, bits.score),
-                ("attention", r.attention, b.attention),
-                ("mlp norm", r.norm_mlp, b.norm_mlp),
-                ("gate", r.gate, bits.gate),
-                ("silu", r.silu, bits.silu),
-                ("up", r.up, b.up),
-                ("mlp product", r.product.body, b.product.body),
-                ("mlp product, leading rows", r.product.lead, b.product.lead),
-            ] {
-                add(format!("layer {l} {name}"), max, bits);
-            }
-        }
-        add("final norm".to_string(), self.ranges.norm_final, bits.norm_final);
-        add("logits".to_string(), self.ranges.logits, bits.logit);
-        let weights = self.weights.iter().map(|((kind, layer), channels)| WeightScale {
-            tensor: matmul_tensor(*kind, *layer),
-            min_bits: channels.iter().copied().min().unwrap_or(0),
-            max_bits: channels.iter().copied().max().unwrap_or(0),
-        });
-        let exponents = self.exponents.iter().enumerate().filter(|(_, k)| **k > 0);
-        CalibrationReport {
-            tokens: 0,
-            exponents: exponents
-                .map(|(channel, k)| ChannelExponent { channel, exponent: *k })
-                .collect(),
-            heads: self.heads(bits),
-            weights: weights.collect(),
-            activations: tensors,
-        }
     }
 }
 

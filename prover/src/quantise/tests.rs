@@ -312,12 +312,51 @@ fn massive_rows_need_units_of_their_own_and_large_channels_get_exponents() {
     assert!(both < 2e-4 && neither > 2.0 * both, "{neither} {both}");
 }
 
+/// A channel of an MLP's product may be as large as it likes, if Down's weights make up for it: it has an exponent, and the
+/// units of all others stay as small as they were.
+#[test]
+fn a_large_channel_of_the_product_costs_the_others_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(Path::new(FIXTURE).join(name), dir.path().join(name)).unwrap();
+    }
+    let (hidden, ff, neuron, layer) = (128, 384, 7, 1);
+    // In float nothing changes.
+    edit(dir.path(), &matmul_tensor(MatmulKind::Up, layer), |up| {
+        up[neuron * hidden..][..hidden].iter_mut().for_each(|w| *w *= 64.0);
+    });
+    edit(dir.path(), &matmul_tensor(MatmulKind::Down, layer), |down| {
+        down.iter_mut().skip(neuron).step_by(ff).for_each(|w| *w /= 64.0);
+    });
+    let checkpoint = Checkpoint::open(dir.path()).unwrap();
+    let ids: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
+    let (model, report) = quantised(&checkpoint, Strategy::Auto, &ids[..2]).unwrap();
+    assert_in_range(checkpoint.config(), &model.params);
+    let exponents = |l: usize| report.products[l].iter().map(|e| (e.channel, e.exponent));
+    assert!(exponents(layer).any(|(c, k)| c == neuron && k >= 4), "{report:?}");
+    let (large, plain) = (
+        fidelity(&checkpoint, &model, &ids).0.kl(),
+        golden_kl(&fixture(), QuantiseOptions::default()),
+    );
+    println!("with a large channel {large:.3e}, without {plain:.3e}");
+    assert!(large < 1.2 * plain, "{large} {plain}");
+}
+
+/// Leading rows' gates have units with all others; they get less room, so that these keep a bit.
+#[test]
+fn gates_of_leading_rows_have_less_room() {
+    let bits = |body, lead| scales::gate_bits(calibrate::Classes { body, lead }, 1.25);
+    assert_eq!([bits(18.0, 55.0), bits(55.0, 18.0), bits(18.0, 60.0)], [9, 8, 8]);
+    assert_eq!(scales::gate_bits(calibrate::Classes { body: 1.0, lead: 31.0 }, 1.0), 10);
+}
+
 /// A second token like the first one gets massive values, too; calibration tells how often, and two leading rows hold them.
 #[test]
 fn heads_that_spill_over_are_reported() {
     let report = |saturated| CalibrationReport {
         tokens: 1,
         exponents: Vec::new(),
+        products: Vec::new(),
         heads: FirstTokens { tried: 64, saturated },
         activations: Vec::new(),
         weights: Vec::new(),

@@ -48,14 +48,17 @@ impl Quantisation {
         let texts = texts(checkpoint.config(), calibration_ids)?;
         let rotation = self.options.rotation_of(checkpoint.config().hidden);
         let kinds = self.fed_back(checkpoint.config());
-        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref())?;
+        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref(), &self.products)?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
             let max = self.params.max_weight(m.kind);
             let factors = match &mut feedback {
                 Some(feedback) => feedback.factors(m.kind, m.layer)?,
                 None => &[],
             };
-            let weights = Folded::new(checkpoint, m.kind, m.layer, rotation.as_ref())?;
+            let mut weights = Folded::new(checkpoint, m.kind, m.layer, rotation.as_ref())?;
+            if m.kind == MatmulKind::Down {
+                weights = weights.in_units(&self.products[m.layer]);
+            }
             let matrix = Matrix::new(checkpoint.config(), m, weights, (format, max), bits, factors);
             let rows = match factors.is_empty() {
                 true => (SLAB / (m.out_blocks * tile_bytes(format))).clamp(1, m.in_blocks),

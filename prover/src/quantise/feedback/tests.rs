@@ -93,6 +93,7 @@ fn rows_count_as_much_as_what_attends_to_them() {
             texts: vec![7, 2, 1],
             ..Attended::default()
         },
+        products: &[],
     };
     inputs.sequences(1..3);
     inputs.observe(Site::NormAttn(0), &[1.0, 1.0, 10.0]);
@@ -115,4 +116,20 @@ fn fed_back_weights_stay_within_their_bits() {
     let out = round(&[Factor::new(0..40, &inputs(50))], weights, &[0; TILE], 3);
     assert!(out.iter().flatten().all(|w| w.abs() <= 3));
     assert!(out.iter().flatten().any(|w| *w == 3));
+}
+
+/// What is fed back comes from the integers that Down reads: a channel with exponent `k` has units `2^k` times as large.
+#[test]
+fn products_count_in_the_units_of_their_channels() {
+    let products = [vec![], vec![0, 3]];
+    let mut inputs = Inputs {
+        widths: [(Input::Product, 2)].into(),
+        hidden: 1,
+        rows: BTreeMap::new(),
+        attended: Attended::default(),
+        products: &products,
+    };
+    inputs.observe(Site::Product(0), &[1.0, 8.0]);
+    inputs.observe(Site::Product(1), &[1.0, 8.0, 2.0, -4.0]);
+    assert_eq!(inputs.rows[&Input::Product], [1.0, 8.0, 1.0, 1.0, 2.0, -0.5]);
 }

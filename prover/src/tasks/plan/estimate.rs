@@ -360,10 +360,7 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;
     // Where errors of rounding are fed back, the float model runs again.
-    let fed_back = match model.format {
-        WeightFormat::Int8 => feedback_bytes(c, tokens),
-        WeightFormat::Int16 => 0,
-    };
+    let fed_back = feedback_bytes(c, model.format, tokens);
     let write = FIXED + tensor + values + fed_back + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
