@@ -17,8 +17,8 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::verify::{verify_bytes, Verified};
 
 use super::claim::Claim;
-use super::phases_json;
 use super::prompt::NO_TOKENIZER;
+use super::report::phases_json;
 use crate::args::DemoArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::shown;

@@ -8,7 +8,8 @@ use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::Model;
 use tessera_verifier::recipe::{Class, Fidelity, Figures};
 
-use super::{given, saturated_rows, warnings};
+use super::given;
+use super::report::{saturated_rows, warnings};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report, Rows};
 use crate::shown;

@@ -10,8 +10,9 @@ use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::plan::Task;
 
 use super::claim::Claim;
+use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
-use super::{memory, open_planned, output, saturated_rows, token_rows, warnings};
+use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
 use crate::printer::{peak_rss_bytes, seconds, Failure, Report, Rows};
 

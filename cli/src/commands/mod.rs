@@ -22,11 +22,6 @@ mod work;
 
 use tessera_prover::support::progress::Progress;
 
-use self::planned::{in_chunks, open_planned, output, token_rows};
-use self::report::{
-    choices_json, memory, phases_json, phases_text, predicted_phases, saturated_rows, traffic_json, traffic_text,
-    warnings,
-};
 use crate::args::Command;
 use crate::printer::{Failure, Report};
 

@@ -77,7 +77,7 @@ impl Prediction {
             "tokens": self.tokens,
             "disk_bytes": self.disk_bytes,
             "memory_bytes": self.memory.predicted_bytes(),
-            "memory_phases": super::predicted_phases(&self.memory),
+            "memory_phases": super::report::predicted_phases(&self.memory),
             "smallest_memory_bytes": self.smallest_bytes,
             "prove_seconds": self.prove_seconds,
             "trace_cells": self.trace_cells,

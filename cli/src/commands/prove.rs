@@ -10,11 +10,12 @@ use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::plan::Task;
 
 use super::claim::Claim;
+use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
-use super::{
-    choices_json, memory, open_planned, output, phases_json, phases_text, saturated_rows, security, token_rows,
-    traffic_json, traffic_text, warnings, work,
+use super::report::{
+    choices_json, memory, phases_json, phases_text, saturated_rows, traffic_json, traffic_text, warnings,
 };
+use super::{security, work};
 use crate::args::ProveArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::shown;

@@ -9,7 +9,8 @@ use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOption
 
 use super::budget::{mapped, Allowance};
 use super::fidelity::{fidelity_json, fidelity_rows};
-use super::{given, memory, phases_json, phases_text};
+use super::given;
+use super::report::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::shown;

@@ -20,10 +20,12 @@ use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
 use super::claim::Claim;
+use super::given;
+use super::planned::{in_chunks, output, token_rows};
 use super::prompt::Prompt;
+use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
 use super::verify::mode;
-use super::{choices_json, given, in_chunks, memory, output, saturated_rows, token_rows, warnings};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
 use crate::shown;

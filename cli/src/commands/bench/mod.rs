@@ -13,7 +13,7 @@ use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::support::files;
 use tessera_prover::support::progress::Progress;
 
-use super::output;
+use super::planned::output;
 use crate::args::{BenchArgs, ShapeArg};
 use crate::printer::{Failure, Report};
 
