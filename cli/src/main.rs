@@ -5,7 +5,6 @@ mod args;
 mod bars;
 mod commands;
 mod printer;
-mod shown;
 mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -16,9 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use clap::Parser;
 use tessera_prover::kernels::pages;
 use tessera_prover::plan::available::address_space;
+use tessera_verdict::rows::set_width;
 
 use crate::args::Cli;
-use crate::printer::{finish, Failure, Report};
+use crate::printer::{columns, finish, Failure, Report};
 
 fn main() -> ExitCode {
     pages::keep_blocks_apart();
@@ -30,6 +30,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let json = cli.global.json;
+    if let Some(columns) = columns(&console::Term::stdout()) {
+        set_width(columns);
+    }
     ExitCode::from(finish(run(&cli), json))
 }
 

@@ -11,14 +11,15 @@ use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::setup::{setup, SetupOptions};
+use tessera_verdict::rows::{bytes, seconds, width, Rows};
+use tessera_verdict::shown;
 use tessera_verifier::verify::verify_bytes;
 
-use super::claim::Claim;
+use super::claim::claim_of;
 use super::phases_json;
 use super::prompt::NO_TOKENIZER;
 use crate::args::DemoArgs;
-use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{peak_rss_bytes, Failure, Report};
 
 /// The files of a bundled checkpoint.
 macro_rules! bundled {
@@ -88,7 +89,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     let verify_seconds = clock.elapsed().as_secs_f64();
 
     let statement = &verified.statement;
-    let claim = Claim::new(statement, &key.config, Ok(Some(tokenizer)));
+    let claim = claim_of(statement, &key.config, Ok(Some(tokenizer)));
     let key_bytes = files::read(&key_file)?.len() as u64;
     let mut json = json!({
         "verdict": "accept",
@@ -137,10 +138,10 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
         .row("model", verified.model)
         .ids("prompt", &statement.prompt)
         .ids("output", &statement.output)
-        .row("end", claim.finish())
+        .row("end", claim.finish_text())
         .maybe("kept in", args.keep.as_ref().map(|k| shown::path(k)));
     let story = match claim.texts() {
-        Ok(texts) => shown::story(&texts.whole()),
+        Ok(texts) => shown::story(&texts.whole(), width()),
         Err(reason) => format!("(no text: {})", shown::line(reason)),
     };
     let text = format!(

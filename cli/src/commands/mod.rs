@@ -33,11 +33,12 @@ use tessera_prover::quantise::explain;
 use tessera_prover::stream::Traffic;
 use tessera_prover::tokenizer::Tokenizer;
 use tessera_prover::weights::Residency;
+use tessera_verdict::rows::{bytes, Rows};
 use tessera_verifier::key::ModelKey;
 
 use self::budget::{mapped, Allowance};
 use crate::args::Command;
-use crate::printer::{bytes, claim_stdout, peak_rss_bytes, Failure, Report, Rows};
+use crate::printer::{claim_stdout, peak_rss_bytes, Failure, Report};
 
 /// Warnings that are written out.
 const WARNINGS: usize = 8;
@@ -152,8 +153,8 @@ fn traffic_json(passes: &[(String, Traffic)]) -> Value {
 fn traffic_text(passes: &[(String, Traffic)]) -> String {
     let line = |(name, t): &(String, Traffic)| {
         let (seconds, stall) = (
-            crate::printer::seconds(t.seconds),
-            crate::printer::seconds(t.stall_seconds),
+            tessera_verdict::rows::seconds(t.seconds),
+            tessera_verdict::rows::seconds(t.stall_seconds),
         );
         format!("{name} {seconds}, of which {stall} waiting for {}", bytes(t.bytes))
     };
@@ -173,7 +174,7 @@ fn phases_json(phases: &[(String, f64)]) -> Value {
 fn phases_text(phases: &[(String, f64)]) -> String {
     let shown = phases.iter().filter(|(_, s)| *s >= 5e-4);
     shown
-        .map(|(name, s)| format!("{name} {}", crate::printer::seconds(*s)))
+        .map(|(name, s)| format!("{name} {}", tessera_verdict::rows::seconds(*s)))
         .collect::<Vec<_>>()
         .join("\n")
 }

@@ -8,9 +8,8 @@ use tessera_prover::opening::{Codeword, Tree};
 use tessera_prover::plan::{Choices, Plan, Subject, Task};
 use tessera_prover::setup::LARGE_CODEWORD;
 use tessera_prover::tiles::tile_bytes;
+use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verifier::opening::CommitmentParams;
-
-use crate::printer::{bytes, seconds, Rows};
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
@@ -107,12 +106,4 @@ impl Prediction {
             .row("  disk", bytes(self.disk_bytes))
             .row("  time", seconds(self.prove_seconds))
     }
-}
-
-/// The architecture in one line.
-pub fn dimensions(c: &ModelConfig) -> String {
-    format!(
-        "{} layers, hidden {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
-        c.layers, c.hidden, c.heads, c.head_dim, c.kv_heads, c.ff, c.vocab, c.context
-    )
 }
