@@ -94,6 +94,7 @@ fn eval_tensor(tensor: &[Weight], point: &[SecureField]) -> SecureField {
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
 pub struct Group {
+    /// The part whose columns they are.
     pub part: Part,
     /// `W` is the sum of these.
     pub weights: Vec<Tensor>,
@@ -312,8 +313,11 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
 #[must_use = "a claim that is not batched is not proved"]
 #[derive(Debug)]
 pub struct LinearClaim {
+    /// What is claimed, for messages.
     pub name: &'static str,
+    /// What is summed, part by part.
     pub groups: Vec<Group>,
+    /// The claimed sum.
     pub value: SecureField,
 }
 
@@ -329,7 +333,9 @@ impl LinearClaim {
 /// All claims as one: `sum over groups = value`, groups with equal weights merged.
 #[derive(Debug)]
 pub struct Batch {
+    /// What is summed, part by part.
     pub groups: Vec<Group>,
+    /// The claimed sum.
     pub value: SecureField,
 }
 

@@ -12,7 +12,9 @@ pub use statistics::{Clip, Rounded, Statistics, StatisticsError};
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
+    /// What was given.
     pub prompt: Vec<u32>,
+    /// What was generated.
     pub output: Vec<u32>,
 }
 
@@ -36,9 +38,15 @@ impl From<usize> for Lengths {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// The last token ends the text.
-    Stop { id: u32 },
+    Stop {
+        /// Which one.
+        id: u32,
+    },
     /// The output stops at this many tokens, not because the model ended the text.
-    Length { tokens: usize },
+    Length {
+        /// How many there are.
+        tokens: usize,
+    },
 }
 
 impl Finish {
@@ -53,6 +61,9 @@ impl Finish {
 
 /// A statement that cannot be true of the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum StatementError {
     #[error("the prompt is empty")]
     EmptyPrompt,

@@ -58,3 +58,15 @@ test("what is no key or proof is said, whatever the bytes are", () => {
     assert.deepEqual([verdict, reason.startsWith("malformed proof: ")], ["reject", true], reason);
   }
 });
+
+test("after a trap nothing is decided, and the next proof is verified by a new instance", () => {
+  const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
+  const proof = readFileSync(`${demo}/story.proof`);
+  const name = {
+    get length() {
+      throw new WebAssembly.RuntimeError("unreachable");
+    },
+  };
+  assert.throws(() => key.verify(proof, { name }), (e) => e instanceof tessera.TesseraError && /internal error.*unreachable/.test(e.message));
+  assert.equal(key.verify(proof).verdict, "accept");
+});

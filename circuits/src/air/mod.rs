@@ -22,15 +22,39 @@ use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
-use stwo_constraint_framework::logup::LookupElements;
-use stwo_constraint_framework::{relation, EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
 
 use self::lookups::{Lookup, Relation};
 
-relation!(Range16, 1);
-relation!(Bits, 2);
-relation!(Exp, 2);
-relation!(Silu, 2);
+pub use self::relations::{Bits, Exp, Range16, Silu};
+
+/// The challenges of one relation each.
+// stwo's macro documents nothing.
+#[allow(missing_docs)]
+mod relations {
+    use num_traits::Zero;
+    use stwo::core::fields::qm31::SecureField;
+    use stwo_constraint_framework::logup::LookupElements;
+    use stwo_constraint_framework::relation;
+
+    use super::{Relation, Relations};
+
+    relation!(Range16, 1);
+    relation!(Bits, 2);
+    relation!(Exp, 2);
+    relation!(Silu, 2);
+
+    /// As [`Relations::challenges`].
+    pub(super) fn challenges(all: &Relations, relation: Relation) -> [SecureField; 2] {
+        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
+        match relation {
+            Relation::Range16 => [all.range16.0.z, SecureField::zero()],
+            Relation::Bits => pair(&all.bits.0),
+            Relation::Exp => pair(&all.exp.0),
+            Relation::Silu => pair(&all.silu.0),
+        }
+    }
+}
 
 /// Lookup challenges, one independent pair per relation.
 #[derive(Clone, Debug)]
@@ -58,13 +82,7 @@ impl Relations {
 
     /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
     pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
-        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
-        match relation {
-            Relation::Range16 => [self.range16.0.z, SecureField::zero()],
-            Relation::Bits => pair(&self.bits.0),
-            Relation::Exp => pair(&self.exp.0),
-            Relation::Silu => pair(&self.silu.0),
-        }
+        relations::challenges(self, relation)
     }
 
     /// Fixed challenges, for counting columns and constraints before any exist.
@@ -103,12 +121,19 @@ pub fn base(v: i64) -> BaseField {
 /// The component kinds.
 #[derive(Clone, Debug)]
 pub enum AnyAir {
+    /// Residual states and their norms.
     Stream(stream::Stream),
+    /// Queries or keys, rotated.
     Rope(rope::Rope),
+    /// Values, or attention outputs.
     Requant(requant::Requant),
+    /// Attention scores, and probabilities.
     Scores(scores::Scores),
+    /// The MLP.
     Ff(ff::Ff),
+    /// Logits of the output tokens.
     Logits(logits::Logits),
+    /// The lookup tables.
     Tables(tables::Tables),
 }
 
@@ -144,7 +169,9 @@ impl Air for AnyAir {
 /// The constraints of a part: those of one kind of row, for every lane. Columns are lane by lane.
 #[derive(Clone, Debug)]
 pub struct Lanes {
+    /// The constraints of a lane.
     pub air: AnyAir,
+    /// How many there are.
     pub lanes: usize,
 }
 
@@ -190,8 +217,11 @@ pub const PART_INTERACTION: usize = BINDING_COLUMNS + SECURE_EXTENSION_DEGREE;
 /// their entries. What parts look up is in no component ([`crate::trees`]).
 #[derive(Clone, Debug)]
 pub struct Bound {
+    /// The constraints.
     pub air: Lanes,
+    /// The challenges of the lookups.
     pub relations: Relations,
+    /// The claims on the columns; none for the tables.
     pub binding: Option<Binding>,
 }
 

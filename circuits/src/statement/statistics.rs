@@ -26,20 +26,30 @@ pub struct Statistics {
 /// A kind of values that were rounded to int16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rounded {
+    /// The part that has it.
     pub part: Part,
     /// Among those of the part.
     pub tensor: u8,
 }
 
 impl Rounded {
+    /// Residual states.
     pub const STATE: Self = Self::of(Part::Stream, 0);
+    /// Normed states.
     pub const NORM: Self = Self::of(Part::Stream, 1);
+    /// Values.
     pub const VALUE: Self = Self::of(Part::V, 0);
+    /// Scores.
     pub const SCORE: Self = Self::of(Part::Scores, 0);
+    /// Attention outputs.
     pub const ATTENTION: Self = Self::of(Part::Att, 0);
+    /// Gates.
     pub const GATE: Self = Self::of(Part::Ff, 0);
+    /// The other factor of the MLP.
     pub const UP: Self = Self::of(Part::Ff, 1);
+    /// Their product.
     pub const PRODUCT: Self = Self::of(Part::Ff, 2);
+    /// Logits.
     pub const LOGIT: Self = Self::of(Part::Logits, 0);
 
     const fn of(part: Part, tensor: u8) -> Self {
@@ -109,6 +119,9 @@ impl Clip {
 
 /// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum StatisticsError {
     #[error("{got} norm statistics, expected {expected}")]
     Norms { got: usize, expected: usize },

@@ -49,7 +49,9 @@ pub fn update_of(state: usize) -> (MatmulKind, usize) {
 /// the exponent of the factor of the previous state is the shift plus `skip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
+    /// The shift of every channel.
     pub channels: &'a ChannelShift,
+    /// What leading rows have more.
     pub lead: i8,
     /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
     pub skip: Option<i8>,

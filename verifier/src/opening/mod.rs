@@ -177,12 +177,14 @@ impl CommitmentParams {
             let opened = queries.min(1 << depth).max(1);
             32 * opened * depth.saturating_sub(opened.ilog2()) as usize
         };
-        let rows = queries * self.columns() * FIBRE * 4 + path(self.log_leaves());
+        // More columns than a host of 32 bits can count the bytes of are as good as any.
+        let columns = self.columns().saturating_mul(queries * FIBRE * 4);
+        let rows = columns.saturating_add(path(self.log_leaves()));
         let folded: usize = self
             .oracles()
             .map(|variables| (queries << FOLD_LOG) * 16 + path(variables + self.log_blowup - FOLD_LOG))
             .sum();
-        rows + folded
+        rows.saturating_add(folded)
     }
 }
 
@@ -239,11 +241,13 @@ impl OpenedColumns {
 /// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpeningClaim<'a> {
+    /// The columns that are opened.
     pub columns: OpenedColumns,
     /// One entry for every band of the columns.
     pub gamma: &'a [SecureField],
     /// Coordinates of the index within a band, MSB-first: `log_band` of the tile, six of the input, six of the output.
     pub local_point: &'a [SecureField],
+    /// What the sum is.
     pub value: SecureField,
 }
 
@@ -328,6 +332,9 @@ impl std::fmt::Display for Tree {
 
 /// Why an opening is not accepted.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum OpeningError {
     #[error("{what} is {value}, but must be in {min}..={max}")]
     OutOfRange {
