@@ -18,6 +18,7 @@ pub const INPUT_SHIFT: u8 = 1;
 pub struct Chunk {
     /// The first layer of the chunk, as the model counts them, and the first one after it.
     pub start: usize,
+    /// The first layer after it.
     pub end: usize,
     /// Layers of the model.
     pub of: usize,
@@ -25,6 +26,9 @@ pub struct Chunk {
 
 /// Numbers of layers that do not divide a model in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ChunkError {
     #[error("chunk {index} has no layers")]
     Empty { index: usize },
@@ -145,6 +149,9 @@ pub struct Ends<'a> {
 
 /// Boundaries that do not fit a model and its token rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum BoundaryError {
     #[error("{got} boundaries between {chunks} chunks")]
     Number { got: usize, chunks: usize },

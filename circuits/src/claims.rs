@@ -177,6 +177,7 @@ pub type Tensor = Vec<Weight>;
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
 pub struct Group {
+    /// The part whose columns they are.
     pub part: Part,
     /// `W` is the sum of these.
     pub weights: Vec<Tensor>,
@@ -318,8 +319,11 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
 #[must_use = "a claim that is not batched is not proved"]
 #[derive(Debug)]
 pub struct LinearClaim {
+    /// What is claimed, for messages.
     pub name: &'static str,
+    /// What is summed, part by part.
     pub groups: Vec<Group>,
+    /// The claimed sum.
     pub value: SecureField,
 }
 
@@ -335,7 +339,9 @@ impl LinearClaim {
 /// All claims as one: `sum over groups = value`, groups with equal weights merged.
 #[derive(Debug)]
 pub struct Batch {
+    /// What is summed, part by part.
     pub groups: Vec<Group>,
+    /// The claimed sum.
     pub value: SecureField,
 }
 

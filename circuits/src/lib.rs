@@ -3,6 +3,7 @@
 //! size, a table or a parameter from a proof. Start at [`wiring`] for the list of everything that is
 //! proved across rows, and at [`air`] for what is proved within a row.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(

@@ -11,6 +11,9 @@ use thiserror::Error;
 
 /// Lengths that do not fit together.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum MleError {
     /// Two points of one evaluation have different lengths.
     #[error("points of {left} and {right} variables, expected equal numbers")]

@@ -25,18 +25,29 @@ pub const MAX_CONTEXT: usize = 1 << 13;
 /// Architecture of a Llama model, as read from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelConfig {
+    /// Channels of the residual stream.
     pub hidden: usize,
+    /// Number of layers.
     pub layers: usize,
+    /// Query heads.
     pub heads: usize,
+    /// Key and value heads, a divisor of the query heads.
     pub kv_heads: usize,
+    /// Channels of a head, an even number.
     pub head_dim: usize,
+    /// Channels of the MLP.
     pub ff: usize,
+    /// Size of the vocabulary.
     pub vocab: usize,
     /// Largest number of token rows.
     pub context: usize,
+    /// What the norms add to the mean square.
     pub rms_eps: f64,
+    /// Base of the rotation's angles.
     pub rope_theta: f64,
+    /// Token that begins a text.
     pub bos: Option<u32>,
+    /// Tokens that end one.
     pub eos: Vec<u32>,
 }
 
@@ -46,14 +57,23 @@ pub const KINDS: usize = 9;
 /// The nine kinds of weight matmul of a Llama model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MatmulKind {
+    /// Rows of the embedding, selected by token.
     Embed,
+    /// Queries.
     Q,
+    /// Keys.
     K,
+    /// Values.
     V,
+    /// Attention outputs.
     O,
+    /// The gate of the MLP.
     Gate,
+    /// The other factor of the MLP.
     Up,
+    /// The way back from the MLP.
     Down,
+    /// Logits.
     Head,
 }
 
@@ -61,7 +81,9 @@ pub enum MatmulKind {
 /// limb of the operand that it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Limbs {
+    /// As they are.
     One,
+    /// In two limbs.
     Two,
 }
 
@@ -79,11 +101,17 @@ impl Limbs {
 /// architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimbSet {
+    /// Of the queries.
     pub q: Limbs,
+    /// Of the keys.
     pub k: Limbs,
+    /// Of the values.
     pub v: Limbs,
+    /// Of the gate.
     pub gate: Limbs,
+    /// Of the other factor of the MLP.
     pub up: Limbs,
+    /// Of the logits.
     pub head: Limbs,
 }
 
@@ -128,17 +156,21 @@ pub const LAYER_KINDS: [MatmulKind; 7] = [
 /// One weight matrix `[in, out]` in the padded layout, with its tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
+    /// Which matrix of a layer it is.
     pub kind: MatmulKind,
     /// Layer, 0 for `Embed` and `Head`.
     pub layer: usize,
     /// Real dimensions.
     pub in_dim: usize,
+    /// Outputs.
     pub out_dim: usize,
     /// log2 of the padded dimensions.
     pub in_log: u32,
+    /// Of the outputs.
     pub out_log: u32,
     /// Number of tile rows (in-blocks) and tile columns (out-blocks) that are stored.
     pub in_blocks: usize,
+    /// Of the outputs.
     pub out_blocks: usize,
     /// Index of the first tile; tile `(b, c)` is `first_tile + b * out_blocks + c`.
     pub first_tile: usize,
@@ -160,13 +192,19 @@ pub fn log_ceil(n: usize, min: u32) -> u32 {
 /// each half padded, so that RoPE pairs are rows of one trace row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padded {
+    /// Channels of the residual stream.
     pub hidden: u32,
+    /// Layers.
     pub layers: u32,
+    /// Query heads.
     pub heads: u32,
+    /// Key and value heads.
     pub kv_heads: u32,
     /// log2 of a padded half head.
     pub half: u32,
+    /// Channels of the MLP.
     pub ff: u32,
+    /// Entries of the vocabulary.
     pub vocab: u32,
 }
 
@@ -187,6 +225,9 @@ impl Padded {
 
 /// A config or parameter set that the proof system cannot represent.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ModelError {
     #[error("{what} is {value}, but must be in {min}..={max}")]
     OutOfRange {

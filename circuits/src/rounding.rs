@@ -9,20 +9,30 @@ use crate::statement::{class_of, norm_of};
 /// A kind of values that were rounded to int16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rounded {
+    /// The part that has it.
     pub part: Part,
     /// Among those of the part.
     pub tensor: u8,
 }
 
 impl Rounded {
+    /// Residual states.
     pub const STATE: Self = Self::of(Part::Stream, 0);
+    /// Normed states.
     pub const NORM: Self = Self::of(Part::Stream, 1);
+    /// Values.
     pub const VALUE: Self = Self::of(Part::V, 0);
+    /// Scores.
     pub const SCORE: Self = Self::of(Part::Scores, 0);
+    /// Attention outputs.
     pub const ATTENTION: Self = Self::of(Part::Att, 0);
+    /// Gates.
     pub const GATE: Self = Self::of(Part::Ff, 0);
+    /// The other factor of the MLP.
     pub const UP: Self = Self::of(Part::Ff, 1);
+    /// Their product.
     pub const PRODUCT: Self = Self::of(Part::Ff, 2);
+    /// Logits.
     pub const LOGIT: Self = Self::of(Part::Logits, 0);
 
     const fn of(part: Part, tensor: u8) -> Self {
@@ -94,7 +104,9 @@ pub fn update_of(state: usize) -> (MatmulKind, usize) {
 /// the exponent of the factor of the previous state is the shift plus `skip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
+    /// The shift of every channel.
     pub channels: &'a ChannelShift,
+    /// What leading rows have more.
     pub lead: i8,
     /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
     pub skip: Option<i8>,

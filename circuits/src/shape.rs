@@ -76,6 +76,7 @@ pub struct Cut {
     pub axis: usize,
     /// log2 of the entries of a lane along the axis.
     pub log_lane: u32,
+    /// Number of lanes.
     pub lanes: usize,
 }
 
@@ -97,7 +98,9 @@ const SHARED_COLUMNS: u128 = 48;
 pub struct Shape {
     /// The architecture of the chunk alone: its layers, not the model's.
     pub config: ModelConfig,
+    /// The layers that are proved.
     pub chunk: Chunk,
+    /// Padded dimensions of the chunk.
     pub padded: Padded,
     /// log2 of the number of token rows.
     pub token: u32,
@@ -459,7 +462,7 @@ fn cheapest(list: &[(Cuts, Candidate)], height: u32) -> (Cuts, Candidate) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::odd_config;
+    use crate::model::{odd_config, MAX_CONTEXT};
 
     #[test]
     fn only_the_logits_are_missing_without_a_head() {
@@ -509,6 +512,37 @@ mod tests {
                 let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
                 assert_eq!(own, (columns, lookups, log_rows), "{part:?}, {limbs:?}");
             }
+        }
+    }
+
+    /// A key may have any architecture, and its sizes are computed before it is refused: on a host of 32 bits, too.
+    #[test]
+    fn sizes_of_the_largest_architecture_fit_in_32_bits() {
+        let config = ModelConfig {
+            hidden: 1 << 14,
+            layers: 1 << 10,
+            heads: 1 << 8,
+            kv_heads: 1 << 8,
+            head_dim: 128,
+            ff: 1 << 16,
+            vocab: 1 << 18,
+            context: MAX_CONTEXT,
+            ..odd_config(1)
+        };
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!(u32::try_from(config.total_tiles()), Ok(1_344_274_432));
+        for chunk in Chunk::partition([1, 1023], 1024)
+            .into_iter()
+            .flatten()
+            .chain([Chunk::whole(1024)])
+        {
+            let shape = Shape::of(&config, &chunk, MAX_CONTEXT);
+            // No text of such a model can be proved: the sums that say so are of 128 bits.
+            assert!(shape.fractions() > 1 << 31 && shape.cells() > 1 << 36, "{chunk:?}");
+            assert!(shape
+                .parts()
+                .iter()
+                .all(|part| u32::try_from(shape.columns(*part)).is_ok()));
         }
     }
 

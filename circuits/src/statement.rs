@@ -7,7 +7,9 @@ use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
+    /// What was given.
     pub prompt: Vec<u32>,
+    /// What was generated.
     pub output: Vec<u32>,
 }
 
@@ -31,9 +33,15 @@ impl From<usize> for Lengths {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// The last token ends the text.
-    Stop { id: u32 },
+    Stop {
+        /// Which one.
+        id: u32,
+    },
     /// The output stops at this many tokens, not because the model ended the text.
-    Length { tokens: usize },
+    Length {
+        /// How many there are.
+        tokens: usize,
+    },
 }
 
 impl Finish {
@@ -48,6 +56,9 @@ impl Finish {
 
 /// A statement that cannot be true of the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum StatementError {
     #[error("the prompt is empty")]
     EmptyPrompt,

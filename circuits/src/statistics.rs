@@ -64,6 +64,9 @@ impl Clip {
 
 /// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum StatisticsError {
     #[error("{got} norm statistics, expected {expected}")]
     Norms { got: usize, expected: usize },

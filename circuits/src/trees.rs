@@ -24,7 +24,9 @@ pub const LOG_COUNTED_LEAVES: u32 = 23;
 /// A lookup of one lane in all rows of its part.
 #[derive(Clone, Debug)]
 pub struct Plane {
+    /// The part whose rows look up.
     pub part: Part,
+    /// log2 of its rows.
     pub log_rows: u32,
     /// In the columns of the part.
     pub lookup: Lookup,
@@ -37,6 +39,7 @@ pub struct LookupTree {
     /// Whether leaves have columns as numerators. Otherwise all numerators are one, those of the padding included; the padding
     /// of a counted tree has numerators zero. Denominators of padding are one.
     pub counted: bool,
+    /// The lookups of the tree, the tallest first.
     pub planes: Vec<Plane>,
 }
 
@@ -44,8 +47,11 @@ pub struct LookupTree {
 #[must_use = "a claim that is not proved"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafClaim {
+    /// Coordinates of the leaf.
     pub point: Vec<K>,
+    /// The numerators at the point.
     pub numerator: K,
+    /// The denominators at the point.
     pub denominator: K,
 }
 

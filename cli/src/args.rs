@@ -8,6 +8,7 @@ use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
+pub use tessera_verdict::expected::Ids;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
@@ -161,28 +162,6 @@ pub struct SetupArgs {
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
-}
-
-/// Token ids: numbers between commas or white space, or a JSON list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ids(pub Vec<u32>);
-
-impl std::str::FromStr for Ids {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-        let words = inside
-            .split(|c: char| c == ',' || c.is_whitespace())
-            .filter(|word| !word.is_empty());
-        let ids = words.map(|word| word.parse().map_err(|_| format!("{word:?} is not a token id")));
-        let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
-        match ids.is_empty() {
-            true => Err("no token ids are given".to_owned()),
-            false => Ok(Self(ids)),
-        }
-    }
 }
 
 /// Where a prompt comes from.

@@ -5,7 +5,6 @@ mod args;
 mod bars;
 mod commands;
 mod printer;
-mod shown;
 mod watch;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -17,9 +16,10 @@ use clap::Parser;
 use tessera_prover::support::arena::Arena;
 use tessera_prover::support::pages;
 use tessera_prover::tasks::plan::available::address_space;
+use tessera_verdict::rows::set_width;
 
 use crate::args::Cli;
-use crate::printer::{finish, Failure, Report};
+use crate::printer::{columns, finish, Failure, Report};
 
 #[global_allocator]
 static ARENA: Arena = Arena::new();
@@ -35,6 +35,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let json = cli.global.json;
+    if let Some(columns) = columns(&console::Term::stdout()) {
+        set_width(columns);
+    }
     ExitCode::from(finish(run(&cli), json))
 }
 

@@ -1,12 +1,11 @@
 //! What the user sees: one report per command, as text or as one JSON object on stdout.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use console::Term;
 use serde_json::{json, Value};
-
-use crate::shown;
+use tessera_verdict::shown;
 
 /// How a command ended; the exit status follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +56,15 @@ pub fn claim_stdout() {
     STDOUT_TAKEN.store(true, Ordering::Relaxed);
 }
 
+/// The narrowest terminal that is wrapped for.
+const NARROW: usize = 40;
+
+/// Columns of a terminal, if it is one.
+pub fn columns(term: &Term) -> Option<usize> {
+    let (_, columns) = term.size_checked()?;
+    Some(usize::from(columns).max(NARROW))
+}
+
 /// Prints the outcome of a command; returns the exit status.
 pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
     let (status, text, value) = match outcome {
@@ -66,7 +74,10 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
             report.json,
         ),
         Err(Failure(message)) => {
-            let text = format!("error: {}", shown::message(&message));
+            let text = format!(
+                "error: {}",
+                shown::message(&message, columns(&Term::stderr()).unwrap_or(usize::MAX))
+            );
             (UNDECIDED, Err(text), json!({ "error": message }))
         }
     };
@@ -95,111 +106,6 @@ fn line(mut to: impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// Aligned `name  value` rows. Values are hostile: what is not graphic is escaped, and lines that would not fit into the
-/// terminal are wrapped, so that no part of a value can look like another row.
-#[derive(Clone, Debug, Default)]
-pub struct Rows(Vec<Row>);
-
-#[derive(Clone, Debug)]
-struct Row {
-    name: String,
-    value: String,
-    /// What begins a wrapped line of the value.
-    mark: &'static str,
-}
-
-impl Rows {
-    /// Adds a row; a value of several lines is indented below the first.
-    pub fn row(self, name: impl Into<String>, value: impl ToString) -> Self {
-        self.with(name.into(), value.to_string(), shown::CONTINUED)
-    }
-
-    /// Adds a row if there is a value.
-    pub fn maybe(self, name: &str, value: Option<impl ToString>) -> Self {
-        match value {
-            Some(value) => self.row(name, value),
-            None => self,
-        }
-    }
-
-    /// Adds a file.
-    pub fn path(self, name: &str, path: &Path) -> Self {
-        self.row(name, shown::path(path))
-    }
-
-    /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
-    pub fn ids(self, name: &str, ids: &[u32]) -> Self {
-        let mut text = format!("{} ids:", ids.len());
-        for id in ids {
-            text.push_str(&format!(" {id}"));
-        }
-        self.with(name.to_owned(), text, "")
-    }
-
-    fn with(mut self, name: String, value: String, mark: &'static str) -> Self {
-        self.0.push(Row { name, value, mark });
-        self
-    }
-
-    /// The rows for a terminal of this many columns.
-    pub fn render(&self, width: usize) -> String {
-        let label = self.0.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
-        // The last column is left free: some terminals go on in the next line by themselves.
-        let columns = width.saturating_sub(label + 3).max(20);
-        let mut text = String::new();
-        for Row { name, value, mark } in &self.0 {
-            let lines = value
-                .lines()
-                .flat_map(|line| shown::wrapped(&shown::line(line), columns, mark));
-            // Spaces at the end of a line are part of a text, but not of a list.
-            let mut lines = lines.map(|line| match mark.is_empty() {
-                true => line.trim_end().to_owned(),
-                false => line,
-            });
-            text.push_str(&format!("{name:label$}  {}\n", lines.next().unwrap_or_default()));
-            for line in lines {
-                text.push_str(&format!("{:label$}  {line}\n", ""));
-            }
-        }
-        text
-    }
-}
-
-impl std::fmt::Display for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.render(shown::width()))
-    }
-}
-
-/// `1.23 MB`, decimal units.
-pub fn bytes(n: u64) -> String {
-    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    match units.into_iter().find(|(_, unit)| n as f64 >= *unit) {
-        Some((name, unit)) => format!("{} {name}", three_digits(n as f64 / unit)),
-        None => format!("{n} B"),
-    }
-}
-
-/// `1.23 s` or `12.3 ms`.
-pub fn seconds(s: f64) -> String {
-    if s >= 1.0 {
-        format!("{} s", three_digits(s))
-    } else {
-        format!("{} ms", three_digits(s * 1e3))
-    }
-}
-
-fn three_digits(v: f64) -> String {
-    let decimals = if v >= 100.0 {
-        0
-    } else if v >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{v:.decimals$}")
-}
-
 /// Peak resident memory of this process in bytes, 0 where the system does not tell.
 pub fn peak_rss_bytes() -> u64 {
     status_bytes("VmHWM:")
@@ -220,43 +126,6 @@ fn status_bytes(field: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantities_have_three_digits() {
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(312_456), "312 kB");
-        assert_eq!(bytes(1_500_000), "1.50 MB");
-        assert_eq!(seconds(0.0123), "12.3 ms");
-        assert_eq!(seconds(2.5), "2.50 s");
-    }
-
-    #[test]
-    fn rows_are_aligned_and_long_values_indented() {
-        let rows = Rows::default()
-            .row("a", 1)
-            .row("long", "x\ny")
-            .maybe("none", None::<u32>);
-        assert_eq!(rows.to_string(), "a     1\nlong  x\n      y\n");
-    }
-
-    #[test]
-    fn id_lists_are_wrapped() {
-        let rows = |ids: &[u32]| Rows::default().ids("ids", ids).render(80);
-        assert_eq!(rows(&[1, 22]), "ids  2 ids: 1 22\n");
-        let long = rows(&[12345; 40]);
-        let mut lines = long.lines();
-        assert!(
-            lines.next().is_some_and(|l| l.starts_with("ids  40 ids: 12345 ")),
-            "{long}"
-        );
-        assert!(
-            lines.clone().count() > 1 && lines.all(|l| l.starts_with("     12345")),
-            "{long}"
-        );
-        assert!(long.lines().all(|l| l.len() < 80), "{long}");
-        assert_eq!(long.split_whitespace().count(), 43);
-    }
 
     #[test]
     fn failures_become_exit_status_two() {

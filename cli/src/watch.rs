@@ -12,8 +12,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{json, Value};
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::work::{ChunkRecord, Observer};
+use tessera_verdict::rows::{bytes, seconds};
 
-use crate::printer::{bytes, rss_bytes, seconds, Failure};
+use crate::printer::{rss_bytes, Failure};
 
 /// Phases of a chunk.
 const PHASES: u64 = 8;

@@ -36,9 +36,11 @@ const VERSION_LEN: usize = 4;
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
+    /// A proof.
     Proof,
     /// The proof of one chunk, before it is composed.
     Chunk,
+    /// A model key.
     Key,
 }
 
@@ -82,6 +84,9 @@ impl fmt::Display for FileKind {
 
 /// Bytes that are not a file of the expected kind, or a value that cannot be one.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum CodecError {
     #[error("not a {kind} file: it starts with \"{}\"", got.escape_ascii())]
     Magic { kind: FileKind, got: [u8; MAGIC_LEN] },

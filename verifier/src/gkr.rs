@@ -39,6 +39,9 @@ pub struct TreeProof {
 
 /// Trees that do not fit, or are not sums.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum GkrError {
     #[error("lookups: {got} trees, expected {expected}")]
     Trees { got: usize, expected: usize },

@@ -67,7 +67,9 @@ impl CommitmentHeader {
 /// Commitment to the weights and to the lookup tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelKey {
+    /// The architecture.
     pub config: ModelConfig,
+    /// The quantisation.
     pub params: ModelParams,
     /// Layout and rate of the weight commitment.
     pub weights: CommitmentParams,
@@ -132,6 +134,9 @@ impl std::fmt::Debug for ModelId {
 
 /// A file that is no usable model key.
 #[derive(Debug, Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum KeyError {
     #[error(transparent)]
     Codec(#[from] CodecError),

@@ -23,14 +23,18 @@ const MAX_LOG_ROWS: u32 = 27;
 /// One error term: `2^-bits`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
+    /// What can go wrong.
     pub name: String,
+    /// How likely it is, as a formula.
     pub formula: String,
+    /// `-log2` of it.
     pub bits: f64,
 }
 
 /// All error terms of one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ledger {
+    /// One for everything that can go wrong.
     pub terms: Vec<Term>,
 }
 

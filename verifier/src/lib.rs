@@ -1,6 +1,7 @@
 //! Why a Tessera proof is believed: [`verify::verify`] and what it calls, one module per section of
 //! docs/protocol.md. Small, deterministic, total on hostile bytes.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(

@@ -20,7 +20,9 @@ use crate::sumcheck::SumcheckProof;
 /// one piece has one chunk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proof {
+    /// The model that it is about.
     pub model: ModelId,
+    /// What is proved.
     pub statement: Statement,
     /// The residual stream between any two neighbouring chunks, in clear (section 15).
     pub boundaries: Vec<Boundary>,
@@ -56,6 +58,7 @@ pub struct ChunkProof {
 pub struct MatmulProof {
     /// The batched accumulators at the random point.
     pub claim: SecureField,
+    /// The rounds.
     pub sumcheck: SumcheckProof,
     /// Final evaluations of both factors of every product, in the order of
     /// [`tessera_circuits::wiring::PRODUCTS`].

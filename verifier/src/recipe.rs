@@ -16,6 +16,7 @@ pub struct Recipe {
     pub tool: String,
     /// The strategy and every option of the quantisation, by name.
     pub settings: Vec<Setting>,
+    /// The text that fixed the scales.
     pub calibration: Calibration,
     /// The files of the checkpoint, unless they are left out.
     pub files: Option<Vec<SourceFile>>,
@@ -26,7 +27,9 @@ pub struct Recipe {
 /// An option with its value, as the command line has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
+    /// The option.
     pub name: String,
+    /// Its value.
     pub value: String,
 }
 
@@ -44,15 +47,20 @@ pub struct Calibration {
 /// A file of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
+    /// The file, without its directory.
     pub name: String,
+    /// Its length.
     pub bytes: u64,
+    /// Its digest.
     pub sha256: [u8; 32],
 }
 
 /// The distance between the integer model and its checkpoint, or why it is not known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Fidelity {
+    /// The figures.
     Measured(Figures),
+    /// Why there are none.
     NotMeasured(String),
 }
 
@@ -63,21 +71,27 @@ pub struct Figures {
     pub text: String,
     /// Windows of text, and token positions in them.
     pub windows: u64,
+    /// Positions that were compared.
     pub tokens: u64,
     /// Mean over all positions, the value that 99 % of them do not exceed, and the largest.
     pub kl: f64,
+    /// The value that 99 % of the positions do not exceed.
     pub kl_p99: f64,
+    /// The largest value.
     pub kl_worst: f64,
     /// Part of the positions with the same most likely token.
     pub top1: f64,
     /// Mean negative log-likelihood of the following token, in nats.
     pub nll_float: f64,
+    /// The same of the integer model.
     pub nll_integer: f64,
     /// Values of the integer model that were clamped.
     pub saturated: u64,
     /// The float model in bfloat16, compared in the same way.
     pub kl_bfloat16: f64,
+    /// Part of the positions with the same most likely token, in bfloat16.
     pub top1_bfloat16: f64,
+    /// Mean negative log-likelihood, in bfloat16.
     pub nll_bfloat16: f64,
 }
 
@@ -142,6 +156,9 @@ impl Figures {
 
 /// A recipe that no program has written.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum RecipeError {
     #[error("the recipe's {what} has {got} entries or bytes, at most {limit} are allowed")]
     TooLong {

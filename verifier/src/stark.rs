@@ -33,6 +33,9 @@ pub type Stark = StarkProof<Blake2sMerkleHasher>;
 
 /// Why the aggregator's proof is rejected.
 #[derive(Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum StarkError {
     #[error("STARK: {what} has {got} entries, expected {expected}")]
     Length {
@@ -149,15 +152,19 @@ pub fn column_sizes(shape: &Shape) -> TreeVec<Vec<u32>> {
 
 /// What the proof must show, all from the verifier's side.
 pub struct StarkClaim<'a> {
+    /// The row spaces.
     pub shape: &'a Shape,
+    /// The linear claims.
     pub batch: &'a Batch,
     /// End point of the linear sumcheck; a part uses the last coordinates.
     pub point: &'a [SecureField],
+    /// Values of the claimed columns, part by part.
     pub evaluations: &'a [Vec<SecureField>],
     /// The challenges of the lookups, drawn before their sums were proved.
     pub relations: &'a Relations,
     /// The sum of the fractions of all lookups.
     pub lookups: SecureField,
+    /// Sums of the components.
     pub claimed_sums: &'a [SecureField],
 }
 

@@ -24,6 +24,7 @@ const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
 /// Messages of the prover: `[s(0), s(2)]` of every round polynomial `s`; `s(1)` is implied by the claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SumcheckProof {
+    /// Values at 0 and 2 of every round's polynomial.
     pub rounds: Vec<[SecureField; 2]>,
 }
 
@@ -33,6 +34,7 @@ pub struct SumcheckProof {
 pub struct SumcheckClaim {
     /// The challenges, first variable first (MSB-first).
     pub point: Vec<SecureField>,
+    /// What the claim comes down to at the point.
     pub value: SecureField,
 }
 
@@ -47,6 +49,9 @@ impl SumcheckClaim {
 
 /// A sumcheck that does not fit its statement.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum SumcheckError {
     /// The number of round messages is not the number of variables.
     #[error("sumcheck {label}: {got} rounds, expected {expected}")]

@@ -135,8 +135,8 @@ mod tests {
         for (n, log_size) in [(0, 5), (1, 1), (118, 7), (193, 20), (9, 32)] {
             let positions = Transcript::new("test").positions("queries", n, log_size);
             assert_eq!(positions.len(), n);
-            assert!(positions.iter().all(|p| *p < 1 << log_size));
-            assert!(n < 9 || positions.iter().any(|p| *p >= 1 << (log_size - 1)));
+            assert!(positions.iter().all(|p| (*p as u64) < 1 << log_size));
+            assert!(n < 9 || positions.iter().any(|p| *p >> (log_size - 1) == 1));
         }
     }
 }

@@ -28,6 +28,9 @@ pub const PROTOCOL: &str = "tessera/5";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum VerifyError {
     #[error("malformed proof: {0}")]
     Malformed(#[from] CodecError),
@@ -72,7 +75,9 @@ pub enum VerifyError {
 /// What an accepted proof proves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
+    /// The model that it is about.
     pub model: ModelId,
+    /// What is proved.
     pub statement: Statement,
     /// Number of chunks that the model was proved in.
     pub chunks: usize,
@@ -179,6 +184,7 @@ pub struct ChunkStatement<'a> {
     pub model: &'a ModelId,
     /// Must have passed its check.
     pub statement: &'a Statement,
+    /// The chunk.
     pub chunk: &'a Chunk,
     /// As [`ends`] gives them.
     pub ends: Ends<'a>,

@@ -10,11 +10,13 @@ use crate::model::Limbs;
 
 /// The gate (range-checked by its lookup in the SiLU table).
 pub const GATE: usize = 0;
+/// What the SiLU table has for the gate.
 pub const SILU: usize = 1;
 /// The up projection.
 pub const UP: usize = 2;
 /// The product, in limbs.
 pub const H_HI: usize = 3;
+/// Low byte of the product.
 pub const H_LO: usize = 4;
 /// Its remainder, in one limb: `2^(8 + s)` and the rest.
 pub const PRODUCT: Remainder = Remainder {
@@ -23,11 +25,14 @@ pub const PRODUCT: Remainder = Remainder {
 };
 const OTHERS: usize = 7;
 
+/// The MLP: gate, activation, product.
 #[derive(Clone, Copy, Debug)]
 pub struct Ff {
+    /// log2 of the rows.
     pub log_rows: u32,
     /// Of the accumulators of gate and up projection.
     pub gate: Limbs,
+    /// Of the up projection.
     pub up: Limbs,
 }
 

@@ -8,6 +8,7 @@ use crate::model::Limbs;
 /// consecutive columns, `2^s` first. No constraint ties them together; the claim does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
+    /// Its first column.
     pub at: usize,
     /// How the accumulators are claimed.
     pub limbs: Limbs,
@@ -45,6 +46,7 @@ impl Remainder {
     pub const fn r_hi(self) -> usize {
         self.at + 1
     }
+    /// Column of the low byte of the remainder.
     pub const fn r_lo(self) -> usize {
         self.at + 2
     }
@@ -52,10 +54,12 @@ impl Remainder {
     pub const fn d_hi(self) -> usize {
         self.at + 3
     }
+    /// Column of the low byte of the difference to the divisor.
     pub const fn d_lo(self) -> usize {
         self.at + 4
     }
 
+    /// The lookups that bound its columns.
     pub fn lookups(self) -> Vec<Lookup> {
         let column = |i: usize| Linear::column(i);
         match self.limbs {

@@ -11,9 +11,12 @@ use crate::model::Limbs;
 /// By how much the logit is below that of the output token, less one below its id: at least 0.
 pub const MARGIN: usize = 0;
 
+/// Logits and their distance from the output token's.
 #[derive(Clone, Debug)]
 pub struct Logits {
+    /// log2 of the rows.
     pub log_rows: u32,
+    /// How accumulators are claimed.
     pub limbs: Limbs,
 }
 

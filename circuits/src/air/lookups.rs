@@ -34,6 +34,7 @@ impl Relation {
 /// A linear form in the columns of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
+    /// The part without columns.
     pub constant: BaseField,
     /// (column, coefficient)
     pub terms: Vec<(usize, BaseField)>,
@@ -113,6 +114,7 @@ impl Sub for Linear {
 /// How often a row uses a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
+    /// By every row, once.
     Once,
     /// As often as this column says.
     Column(usize),
@@ -121,9 +123,11 @@ pub enum Uses {
 /// A lookup of every row of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
+    /// The table that is looked up.
     pub relation: Relation,
     /// One or two values.
     pub tuple: Vec<Linear>,
+    /// How often each row uses it.
     pub uses: Uses,
 }
 

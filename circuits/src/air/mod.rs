@@ -12,6 +12,8 @@ pub mod gadgets;
 mod integers;
 pub mod logits;
 pub mod lookups;
+// stwo's macro documents nothing of what it makes.
+#[allow(missing_docs)]
 mod relations;
 pub mod requant;
 pub mod rope;
@@ -34,12 +36,19 @@ pub use self::row::Air;
 /// The component kinds.
 #[derive(Clone, Debug)]
 pub enum AnyAir {
+    /// Residual states and their norms.
     Stream(stream::Stream),
+    /// Queries or keys, rotated.
     Rope(rope::Rope),
+    /// Values, or attention outputs.
     Requant(requant::Requant),
+    /// Attention scores, and probabilities.
     Scores(scores::Scores),
+    /// The MLP.
     Ff(ff::Ff),
+    /// Logits of the output tokens.
     Logits(logits::Logits),
+    /// The lookup tables.
     Tables(tables::Tables),
 }
 
@@ -75,7 +84,9 @@ impl Air for AnyAir {
 /// The constraints of a part: those of one kind of row, for every lane. Columns are lane by lane.
 #[derive(Clone, Debug)]
 pub struct Lanes {
+    /// The constraints of a lane.
     pub air: AnyAir,
+    /// How many there are.
     pub lanes: usize,
 }
 
@@ -121,8 +132,11 @@ pub const PART_INTERACTION: usize = BINDING_COLUMNS + SECURE_EXTENSION_DEGREE;
 /// their entries. What parts look up is in no component ([`crate::trees`]).
 #[derive(Clone, Debug)]
 pub struct Bound {
+    /// The constraints.
     pub air: Lanes,
+    /// The challenges of the lookups.
     pub relations: Relations,
+    /// The claims on the columns; none for the tables.
     pub binding: Option<Binding>,
 }
 

@@ -10,11 +10,15 @@ use crate::model::Limbs;
 
 /// The output, in limbs.
 pub const OUT_HI: usize = 0;
+/// Low byte of the result.
 pub const OUT_LO: usize = 1;
 
+/// A requantisation and nothing else.
 #[derive(Clone, Debug)]
 pub struct Requant {
+    /// log2 of the rows.
     pub log_rows: u32,
+    /// How accumulators are claimed.
     pub limbs: Limbs,
 }
 

@@ -9,8 +9,10 @@ use super::Air;
 use crate::model::Limbs;
 use crate::semantics::ROPE_BITS;
 
+/// Queries or keys: requantised and rotated.
 #[derive(Clone, Copy, Debug)]
 pub struct Rope {
+    /// log2 of the rows.
     pub log_rows: u32,
     /// Of the accumulators.
     pub limbs: Limbs,

@@ -23,6 +23,7 @@ pub const SELECT: usize = 5;
 pub const P: usize = 6;
 /// Its remainder, `2^8 P_HI + P_LO`, of 21 bits.
 pub const P_HI: usize = 7;
+/// Low byte of the remainder.
 pub const P_LO: usize = 8;
 /// The difference of its high limb, plus [`P_OFFSET`].
 pub const P_DELTA: usize = 9;
@@ -31,12 +32,15 @@ pub const SCORE: Remainder = Remainder {
     at: 10,
     limbs: Limbs::Two,
 };
+/// Number of trace columns.
 pub const COLUMNS: usize = 15;
 /// `DELTA` of a probability is in -36736..=4095.
 pub const P_OFFSET: i64 = 40960;
 
+/// Scores, their exponentials and probabilities.
 #[derive(Clone, Debug)]
 pub struct Scores {
+    /// log2 of the rows.
     pub log_rows: u32,
 }
 

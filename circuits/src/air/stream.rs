@@ -10,10 +10,13 @@ use crate::model::Limbs;
 
 /// The state, in limbs.
 pub const X_HI: usize = 0;
+/// Low byte of the state.
 pub const X_LO: usize = 1;
 /// Squares of the limbs, summed by claims into the norm statistics.
 pub const HH: usize = 2;
+/// Sum of the products of high and low limbs.
 pub const HL: usize = 3;
+/// Sum of the squares of low limbs.
 pub const LL: usize = 4;
 /// Of the state.
 pub const UPDATE: Remainder = Remainder {
@@ -28,8 +31,10 @@ pub const NORM: Remainder = Remainder {
 /// The normed state, or its high limb before its low one.
 pub const Y: usize = 12;
 
+/// Residual states: the state, its norm and the normed state.
 #[derive(Clone, Debug)]
 pub struct Stream {
+    /// log2 of the rows.
     pub log_rows: u32,
     /// How the normed state enters its matmuls: in limbs if one of them wants them.
     pub normed: Limbs,

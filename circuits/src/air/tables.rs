@@ -14,9 +14,13 @@ use stwo::core::fields::m31::BaseField;
 pub const LOG_ROWS: u32 = 16;
 /// Multiplicity columns, one per relation.
 pub const RANGE16: usize = 0;
+/// Multiplicities of bits.
 pub const BITS: usize = 1;
+/// Multiplicities of exponentials.
 pub const EXP: usize = 2;
+/// Multiplicities of SiLU.
 pub const SILU: usize = 3;
+/// Number of multiplicity columns.
 pub const COLUMNS: usize = Relation::ALL.len();
 
 /// Names of the preprocessed columns, in commitment order.
@@ -65,6 +69,7 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
     ]
 }
 
+/// The lookup tables, as a component.
 #[derive(Clone, Debug)]
 pub struct Tables;
 

@@ -65,7 +65,9 @@ pub enum RowClass {
 /// A value for each class of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByClass<T> {
+    /// Of a body row.
     pub body: T,
+    /// Of a leading row.
     pub lead: T,
 }
 
@@ -151,23 +153,33 @@ pub struct NormParams {
 /// Integer parameters of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerParams {
+    /// The norm before attention.
     pub norm_attn: NormParams,
+    /// Queries.
     pub q: ChannelShift,
+    /// Keys.
     pub k: ChannelShift,
+    /// Values.
     pub v: ChannelShift,
     /// Score shift (one per layer): brings `q . k` to `score_bits` fractional bits.
     pub score: u8,
     /// Shift of the attention output `p . v`.
     pub att: u8,
+    /// Attention output into the residual stream.
     pub o: StreamShift,
     /// The residual is multiplied by `2^(shift + skip_attn)` (and 2^8) before it is added to the accumulator.
     pub skip_attn: ByClass<i8>,
+    /// The norm before the MLP.
     pub norm_mlp: NormParams,
+    /// Gate.
     pub gate: ChannelShift,
+    /// The other factor of the MLP.
     pub up: ChannelShift,
     /// Shift of `silu(gate) * up`.
     pub act: ByClass<u8>,
+    /// MLP output into the residual stream.
     pub down: StreamShift,
+    /// As `skip_attn`, at the MLP.
     pub skip_mlp: ByClass<i8>,
 }
 
@@ -206,9 +218,11 @@ impl ColumnNorms {
 /// together with the weights and the lookup tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelParams {
+    /// What a weight is stored as.
     pub format: WeightFormat,
     /// Bits of the weights by kind of matmul, sign included: a weight is at most `2^(bits - 1) - 1` in absolute value.
     pub weight_bits: [u8; KINDS],
+    /// Which rows are leading.
     pub leading: LeadingRows,
     /// Exponents of the residual stream: channel `c` of a state is stored in units `2^exponents[c]` times as large as the
     /// state's. One per channel, or none at all.
@@ -216,9 +230,13 @@ pub struct ModelParams {
     /// The one-hot matrix of the embedding has entries `2^(embed_exponent + 8)`, so the accumulator is
     /// `2^(8 + embed_exponent) * E[id]`; at most 13.
     pub embed_exponent: u8,
+    /// Embedding into the residual stream.
     pub embed: StreamShift,
+    /// The layers, in order.
     pub layers: Vec<LayerParams>,
+    /// The norm before the head.
     pub norm_final: NormParams,
+    /// Logits.
     pub head: ChannelShift,
     /// Fractional bits of attention scores; the exp table is `round(2^15 exp(-d / 2^score_bits))`.
     pub score_bits: i32,

@@ -26,13 +26,17 @@ pub const MAX_CLAIMS: usize = 64;
 
 /// Everything public that claims depend on.
 pub struct Public<'a> {
+    /// The row spaces.
     pub shape: &'a Shape,
     /// The parameters of the chunk alone.
     pub params: &'a ModelParams,
+    /// What is proved.
     pub statement: &'a Statement,
     /// What enters and leaves the chunk.
     pub ends: Ends<'a>,
+    /// The row statistics in clear.
     pub statistics: &'a Statistics,
+    /// The random point.
     pub points: &'a Points,
 }
 

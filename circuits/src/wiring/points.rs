@@ -10,10 +10,15 @@ use crate::shape::Shape;
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
 #[derive(Clone, Debug)]
 pub struct Points {
+    /// Of layers.
     pub layer: Vec<K>,
+    /// Of residual states.
     pub state: Vec<K>,
+    /// Of tokens.
     pub token: Vec<K>,
+    /// Of key tokens.
     pub key: Vec<K>,
+    /// Of heads.
     pub head: Vec<K>,
     /// Output channels; a tensor of width `2^k` uses the last `k` coordinates.
     pub out: Vec<K>,

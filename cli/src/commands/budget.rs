@@ -6,8 +6,9 @@ use std::path::Path;
 use tessera_prover::tasks::loaded::directory_bytes;
 use tessera_prover::tasks::plan::available::{address_space, Available, Bound};
 use tessera_prover::tasks::plan::{Budget, DEFAULT_PERCENT};
+use tessera_verdict::rows::bytes;
 
-use crate::printer::{bytes, Failure};
+use crate::printer::Failure;
 
 /// Threads beside those that work: of the main program, of readers and writers.
 const MORE_THREADS: usize = 4;

@@ -13,15 +13,16 @@ use tessera_prover::support::files::{self, AtomicDir};
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::{read_key, Model};
 use tessera_prover::tasks::setup::{setup, SetupOptions, SetupReport};
+use tessera_verdict::rows::{bytes, seconds, width, Rows};
+use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::verify::{verify_bytes, Verified};
 
-use super::claim::Claim;
+use super::claim::claim_of;
 use super::prompt::NO_TOKENIZER;
 use super::report::phases_json;
 use crate::args::DemoArgs;
-use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{peak_rss_bytes, Failure, Report};
 
 /// The files of a bundled checkpoint.
 macro_rules! bundled {
@@ -119,7 +120,7 @@ impl Done {
         let Self { set_up, verified, .. } = self;
         let [setup_seconds, prove_seconds, verify_seconds] = self.seconds;
         let statement = &verified.statement;
-        let claim = Claim::new(statement, &key.config, Ok(Some(tokenizer)));
+        let claim = claim_of(statement, &key.config, Ok(Some(tokenizer)));
         let mut json = json!({
             "verdict": "accept",
             "model_id": verified.model.to_string(),
@@ -167,10 +168,10 @@ impl Done {
             .row("model", verified.model)
             .ids("prompt", &statement.prompt)
             .ids("output", &statement.output)
-            .row("end", claim.finish())
+            .row("end", claim.finish_text())
             .maybe("kept in", args.keep.as_ref().map(|k| shown::path(k)));
         let story = match claim.texts() {
-            Ok(texts) => shown::story(&texts.whole()),
+            Ok(texts) => shown::story(&texts.whole(), width()),
             Err(reason) => format!("(no text: {})", shown::line(reason)),
         };
         let text = format!(

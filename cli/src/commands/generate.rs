@@ -8,13 +8,14 @@ use tessera_prover::support::output::Output;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::plan::Task;
+use tessera_verdict::rows::{seconds, Rows};
 
-use super::claim::Claim;
+use super::claim::claim_of;
 use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
-use crate::printer::{peak_rss_bytes, seconds, Failure, Report, Rows};
+use crate::printer::{peak_rss_bytes, Failure, Report};
 
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let logits_out = args.logits_out.as_deref().map(output).transpose()?;
@@ -36,7 +37,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
         prompt: prompt.ids.clone(),
         output: generation.ids.clone(),
     };
-    let claim = Claim::new(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
     let speed = generation.tokens_per_second();
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));

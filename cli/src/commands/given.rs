@@ -102,14 +102,3 @@ pub fn key(path: &Path) -> Result<(), Failure> {
     };
     Err(Failure(text))
 }
-
-/// Why a file is no proof, if it is known to be something else.
-pub fn no_proof(path: &Path) -> Option<String> {
-    let key = Kind::of(path) == Kind::Key;
-    key.then(|| {
-        format!(
-            "{} is a model key, not a proof; --key takes the key, the proof follows",
-            path.display()
-        )
-    })
-}

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::json;
-use tessera_circuits::chunk::Chunk;
+use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_prover::intake::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::model::directory::KEY_FILE;
@@ -13,19 +12,20 @@ use tessera_prover::quantise::Strategy;
 use tessera_prover::support::files;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
-use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key, Model};
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::Subject;
+use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
+use tessera_verdict::rows::{bytes, Rows};
+use tessera_verdict::shown;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
 
-use super::predict::{dimensions, keeps_codeword, Prediction};
-use super::recipe::{against, recipe_json, recipe_rows};
+use super::predict::{keeps_codeword, Prediction};
+use super::recipe::against;
 use super::security;
 use crate::args::InspectArgs;
-use crate::printer::{bytes, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{Failure, Report};
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
@@ -149,89 +149,27 @@ fn describe_key(
     args: &InspectArgs,
     rows: Rows,
 ) -> Result<(Rows, serde_json::Value), Failure> {
-    let id = key_id(key, path)?;
-    let tokenizer = key_tokenizer(key, path).map(|t| t.is_some());
-    let has_tokenizer = *tokenizer.as_ref().unwrap_or(&false);
+    let tokenizer = key_tokenizer(key, path).map(|t| t.is_some()).map_err(|e| e.to_string());
+    let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
     let prediction = Prediction::new(subject, args.tokens);
-    let rows_predicted = prediction.tokens - 1;
-    let whole = [Chunk::whole(key.config.layers)];
-    let (bits, least) = (
-        security_bits(key, &whole, rows_predicted),
-        security_bits(key, &whole, key.config.context),
-    );
-    let w = &key.weights;
-    let json = json!({
-        "kind": "model key",
-        "model_id": id.to_string(),
-        "format_version": FileKind::Key.version(),
-        "config": key.config,
-        "strategy": Strategy::of(&key.params).name(),
-        "tiles": w.tiles,
-        "columns": w.columns(),
-        "log_message": w.log_message,
-        "log_blowup": w.log_blowup,
-        "weights_root": hex::encode(key.weights_root),
-        "tables_roots": key.tables_roots.map(hex::encode),
-        "tokenizer": has_tokenizer,
-        "computation_digest": hex::encode(key.computation_digest()?),
-        "tokenizer_digest": hex::encode(key.tokenizer_digest()?),
-        "recipe": recipe_json(key)?,
-        "security_bits": bits,
-        "security_bits_at_full_context": least,
-        "most_tokens_in_one_piece": most_rows(key).map(|rows| rows + 1),
-        "fewest_chunks": fewest_chunks(key, rows_predicted),
-        "predicted": prediction.json(),
-    });
-    let rows = rows
-        .row("model", id)
-        .row("dimensions", dimensions(&key.config))
-        .row("strategy", Strategy::of(&key.params).name())
-        .row(
-            "weights",
-            format!(
-                "{} tiles of 64 x 64 in {} columns of 2^{}, rate 2^-{}",
-                w.tiles,
-                w.columns(),
-                w.log_message,
-                w.log_blowup
-            ),
-        )
-        .row("weights root", hex::encode(key.weights_root))
-        .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
-        .row(
-            "tokenizer",
-            match tokenizer {
-                Ok(true) => "yes".to_owned(),
-                Ok(false) => "none: texts are shown as ids".to_owned(),
-                Err(error) => error.to_string(),
-            },
-        )
-        .row("security", security::shown(key, prediction.tokens));
-    Ok((prediction.rows(recipe_rows(rows, key)?), json))
+    let mut json = key_json(key, tokenizer == Ok(true), prediction.tokens)?;
+    for (name, value) in [
+        ("most_tokens_in_one_piece", json!(most_rows(key).map(|rows| rows + 1))),
+        ("fewest_chunks", json!(fewest_chunks(key, prediction.tokens - 1))),
+        ("predicted", prediction.json()),
+    ] {
+        json.insert(name.to_owned(), value);
+    }
+    let rows = key_rows(rows, key, tokenizer, &security::shown(key, prediction.tokens))?;
+    Ok((prediction.rows(rows), Value::Object(json)))
 }
 
 fn proof(path: &Path) -> Result<Report, Failure> {
     let content = files::read(path)?;
     let proof = Proof::from_bytes(&content).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
-    let statement = &proof.statement;
-    let json = json!({
-        "kind": "proof",
-        "format_version": FileKind::Proof.version(),
-        "model_id": proof.model.to_string(),
-        "prompt_ids": statement.prompt,
-        "output_ids": statement.output,
-        "chunks": proof.chunks.len(),
-        "proof_bytes": content.len(),
-        "verified": false,
-    });
-    let rows = Rows::default()
-        .row(
-            "proof",
-            format!("{}, {}, not verified", shown::path(path), bytes(content.len() as u64)),
-        )
-        .row("model", proof.model)
-        .ids("prompt", &statement.prompt)
-        .ids("output", &statement.output)
-        .row("chunks", proof.chunks.len());
-    Ok(Report::done(rows.to_string(), json))
+    let (name, len) = (path.display().to_string(), content.len());
+    Ok(Report::done(
+        proof_rows(&proof, &name, len).to_string(),
+        proof_json(&proof, len),
+    ))
 }

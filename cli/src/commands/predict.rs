@@ -9,8 +9,7 @@ use tessera_prover::prove::opening::params_for;
 use tessera_prover::prove::opening::{Codeword, Tree};
 use tessera_prover::tasks::plan::{Choices, Plan, Subject, Task};
 use tessera_prover::tasks::setup::LARGE_CODEWORD;
-
-use crate::printer::{bytes, seconds, Rows};
+use tessera_verdict::rows::{bytes, seconds, Rows};
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
@@ -98,12 +97,4 @@ impl Prediction {
             .row("  disk", bytes(self.disk_bytes))
             .row("  time", seconds(self.prove_seconds))
     }
-}
-
-/// The architecture in one line.
-pub fn dimensions(c: &ModelConfig) -> String {
-    format!(
-        "{} layers, hidden {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
-        c.layers, c.hidden, c.heads, c.head_dim, c.kv_heads, c.ff, c.vocab, c.context
-    )
 }

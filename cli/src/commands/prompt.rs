@@ -7,11 +7,12 @@ use std::path::Path;
 use serde_json::Value;
 use tessera_prover::intake::chat::{self, ChatTemplate};
 use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_verdict::rows::Rows;
+use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 
 use crate::args::{Ids, PromptArgs};
-use crate::printer::{Failure, Rows};
-use crate::shown;
+use crate::printer::Failure;
 
 /// The most bytes of a file with a prompt.
 const FILE_BYTES: u64 = 1 << 24;

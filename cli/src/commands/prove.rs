@@ -8,8 +8,10 @@ use tessera_circuits::statement::Lengths;
 use tessera_prover::prove::prove;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::plan::Task;
+use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::shown;
 
-use super::claim::Claim;
+use super::claim::claim_of;
 use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
 use super::report::{
@@ -17,8 +19,7 @@ use super::report::{
 };
 use super::{security, work};
 use crate::args::ProveArgs;
-use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{peak_rss_bytes, Failure, Report};
 
 pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
     if let Some(dir) = &args.work {
@@ -45,7 +46,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     out.write(&report.bytes)?;
 
     let statement = &report.proof.statement;
-    let claim = Claim::new(statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(statement, &model.key.config, Ok(model.tokenizer.as_ref()));
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));
     claim.add_to(&mut json);

@@ -2,81 +2,16 @@
 
 use std::path::Path;
 
-use serde_json::{json, Value};
+use serde_json::json;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::read_key;
 use tessera_prover::tasks::setup::{recompute, Agreement};
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::recipe::{Recipe, SourceFile};
+use tessera_verdict::rows::Rows;
 
 use super::budget::{mapped, Allowance};
-use super::fidelity::{fidelity_json, fidelity_rows};
 use super::setup::refusal;
 use crate::args::InspectArgs;
-use crate::printer::{bytes, Failure, Report, Rows, Status};
-
-/// The recipe for machines.
-pub fn recipe_json(key: &ModelKey) -> Result<Value, Failure> {
-    let recipe = &key.recipe;
-    let settings = recipe.settings.iter().map(|s| (s.name.clone(), json!(s.value)));
-    let file = |f: &SourceFile| json!({"name": f.name, "bytes": f.bytes, "sha256": hex::encode(f.sha256)});
-    let files = recipe
-        .files
-        .as_ref()
-        .map(|files| files.iter().map(file).collect::<Vec<_>>());
-    Ok(json!({
-        "digest": hex::encode(key.recipe_digest()?),
-        "tool": recipe.tool,
-        "settings": settings.collect::<serde_json::Map<_, _>>(),
-        "calibration": {
-            "text": recipe.calibration.text,
-            "sha256": recipe.calibration.sha256.map(hex::encode),
-            "tokens": recipe.calibration.tokens,
-        },
-        "files": files,
-        "fidelity": fidelity_json(recipe.fidelity.as_ref()),
-    }))
-}
-
-/// The recipe for people.
-pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, Failure> {
-    let recipe = &key.recipe;
-    let rows = rows
-        .row(
-            "recipe",
-            format!(
-                "{}\nthe word of whoever made the key; --against CHECKPOINT tries it",
-                hex::encode(key.recipe_digest()?)
-            ),
-        )
-        .row("  made by", &recipe.tool)
-        .row("  settings", settings(recipe))
-        .row("  calibrated", calibration(recipe));
-    let rows = match &recipe.files {
-        None => rows.row("  files", "left out of the key"),
-        Some(files) => files.iter().fold(rows, |rows, file| {
-            let value = format!(
-                "{}\nSHA-256 {}, {}",
-                file.name,
-                hex::encode(file.sha256),
-                bytes(file.bytes)
-            );
-            rows.row("  file", value)
-        }),
-    };
-    Ok(fidelity_rows(rows, recipe.fidelity.as_ref()))
-}
-
-fn settings(recipe: &Recipe) -> String {
-    let settings = recipe.settings.iter().map(|s| format!("{} {}", s.name, s.value));
-    settings.collect::<Vec<_>>().join(", ")
-}
-
-fn calibration(recipe: &Recipe) -> String {
-    let c = &recipe.calibration;
-    let digest = c.sha256.map(|d| format!("\nSHA-256 {}", hex::encode(d)));
-    format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
-}
+use crate::printer::{Failure, Report, Status};
 
 /// Makes the model of a key again from a checkpoint, and says what agrees. Exit status 1 if the model is another one.
 pub fn against(

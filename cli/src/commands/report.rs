@@ -7,7 +7,9 @@ use tessera_prover::quantise::explain;
 use tessera_prover::run::forward::Saturations;
 use tessera_prover::tasks::plan::Plan;
 
-use crate::printer::{bytes, peak_rss_bytes, seconds, Rows};
+use tessera_verdict::rows::{bytes, seconds, Rows};
+
+use crate::printer::peak_rss_bytes;
 
 /// Warnings that are written out.
 const WARNINGS: usize = 8;

@@ -6,14 +6,15 @@ use serde_json::json;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera_verdict::describe::{fidelity_json, fidelity_rows};
+use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::shown;
 
 use super::budget::{mapped, Allowance};
-use super::fidelity::{fidelity_json, fidelity_rows};
 use super::given;
 use super::report::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
-use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{peak_rss_bytes, Failure, Report};
 
 pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let Some(checkpoint) = &args.checkpoint else {

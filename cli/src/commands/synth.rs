@@ -5,10 +5,11 @@ use std::time::Instant;
 use serde_json::json;
 use tessera_prover::intake::synth::{write_shape, PublicShape};
 use tessera_prover::support::progress::Progress;
+use tessera_verdict::describe::dimensions;
+use tessera_verdict::rows::{seconds, Rows};
 
-use super::predict::dimensions;
 use crate::args::SynthArgs;
-use crate::printer::{seconds, Failure, Report, Rows};
+use crate::printer::{Failure, Report};
 
 pub fn run(args: &SynthArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let (mut config, tied) = PublicShape::from(args.shape).config();

@@ -16,19 +16,20 @@ use tessera_prover::tasks::lengths::fewest_chunks;
 use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::{equal_parts, Budget, Plan, Subject, Task};
 use tessera_prover::tasks::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
+use tessera_verdict::mode;
+use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
-use super::claim::Claim;
+use super::claim::claim_of;
 use super::given;
 use super::planned::{in_chunks, output, token_rows};
 use super::prompt::Prompt;
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
-use super::verify::mode;
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
-use crate::printer::{bytes, peak_rss_bytes, seconds, Failure, Report, Rows};
-use crate::shown;
+use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
 
 /// `tessera prove --work`
@@ -261,7 +262,7 @@ fn composed(
     clock: Instant,
 ) -> Result<Report, Failure> {
     let statement = job.job.statement();
-    let claim = Claim::new(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
     let time = clock.elapsed().as_secs_f64();
     let mut json = json!({
         "model_id": model.id.to_string(),

@@ -22,6 +22,9 @@ impl std::fmt::Display for TreeName {
 
 /// Why an opening is not accepted.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum OpeningError {
     #[error("{what} is {value}, but must be in {min}..={max}")]
     OutOfRange {

@@ -12,11 +12,13 @@ use super::params::OpenedColumns;
 /// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpeningClaim<'a> {
+    /// The columns that are opened.
     pub columns: OpenedColumns,
     /// One entry for every band of the columns.
     pub gamma: &'a [SecureField],
     /// Coordinates of the index within a band, MSB-first: `log_band` of the tile, six of the input, six of the output.
     pub local_point: &'a [SecureField],
+    /// What the sum is.
     pub value: SecureField,
 }
 

@@ -1,8 +1,7 @@
 //! The table of a bench: a column per statement.
 
 use serde_json::Value;
-
-use crate::printer::{bytes, seconds};
+use tessera_verdict::rows::{bytes, seconds};
 
 /// Names of lines, and what they show of a model and a statement.
 type Line = (&'static str, fn(&Value, &Value) -> Option<String>);

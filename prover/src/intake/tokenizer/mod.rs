@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+pub use tessera_verdict::text::{Piece, Side, Texts};
 use thiserror::Error;
 use tokenizers::{AddedToken, Tokenizer as Inner};
 
 pub use self::files::{TokenizerFiles, CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub use self::guard::GuardError;
-pub use self::texts::{Piece, Side, Texts};
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};

@@ -6,31 +6,16 @@
 
 use std::path::Path;
 
-use console::Term;
-use tessera_prover::intake::tokenizer::Piece;
 use unicode_width::UnicodeWidthChar;
 
-/// The width where there is no terminal.
-const WIDTH: usize = 80;
-/// The narrowest terminal that is wrapped for.
-const NARROW: usize = 40;
+use crate::text::Piece;
+
 /// Marks on one letter; more of them would grow into other lines.
 const MARKS: usize = 2;
 /// The longest name of a token, in characters.
 const NAME: usize = 64;
 /// What begins every line that goes on with a value.
 pub const CONTINUED: &str = "| ";
-
-/// Columns of the terminal behind stdout.
-pub fn width() -> usize {
-    columns(&Term::stdout()).unwrap_or(WIDTH)
-}
-
-/// Columns of a terminal, if it is one.
-fn columns(term: &Term) -> Option<usize> {
-    let (_, columns) = term.size_checked()?;
-    Some(usize::from(columns).max(NARROW))
-}
 
 /// What is escaped, beside everything that is not graphic.
 #[derive(Clone, Copy)]
@@ -125,7 +110,10 @@ pub fn quoted(text: &str) -> String {
 /// The name of a token, as one word.
 pub fn name(text: &str) -> String {
     match text.char_indices().nth(NAME) {
-        Some((end, _)) => format!("{}...({} bytes)", escaped(&text[..end], Also::Spaces), text.len()),
+        Some((end, _)) => {
+            let head = text.get(..end).unwrap_or_default();
+            format!("{}...({} bytes)", escaped(head, Also::Spaces), text.len())
+        }
         None => escaped(text, Also::Spaces),
     }
 }
@@ -140,9 +128,8 @@ pub fn line(text: &str) -> String {
     escaped(text, Also::Nothing)
 }
 
-/// A message, whose further lines cannot be taken for anything else.
-pub fn message(text: &str) -> String {
-    let columns = columns(&Term::stderr()).unwrap_or(usize::MAX);
+/// A message for a terminal of this many columns, whose further lines cannot be taken for anything else.
+pub fn message(text: &str, columns: usize) -> String {
     let lines = text.lines().enumerate().flat_map(|(i, text)| {
         let mut lines = wrapped(&line(text), columns.saturating_sub(8), CONTINUED);
         if let (true, Some(first)) = (i > 0, lines.first_mut()) {
@@ -163,9 +150,11 @@ pub fn pieces(pieces: &[Piece]) -> String {
     pieces.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A story as people read it: its line ends are line ends. Not for verdicts.
-pub fn story(text: &str) -> String {
-    let lines = text.split('\n').flat_map(|l| wrapped(&line(l), width() - 1, ""));
+/// A story as people read it on so many columns: its line ends are line ends. Not for verdicts.
+pub fn story(text: &str, columns: usize) -> String {
+    let lines = text
+        .split('\n')
+        .flat_map(|l| wrapped(&line(l), columns.saturating_sub(1), ""));
     format!("\"{}\"", lines.collect::<Vec<_>>().join("\n"))
 }
 
@@ -177,7 +166,7 @@ fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
         let bytes = if rest.starts_with("\\u{") {
             rest.find('}').map_or(rest.len(), |end| end + 1)
         } else if first == '\\' {
-            1 + rest[1..].chars().next().map_or(0, char::len_utf8)
+            1 + rest.chars().nth(1).map_or(0, char::len_utf8)
         } else {
             let marks = rest.char_indices().skip(1);
             let end = marks.filter(|(_, c)| c.width() != Some(0)).map(|(at, _)| at).next();

@@ -1,7 +1,7 @@
 //! Attacks on the reader of a verdict.
 
 use super::*;
-use crate::printer::Rows;
+use crate::rows::Rows;
 
 /// What of a text is neither ASCII nor a letter, digit or sign.
 fn hidden(text: &str) -> Vec<char> {
@@ -173,7 +173,7 @@ fn names_of_files_are_hostile_too() {
     let shown = path(Path::new("a\naccepted\u{1b}[A \"b\""));
     assert_eq!(shown, "a\\naccepted\\u{1b}[A \\\"b\\\"");
     assert_eq!(
-        message("cannot read a\naccepted\u{1b}[A"),
+        message("cannot read a\naccepted\u{1b}[A", usize::MAX),
         "cannot read a\n  | accepted\\u{1b}[A"
     );
 }
@@ -181,7 +181,7 @@ fn names_of_files_are_hostile_too() {
 #[test]
 fn a_story_keeps_its_lines_and_nothing_else() {
     assert_eq!(
-        story("One.\nTwo \"three\".\u{1b}[2J\r"),
+        story("One.\nTwo \"three\".\u{1b}[2J\r", 80),
         "\"One.\nTwo \"three\".\\u{1b}[2J\\r\""
     );
 }

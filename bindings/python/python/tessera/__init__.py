@@ -1,0 +1,134 @@
+"""Verifies Tessera proofs: that a language model, on a prompt, generates exactly a text.
+
+>>> import tessera
+>>> verdict = tessera.verify("model.key", "story.proof")  # doctest: +SKIP
+>>> verdict.accepted, verdict.security_bits, verdict.output_text  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+from ._tessera import RawKey as _RawKey
+from ._tessera import TesseraError
+
+__all__ = ["Key", "TesseraError", "Verdict", "verify"]
+
+#: The bytes of a file, or its path.
+Source = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]"]
+
+
+def _read(source: Source) -> tuple[bytes, str]:
+    """The bytes of a source, and what it is called in reasons."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), "the proof"
+    path = os.fspath(source)
+    with open(path, "rb") as file:
+        return file.read(), path
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a key says of a proof. What is proved is None where nothing is."""
+
+    #: The proof is valid, and about what was expected.
+    accepted: bool
+    #: Why it is rejected.
+    reason: str | None
+    #: Id of the model that the key is of.
+    model_id: str
+    proof_bytes: int
+    #: Bits of security that were enforced.
+    security_bits: float | None
+    prompt_ids: tuple[int, ...] | None
+    output_ids: tuple[int, ...] | None
+    #: Texts are hostile: ``text`` has them escaped. None without a tokenizer; then ``no_text`` says why.
+    prompt_text: str | None
+    output_text: str | None
+    no_text: str | None
+    #: "stop" if the model ended the text, "length" if it stops at its length.
+    finish_reason: str | None
+    #: Number of chunks that the model was proved in.
+    chunks: int | None
+    #: For people, as ``tessera verify`` prints it.
+    text: str = dataclasses.field(repr=False)
+    #: All fields of ``tessera verify --json``.
+    fields: Mapping[str, Any] = dataclasses.field(repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+class Key:
+    """A model key, read and checked once."""
+
+    def __init__(self, source: Source) -> None:
+        """Raises TesseraError if the source is no usable key."""
+        self._raw = _RawKey(_read(source)[0])
+
+    @property
+    def id(self) -> str:
+        """Id of the model."""
+        return self._raw.id
+
+    def describe(self) -> dict[str, Any]:
+        """What ``tessera-verify inspect --json`` says of the key."""
+        described: dict[str, Any] = json.loads(self._raw.describe())
+        return described
+
+    def verify(
+        self,
+        proof: Source,
+        *,
+        prompt_ids: Iterable[int] | None = None,
+        output_ids: Iterable[int] | None = None,
+        output_text: str | None = None,
+    ) -> Verdict:
+        """The verdict on a proof, which has to be about these ids and this text, if they are given.
+
+        Raises TesseraError if nothing can be decided: the proof is about another model, or its output has no text.
+        """
+        content, name = _read(proof)
+        prompt, output = (None if ids is None else list(ids) for ids in (prompt_ids, output_ids))
+        said, text = self._raw.verify(content, name, prompt, output, output_text)
+        fields = json.loads(said)
+        prompt, output = (
+            None if fields.get(side) is None else tuple(fields[side]) for side in ("prompt_ids", "output_ids")
+        )
+        return Verdict(
+            accepted=fields["verdict"] == "accept",
+            reason=fields.get("reason"),
+            model_id=fields["model_id"],
+            proof_bytes=fields["proof_bytes"],
+            security_bits=fields.get("security_bits"),
+            prompt_ids=prompt,
+            output_ids=output,
+            prompt_text=fields.get("prompt_text"),
+            output_text=fields.get("output_text"),
+            no_text=fields.get("no_text"),
+            finish_reason=fields.get("finish_reason"),
+            chunks=fields.get("chunks"),
+            text=text,
+            fields=fields,
+        )
+
+    def __repr__(self) -> str:
+        return f"<tessera.Key {self.id}>"
+
+
+def verify(
+    key: Source | Key,
+    proof: Source,
+    *,
+    prompt_ids: Iterable[int] | None = None,
+    output_ids: Iterable[int] | None = None,
+    output_text: str | None = None,
+) -> Verdict:
+    """The verdict of a key on a proof: see :meth:`Key.verify`."""
+    if not isinstance(key, Key):
+        key = Key(key)
+    return key.verify(proof, prompt_ids=prompt_ids, output_ids=output_ids, output_text=output_text)

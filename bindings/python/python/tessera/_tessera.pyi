@@ -1,0 +1,16 @@
+class TesseraError(ValueError):
+    """A key or proof that cannot be used, or a proof that a key cannot decide about."""
+
+class RawKey:
+    def __new__(cls, data: bytes) -> RawKey: ...
+    @property
+    def id(self) -> str: ...
+    def describe(self) -> str: ...
+    def verify(
+        self,
+        proof: bytes,
+        name: str,
+        prompt_ids: list[int] | None,
+        output_ids: list[int] | None,
+        output_text: str | None,
+    ) -> tuple[str, str]: ...

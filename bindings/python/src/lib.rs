@@ -1,0 +1,101 @@
+//! `tessera-verdict` for Python: keys and proofs are bytes, verdicts are JSON. `python/tessera/__init__.py` is what users
+//! import.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::Value;
+use tessera_verdict::describe::key_json;
+use tessera_verdict::expected::Expected;
+use tessera_verdict::{mistaken, Status};
+
+create_exception!(
+    tessera,
+    TesseraError,
+    PyValueError,
+    "A key or proof that cannot be used, or a proof that a key cannot decide about."
+);
+
+/// Tokens of the statement that the security of a key is said for.
+const TOKENS: usize = 64;
+
+fn failure(error: impl std::fmt::Display) -> PyErr {
+    TesseraError::new_err(error.to_string())
+}
+
+/// Runs without the interpreter's lock. A panic is a defect of this program: nothing was decided.
+fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, String> + Send) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    let outcome = outcome.unwrap_or_else(|_| Err("internal error, please report it".to_owned()));
+    outcome.map_err(failure)
+}
+
+/// A model key.
+#[pyclass(frozen)]
+struct RawKey(tessera_verdict::Key);
+
+#[pymethods]
+impl RawKey {
+    #[new]
+    fn new(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        run(py, || {
+            tessera_verdict::Key::from_bytes(data)
+                .map(Self)
+                .map_err(|e| e.to_string())
+        })
+    }
+
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// What the key says, as JSON.
+    fn describe(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || {
+            let key = self.0.model_key();
+            let tokens = TOKENS.min(key.config.context + 1);
+            let json = key_json(key, self.0.tokenizer() == Ok(true), tokens).map_err(|e| e.to_string())?;
+            Ok(Value::Object(json).to_string())
+        })
+    }
+
+    /// The verdict on a proof: as JSON, and for people.
+    fn verify(
+        &self,
+        py: Python<'_>,
+        proof: &[u8],
+        name: &str,
+        prompt_ids: Option<Vec<u32>>,
+        output_ids: Option<Vec<u32>>,
+        output_text: Option<String>,
+    ) -> PyResult<(String, String)> {
+        run(py, || {
+            let expected = Expected {
+                prompt: prompt_ids,
+                output: output_ids,
+                output_text,
+            };
+            let verdict = self
+                .0
+                .verify(proof)
+                .because(mistaken(name, proof))
+                .expecting(&expected)?;
+            match (verdict.status(), verdict.reason(name, "the key")) {
+                (Status::Undecided, Some(reason)) => Err(reason),
+                _ => {
+                    let json = Value::Object(verdict.json(name, "the key", None));
+                    Ok((json.to_string(), verdict.text(name, "the key", None)))
+                }
+            }
+        })
+    }
+}
+
+#[pymodule]
+fn _tessera(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("TesseraError", module.py().get_type::<TesseraError>())?;
+    module.add_class::<RawKey>()
+}

@@ -1,0 +1,68 @@
+/** Bytes of a key or proof. */
+export type Bytes = Uint8Array | ArrayBuffer;
+
+/** A key or proof that cannot be used, or a proof that a key cannot decide about: it is of another model. */
+export class TesseraError extends Error {}
+
+/** Loads the verifier, once; `module` are the bytes of tessera_wasm_bg.wasm, where it cannot be fetched or read. */
+export function load(module?: Bytes): Promise<void>;
+
+/** A special token of a prompt or output. */
+export interface SpecialToken {
+  position: number;
+  id: number;
+  /** Null for an id that the tokenizer does not know. */
+  name: string | null;
+}
+
+/** What a verdict says, with the fields of `tessera verify --json`. What is proved is there if anything is. */
+export interface Verdict {
+  verdict: "accept" | "reject";
+  /** Why the proof is rejected. */
+  reason?: string;
+  /** Id of the model that the key is of. */
+  model_id: string;
+  proof_bytes: number;
+  security_bits?: number;
+  prompt_ids?: number[];
+  output_ids?: number[];
+  /** Null if there is no text; then `no_text` says why. Texts are hostile. */
+  prompt_text?: string | null;
+  output_text?: string | null;
+  no_text?: string;
+  prompt_special_tokens?: SpecialToken[] | null;
+  output_special_tokens?: SpecialToken[] | null;
+  /** The model ended the text, or it stops at its length. */
+  finish_reason?: "stop" | "length";
+  end_token?: number | null;
+  end_tokens_inside?: number[];
+  mode?: "unified" | "chain";
+  chunks?: number;
+  /** For people: nothing in it can be mistaken for something else. */
+  shown: { reason: string | null; prompt?: string; output?: string; end?: string };
+}
+
+/** What the proof has to be about. */
+export interface Options {
+  /** What the proof is called in reasons. */
+  name?: string;
+  promptIds?: Iterable<number>;
+  outputIds?: Iterable<number>;
+  outputText?: string;
+}
+
+/** A model key, read and checked once. */
+export class Key {
+  /** Throws a TesseraError if the bytes are no usable key. */
+  constructor(bytes: Bytes);
+  /** What `tessera-verify inspect --json` says of the key. */
+  describe(): Record<string, unknown>;
+  /** Throws a TesseraError if nothing can be decided. */
+  verify(proof: Bytes, options?: Options): Verdict;
+}
+
+/** The verdict on a proof. */
+export function verify(key: Bytes | Key, proof: Bytes, options?: Options): Verdict;
+
+/** What a proof says of itself: nothing is verified. */
+export function describeProof(proof: Bytes): Record<string, unknown>;

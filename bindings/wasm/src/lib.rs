@@ -1,0 +1,106 @@
+//! `tessera-verdict` for JavaScript: keys and proofs are bytes, verdicts are JSON. `npm/index.js` is what users import.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{json, Map, Value};
+use tessera_verdict::claim::Claim;
+use tessera_verdict::describe::{key_json, proof_json};
+use tessera_verdict::expected::Expected;
+use tessera_verdict::text::{Side, Texts};
+use tessera_verdict::{mistaken, shown, Key, Outcome, Verdict};
+use tessera_verifier::proof::Proof;
+use wasm_bindgen::prelude::{wasm_bindgen, JsError};
+
+/// Tokens of the statement that the security of a key is said for.
+const TOKENS: usize = 64;
+
+/// The last panic: nothing unwinds here, so JavaScript asks for it after a trap.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps the message of a panic.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|info| {
+        *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = info.to_string().replace('\n', " ");
+    }));
+}
+
+/// The message of the panic that ended the last call; empty if there was none.
+#[wasm_bindgen]
+pub fn panicked() -> String {
+    PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// A model key.
+#[wasm_bindgen]
+pub struct RawKey(Key);
+
+#[wasm_bindgen]
+impl RawKey {
+    /// Reads a key.
+    #[wasm_bindgen(constructor)]
+    pub fn new(bytes: &[u8]) -> Result<RawKey, JsError> {
+        Ok(Self(Key::from_bytes(bytes)?))
+    }
+
+    /// What the key says, as JSON.
+    pub fn describe(&self) -> Result<String, JsError> {
+        let key = self.0.model_key();
+        let json = key_json(key, self.0.tokenizer() == Ok(true), TOKENS.min(key.config.context + 1))?;
+        Ok(Value::Object(json).to_string())
+    }
+
+    /// The verdict on a proof, as JSON; `expected` are the ids and the text that it has to be about.
+    pub fn verify(
+        &self,
+        proof: &[u8],
+        name: &str,
+        prompt_ids: Option<Vec<u32>>,
+        output_ids: Option<Vec<u32>>,
+        output_text: Option<String>,
+    ) -> String {
+        let expected = Expected {
+            prompt: prompt_ids,
+            output: output_ids,
+            output_text,
+        };
+        let verdict = self.0.verify(proof).because(mistaken(name, proof));
+        let json = match verdict.expecting(&expected) {
+            Ok(verdict) => answer(&verdict, name),
+            Err(error) => Map::from_iter([("error".to_owned(), json!(error))]),
+        };
+        Value::Object(json).to_string()
+    }
+}
+
+/// What a proof says of itself, as JSON: nothing is verified.
+#[wasm_bindgen]
+pub fn describe_proof(bytes: &[u8]) -> Result<String, JsError> {
+    Ok(proof_json(&Proof::from_bytes(bytes)?, bytes.len()).to_string())
+}
+
+/// The fields of `tessera verify --json`, and what people are shown: hostile text is escaped in it.
+fn answer(verdict: &Verdict, name: &str) -> Map<String, Value> {
+    let mut json = verdict.json(name, "the key", None);
+    let reason = verdict.reason(name, "the key").map(|reason| shown::line(&reason));
+    let mut said = json!({"reason": reason});
+    if let Outcome::Accepted(proved)
+    | Outcome::Rejected {
+        proved: Some(proved), ..
+    } = &verdict.outcome
+    {
+        let claim = proved.claim();
+        said["prompt"] = json!(text(claim, |t| &t.prompt));
+        said["output"] = json!(text(claim, |t| &t.output));
+        said["end"] = json!(claim.finish_text());
+    }
+    json.insert("shown".to_owned(), said);
+    json
+}
+
+fn text(claim: &Claim, side: fn(&Texts) -> &Side) -> String {
+    match claim.texts() {
+        Ok(texts) => shown::pieces(&side(texts).pieces),
+        Err(reason) => format!("(no text: {})", shown::line(reason)),
+    }
+}

@@ -1,0 +1,22 @@
+// The golden and tampered proofs with their verdicts. TESSERA_GOLDEN_PROOFS is where the test `tamper` of the prover has
+// written them, TESSERA_DEMO what `tessera demo --keep` has left, TESSERA_NPM what build.py has made.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+const directory = (name) => resolve(process.env[name] ?? assert.fail(`${name} is not set`));
+const json = (path) => JSON.parse(readFileSync(path));
+
+export const npm = directory("TESSERA_NPM");
+export const demo = directory("TESSERA_DEMO");
+const golden = json(new URL("../../../fixtures/golden-proofs.json", import.meta.url)).verdicts;
+export const table = json(`${directory("TESSERA_GOLDEN_PROOFS")}/cases.json`).map(([key, proofs], i) => ({
+  key,
+  proofs: proofs.map(([name, path], j) => {
+    assert.equal(name, golden[i][j][0]);
+    return { name, path, words: golden[i][j][1], other: golden[i][j][1].startsWith("the proof is about model") };
+  }),
+}));
+export const number = table.reduce((sum, { proofs }) => sum + proofs.length, 0);
+assert.equal(number, golden.flat().length);
+assert.ok(number > 100);

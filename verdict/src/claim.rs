@@ -1,0 +1,144 @@
+//! What a statement says: prompt and output as ids and as text, and how the output ends.
+
+use serde_json::{json, Map, Value};
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::statement::{Finish, Statement};
+
+use crate::rows::Rows;
+use crate::shown;
+use crate::text::{Piece, Side, Texts};
+
+/// Positions that are named at most.
+const NAMED: usize = 5;
+
+/// A statement about a model, with its texts.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    statement: Statement,
+    /// Or why there are none.
+    texts: Result<Texts, String>,
+    finish: Finish,
+    finish_text: String,
+    ends_inside: Vec<usize>,
+}
+
+impl Claim {
+    /// A statement about a model of this config, with its texts or why there are none; `token` names a token. How the
+    /// output ends follows from its ids and the config of the key.
+    pub fn new(
+        statement: &Statement,
+        config: &ModelConfig,
+        texts: Result<Texts, String>,
+        token: impl Fn(u32) -> Option<String>,
+    ) -> Self {
+        let name = |id: u32| match token(id) {
+            Some(text) => shown::name(&text),
+            None => format!("id {id}"),
+        };
+        Self {
+            statement: statement.clone(),
+            texts,
+            finish: statement.finish(config),
+            finish_text: finish(statement, config, name),
+            ends_inside: statement.ends_inside(config),
+        }
+    }
+
+    /// The statement itself.
+    pub const fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// The texts.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn texts(&self) -> Result<&Texts, &str> {
+        self.texts.as_ref().map_err(String::as_str)
+    }
+
+    /// How the output ends.
+    pub const fn finish(&self) -> Finish {
+        self.finish
+    }
+
+    /// `complete: ended with <|im_end|>` or `cut after 12 tokens`, and where the output went on past an end.
+    pub fn finish_text(&self) -> &str {
+        &self.finish_text
+    }
+
+    /// Ids first, then what they read like.
+    pub fn rows(&self, rows: Rows) -> Rows {
+        let text = |side: fn(&Texts) -> &Side| match &self.texts {
+            Ok(texts) => shown::pieces(&side(texts).pieces),
+            Err(reason) => format!("(no text: {reason})"),
+        };
+        rows.ids("prompt", &self.statement.prompt)
+            .row("", text(|t| &t.prompt))
+            .ids("output", &self.statement.output)
+            .row("", text(|t| &t.output))
+            .row("end", &self.finish_text)
+    }
+
+    /// The same for programs.
+    pub fn add_to(&self, json: &mut Map<String, Value>) {
+        let texts = self.texts.as_ref().ok();
+        let text = |side: fn(&Texts) -> &Side| json!(texts.map(|t| &side(t).text));
+        let specials = |side: fn(&Texts) -> &Side| json!(texts.map(|t| specials(side(t))));
+        let end = match self.finish {
+            Finish::Stop { id } => Some(id),
+            Finish::Length { .. } => None,
+        };
+        for (key, value) in [
+            ("prompt_ids", json!(self.statement.prompt)),
+            ("prompt_text", text(|t| &t.prompt)),
+            ("prompt_special_tokens", specials(|t| &t.prompt)),
+            ("output_ids", json!(self.statement.output)),
+            ("output_text", text(|t| &t.output)),
+            ("output_special_tokens", specials(|t| &t.output)),
+            ("finish_reason", json!(self.finish.reason())),
+            ("end_token", json!(end)),
+            ("end_tokens_inside", json!(self.ends_inside)),
+        ] {
+            json.insert(key.to_owned(), value);
+        }
+        if let Err(reason) = &self.texts {
+            json.insert("no_text".to_owned(), json!(reason));
+        }
+    }
+}
+
+fn finish(statement: &Statement, config: &ModelConfig, name: impl Fn(u32) -> String) -> String {
+    let mut text = match statement.finish(config) {
+        Finish::Stop { id } => format!("complete: ended with {}", name(id)),
+        Finish::Length { tokens } => {
+            let none = match config.eos.is_empty() {
+                true => " (the model names no token that ends a text)",
+                false => "",
+            };
+            let s = if tokens == 1 { "" } else { "s" };
+            format!("cut after {tokens} token{s}{none}")
+        }
+    };
+    let inside = statement.ends_inside(config);
+    for position in inside.iter().take(NAMED) {
+        let id = statement.output.get(*position).copied().unwrap_or_default();
+        text.push_str(&format!(
+            "\nbut it went on past {} at output position {position}",
+            name(id)
+        ));
+    }
+    if inside.len() > NAMED {
+        text.push_str(&format!("\nand past {} more", inside.len() - NAMED));
+    }
+    text
+}
+
+/// The special tokens of a side, by position.
+fn specials(side: &Side) -> Value {
+    let special = |piece: &Piece| match piece {
+        Piece::Special { position, id, name } => Some(json!({"position": position, "id": id, "name": name})),
+        Piece::Text(_) => None,
+    };
+    side.pieces.iter().filter_map(special).collect()
+}

@@ -1,0 +1,310 @@
+//! What a key and a proof say of themselves, before anything is verified: for programs, and as rows for people.
+
+use serde_json::{json, Map, Value};
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{ModelConfig, ModelParams, WeightFormat};
+use tessera_verifier::codec::{CodecError, FileKind};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile};
+
+use crate::rows::{bytes, Rows};
+use crate::shown;
+
+/// A key for machines; `tokens` is the length of the statement, prompt included, that security is said for.
+///
+/// # Errors
+/// If the key cannot be encoded.
+pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<String, Value>, CodecError> {
+    let whole = [Chunk::whole(key.config.layers)];
+    let bits = |rows: usize| security_bits(key, &whole, rows);
+    let w = &key.weights;
+    let mut json = Map::new();
+    for (name, value) in [
+        ("kind", json!("model key")),
+        ("model_id", json!(key.id()?.to_string())),
+        ("format_version", json!(FileKind::Key.version())),
+        ("config", json!(key.config)),
+        ("strategy", json!(strategy(&key.params))),
+        ("tiles", json!(w.tiles)),
+        ("columns", json!(w.columns())),
+        ("log_message", json!(w.log_message)),
+        ("log_blowup", json!(w.log_blowup)),
+        ("weights_root", json!(hex::encode(key.weights_root))),
+        ("tables_roots", json!(key.tables_roots.map(hex::encode))),
+        ("tokenizer", json!(tokenizer)),
+        ("computation_digest", json!(hex::encode(key.computation_digest()?))),
+        ("tokenizer_digest", json!(hex::encode(key.tokenizer_digest()?))),
+        ("recipe", recipe_json(key)?),
+        ("security_bits", json!(bits(tokens.saturating_sub(1)))),
+        ("security_bits_at_full_context", json!(bits(key.config.context))),
+    ] {
+        json.insert(name.to_owned(), value);
+    }
+    Ok(json)
+}
+
+/// A key for people: `tokenizer` is whether it has one, or why that cannot be used, `security` what is said of proofs.
+///
+/// # Errors
+/// If the key cannot be encoded.
+pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, security: &str) -> Result<Rows, CodecError> {
+    let w = &key.weights;
+    let rows = rows
+        .row("model", key.id()?)
+        .row("dimensions", dimensions(&key.config))
+        .row("strategy", strategy(&key.params))
+        .row(
+            "weights",
+            format!(
+                "{} tiles of 64 x 64 in {} columns of 2^{}, rate 2^-{}",
+                w.tiles,
+                w.columns(),
+                w.log_message,
+                w.log_blowup
+            ),
+        )
+        .row("weights root", hex::encode(key.weights_root))
+        .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
+        .row(
+            "tokenizer",
+            match tokenizer {
+                Ok(true) => "yes",
+                Ok(false) => "none: texts are shown as ids",
+                Err(error) => error,
+            },
+        )
+        .row("security", security);
+    recipe_rows(rows, key)
+}
+
+/// A proof of so many bytes for machines.
+pub fn proof_json(proof: &Proof, len: usize) -> Value {
+    json!({
+        "kind": "proof",
+        "format_version": FileKind::Proof.version(),
+        "model_id": proof.model.to_string(),
+        "prompt_ids": proof.statement.prompt,
+        "output_ids": proof.statement.output,
+        "chunks": proof.chunks.len(),
+        "proof_bytes": len,
+        "verified": false,
+    })
+}
+
+/// A proof of so many bytes, in a file of this name, for people.
+pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
+    Rows::default()
+        .row(
+            "proof",
+            format!("{}, {}, not verified", shown::path(name.as_ref()), bytes(len as u64)),
+        )
+        .row("model", proof.model)
+        .ids("prompt", &proof.statement.prompt)
+        .ids("output", &proof.statement.output)
+        .row("chunks", proof.chunks.len())
+}
+
+/// The strategy whose weights a model has.
+pub fn strategy(params: &ModelParams) -> &'static str {
+    match (params.format, params.weight_bits.iter().max()) {
+        (WeightFormat::Int8, _) => "w8",
+        (WeightFormat::Int16, Some(..=12)) => "w12",
+        (WeightFormat::Int16, _) => "auto",
+    }
+}
+
+/// The architecture in one line.
+pub fn dimensions(c: &ModelConfig) -> String {
+    format!(
+        "{} layers, hidden {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
+        c.layers, c.hidden, c.heads, c.head_dim, c.kv_heads, c.ff, c.vocab, c.context
+    )
+}
+
+/// The recipe for machines.
+pub fn recipe_json(key: &ModelKey) -> Result<Value, CodecError> {
+    let recipe = &key.recipe;
+    let settings = recipe.settings.iter().map(|s| (s.name.clone(), json!(s.value)));
+    let file = |f: &SourceFile| json!({"name": f.name, "bytes": f.bytes, "sha256": hex::encode(f.sha256)});
+    let files = recipe
+        .files
+        .as_ref()
+        .map(|files| files.iter().map(file).collect::<Vec<_>>());
+    Ok(json!({
+        "digest": hex::encode(key.recipe_digest()?),
+        "tool": recipe.tool,
+        "settings": settings.collect::<serde_json::Map<_, _>>(),
+        "calibration": {
+            "text": recipe.calibration.text,
+            "sha256": recipe.calibration.sha256.map(hex::encode),
+            "tokens": recipe.calibration.tokens,
+        },
+        "files": files,
+        "fidelity": fidelity_json(recipe.fidelity.as_ref()),
+    }))
+}
+
+/// The recipe for people.
+pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, CodecError> {
+    let recipe = &key.recipe;
+    let rows = rows
+        .row(
+            "recipe",
+            format!(
+                "{}\nthe word of whoever made the key; --against CHECKPOINT tries it",
+                hex::encode(key.recipe_digest()?)
+            ),
+        )
+        .row("  made by", &recipe.tool)
+        .row("  settings", settings(recipe))
+        .row("  calibrated", calibration(recipe));
+    let rows = match &recipe.files {
+        None => rows.row("  files", "left out of the key"),
+        Some(files) => files.iter().fold(rows, |rows, file| {
+            let value = format!(
+                "{}\nSHA-256 {}, {}",
+                file.name,
+                hex::encode(file.sha256),
+                bytes(file.bytes)
+            );
+            rows.row("  file", value)
+        }),
+    };
+    Ok(fidelity_rows(rows, recipe.fidelity.as_ref()))
+}
+
+fn settings(recipe: &Recipe) -> String {
+    let settings = recipe.settings.iter().map(|s| format!("{} {}", s.name, s.value));
+    settings.collect::<Vec<_>>().join(", ")
+}
+
+fn calibration(recipe: &Recipe) -> String {
+    let c = &recipe.calibration;
+    let digest = c.sha256.map(|d| format!("\nSHA-256 {}", hex::encode(d)));
+    format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
+}
+
+/// The figures for machines.
+pub fn figures_json(f: &Figures) -> Value {
+    let [float, integer, bfloat16] = f.perplexities();
+    json!({
+        "class": f.class().name(),
+        "text": f.text,
+        "texts": f.windows,
+        "tokens": f.tokens,
+        "kl": f.kl,
+        "kl_p99": f.kl_p99,
+        "kl_worst": f.kl_worst,
+        "top1": f.top1,
+        "perplexity_float": float,
+        "perplexity_integer": integer,
+        "perplexity_ratio": integer / float,
+        "perplexity_change": integer / float - 1.0,
+        "saturated_values": f.saturated,
+        "kl_bfloat16": f.kl_bfloat16,
+        "top1_bfloat16": f.top1_bfloat16,
+        "perplexity_bfloat16": bfloat16,
+    })
+}
+
+/// The figures for people.
+pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
+    let [float, integer, bfloat16] = f.perplexities();
+    let change = |perplexity: f64| 100.0 * (perplexity / float - 1.0);
+    rows.row("fidelity", class_text(f))
+        .row(
+            "  on",
+            format!("{}: {} windows, {} tokens", f.text, f.windows, f.tokens),
+        )
+        .row(
+            "  KL",
+            format!(
+                "{:.2e} nats per position, 99 % up to {:.2e}, worst {:.2e}",
+                f.kl, f.kl_p99, f.kl_worst
+            ),
+        )
+        .row("  top-1", format!("{:.2} % of positions agree", 100.0 * f.top1))
+        .row(
+            "  perplexity",
+            format!(
+                "{float:.4} float, {integer:.4} integer ({:+.3} %, ratio {:.5})",
+                change(integer),
+                integer / float
+            ),
+        )
+        .row("  clamped", format!("{} values", f.saturated))
+        .row(
+            "  bfloat16",
+            format!(
+                "KL {:.2e}, top-1 {:.2} %, perplexity {bfloat16:.4} ({:+.3} %)",
+                f.kl_bfloat16,
+                100.0 * f.top1_bfloat16,
+                change(bfloat16)
+            ),
+        )
+}
+
+/// The class, and what it means for proofs.
+fn class_text(f: &Figures) -> String {
+    let differs = 100.0 * (1.0 - f.top1);
+    match f.class() {
+        Class::Faithful => "faithful: proofs are about the checkpoint, up to the rounding below".to_owned(),
+        Class::Close => {
+            format!("close: texts will differ from the checkpoint's now and then ({differs:.1} % of tokens)")
+        }
+        Class::Unfaithful => format!(
+            "UNFAITHFUL: a proof shows what the integer model says, and that is not what the checkpoint says:\n\
+             the most likely token is another one at {differs:.1} % of positions. Do not present such a proof as one\n\
+             about the checkpoint."
+        ),
+    }
+}
+
+/// The fidelity of a key or set-up for machines: null if it was left out.
+pub fn fidelity_json(fidelity: Option<&Fidelity>) -> Value {
+    match fidelity {
+        Some(Fidelity::Measured(figures)) => {
+            let mut json = figures_json(figures);
+            if let Value::Object(fields) = &mut json {
+                fields.insert("measured".to_owned(), json!(true));
+            }
+            json
+        }
+        Some(Fidelity::NotMeasured(why)) => json!({"measured": false, "reason": why}),
+        None => Value::Null,
+    }
+}
+
+/// The fidelity of a key or set-up for people.
+pub fn fidelity_rows(rows: Rows, fidelity: Option<&Fidelity>) -> Rows {
+    match fidelity {
+        Some(Fidelity::Measured(figures)) => figures_rows(rows, figures),
+        Some(Fidelity::NotMeasured(why)) => rows.row("fidelity", format!("not measured: {why}")),
+        None => rows.row("fidelity", "left out of the key"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody should read past it.
+    #[test]
+    fn an_unfaithful_model_is_announced_with_what_a_proof_then_means() {
+        let figures = Figures {
+            kl: 0.28,
+            top1: 0.7,
+            ..Figures::default()
+        };
+        let text = fidelity_rows(Rows::default(), Some(&Fidelity::Measured(figures))).to_string();
+        for words in ["UNFAITHFUL", "not what the checkpoint says", "30.0 %"] {
+            assert!(text.contains(words), "{text}");
+        }
+        let reason = Fidelity::NotMeasured("no memory".to_owned());
+        let text = fidelity_rows(Rows::default(), Some(&reason)).to_string();
+        assert!(text.contains("not measured: no memory"), "{text}");
+        assert_eq!(fidelity_json(None), Value::Null);
+    }
+}

@@ -1,0 +1,90 @@
+//! What the caller wants a proof to be about.
+
+use std::str::FromStr;
+
+use crate::claim::Claim;
+
+/// Token ids: numbers between commas or white space, or a JSON list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids(pub Vec<u32>);
+
+impl FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let inside = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+        let words = inside
+            .split(|c: char| c == ',' || c.is_whitespace())
+            .filter(|word| !word.is_empty());
+        let ids = words.map(|word| word.parse().map_err(|_| format!("{word:?} is not a token id")));
+        let ids: Vec<u32> = ids.collect::<Result<_, _>>()?;
+        match ids.is_empty() {
+            true => Err("no token ids are given".to_owned()),
+            false => Ok(Self(ids)),
+        }
+    }
+}
+
+/// What a proof has to be about; nothing if it may be about anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// The ids of the prompt.
+    pub prompt: Option<Vec<u32>>,
+    /// The ids of the output.
+    pub output: Option<Vec<u32>>,
+    /// The text of the output, without special tokens.
+    pub output_text: Option<String>,
+}
+
+impl Expected {
+    /// Why a proven statement is not the expected one.
+    ///
+    /// # Errors
+    /// If that cannot be decided.
+    pub fn mismatch(&self, claim: &Claim) -> Result<Option<String>, String> {
+        let statement = claim.statement();
+        let of = |what, got: &[u32], expected: &Option<Vec<u32>>| {
+            expected.as_deref().and_then(|expected| difference(what, got, expected))
+        };
+        let text = match (&self.output_text, claim.texts()) {
+            (None, _) => None,
+            (Some(expected), Ok(texts)) => {
+                let differs = *expected != texts.output.text;
+                differs.then(|| "the output is not the expected text".to_owned())
+            }
+            (Some(_), Err(reason)) => return Err(format!("the output has no text to compare: {reason}")),
+        };
+        let prompt = of("prompt", &statement.prompt, &self.prompt);
+        Ok(prompt
+            .or_else(|| of("output", &statement.output, &self.output))
+            .or(text))
+    }
+}
+
+/// The first difference of two id lists.
+fn difference(what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
+    let differing = |(_, (g, e)): &(usize, (&u32, &u32))| g != e;
+    if let Some((at, (got, expected))) = got.iter().zip(expected).enumerate().find(differing) {
+        return Some(format!(
+            "the {what} is not the expected one: id {got} at position {at}, expected {expected}"
+        ));
+    }
+    let (got, expected) = (got.len(), expected.len());
+    (got != expected).then(|| format!("the {what} is not the expected one: {got} ids, expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn differences_are_located() {
+        assert_eq!(difference("prompt", &[1, 2], &[1, 2]), None);
+        let text = difference("prompt", &[1, 2], &[1, 3]).unwrap();
+        assert!(text.contains("id 2 at position 1, expected 3"), "{text}");
+        let text = difference("output", &[1, 2], &[1]).unwrap();
+        assert!(text.contains("2 ids, expected 1"), "{text}");
+        assert!(difference("output", &[], &[1]).is_some());
+    }
+}

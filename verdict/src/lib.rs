@@ -1,0 +1,57 @@
+//! Verifies Tessera proofs, and says what they prove: the library behind every front end.
+//!
+//! A [`Key`] is read once, and gives a [`Verdict`] on every proof. A verdict is a value, a text for people and an object
+//! for programs, and all front ends show the same: the command line, the static binary, the browser and Python.
+//!
+//! ```
+//! use tessera_verdict::{Key, Outcome};
+//!
+//! # use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+//! # let model = TestModel::new(random_model(odd_config(), tessera_circuits::model::WeightFormat::Int8, 7));
+//! # let proof = model.prove_chunks(&random_ids(&odd_config(), 4, 3), 3, &[odd_config().layers]);
+//! # let (key, proof) = (model.key.to_bytes().unwrap(), proof.to_bytes().unwrap());
+//! // The bytes of a model key, from somebody whom you trust, and of a proof, from anybody.
+//! let key = Key::from_bytes(&key)?;
+//! let verdict = key.verify(&proof);
+//! let Outcome::Accepted(proved) = &verdict.outcome else {
+//!     panic!("{}", verdict.text("a.proof", "model.key", None));
+//! };
+//! assert_eq!(proved.statement().output.len(), 3);
+//! assert!(proved.security_bits() >= 90.0);
+//!
+//! // A proof that was changed anywhere is rejected, and the reason is said.
+//! let mut changed = proof.clone();
+//! let middle = changed.len() / 2;
+//! changed[middle] ^= 1;
+//! assert!(matches!(key.verify(&changed).outcome, Outcome::Rejected { .. }));
+//! # Ok::<(), tessera_verifier::key::KeyError>(())
+//! ```
+//!
+//! Nothing here needs the prover, a file system, a clock or threads. Keys and proofs are hostile bytes: no panic, bounded
+//! work. What is shown of them cannot be mistaken for the verdict ([`shown`]).
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::indexing_slicing
+    )
+)]
+
+pub mod claim;
+pub mod describe;
+pub mod expected;
+mod key;
+pub mod rows;
+pub mod shown;
+pub mod text;
+mod verdict;
+pub mod vocabulary;
+
+pub use key::Key;
+pub use verdict::{mistaken, mode, Outcome, Proved, Status, Verdict};

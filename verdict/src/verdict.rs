@@ -1,0 +1,257 @@
+use serde_json::{json, Map, Value};
+use tessera_circuits::statement::Statement;
+use tessera_verifier::codec::FileKind;
+use tessera_verifier::key::ModelId;
+use tessera_verifier::verify::{Verified, VerifyError};
+
+use crate::claim::Claim;
+use crate::expected::Expected;
+use crate::rows::{seconds, Rows};
+use crate::shown;
+
+/// What a key says of a proof.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The model that the key is of.
+    pub key: ModelId,
+    /// Length of the proof.
+    pub proof_bytes: usize,
+    /// How it was decided.
+    pub outcome: Outcome,
+}
+
+/// How it was decided.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The proof is valid, and about what was expected.
+    Accepted(Box<Proved>),
+    /// The proof is invalid, malformed, or not about what was expected.
+    Rejected {
+        /// Why.
+        reason: String,
+        /// What it proves all the same, if it is only not what was expected.
+        proved: Option<Box<Proved>>,
+    },
+    /// The proof is about another model: this key cannot decide about it.
+    OtherModel {
+        /// The model that the proof says it is about.
+        about: ModelId,
+    },
+}
+
+/// What a proof proves.
+#[derive(Clone, Debug)]
+pub struct Proved {
+    verified: Verified,
+    claim: Claim,
+}
+
+impl Proved {
+    /// The statement: prompt and output as ids.
+    pub const fn statement(&self) -> &Statement {
+        &self.verified.statement
+    }
+
+    /// The statement with its texts, and how it ends.
+    pub const fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Bits of security that were enforced.
+    pub const fn security_bits(&self) -> f64 {
+        self.verified.security_bits
+    }
+
+    /// Number of chunks that the model was proved in.
+    pub const fn chunks(&self) -> usize {
+        self.verified.chunks
+    }
+
+    fn rows(&self, time: Option<f64>) -> Rows {
+        self.claim
+            .rows(Rows::default().row("model", self.verified.model))
+            .row("mode", mode_text(self.verified.chunks))
+            .row(
+                "security",
+                format!("{:.1} bits, proven (unique decoding)", self.verified.security_bits),
+            )
+            .maybe("time", time.map(seconds))
+    }
+
+    fn add_to(&self, json: &mut Map<String, Value>) {
+        self.claim.add_to(json);
+        json.insert("mode".to_owned(), json!(mode(self.verified.chunks)));
+        json.insert("chunks".to_owned(), json!(self.verified.chunks));
+        json.insert("security_bits".to_owned(), json!(self.verified.security_bits));
+    }
+}
+
+/// What a verdict comes to; the exit status of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// The proof is accepted.
+    Accepted,
+    /// The proof is rejected.
+    Rejected,
+    /// It could not be decided.
+    Undecided,
+}
+
+impl Status {
+    /// As processes say it: 0 accepted, 1 rejected, 2 undecided.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Accepted => 0,
+            Self::Rejected => 1,
+            Self::Undecided => 2,
+        }
+    }
+}
+
+impl Verdict {
+    /// From what the verifier found with the key of a model in a proof of so many bytes; `claim` says what a statement
+    /// says.
+    pub fn new(
+        key: ModelId,
+        proof_bytes: usize,
+        found: Result<Verified, VerifyError>,
+        claim: impl FnOnce(&Statement) -> Claim,
+    ) -> Self {
+        let outcome = match found {
+            Ok(verified) => Outcome::Accepted(Box::new(Proved {
+                claim: claim(&verified.statement),
+                verified,
+            })),
+            // The key cannot decide about a proof of another model, whatever that is worth.
+            Err(VerifyError::OtherModel { got, .. }) => Outcome::OtherModel { about: got },
+            Err(error) => Outcome::Rejected {
+                reason: error.to_string(),
+                proved: None,
+            },
+        };
+        Self {
+            key,
+            proof_bytes,
+            outcome,
+        }
+    }
+
+    /// The same with another reason, if there is one and the proof was rejected.
+    #[must_use]
+    pub fn because(mut self, other: Option<String>) -> Self {
+        if let (Outcome::Rejected { reason, .. }, Some(other)) = (&mut self.outcome, other) {
+            *reason = other;
+        }
+        self
+    }
+
+    /// Rejects an accepted proof unless it is about what is expected.
+    ///
+    /// # Errors
+    /// If that cannot be decided.
+    pub fn expecting(mut self, expected: &Expected) -> Result<Self, String> {
+        if let Outcome::Accepted(proved) = self.outcome {
+            self.outcome = match expected.mismatch(&proved.claim)? {
+                None => Outcome::Accepted(proved),
+                Some(reason) => Outcome::Rejected {
+                    reason,
+                    proved: Some(proved),
+                },
+            };
+        }
+        Ok(self)
+    }
+
+    /// What it comes to.
+    pub const fn status(&self) -> Status {
+        match self.outcome {
+            Outcome::Accepted(_) => Status::Accepted,
+            Outcome::Rejected { .. } => Status::Rejected,
+            Outcome::OtherModel { .. } => Status::Undecided,
+        }
+    }
+
+    /// What the proof proves, accepted or not.
+    pub fn proved(&self) -> Option<&Proved> {
+        match &self.outcome {
+            Outcome::Accepted(proved) => Some(proved),
+            Outcome::Rejected { proved, .. } => proved.as_deref(),
+            Outcome::OtherModel { .. } => None,
+        }
+    }
+
+    /// Why the proof is not accepted, if it is not. Proof and key are named as the caller knows them.
+    pub fn reason(&self, proof: &str, key: &str) -> Option<String> {
+        match &self.outcome {
+            Outcome::Accepted(_) => None,
+            Outcome::Rejected { reason, .. } => Some(reason.clone()),
+            Outcome::OtherModel { about } => Some(format!(
+                "{proof} is about model {about}, {key} is the key of another model, {}",
+                self.key
+            )),
+        }
+    }
+
+    /// For people; `time` is how many seconds it took, if anybody measured.
+    pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
+        let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
+        match &self.outcome {
+            Outcome::Accepted(proved) => format!("accepted\n{}", proved.rows(time)),
+            Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
+            Outcome::Rejected {
+                proved: Some(proved), ..
+            } => format!("rejected: {reason}\nthe proof proves\n{}", proved.rows(time)),
+            Outcome::OtherModel { .. } => format!("undecided: {reason}\n"),
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self, proof: &str, key: &str, time: Option<f64>) -> Map<String, Value> {
+        let mut json = Map::new();
+        let reason = self.reason(proof, key);
+        if let Outcome::OtherModel { .. } = self.outcome {
+            json.insert("error".to_owned(), json!(reason));
+            return json;
+        }
+        json.insert("model_id".to_owned(), json!(self.key.to_string()));
+        if let Some(time) = time {
+            json.insert("verify_seconds".to_owned(), json!(time));
+        }
+        json.insert("proof_bytes".to_owned(), json!(self.proof_bytes));
+        if let Some(proved) = self.proved() {
+            proved.add_to(&mut json);
+        }
+        let verdict = match self.outcome {
+            Outcome::Accepted(_) => "accept",
+            _ => "reject",
+        };
+        json.insert("verdict".to_owned(), json!(verdict));
+        if let Some(reason) = reason {
+            json.insert("reason".to_owned(), json!(reason));
+        }
+        json
+    }
+}
+
+/// How a proof is composed: one STARK for all layers, or one for every chunk of them.
+pub const fn mode(chunks: usize) -> &'static str {
+    match chunks {
+        1 => "unified",
+        _ => "chain",
+    }
+}
+
+/// The same for people.
+fn mode_text(chunks: usize) -> String {
+    match chunks {
+        1 => "unified: all layers in one piece".to_owned(),
+        n => format!("chain of {n} chunks"),
+    }
+}
+
+/// Why bytes that were given as a proof are none, if they are known to be something else.
+pub fn mistaken(name: &str, bytes: &[u8]) -> Option<String> {
+    let key = bytes.starts_with(&FileKind::Key.magic());
+    key.then(|| format!("{name} is a model key, not a proof; --key takes the key, the proof follows"))
+}

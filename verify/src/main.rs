@@ -1,0 +1,158 @@
+//! `tessera-verify`: what `tessera verify` and `tessera inspect` say of keys and proofs, in one small program.
+#![forbid(unsafe_code)]
+
+mod args;
+mod batch;
+mod input;
+mod judge;
+mod output;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+
+use clap::Parser;
+use console::Term;
+use serde_json::{json, Map, Value};
+use tessera_circuits::chunk::Chunk;
+use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
+use tessera_verdict::rows::{set_width, Rows};
+use tessera_verdict::{shown, Key, Status};
+use tessera_verifier::codec::FileKind;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
+use tessera_verifier::proof::Proof;
+
+use self::args::{Cli, Command, InspectArgs, VerifyArgs};
+use self::input::read;
+use self::judge::{guarded, judge, prepare};
+use self::output::{delivered, line};
+
+/// What a command prints, and what it comes to.
+struct Report {
+    status: Status,
+    text: String,
+    json: Value,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    if let Some((_, columns)) = Term::stdout().size_checked() {
+        set_width(usize::from(columns).max(40));
+    }
+    let threads = cli.threads.map_or_else(cores, usize::from);
+    let status = match (&cli.command, &cli.verify) {
+        (Some(Command::Inspect(args)), _) => finish(guarded(|| inspect(args)), cli.json),
+        (Some(Command::Verify(args)), _) | (None, Some(args)) if args.lines || args.proofs.len() > 1 => {
+            match prepare(args) {
+                Ok((key, expected)) => batch::run(&key, args, &expected, threads, cli.json),
+                Err(failure) => finish(Err(failure), cli.json),
+            }
+        }
+        (Some(Command::Verify(args)), _) | (None, Some(args)) => finish(single(args), cli.json),
+        (None, None) => finish(Err("nothing to do".to_owned()), cli.json),
+    };
+    ExitCode::from(status)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// Wrong usage is a failure like any other; help and version are not.
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
+        let text = error.to_string();
+        let message = text.trim().trim_start_matches("error: ").to_owned();
+        return ExitCode::from(finish(Err(message), true));
+    }
+    let printed = error.print();
+    ExitCode::from(if error.use_stderr() || printed.is_err() { 2 } else { 0 })
+}
+
+fn single(args: &VerifyArgs) -> Result<Report, String> {
+    let (key, expected) = prepare(args)?;
+    let [proof] = args.proofs.as_slice() else {
+        return Err("one proof is expected".to_owned());
+    };
+    let (verdict, time) = judge(&key, proof, &expected)?;
+    let names = (input::name(proof), args.key.display().to_string());
+    if let (Status::Undecided, Some(reason)) = (verdict.status(), verdict.reason(&names.0, &names.1)) {
+        return Err(reason);
+    }
+    Ok(Report {
+        status: verdict.status(),
+        text: verdict.text(&names.0, &names.1, Some(time)),
+        json: Value::Object(verdict.json(&names.0, &names.1, Some(time))),
+    })
+}
+
+fn inspect(args: &InspectArgs) -> Result<Report, String> {
+    let name = input::name(&args.path);
+    let bytes = read(&args.path)?;
+    let (text, json) = if bytes.starts_with(&FileKind::Key.magic()) {
+        let key = Key::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
+        describe_key(&key, &name, args.tokens.max(2))?
+    } else if bytes.starts_with(&FileKind::Proof.magic()) {
+        let proof = Proof::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
+        let rows = proof_rows(&proof, &name, bytes.len());
+        (rows.to_string(), proof_json(&proof, bytes.len()))
+    } else {
+        return Err(format!("{name} is neither a model key nor a proof"));
+    };
+    Ok(Report {
+        status: Status::Accepted,
+        text,
+        json,
+    })
+}
+
+fn describe_key(key: &Key, name: &str, tokens: usize) -> Result<(String, Value), String> {
+    let model = key.model_key();
+    let whole = [Chunk::whole(model.config.layers)];
+    let full = model.config.context + 1;
+    let bits = |tokens: usize| {
+        let name = match tokens == full {
+            true => format!("the full context of {tokens} tokens"),
+            false => format!("{tokens} tokens"),
+        };
+        match security_bits(model, &whole, tokens - 1) {
+            bits if bits >= MIN_BITS => format!("{:.1} bits for {name}", (bits * 10.0).floor() / 10.0),
+            _ => format!("{name} cannot be proved in one piece"),
+        }
+    };
+    let security = match tokens < full {
+        true => format!("{}\n{}", bits(tokens), bits(full)),
+        false => bits(full),
+    };
+    let rows = Rows::default().path("model key", name.as_ref());
+    let rows = key_rows(rows, model, key.tokenizer(), &security).map_err(|e| e.to_string())?;
+    let json = key_json(model, key.tokenizer() == Ok(true), tokens.min(full)).map_err(|e| e.to_string())?;
+    Ok((rows.to_string(), Value::Object(json)))
+}
+
+/// Prints the outcome of a command; returns the exit status.
+fn finish(outcome: Result<Report, String>, json: bool) -> u8 {
+    let (status, written) = match outcome {
+        Ok(report) if json => (report.status, line(io::stdout(), &report.json.to_string())),
+        Ok(report) => (report.status, line(io::stdout(), report.text.trim_end())),
+        Err(message) if json => {
+            let object = Map::from_iter([("error".to_owned(), json!(message))]);
+            (
+                Status::Undecided,
+                line(io::stdout(), &Value::Object(object).to_string()),
+            )
+        }
+        Err(message) => {
+            let columns = Term::stderr()
+                .size_checked()
+                .map_or(usize::MAX, |(_, c)| c.max(40).into());
+            let text = format!("error: {}", shown::message(&message, columns));
+            (Status::Undecided, line(io::stderr(), &text))
+        }
+    };
+    delivered(status, written)
+}

@@ -1,0 +1,65 @@
+//! The golden and tampered proofs: this program says of each what the golden file says, as every other front end has to.
+//! The files are written by the test `tamper` of the prover, where `TESSERA_GOLDEN_PROOFS` says.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-proofs.json");
+
+/// Of a proof that this key cannot decide about.
+const OTHER: &str = "is the key of another model";
+
+fn read(path: &std::path::Path) -> Value {
+    let text = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+#[ignore = "reads the files that TESSERA_GOLDEN_PROOFS names"]
+fn the_verdicts_on_golden_and_tampered_proofs_are_the_golden_ones() {
+    let directory = PathBuf::from(std::env::var_os("TESSERA_GOLDEN_PROOFS").expect("TESSERA_GOLDEN_PROOFS"));
+    let program = std::env::var_os("TESSERA_VERIFY").unwrap_or_else(|| env!("CARGO_BIN_EXE_tessera-verify").into());
+    let (cases, expected) = (read(&directory.join("cases.json")), read(EXPECTED.as_ref()));
+    let (cases, expected) = (
+        cases.as_array().expect("cases"),
+        expected["verdicts"].as_array().expect("verdicts"),
+    );
+    assert_eq!(cases.len(), expected.len());
+    let mut compared = 0;
+    for (case, expected) in cases.iter().zip(expected) {
+        let proofs = case[1].as_array().expect("proofs");
+        let path = |value: &Value| value.as_str().expect("a path").to_owned();
+        let output = Command::new(&program)
+            .args(["--json", "--lines", "--key", &path(&case[0])])
+            .args(proofs.iter().map(|proof| path(&proof[1])))
+            .output()
+            .expect("the program runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        let expected = expected.as_array().expect("verdicts of a case");
+        assert_eq!((lines.len(), proofs.len()), (expected.len() + 1, expected.len()));
+        for ((line, proof), expected) in lines.iter().zip(proofs).zip(expected) {
+            assert_eq!(proof[0], expected[0]);
+            let said = said(line);
+            let words = expected[1].as_str().expect("a verdict");
+            // The program names the files in place of "the proof" and "the key".
+            match words.starts_with("the proof is about model") {
+                true => assert!(line["error"].is_string() && said.contains(OTHER), "{line}"),
+                false => assert_eq!(said, words, "{}", proof[0]),
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "only {compared} proofs");
+}
+
+/// `accepted`, or why not.
+fn said(line: &Value) -> String {
+    match (&line["verdict"], &line["reason"], &line["error"]) {
+        (Value::String(verdict), _, _) if verdict == "accept" => "accepted".to_owned(),
+        (_, Value::String(reason), _) | (_, _, Value::String(reason)) => reason.clone(),
+        _ => panic!("neither verdict nor error: {line}"),
+    }
+}
