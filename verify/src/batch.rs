@@ -1,7 +1,7 @@
 //! Many proofs of one model, in parallel: a line for each, in the order in which they were given, and a summary.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
