@@ -1,7 +1,7 @@
 //! Many proofs of one model, in parallel: a line for each, in the order in which they were given, and a summary.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -91,7 +91,7 @@ impl Waiting {
 }
 
 impl Line {
-    fn of(proof: &PathBuf, key: &str, found: Result<(Verdict, f64), String>) -> Self {
+    fn of(proof: &Path, key: &str, found: Result<(Verdict, f64), String>) -> Self {
         let name = input::name(proof);
         let (status, bits, reason, mut json) = match found {
             Ok((verdict, time)) => {
