@@ -93,20 +93,21 @@ class Key:
         Raises TesseraError if nothing can be decided: the proof is about another model, or its output has no text.
         """
         content, name = _read(proof)
-        prompt, output = (None if ids is None else list(ids) for ids in (prompt_ids, output_ids))
+        prompt, output = [None if ids is None else list(ids) for ids in (prompt_ids, output_ids)]
         said, text = self._raw.verify(content, name, prompt, output, output_text)
-        fields = json.loads(said)
-        prompt, output = (
-            None if fields.get(side) is None else tuple(fields[side]) for side in ("prompt_ids", "output_ids")
-        )
+        fields: dict[str, Any] = json.loads(said)
+
+        def ids_of(side: str) -> tuple[int, ...] | None:
+            return tuple(fields[side]) if side in fields else None
+
         return Verdict(
             accepted=fields["verdict"] == "accept",
             reason=fields.get("reason"),
             model_id=fields["model_id"],
             proof_bytes=fields["proof_bytes"],
             security_bits=fields.get("security_bits"),
-            prompt_ids=prompt,
-            output_ids=output,
+            prompt_ids=ids_of("prompt_ids"),
+            output_ids=ids_of("output_ids"),
             prompt_text=fields.get("prompt_text"),
             output_text=fields.get("output_text"),
             no_text=fields.get("no_text"),
