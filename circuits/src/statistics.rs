@@ -26,7 +26,7 @@ pub struct Statistics {
 /// A value that did not fit int16 and was clipped to the largest or smallest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clip {
-    /// [`Part::index`].
+    /// `Part::index`.
     pub part: u8,
     /// [`Rounded::tensor`].
     pub tensor: u8,

@@ -27,7 +27,7 @@ pub struct OpeningClaim<'a> {
 pub struct LeafOpening {
     /// Per leaf: `columns * 2` values, column by column.
     pub values: Vec<BaseField>,
-    /// Merkle nodes, as [`merkle::verify_batch`] reads them.
+    /// Merkle nodes, as `merkle::verify_batch` reads them.
     pub path: Vec<Digest>,
 }
 
@@ -36,7 +36,7 @@ pub struct LeafOpening {
 pub struct OracleOpening {
     /// Per leaf: `2^FOLD_LOG` values.
     pub values: Vec<SecureField>,
-    /// Merkle nodes, as [`merkle::verify_batch`] reads them.
+    /// Merkle nodes, as `merkle::verify_batch` reads them.
     pub path: Vec<Digest>,
 }
 
