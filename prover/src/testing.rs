@@ -1,5 +1,6 @@
 //! Small deterministic models for tests.
 
+pub mod families;
 pub mod gguf;
 
 use tessera_circuits::chunk::{ends, Chunk};

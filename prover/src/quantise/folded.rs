@@ -1,5 +1,5 @@
 //! A stored weight matrix as it is quantised: with the gain of the norm before it folded into its input channels, and the
-//! factor `1/sqrt(head_dim)` of attention into q; then turned with the residual stream, if that is rotated. Read in pieces,
+//! factors of its family, as that of scores into q; then turned with the residual stream, if that is rotated. Read in pieces,
 //! never whole, but for matrices that are turned across their rows.
 
 use std::ops::Range;
@@ -11,9 +11,8 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::checkpoint::{
-    attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
-};
+use crate::checkpoint::families::Parameter;
+use crate::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
 
 /// No weight gets more fractional bits than this.
 pub(super) const MAX_WEIGHT_BITS: i32 = 30;
@@ -54,24 +53,32 @@ impl<'a> Folded<'a> {
         layer: usize,
         rotation: Option<&'a Rotation>,
     ) -> Result<Self, CheckpointError> {
-        let name = match kind {
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(attn_norm_tensor(layer)),
-            MatmulKind::Gate | MatmulKind::Up => Some(mlp_norm_tensor(layer)),
-            MatmulKind::Head => Some(FINAL_NORM.to_string()),
+        let norm = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Parameter::AttentionNorm(layer)),
+            MatmulKind::Gate | MatmulKind::Up => Some(Parameter::MlpNorm(layer)),
+            MatmulKind::Head => Some(Parameter::FinalNorm),
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
         };
+        let factors = &checkpoint.description().factors;
         let factor = match kind {
-            MatmulKind::Q => 1.0 / (checkpoint.config().head_dim as f64).sqrt(),
-            _ => 1.0,
+            MatmulKind::Embed => factors.embedding,
+            MatmulKind::Q => factors.attention,
+            MatmulKind::O | MatmulKind::Down => factors.residual,
+            MatmulKind::Head => factors.logits,
+            MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => 1.0,
         };
-        let gain = |name: String| -> Result<Vec<f32>, CheckpointError> {
-            let gain = checkpoint.values(&name)?;
-            Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+        let gain = match norm {
+            Some(norm) => {
+                let gain = checkpoint.gain(norm)?;
+                Some(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+            }
+            None if factor == 1.0 => None,
+            None => Some(vec![factor as f32; checkpoint.config().dims(kind).0]),
         };
         let mut folded = Self {
             tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
-            gain: name.map(gain).transpose()?,
+            gain,
             turned: Turned::No,
         };
         if let Some(rotation) = rotation {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 use thiserror::Error;
 
-use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, ARCHITECTURE, FINAL_NORM};
+use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, FINAL_NORM};
 use crate::files::{self, FileError};
 use crate::testing::TestRng;
 
@@ -109,7 +109,7 @@ pub fn write_synthetic_as(dir: &Path, config: &ModelConfig, seed: u64, layout: L
 
 fn hub_config(c: &ModelConfig, tied: bool) -> serde_json::Value {
     json!({
-        "architectures": [ARCHITECTURE],
+        "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_act": "silu",
         "hidden_size": c.hidden,

@@ -1,0 +1,21 @@
+//! Llama, and all models that are published as such.
+
+use serde_json::json;
+
+use super::standard::{self, Defaults};
+use super::{Description, Family, Reader};
+use crate::checkpoint::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "Llama 1 to 3.x (also SmolLM2, TinyLlama, Yi, DeepSeek-R1-Distill-Llama)",
+    architecture: "LlamaForCausalLM",
+    model_type: "llama",
+    describe,
+    place: standard::place,
+};
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    // A relic of converters, which the family itself does not know.
+    reader.only("rope_interleaved", &json!(false));
+    standard::describe(reader, &Defaults::LLAMA)
+}

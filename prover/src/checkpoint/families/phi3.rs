@@ -1,0 +1,49 @@
+//! Phi-3, Phi-3.5 and Phi-4: Q, K and V in one tensor, gate and up in another; a window in some.
+
+use tessera_circuits::model::{MatmulKind, ModelConfig};
+
+use super::standard::{self, Defaults};
+use super::{Description, Family, Parameter, Place, Reader};
+use crate::checkpoint::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "Phi-3, Phi-3.5 and Phi-4 (language models)",
+    architecture: "Phi3ForCausalLM",
+    model_type: "phi3",
+    describe,
+    place,
+};
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    let defaults = Defaults {
+        context: 4096,
+        rms_eps: 1e-5,
+        ..Defaults::LLAMA
+    };
+    let mut description = standard::describe(reader, &defaults)?;
+    standard::window(reader, &mut description, true)?;
+    Ok(description)
+}
+
+fn place(config: &ModelConfig, parameter: Parameter) -> Place {
+    let Parameter::Matrix(kind, layer) = parameter else {
+        return standard::place(config, parameter);
+    };
+    let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+    let attention = |index| {
+        let tensor = format!("model.layers.{layer}.self_attn.qkv_proj.weight");
+        Place::part(tensor, &[q, kv, kv], index)
+    };
+    let mlp = |index| {
+        let tensor = format!("model.layers.{layer}.mlp.gate_up_proj.weight");
+        Place::part(tensor, &[config.ff; 2], index)
+    };
+    match kind {
+        MatmulKind::Q => attention(0),
+        MatmulKind::K => attention(1),
+        MatmulKind::V => attention(2),
+        MatmulKind::Gate => mlp(0),
+        MatmulKind::Up => mlp(1),
+        _ => standard::place(config, parameter),
+    }
+}
