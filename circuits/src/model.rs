@@ -22,7 +22,29 @@ pub const MIN_ROWS_LOG: u32 = 6;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
 
-/// Architecture of a Llama model, as read from `config.json`. Dimensions are the real, unpadded ones.
+/// Most rotations of a model.
+pub const MAX_ROTATIONS: usize = 8;
+
+/// By which angles the pairs of a head are rotated: pair `x` of position `i` by `i f_x`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Rotation {
+    /// `f_x = theta^(-2x / head_dim)`, of this `theta`.
+    Base(f64),
+    /// `f_x` of every pair; 0 where pairs stay as they are.
+    Frequencies(Vec<f64>),
+}
+
+impl Rotation {
+    /// The frequency of pair `x`. Total: pairs without one have 0.
+    pub fn frequency(&self, head_dim: usize, x: usize) -> f64 {
+        match self {
+            Self::Base(theta) => libm::pow(*theta, -2.0 * x as f64 / head_dim as f64),
+            Self::Frequencies(all) => all.get(x).copied().unwrap_or(0.0),
+        }
+    }
+}
+
+/// Architecture of a model, as its family reads it from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelConfig {
     pub hidden: usize,
@@ -35,7 +57,10 @@ pub struct ModelConfig {
     /// Largest number of token rows.
     pub context: usize,
     pub rms_eps: f64,
-    pub rope_theta: f64,
+    /// The rotations of queries and keys, at most [`MAX_ROTATIONS`].
+    pub rotations: Vec<Rotation>,
+    /// Which of them each layer has; empty if there is one only.
+    pub rotation_of: Vec<u8>,
     pub bos: Option<u32>,
     pub eos: Vec<u32>,
 }
@@ -241,6 +266,8 @@ fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Model
 
 /// Bases of the rotation that a key may have: with them every angle is a number.
 pub const ROPE_THETA: std::ops::RangeInclusive<f64> = 1.0..=1e12;
+/// Frequencies of rotations that a key may have.
+pub const FREQUENCY: std::ops::RangeInclusive<f64> = 0.0..=1024.0;
 /// Epsilons of the norms that a key may have.
 pub const RMS_EPS: std::ops::RangeInclusive<f64> = 0.0..=1.0;
 
@@ -273,8 +300,8 @@ impl ModelConfig {
         range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
-        number("rope_theta", self.rope_theta, &ROPE_THETA, "1..=10^12")?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
+        self.check_rotations()?;
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
                 heads: self.heads,
@@ -282,6 +309,34 @@ impl ModelConfig {
             });
         }
         Ok(())
+    }
+
+    fn check_rotations(&self) -> Result<(), ModelError> {
+        let count = self.rotations.len();
+        range("number of rotations", count as u64, 1, MAX_ROTATIONS as u64)?;
+        let length = |what, got: usize, expected| match got == expected {
+            true => Ok(()),
+            false => Err(ModelError::Length { what, got, expected }),
+        };
+        for rotation in &self.rotations {
+            match rotation {
+                Rotation::Base(theta) => number("rope_theta", *theta, &ROPE_THETA, "1..=10^12")?,
+                Rotation::Frequencies(all) => {
+                    length("frequencies of a rotation", all.len(), self.head_dim / 2)?;
+                    let mut all = all.iter();
+                    all.try_for_each(|f| number("frequency of a rotation", *f, &FREQUENCY, "0..=1024"))?;
+                }
+            }
+        }
+        let listed = if count == 1 { 0 } else { self.layers };
+        length("rotations of layers", self.rotation_of.len(), listed)?;
+        let mut layers = self.rotation_of.iter();
+        layers.try_for_each(|r| range("rotation of a layer", u64::from(*r), 0, count as u64 - 1))
+    }
+
+    /// Which of the rotations a layer has. Layers beyond the real ones have the first.
+    pub fn rotation(&self, layer: usize) -> usize {
+        self.rotation_of.get(layer).map_or(0, |r| usize::from(*r))
     }
 
     /// Padded dimensions.
@@ -422,7 +477,8 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         vocab: 300,
         context: 25,
         rms_eps: 1e-6,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
         bos: None,
         eos: Vec::new(),
     }
@@ -481,7 +537,7 @@ mod tests {
     fn numbers_of_a_config_are_numbers_in_range() {
         let check = |theta, eps| {
             let config = ModelConfig {
-                rope_theta: theta,
+                rotations: vec![Rotation::Base(theta)],
                 rms_eps: eps,
                 ..odd_config(1)
             };
@@ -498,6 +554,60 @@ mod tests {
         }
         for (theta, eps) in [(0.0, 1e-5), (0.999, 1e-5), (1.001e12, 1e-5), (1e4, 1.001)] {
             assert!(check(theta, eps).is_err(), "{theta} {eps}");
+        }
+    }
+
+    /// What is not a frequency of every pair, or not a rotation of every layer, is no rotation that verifiers agree on.
+    #[test]
+    fn rotations_are_those_of_all_pairs_and_layers() {
+        let check = |rotations: Vec<Rotation>, rotation_of: &[u8]| {
+            let config = ModelConfig {
+                rotations,
+                rotation_of: rotation_of.to_vec(),
+                ..odd_config(3)
+            };
+            config.check().map_err(|e| e.to_string())
+        };
+        let some = |frequencies: &[f64]| Rotation::Frequencies(frequencies.to_vec());
+        let (plain, none) = (Rotation::Base(1e4), some(&[0.0; 3]));
+        assert_eq!(check(vec![some(&[1024.0, 0.5, 0.0])], &[]), Ok(()));
+        assert_eq!(check(vec![plain.clone(), none.clone()], &[0, 1, 0]), Ok(()));
+        for bad in [f64::NAN, f64::INFINITY, -1e-9, 1024.1] {
+            let error = check(vec![some(&[1.0, bad, 0.0])], &[]).expect_err("not in range");
+            assert!(error.contains("frequency of a rotation"), "{error}");
+        }
+        for (rotations, layers, words) in [
+            (vec![], &[][..], "number of rotations"),
+            (vec![plain.clone(); 9], &[0; 3], "number of rotations"),
+            (
+                vec![some(&[1.0; 2])],
+                &[],
+                "frequencies of a rotation: 2 entries, expected 3",
+            ),
+            (
+                vec![some(&[1.0; 4])],
+                &[],
+                "frequencies of a rotation: 4 entries, expected 3",
+            ),
+            (
+                vec![plain.clone()],
+                &[0; 3],
+                "rotations of layers: 3 entries, expected 0",
+            ),
+            (
+                vec![plain.clone(), none.clone()],
+                &[],
+                "rotations of layers: 0 entries, expected 3",
+            ),
+            (
+                vec![plain.clone(), none.clone()],
+                &[0, 1],
+                "rotations of layers: 2 entries, expected 3",
+            ),
+            (vec![plain, none], &[0, 1, 2], "rotation of a layer is 2"),
+        ] {
+            let error = check(rotations, layers).expect_err(words);
+            assert!(error.contains(words), "{error}");
         }
     }
 

@@ -354,6 +354,11 @@ impl<'a> FloatRun<'a> {
             }
             Precision::Bfloat16 => factor,
         };
+        if let Some(factors) = self.checkpoint.description().of_queries(l) {
+            for head in q.chunks_exact_mut(hd) {
+                head.iter_mut().zip(&factors).for_each(|(v, f)| *v *= *f as f32);
+            }
+        }
         let keep = observer.wants_scores();
         let mut k = self.matmul(y, MatmulKind::K, l)?;
         let v = self.matmul(y, MatmulKind::V, l)?;
@@ -364,8 +369,8 @@ impl<'a> FloatRun<'a> {
                 first * q_width..(first + rows) * q_width,
                 first * kv_width..(first + rows) * kv_width,
             );
-            self.rotate(&mut q[own_q.clone()], q_width);
-            self.rotate(&mut k[own_kv.clone()], kv_width);
+            self.rotate(l, &mut q[own_q.clone()], q_width);
+            self.rotate(l, &mut k[own_kv.clone()], kv_width);
             let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
             let scores: Vec<Vec<f32>> = out[own_q]
                 .par_chunks_exact_mut(q_width)
@@ -423,14 +428,16 @@ impl<'a> FloatRun<'a> {
         scores
     }
 
-    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by
-    /// `pos * theta^(-2 x / head_dim)`.
-    fn rotate(&self, x: &mut [f32], width: usize) {
+    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by `pos` times its
+    /// frequency in layer `l`.
+    fn rotate(&self, l: usize, x: &mut [f32], width: usize) {
         let c = self.checkpoint.config();
         let half = c.head_dim / 2;
+        let rotation = &c.rotations[c.rotation(l)];
+        let frequencies: Vec<f64> = (0..half).map(|i| rotation.frequency(c.head_dim, i)).collect();
         x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
-            let angle = |i: usize| (pos as f64 * c.rope_theta.powf(-2.0 * i as f64 / c.head_dim as f64)).sin_cos();
-            let angles: Vec<(f64, f64)> = (0..half).map(angle).collect();
+            let angles = frequencies.iter().map(|f| (pos as f64 * f).sin_cos());
+            let angles: Vec<(f64, f64)> = angles.collect();
             for head in row.chunks_exact_mut(c.head_dim) {
                 let (first, second) = head.split_at_mut(half);
                 for ((a, b), angle) in first.iter_mut().zip(second).zip(&angles) {

@@ -41,7 +41,11 @@ fn the_float_model_of_every_family_is_that_of_transformers() {
         for (row, expected) in &case.logits {
             assert_eq!(expected.len(), vocab, "{}", case.name);
             let off = furthest(&logits[row * vocab..][..vocab], expected);
-            assert!(off <= 3e-5 * largest, "{}: row {row} is off by {off} of {largest}", case.name);
+            assert!(
+                off <= 3e-5 * largest,
+                "{}: row {row} is off by {off} of {largest}",
+                case.name
+            );
         }
     }
 }
@@ -57,7 +61,11 @@ fn the_integer_model_of_every_family_is_near_the_float_model() {
         for (row, expected) in &case.logits {
             let own = &logits[row * vocab..][..vocab];
             let off = furthest(&own.iter().map(|v| f32::from(*v) * unit).collect::<Vec<_>>(), expected);
-            assert!(off <= 0.01 * largest, "{}: row {row} is off by {off} of {largest}", case.name);
+            assert!(
+                off <= 0.01 * largest,
+                "{}: row {row} is off by {off} of {largest}",
+                case.name
+            );
         }
     }
 }
@@ -67,7 +75,9 @@ fn every_family_is_proved() {
     for case in cases() {
         let (_dir, model) = integer(&case);
         let vocab = model.config.vocab;
-        let logits = ForwardState::new(&model).run(&case.ids[..6], None).expect("a forward pass");
+        let logits = ForwardState::new(&model)
+            .run(&case.ids[..6], None)
+            .expect("a forward pass");
         let next = arg_max(&logits[5 * vocab..]) as u32;
         let model = TestModel::new(model);
         let layers = model.key.config.layers;
@@ -96,9 +106,16 @@ fn refusal(name: &str, edits: Value) -> String {
 #[test]
 fn an_unknown_switch_refuses_the_model_by_name() {
     for case in cases() {
-        for edit in [json!({"use_new_trick": true}), json!({"use_new_trick": false}), json!({"use_new_trick": {"a": 1}})] {
+        for edit in [
+            json!({"use_new_trick": true}),
+            json!({"use_new_trick": false}),
+            json!({"use_new_trick": {"a": 1}}),
+        ] {
             let error = refusal(&case.name, edit);
-            assert!(error.contains("use_new_trick") && error.contains("remove it"), "{error}");
+            assert!(
+                error.contains("use_new_trick") && error.contains("remove it"),
+                "{error}"
+            );
         }
     }
     // Switches of one family are unknown to another.
@@ -108,7 +125,10 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("phi3", json!({"logits_scaling": 2.0})),
         ("granite", json!({"attn_logit_softcapping": 30.0})),
     ] {
-        let field = edit.as_object().and_then(|o| o.keys().next().cloned()).expect("a field");
+        let field = edit
+            .as_object()
+            .and_then(|o| o.keys().next().cloned())
+            .expect("a field");
         assert!(refusal(name, edit).contains(&field), "{name}");
     }
 }

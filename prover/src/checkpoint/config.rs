@@ -123,7 +123,7 @@ impl HubConfig {
 
 #[cfg(test)]
 mod tests {
-    use tessera_circuits::model::{ModelConfig, MAX_CONTEXT};
+    use tessera_circuits::model::{ModelConfig, Rotation, MAX_CONTEXT};
 
     use super::*;
 
@@ -143,7 +143,10 @@ mod tests {
     fn defaults_are_those_of_the_hub() {
         let config = model(&parse("")).unwrap();
         assert_eq!((config.head_dim, config.kv_heads, config.context), (8, 8, 2048));
-        assert_eq!((config.rms_eps, config.rope_theta), (1e-6, 10_000.0));
+        assert_eq!(
+            (config.rms_eps, config.rotations),
+            (1e-6, vec![Rotation::Base(10_000.0)])
+        );
         assert_eq!((config.bos, config.eos), (None, vec![]));
     }
 
@@ -155,7 +158,10 @@ mod tests {
         );
         let config = model(&hub).unwrap();
         assert_eq!((config.head_dim, config.kv_heads, config.context), (12, 8, MAX_CONTEXT));
-        assert_eq!((config.rope_theta, config.eos), (500_000.0, vec![7, 9]));
+        assert_eq!(
+            (config.rotations, config.eos),
+            (vec![Rotation::Base(500_000.0)], vec![7, 9])
+        );
     }
 
     #[test]

@@ -224,7 +224,9 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let source = Source::open(path)?;
         source.hub.check_architecture()?;
-        let families::Read { family, description, .. } = families::read(&source.hub);
+        let families::Read {
+            family, description, ..
+        } = families::read(&source.hub);
         // What the format found may be the reason why a dimension is missing.
         let description = if source.unsupported.is_empty() {
             Some(description?)

@@ -294,7 +294,11 @@ impl Findings<'_> {
             }
             let known = expected.is_none_or(|e| e.contains_key(&canonical) || canonical == head);
             if !known {
-                self.add("unknown tensors", "tensors that are not part of a model of this family", owned());
+                self.add(
+                    "unknown tensors",
+                    "tensors that are not part of a model of this family",
+                    owned(),
+                );
             } else if info.encoding.unit().is_none() {
                 let feature = format!("dtype {}", info.encoding);
                 self.add(&feature, NOT_READ, owned());

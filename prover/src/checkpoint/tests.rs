@@ -71,7 +71,10 @@ fn the_fixture_is_read() {
     assert_eq!(embed, checkpoint.values(HEAD).unwrap());
     let survey = Checkpoint::survey(Path::new(FIXTURE)).unwrap();
     assert!(survey.is_supported(), "{survey:?}");
-    assert_eq!((survey.architecture.as_str(), survey.tensors.len()), ("LlamaForCausalLM", 20));
+    assert_eq!(
+        (survey.architecture.as_str(), survey.tensors.len()),
+        ("LlamaForCausalLM", 20)
+    );
 }
 
 #[test]
@@ -247,16 +250,15 @@ fn features_of_the_config_are_refused_by_name() {
     let gates = in_layers(&["mlp.gate_proj.weight"]);
     for (edit, feature, tensors) in [
         (
-            json!({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}),
+            json!({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}),
             "rope_scaling",
             &rotated,
         ),
         (
-            json!({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}),
+            json!({"rope_parameters": {"rope_type": "ntk", "rope_theta": 1e4}}),
             "rope_scaling",
             &rotated,
         ),
-        (json!({"partial_rotary_factor": 0.5}), "partial_rotary_factor", &rotated),
         (json!({"hidden_act": "gelu"}), "hidden_act", &gates),
         (json!({"sliding_window": 4096}), "sliding_window", &attention),
         (json!({"head_dim": 256}), "dimensions", &attention),

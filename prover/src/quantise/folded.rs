@@ -31,6 +31,8 @@ pub(super) struct Folded<'a> {
     pub orientation: Orientation,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
+    /// Factor of every output channel.
+    outputs: Option<Vec<f32>>,
     turned: Turned<'a>,
 }
 
@@ -79,6 +81,7 @@ impl<'a> Folded<'a> {
             tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
             gain,
+            outputs: factors_of_outputs(checkpoint, kind, layer),
             turned: Turned::No,
         };
         if let Some(rotation) = rotation {
@@ -153,9 +156,16 @@ impl<'a> Folded<'a> {
         match (&self.gain, self.orientation) {
             (None, _) => {}
             (Some(gain), Orientation::OutputsFirst) => {
-                out.iter_mut().zip(&gain[columns]).for_each(|(w, g)| *w *= g);
+                out.iter_mut().zip(&gain[columns.clone()]).for_each(|(w, g)| *w *= g);
             }
             (Some(gain), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= gain[row]),
+        }
+        match (&self.outputs, self.orientation) {
+            (None, _) => {}
+            (Some(factors), Orientation::OutputsFirst) => out.iter_mut().for_each(|w| *w *= factors[row]),
+            (Some(factors), Orientation::InputsFirst) => {
+                out.iter_mut().zip(&factors[columns]).for_each(|(w, f)| *w *= f);
+            }
         }
         Ok(())
     }
@@ -270,6 +280,16 @@ impl<'a> Folded<'a> {
             .map(|c| best_bits(largest[c], max, |bits| error(c, bits)))
             .collect())
     }
+}
+
+/// Those of the channels of Q, where the rotation has a factor.
+fn factors_of_outputs(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Option<Vec<f32>> {
+    let head = match kind {
+        MatmulKind::Q => checkpoint.description().of_queries(layer)?,
+        _ => return None,
+    };
+    let all = head.iter().map(|f| *f as f32).cycle();
+    Some(all.take(checkpoint.config().dims(kind).1).collect())
 }
 
 fn add_pairs(pairs: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use half::bf16;
 use rayon::prelude::*;
 use serde_json::json;
-use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, MAX_CONTEXT};
 
 use super::{hub_config, normal, SynthError};
 use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, FINAL_NORM};
@@ -54,7 +54,8 @@ impl PublicShape {
             vocab,
             context: MAX_CONTEXT.min(context),
             rms_eps: 1e-5,
-            rope_theta: 10_000.0,
+            rotations: vec![Rotation::Base(10_000.0)],
+            rotation_of: Vec::new(),
             bos: Some(1),
             eos: vec![2],
         };
@@ -90,7 +91,7 @@ pub fn write_shape(
     let target = AtomicDir::create(dir)?;
     let json_file =
         |name: &str, value: serde_json::Value| files::write(&target.path().join(name), value.to_string().as_bytes());
-    json_file("config.json", hub_config(config, tied))?;
+    json_file("config.json", hub_config(config, tied)?)?;
     let tensors = tensors(config, tied, seed);
     let bytes: u64 = tensors.iter().map(Planned::bytes).sum();
     progress.phase("write tensors", Some(bytes));

@@ -71,7 +71,9 @@ pub fn write(dir: &Path, config: &Value) {
         })
         .collect();
     let view = |(shape, bytes)| TensorView::new(Dtype::F32, shape, bytes).expect("a tensor");
-    let views = bytes.iter().map(|(name, (shape, bytes))| (name, view((shape.clone(), bytes))));
+    let views = bytes
+        .iter()
+        .map(|(name, (shape, bytes))| (name, view((shape.clone(), bytes))));
     let file = serialize(views, None).expect("safetensors");
     files::write(&dir.join("model.safetensors"), &file).expect("tensors are written");
     files::write(&dir.join("config.json"), json.as_bytes()).expect("the config is written");

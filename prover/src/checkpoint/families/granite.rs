@@ -20,6 +20,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         attention: reader.positive("attention_multiplier")?.unwrap_or(1.0),
         residual: reader.positive("residual_multiplier")?.unwrap_or(1.0),
         logits: 1.0 / reader.positive("logits_scaling")?.unwrap_or(1.0),
+        ..description.factors
     };
     Ok(description)
 }

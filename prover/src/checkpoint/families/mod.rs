@@ -2,6 +2,7 @@
 //! refuses what it was not asked for), says where the tensors are, and what is folded into weights. One that needs
 //! nothing new of the proof is such a file and its line in [`FAMILIES`].
 
+mod ernie4_5;
 mod granite;
 mod harmless;
 mod llama;
@@ -9,6 +10,8 @@ mod mistral;
 mod phi3;
 mod place;
 mod reader;
+mod rotation;
+mod smollm3;
 mod standard;
 
 use tessera_circuits::model::ModelConfig;
@@ -17,7 +20,7 @@ use super::config::HubConfig;
 use super::{CheckpointError, Unsupported};
 
 pub use harmless::{Reason, HARMLESS};
-pub use place::{Pairs, Parameter, Place};
+pub use place::{PairOrder, Pairs, Parameter, Place};
 pub use reader::Reader;
 
 /// Models that are described in the same way.
@@ -38,7 +41,14 @@ pub struct Family {
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 4] = [&llama::FAMILY, &mistral::FAMILY, &phi3::FAMILY, &granite::FAMILY];
+pub const FAMILIES: [&Family; 6] = [
+    &llama::FAMILY,
+    &mistral::FAMILY,
+    &phi3::FAMILY,
+    &granite::FAMILY,
+    &smollm3::FAMILY,
+    &ernie4_5::FAMILY,
+];
 
 /// Architectures that people ask for, and what they need that is missing.
 const MISSING: [(&[&str], &str); 12] = [
@@ -55,7 +65,13 @@ const MISSING: [(&[&str], &str); 12] = [
         "the activation GeGLU and heads of 256 are missing",
     ),
     (
-        &["Gemma2ForCausalLM", "gemma2", "Gemma3ForCausalLM", "gemma3", "gemma3_text"],
+        &[
+            "Gemma2ForCausalLM",
+            "gemma2",
+            "Gemma3ForCausalLM",
+            "gemma3",
+            "gemma3_text",
+        ],
         "norms after attention and MLP, the activation GeGLU and heads of 256 are missing",
     ),
     (
@@ -106,14 +122,31 @@ const MISSING: [(&[&str], &str); 12] = [
         "mixtures of experts are missing",
     ),
     (
-        &["DeepseekV2ForCausalLM", "deepseek_v2", "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3"],
+        &[
+            "DeepseekV2ForCausalLM",
+            "deepseek_v2",
+            "deepseek2",
+            "DeepseekV3ForCausalLM",
+            "deepseek_v3",
+        ],
         "mixtures of experts and attention through latents are missing",
     ),
     (
-        &["BertModel", "BertForMaskedLM", "bert", "RobertaModel", "roberta", "XLMRobertaModel", "xlm-roberta"],
+        &[
+            "BertModel",
+            "BertForMaskedLM",
+            "bert",
+            "RobertaModel",
+            "roberta",
+            "XLMRobertaModel",
+            "xlm-roberta",
+        ],
         "encoders are missing",
     ),
-    (&["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"], "recurrences over tokens are missing"),
+    (
+        &["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"],
+        "recurrences over tokens are missing",
+    ),
 ];
 
 /// What a family says of a model.
@@ -139,9 +172,24 @@ pub struct Factors {
     /// Of what attention and MLP add to the residual stream.
     pub residual: f64,
     pub logits: f64,
+    /// Of cos and sin, where a pair is rotated.
+    pub rotation: f64,
 }
 
 impl Description {
+    /// What multiplies the channels of a head of Q in a layer, beside the factor of scores: the factor of cos and sin, of
+    /// queries and keys at once; `None` if that is 1.
+    pub fn of_queries(&self, layer: usize) -> Option<Vec<f64>> {
+        let config = &self.config;
+        let (half, factor) = (config.head_dim / 2, self.factors.rotation);
+        let rotation = config.rotations.get(config.rotation(layer)).filter(|_| factor != 1.0)?;
+        let of = |x: usize| match rotation.frequency(config.head_dim, x % half) {
+            0.0 => 1.0,
+            _ => factor * factor,
+        };
+        Some((0..config.head_dim).map(of).collect())
+    }
+
     /// Statements have at most `rows` token rows, for this reason.
     pub fn limit_context(&mut self, rows: usize, reason: &str) {
         if rows < self.config.context {
@@ -177,7 +225,10 @@ pub fn supported() -> String {
 pub(super) fn refusal(architecture: &str) -> String {
     let known = MISSING.iter().find(|(names, _)| names.contains(&architecture));
     let why = known.map_or("no family of this program has this name", |(_, why)| why);
-    format!("the architecture {architecture} is not supported: {why}; supported are {}", supported())
+    format!(
+        "the architecture {architecture} is not supported: {why}; supported are {}",
+        supported()
+    )
 }
 
 /// What a parameter is called in most checkpoints, and in messages about all.

@@ -1,5 +1,6 @@
 //! Phi-3, Phi-3.5 and Phi-4: Q, K and V in one tensor, gate and up in another; a window in some.
 
+use serde_json::json;
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 use super::standard::{self, Defaults};
@@ -21,6 +22,17 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
+    // Read with the rotations, where they are scaled.
+    reader.get("original_max_position_embeddings");
+    if let Some((_, kind)) = reader
+        .rope()?
+        .filter(|(_, kind)| !["default", "longrope", "su"].contains(kind))
+    {
+        reader.refuse("rope_scaling", format!("{kind} is neither default nor longrope"));
+    }
+    reader.only("full_attn_mod", &json!(1));
+    reader.only("interpolate_factor", &json!(1));
+    reader.only("lm_head_bias", &json!(false));
     standard::window(reader, &mut description, true)?;
     Ok(description)
 }

@@ -49,6 +49,13 @@ impl<'a> Reader<'a> {
         value.filter(|v| !v.is_null())
     }
 
+    /// Uses all fields of an object that is refused as a whole.
+    pub fn skip(&mut self, object: &str) {
+        let fields = self.hub.get(object).and_then(Value::as_object);
+        let all = fields.into_iter().flat_map(|o| o.keys());
+        self.used.extend(all.map(|field| format!("{object}.{field}")));
+    }
+
     /// Whether a field is present and not null, without using it.
     pub fn has(&self, field: &str) -> bool {
         self.hub.get(field).is_some()
@@ -103,6 +110,11 @@ impl<'a> Reader<'a> {
         self.typed(path, "a text", Value::as_str)
     }
 
+    /// A list.
+    pub fn list(&mut self, path: &str) -> Result<Option<&'a [Value]>, CheckpointError> {
+        self.typed(path, "a list", |v| v.as_array().map(Vec::as_slice))
+    }
+
     /// Token ids: one or a list.
     pub fn token_ids(&mut self, path: &str) -> Result<Vec<u32>, CheckpointError> {
         let value = self.get(path);
@@ -112,7 +124,10 @@ impl<'a> Reader<'a> {
     /// The kind of rotations, and the object that has the rest of them: `rope_parameters` of newer configs, or `rope_scaling`
     /// of older ones.
     pub fn rope(&mut self) -> Result<Option<(&'static str, &'a str)>, CheckpointError> {
-        let Some(object) = ["rope_parameters", "rope_scaling"].into_iter().find(|name| self.has(name)) else {
+        let Some(object) = ["rope_parameters", "rope_scaling"]
+            .into_iter()
+            .find(|name| self.has(name))
+        else {
             return Ok(None);
         };
         if !self.hub.get(object).is_some_and(Value::is_object) {

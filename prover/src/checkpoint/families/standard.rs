@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
 
-use super::{Description, Factors, Pairs, Parameter, Place, Reader};
+use super::{rotation, Description, Factors, Pairs, Parameter, Place, Reader};
 use crate::checkpoint::config::EOS;
 use crate::checkpoint::CheckpointError;
 
@@ -56,7 +56,8 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         vocab: reader.required("vocab_size")?,
         context: context.min(MAX_CONTEXT),
         rms_eps: reader.positive("rms_norm_eps")?.unwrap_or(defaults.rms_eps),
-        rope_theta: theta(reader, defaults)?,
+        rotations: Vec::new(),
+        rotation_of: Vec::new(),
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
@@ -64,7 +65,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
     reader.only("hidden_act", &json!("silu"));
     reader.only("attention_bias", &json!(false));
     reader.only("mlp_bias", &json!(false));
-    Ok(Description {
+    let mut description = Description {
         config,
         tied,
         pairs: Pairs::halves(head_dim),
@@ -73,22 +74,12 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             attention: 1.0 / (head_dim as f64).sqrt(),
             residual: 1.0,
             logits: 1.0,
+            rotation: 1.0,
         },
         notes: Vec::new(),
-    })
-}
-
-/// The base of rotations, in either layout.
-fn theta(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<f64, CheckpointError> {
-    let mut nested = None;
-    if let Some((object, kind)) = reader.rope()? {
-        if kind != "default" {
-            reader.refuse("rope_scaling", kind);
-        }
-        nested = reader.positive(&format!("{object}.rope_theta"))?;
-    }
-    let own = reader.positive("rope_theta")?;
-    Ok(nested.or(own).unwrap_or(defaults.rope_theta))
+    };
+    rotation::read(reader, &mut description, defaults.rope_theta)?;
+    Ok(description)
 }
 
 /// Attention looks back by no more than a window of tokens, in some layers or in all. Texts are kept as short as that, so
@@ -101,9 +92,17 @@ pub fn window(
     let used = reader.switch("use_sliding_window")?.unwrap_or(default_used);
     // They say which layers have the window; all do as if they had.
     reader.get("max_window_layers");
-    for kind in reader.get("layer_types").and_then(Value::as_array).into_iter().flatten() {
+    for kind in reader
+        .get("layer_types")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
         if ![json!("full_attention"), json!("sliding_attention")].contains(kind) {
-            reader.refuse("layer_types", format!("{kind} is neither \"full_attention\" nor \"sliding_attention\""));
+            reader.refuse(
+                "layer_types",
+                format!("{kind} is neither \"full_attention\" nor \"sliding_attention\""),
+            );
         }
     }
     if let Some(window) = reader.integer("sliding_window")?.filter(|_| used) {

@@ -7,7 +7,7 @@ use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError,
 use crate::synth::{write_synthetic_as, Dtype, Layout};
 use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, TestRng, FIXTURE};
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{MatmulKind, Rotation};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -199,7 +199,10 @@ fn defaults_and_numbers_are_those_of_the_format() {
     gguf.set("tokenizer.ggml.eot_token_id", Value::U32(5));
     gguf.set("tokenizer.ggml.eom_token_id", Value::U32(2));
     let config = survey(&gguf).config.unwrap();
-    assert_eq!((config.kv_heads, config.head_dim, config.rope_theta), (2, 2, 1e4));
+    assert_eq!(
+        (config.kv_heads, config.head_dim, config.rotations),
+        (2, 2, vec![Rotation::Base(1e4)])
+    );
     // The decimal number that was written, not the one of 32 bits next to it.
     assert_eq!(config.rms_eps, 1e-5);
     assert_eq!((config.bos, config.eos), (Some(1), vec![2, 5]));
