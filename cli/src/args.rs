@@ -419,7 +419,7 @@ pub struct VerifyArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = crate::commands::predict::FORMULAS)]
+#[command(after_long_help = crate::commands::inspect::help())]
 pub struct InspectArgs {
     /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,
@@ -487,6 +487,16 @@ pub enum ShapeArg {
     TinyLlama1_1b,
     #[value(name = "llama-7b-layer")]
     Llama7bLayer,
+    #[value(name = "llama3.2-1b")]
+    Llama3_2_1b,
+    #[value(name = "phi-3-mini")]
+    Phi3Mini,
+    #[value(name = "granite-3-2b")]
+    Granite3_2b,
+    #[value(name = "smollm3-3b")]
+    SmolLm3_3b,
+    #[value(name = "ernie-4.5-0.3b")]
+    Ernie4_5_0_3b,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -497,6 +507,11 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
+            ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,
+            ShapeArg::Phi3Mini => Self::Phi3Mini,
+            ShapeArg::Granite3_2b => Self::Granite3_2b,
+            ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,
+            ShapeArg::Ernie4_5_0_3b => Self::Ernie4_5_0_3b,
         }
     }
 }
@@ -543,7 +558,7 @@ fn token_count(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub struct SynthArgs {
-    /// Model whose dimensions to take (all with Llama's architecture)
+    /// Model whose dimensions to take (of its own family; those that end in -llama with Llama's architecture)
     #[arg(long, value_enum)]
     pub shape: ShapeArg,
     /// Directory to create; must not exist or be empty

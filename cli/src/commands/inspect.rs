@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
+use tessera_prover::checkpoint::families::FAMILIES;
 use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::files;
 use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
@@ -25,6 +26,16 @@ use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, Failure, Report, Rows};
 use crate::shown;
+
+/// Which models there are, and how costs are predicted.
+pub fn help() -> String {
+    let families = FAMILIES.map(|f| format!("  {}: {}\n", f.architecture, f.models));
+    format!(
+        "Supported families:\n{}\n{}",
+        families.concat(),
+        super::predict::FORMULAS
+    )
+}
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
@@ -83,6 +94,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "architecture": survey.architecture,
         "config": survey.config,
         "tied_embeddings": survey.tied_embeddings,
+        "notes": survey.notes,
         "tensors": survey.tensors,
         "parameters": parameters,
         "unsupported": survey.unsupported,
@@ -100,6 +112,9 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         )
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("provable", if provable { "yes" } else { "no" });
+    for note in &survey.notes {
+        rows = rows.row("note", shown::line(note));
+    }
     for unsupported in &survey.unsupported {
         rows = rows.row("  unsupported", shown::line(&unsupported.to_string()));
     }

@@ -7,7 +7,7 @@ mod demo;
 mod fidelity;
 mod generate;
 mod given;
-mod inspect;
+pub mod inspect;
 pub mod predict;
 mod prompt;
 mod prove;

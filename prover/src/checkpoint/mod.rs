@@ -93,27 +93,54 @@ pub fn mlp_norm_tensor(layer: usize) -> String {
     families::name(Parameter::MlpNorm(layer))
 }
 
-/// All tensors that a model has, with their shapes; the head only if it is not tied.
-fn expected_tensors(family: &Family, description: &Description) -> BTreeMap<String, Vec<usize>> {
-    let config = &description.config;
-    let matrices = config.matmuls().into_iter().map(|m| Parameter::Matrix(m.kind, m.layer));
-    let gains = (0..config.layers).flat_map(|l| [Parameter::AttentionNorm(l), Parameter::MlpNorm(l)]);
-    let all = matrices.chain(gains).chain([Parameter::FinalNorm]);
-    let tied = |parameter: &Parameter| description.tied && *parameter == Parameter::Matrix(MatmulKind::Head, 0);
-    let shape = |parameter: Parameter| {
-        let (rows, width) = parameter.shape(config);
-        let Place { tensor, fused } = (family.place)(config, parameter);
-        let rows = fused.map_or(rows, |(stored, _)| stored);
-        match parameter {
-            Parameter::Matrix(..) => (tensor, vec![rows, width]),
-            _ => (tensor, vec![width]),
-        }
-    };
-    all.filter(|parameter| !tied(parameter)).map(shape).collect()
+/// A tensor that a model has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// What it is, or the first of what is in it.
+    pub parameter: Parameter,
+    /// Its name in the hub layout.
+    pub name: String,
+    pub shape: Vec<usize>,
 }
 
-/// All tensors of a model with this `config.json`, with their shapes, and what it is.
-pub fn tensors(config: &[u8]) -> Result<(BTreeMap<String, Vec<usize>>, Description), CheckpointError> {
+/// All tensors that a model has; the head only if it is not tied.
+fn needed(family: &Family, description: &Description) -> Vec<Needed> {
+    let config = &description.config;
+    let mut all: Vec<Parameter> = Vec::new();
+    for m in config.matmuls() {
+        match m.kind {
+            MatmulKind::Head if description.tied => continue,
+            _ => all.push(Parameter::Matrix(m.kind, m.layer)),
+        }
+        if m.kind == MatmulKind::Down {
+            all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
+        }
+    }
+    all.push(Parameter::FinalNorm);
+    let tensor = |parameter: Parameter| {
+        let (rows, width) = parameter.shape(config);
+        let Place { tensor, fused } = (family.place)(config, parameter);
+        let rows = fused.as_ref().map_or(rows, |(stored, _)| *stored);
+        // Of a fused tensor, what comes first stands for all.
+        let first = fused.is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
+        let shape = match parameter {
+            Parameter::Matrix(..) => vec![rows, width],
+            _ => vec![width],
+        };
+        let name = tensor;
+        first.then_some(Needed { parameter, name, shape })
+    };
+    all.into_iter().filter_map(tensor).collect()
+}
+
+/// The shapes of all tensors that a model has, by name.
+fn expected_tensors(family: &Family, description: &Description) -> BTreeMap<String, Vec<usize>> {
+    let all = needed(family, description).into_iter();
+    all.map(|Needed { name, shape, .. }| (name, shape)).collect()
+}
+
+/// All tensors of a model with this `config.json`, and what it is.
+pub fn tensors(config: &[u8]) -> Result<(Vec<Needed>, Description), CheckpointError> {
     let hub = HubConfig::parse(config)?;
     hub.check_architecture()?;
     let families::Read {
@@ -122,7 +149,7 @@ pub fn tensors(config: &[u8]) -> Result<(BTreeMap<String, Vec<usize>>, Descripti
         unsupported,
     } = families::read(&hub);
     match (family, unsupported.as_slice()) {
-        (Some(family), []) => description.map(|d| (expected_tensors(family, &d), d)),
+        (Some(family), []) => description.map(|d| (needed(family, &d), d)),
         _ => Err(CheckpointError::Unsupported(unsupported)),
     }
 }

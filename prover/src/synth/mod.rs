@@ -12,7 +12,7 @@ use serde_json::json;
 use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation};
 use thiserror::Error;
 
-use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, FINAL_NORM};
+use crate::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, CheckpointError, FINAL_NORM};
 use crate::files::{self, FileError};
 use crate::testing::TestRng;
 
@@ -34,6 +34,8 @@ pub enum SynthError {
     Vocabulary(usize),
     #[error("tensors cannot be stored as {0:?}, only as F32, F16 or BF16")]
     Dtype(Dtype),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error("only models with one base of rotations can be written")]
     Rotations,
     #[error(transparent)]
@@ -109,7 +111,8 @@ pub fn write_synthetic_as(dir: &Path, config: &ModelConfig, seed: u64, layout: L
     )?)
 }
 
-fn hub_config(c: &ModelConfig, tied: bool) -> Result<serde_json::Value, SynthError> {
+/// The `config.json` of a Llama model.
+pub fn hub_config(c: &ModelConfig, tied: bool) -> Result<serde_json::Value, SynthError> {
     Ok(json!({
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::TestRng;
-use crate::checkpoint::tensors;
+use crate::checkpoint::{tensors, Needed};
 use crate::files;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/families.json");
@@ -65,7 +65,7 @@ pub fn write(dir: &Path, config: &Value) {
     let (tensors, _) = tensors(json.as_bytes()).expect("a supported config");
     let bytes: BTreeMap<String, (Vec<usize>, Vec<u8>)> = tensors
         .into_iter()
-        .map(|(name, shape)| {
+        .map(|Needed { name, shape, .. }| {
             let bytes = values(&name, &shape).iter().flat_map(|v| v.to_le_bytes()).collect();
             (name, (shape, bytes))
         })

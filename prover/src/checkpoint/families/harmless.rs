@@ -25,10 +25,12 @@ pub const HARMLESS: [(Reason, &[&str]); 6] = [
         Reason::Training,
         &[
             "attention_dropout",
+            "attention_probs_dropout_prob",
             "attn_pdrop",
             "dropout",
             "embd_pdrop",
             "hidden_dropout",
+            "hidden_dropout_prob",
             "initializer_range",
             "neftune_noise_alpha",
             "resid_pdrop",
@@ -106,6 +108,7 @@ pub const HARMLESS: [(Reason, &[&str]); 6] = [
         &[
             "decoder_start_token_id",
             "mask_token_id",
+            "max_sequence_length",
             "model_max_length",
             "pad_token_id",
             "prefix",
@@ -127,12 +130,14 @@ pub const HARMLESS: [(Reason, &[&str]); 6] = [
 ];
 
 /// Fields that are harmless while they say no.
-const NO: [&str; 7] = [
+const NO: [&str; 8] = [
     "add_cross_attention",
     "cross_attention_hidden_size",
     "is_decoder",
     "is_encoder_decoder",
     "pruned_heads",
+    // A relic of converters, which no family knows.
+    "rope_interleaved",
     "tf_legacy_loss",
     "tie_encoder_decoder",
 ];

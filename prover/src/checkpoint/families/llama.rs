@@ -1,7 +1,5 @@
 //! Llama, and all models that are published as such.
 
-use serde_json::json;
-
 use super::standard::{self, Defaults};
 use super::{Description, Family, Reader};
 use crate::checkpoint::CheckpointError;
@@ -15,7 +13,5 @@ pub const FAMILY: Family = Family {
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    // A relic of converters, which the family itself does not know.
-    reader.only("rope_interleaved", &json!(false));
     standard::describe(reader, &Defaults::LLAMA)
 }

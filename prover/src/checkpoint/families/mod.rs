@@ -271,3 +271,43 @@ pub(super) fn read(hub: &HubConfig) -> Read {
         unsupported,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_of_no_family_that_there_is() {
+        for (names, why) in MISSING {
+            for name in names {
+                assert!(family(name).is_none(), "{name}");
+                let refusal = refusal(name);
+                assert!(
+                    refusal.contains(why) && refusal.contains(FAMILIES[0].models),
+                    "{refusal}"
+                );
+            }
+        }
+        assert!(refusal("NewForCausalLM").contains("no family of this program has this name"));
+    }
+
+    /// A channel of the proof is one stored channel, and pairs of the proof are pairs of the checkpoint.
+    #[test]
+    fn pairs_are_a_permutation_of_the_channels_of_a_head() {
+        for order in [PairOrder::Halves, PairOrder::Neighbours] {
+            for rotated in [2, 4, 8, 12] {
+                let pairs = Pairs { rotated, order };
+                let mut all: Vec<usize> = (0..12).map(|x| pairs.stored(x, 12)).collect();
+                for (a, b) in (0..rotated / 2).map(|x| (all[x], all[x + 6])) {
+                    let expected = match order {
+                        PairOrder::Halves => (b - rotated / 2, a + rotated / 2),
+                        PairOrder::Neighbours => (b - 1, a + 1),
+                    };
+                    assert_eq!((a, b), expected);
+                }
+                all.sort_unstable();
+                assert_eq!(all, (0..12).collect::<Vec<_>>());
+            }
+        }
+    }
+}
