@@ -198,6 +198,26 @@ fn rotations_that_cannot_be_read_are_refused_by_name() {
     }
 }
 
+/// Nothing is made of a size that a config says before it is known to be that of a model.
+#[test]
+fn absurd_dimensions_are_refused_by_name() {
+    for (name, field) in [
+        ("llama", "head_dim"),
+        ("llama3 scaling, tied", "head_dim"),
+        ("yarn scaling", "head_dim"),
+        ("smollm3", "num_hidden_layers"),
+        ("granite", "hidden_size"),
+        ("phi3", "intermediate_size"),
+    ] {
+        let mut edit = json!({ field: 1u64 << 60 });
+        if field == "num_hidden_layers" {
+            edit["no_rope_layers"] = Value::Null;
+        }
+        let error = refusal(name, edit);
+        assert!(error.contains("dimensions") && error.contains(field), "{name}: {error}");
+    }
+}
+
 /// Beyond the short texts of longrope all rows are rotated otherwise.
 #[test]
 fn longrope_bounds_the_length_of_texts() {
@@ -277,7 +297,7 @@ fn the_independent_implementations_agree_on_every_family() {
                 std::fs::write(path, content).expect("a file");
             }
             let [key, proof] = paths.each_ref().map(|path| path.as_os_str());
-            python("verify.py", &["--key".as_ref(), key, proof])
+            python("verify.py", &[key, proof])
         };
         let bytes = |proof: &Proof| proof.to_bytes().expect("the proof encodes");
         let output = verdict(&model.key.to_bytes().expect("the key encodes"), &bytes(&proof));

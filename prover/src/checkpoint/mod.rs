@@ -148,9 +148,17 @@ pub fn tensors(config: &[u8]) -> Result<(Vec<Needed>, Description), CheckpointEr
         description,
         unsupported,
     } = families::read(&hub);
-    match (family, unsupported.as_slice()) {
-        (Some(family), []) => description.map(|d| (needed(family, &d), d)),
-        _ => Err(CheckpointError::Unsupported(unsupported)),
+    let (Some(family), []) = (family, unsupported.as_slice()) else {
+        return Err(CheckpointError::Unsupported(unsupported));
+    };
+    let description = description?;
+    match description.config.check() {
+        Ok(()) => Ok((needed(family, &description), description)),
+        Err(error) => Err(CheckpointError::Unsupported(vec![Unsupported {
+            feature: "dimensions".to_string(),
+            detail: error.to_string(),
+            tensors: Vec::new(),
+        }])),
     }
 }
 

@@ -41,7 +41,8 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
     let Parameter::Matrix(kind, layer) = parameter else {
         return standard::place(config, parameter);
     };
-    let (q, kv) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+    let heads = |n: usize| n.saturating_mul(config.head_dim);
+    let (q, kv) = (heads(config.heads), heads(config.kv_heads));
     let attention = |index| {
         let tensor = format!("model.layers.{layer}.self_attn.qkv_proj.weight");
         Place::part(tensor, &[q, kv, kv], index)

@@ -8,6 +8,9 @@ use tessera_circuits::model::Rotation;
 use super::{Description, Pairs, Reader};
 use crate::checkpoint::CheckpointError;
 
+/// No head is longer, even of models that are not supported.
+const MOST_CHANNELS: usize = 1 << 12;
+
 /// What a config says of rotations.
 struct Scaling<'r, 'a> {
     reader: &'r mut Reader<'a>,
@@ -35,6 +38,11 @@ pub fn read(reader: &mut Reader<'_>, description: &mut Description, theta: f64) 
         reader.positive("partial_rotary_factor")?,
     );
     let head_dim = description.config.head_dim;
+    // What no model has is refused for its dimensions; nothing is made of that size before.
+    if !(2..=MOST_CHANNELS).contains(&head_dim) {
+        description.config.rotations = vec![Rotation::Base(theta)];
+        return Ok(());
+    }
     // Rounded down, as transformers does.
     let rotated = (head_dim as f64 * inner.or(outer).unwrap_or(1.0)) as usize;
     if rotated > head_dim || rotated % 2 != 0 || rotated == 0 {

@@ -31,7 +31,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
             let problem = format!("{} numbers, but there are {layers} layers", list.len());
             return Err(reader.error("no_rope_layers", problem));
         }
-        None => (1..=layers).map(|l| l % interval != 0).collect(),
+        // A model of more layers is refused for its dimensions.
+        None => (1..=layers.min(1 << 12)).map(|l| l % interval != 0).collect(),
     };
     rotation::only_some(&mut description, &rotated);
     Ok(description)
