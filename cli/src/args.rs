@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::plan::Budget;
+use tessera_prover::intake::checkpoint::families::FAMILIES;
+use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::CodewordCache;
-use tessera_prover::synth::PublicShape;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::tasks::plan::Budget;
+use tessera_prover::tasks::setup::CodewordCache;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
@@ -418,8 +419,22 @@ pub struct VerifyArgs {
     pub expect_output_ids: Option<Ids>,
 }
 
+/// The formulas of predictions (`commands/predict.rs`), as the help text shows them.
+fn families_and_formulas() -> String {
+    let families = FAMILIES.map(|f| format!("  {}: {}\n", f.architecture, f.models));
+    format!("Supported families:\n{}\n{FORMULAS}", families.concat())
+}
+
+const FORMULAS: &str = "\
+Predictions are rough and assume two cores of 2.5 GHz:
+  disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
+           (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
+  memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
+  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
+Trace cells are counted from the shape of the proof, whose sides are powers of two.";
+
 #[derive(Debug, Args)]
-#[command(after_long_help = crate::commands::inspect::help())]
+#[command(after_long_help = families_and_formulas())]
 pub struct InspectArgs {
     /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,

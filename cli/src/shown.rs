@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use console::Term;
-use tessera_prover::tokenizer::Piece;
+use tessera_prover::intake::tokenizer::Piece;
 use unicode_width::UnicodeWidthChar;
 
 /// The width where there is no terminal.

@@ -15,14 +15,14 @@ use std::time::Instant;
 use tessera_circuits::bounds::normed_bound;
 use tessera_circuits::model::Limbs;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, LAYER_KINDS};
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::float::FloatModel;
-use tessera_prover::forward::{ForwardState, Saturations};
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::intake::texts::TextReader;
+use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::{compare_logits, Fidelity, QuantiseOptions, Strategy};
+use tessera_prover::run::float::FloatModel;
+use tessera_prover::run::forward::{ForwardState, Saturations};
 use tessera_prover::testing::{quantised, random_ids};
-use tessera_prover::texts::TextReader;
-use tessera_prover::tokenizer::Tokenizer;
 
 type Failure = Box<dyn Error>;
 

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
 use tessera_circuits::semantics::{arg_max, exp_table, rope_angle, silu_table};
-use tessera_prover::forward::ForwardState;
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
     extreme_model, fixture_size_config, odd_config, random_ids, random_model, rotations_config,
 };

@@ -5,13 +5,16 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
-use tessera_prover::progress::{Progress, Silent};
+use tessera_prover::intake::synth::{hub_config, write_shape};
+use tessera_prover::model::directory::{CODEWORD_FILE, TREE_FILE};
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
-use tessera_prover::synth::{hub_config, write_shape};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::{Progress, Silent};
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::setup::{
+    rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport,
+};
 use tessera_prover::testing::{names, odd_config};
 use tessera_verifier::verify::verify_bytes;
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
-use tessera_prover::files;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::matmul::bind_bands;
-use tessera_prover::progress::Silent;
+use tessera_prover::model::tiles::{tile_bytes, TileSource};
+use tessera_prover::model::weights::{PackedWeights, Residency};
+use tessera_prover::prove::matmul::bind_bands;
 use tessera_prover::prove::prove;
-use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel, TestRng};
-use tessera_prover::tiles::{tile_bytes, TileSource};
-use tessera_prover::weights::{PackedWeights, Residency};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::files;
+use tessera_prover::support::progress::Silent;
+use tessera_prover::testing::{fixture_size_config, random_ids, random_model, SplitMix, TestModel};
 
 const MIB: usize = 1 << 20;
 
@@ -76,7 +76,7 @@ fn resident(path: &Path) -> usize {
 fn streamed_weights_stay_within_their_budget() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("weights");
-    let mut rng = TestRng(32);
+    let mut rng = SplitMix(32);
     let bytes: Vec<u8> = (0..64 * MIB / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
     let point: Vec<SecureField> = (0..6u32).map(|i| SecureField::from(77 + i)).collect();
 

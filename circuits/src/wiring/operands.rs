@@ -124,7 +124,7 @@ impl Public<'_> {
         push("values", vec![Group::new(Part::V, weights, columns)], value[1]);
         if shape.chunk.is_last() {
             let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
-            let weights = vec![last, Weight::Dense(self.generated_rows()), eq(at(Product::Head))];
+            let weights = vec![last, Weight::dense(self.generated_rows()), eq(at(Product::Head))];
             let groups = vec![Group::new(Part::Stream, weights, self.normed_columns(shape.limbs.head))];
             push("generated positions", groups, head_[0]);
         }
@@ -135,8 +135,8 @@ impl Public<'_> {
         let (token, feature) = rest.split_at(axes[1]);
         let weights = vec![
             padded(times(&own_layers, &eq_table(layer)), self.lead(Part::Ff)),
-            Weight::Dense(times(&eq_table(&points.token), &eq_table(token))),
-            Weight::Dense(times(&eq_table(points.out(p.ff)), &eq_table(feature))),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            Weight::dense(times(&eq_table(points.out(p.ff)), &eq_table(feature))),
         ];
         let columns = vec![(ff::SILU, points.act_weight())];
         push("gates", vec![Group::new(Part::Ff, weights, columns)], act[0]);

@@ -3,7 +3,7 @@
 use serde_json::{json, Map, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Finish, Statement};
-use tessera_prover::tokenizer::{Piece, Side, Texts, Tokenizer};
+use tessera_prover::intake::tokenizer::{Piece, Side, Texts, Tokenizer};
 
 use crate::printer::Rows;
 use crate::shown;

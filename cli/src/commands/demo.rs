@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Value};
-use tessera_prover::files::{self, AtomicDir};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::library::{read_key, Model, KEY_FILE};
-use tessera_prover::progress::Progress;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{setup, SetupOptions};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::files::{self, AtomicDir};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::loaded::{read_key, Model};
+use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_verifier::verify::verify_bytes;
 
 use super::claim::Claim;

@@ -2,12 +2,12 @@
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::statement::Statement;
-use tessera_prover::forward::ForwardState;
-use tessera_prover::generate::generate;
-use tessera_prover::library::Model;
-use tessera_prover::output::Output;
-use tessera_prover::plan::Task;
-use tessera_prover::progress::Progress;
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::generate::generate;
+use tessera_prover::support::output::Output;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::plan::Task;
 
 use super::claim::Claim;
 use super::prompt::Prompt;

@@ -7,18 +7,18 @@ use std::path::Path;
 use serde_json::json;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::checkpoint::families::FAMILIES;
-use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
-use tessera_prover::files;
-use tessera_prover::library::{key_id, key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::limits::{fewest_chunks, most_rows};
-use tessera_prover::plan::Subject;
-use tessera_prover::progress::Progress;
+use tessera_prover::intake::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::quantise::Strategy;
+use tessera_prover::support::files;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
+use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key, Model};
+use tessera_prover::tasks::plan::Subject;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::security_bits;
 
 use super::predict::{dimensions, keeps_codeword, Prediction};
 use super::recipe::{against, recipe_json, recipe_rows};
@@ -26,16 +26,6 @@ use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{bytes, Failure, Report, Rows};
 use crate::shown;
-
-/// Which models there are, and how costs are predicted.
-pub fn help() -> String {
-    let families = FAMILIES.map(|f| format!("  {}: {}\n", f.architecture, f.models));
-    format!(
-        "Supported families:\n{}\n{}",
-        families.concat(),
-        super::predict::FORMULAS
-    )
-}
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;

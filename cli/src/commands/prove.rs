@@ -5,9 +5,9 @@ use std::time::Instant;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::plan::Task;
-use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::plan::Task;
 
 use super::claim::Claim;
 use super::prompt::Prompt;

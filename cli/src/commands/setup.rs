@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::progress::Progress;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
-use tessera_prover::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 
 use super::budget::{mapped, Allowance};
 use super::fidelity::{fidelity_json, fidelity_rows};

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::checkpoint::families::Description;
-use tessera_prover::progress::Progress;
-use tessera_prover::synth::{write_shape, PublicShape};
+use tessera_prover::intake::checkpoint::families::Description;
+use tessera_prover::intake::synth::{write_shape, PublicShape};
+use tessera_prover::support::progress::Progress;
 
 use super::predict::dimensions;
 use crate::args::SynthArgs;

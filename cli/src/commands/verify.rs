@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
-use tessera_prover::library::{key_id, key_tokenizer, read_key};
-use tessera_prover::tokenizer::Tokenizer;
+use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key};
 use tessera_verifier::codec::PROOF_LIMIT;
 use tessera_verifier::verify::{verify_bytes, Verified, VerifyError};
 

@@ -7,14 +7,15 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::forward::Saturations;
-use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::limits::fewest_chunks;
-use tessera_prover::output::Output;
-use tessera_prover::plan::{equal_parts, Budget, Plan, Subject, Task};
-use tessera_prover::progress::Progress;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::prove::prove_statement;
-use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
+use tessera_prover::run::forward::Saturations;
+use tessera_prover::support::output::Output;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::lengths::fewest_chunks;
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
+use tessera_prover::tasks::plan::{equal_parts, Budget, Plan, Subject, Task};
+use tessera_prover::tasks::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
 use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
@@ -200,9 +201,9 @@ fn drive(
     let devices = core_sets(count)?
         .into_iter()
         .enumerate()
-        .map(|(i, cores)| CpuDevice::new(i, cores, memory_each))
+        .map(|(i, cores)| CpuWorker::new(i, cores, memory_each))
         .collect::<Result<Vec<_>, _>>()?;
-    let devices: Vec<&dyn Device> = devices.iter().map(|d| d as &dyn Device).collect();
+    let devices: Vec<&dyn Worker> = devices.iter().map(|d| d as &dyn Worker).collect();
     let done = job.chunks.len() - job.open_chunks().len();
     let watch = Watch::new(quiet, driving.events.as_deref(), job.chunks.len(), done)?;
     let proved = work::run(job, model, &devices, &watch);

@@ -7,8 +7,8 @@ use tessera_circuits::model::{LeadingRows, ModelConfig, RowClass};
 
 use super::folded::Folded;
 use super::QuantiseError;
-use crate::checkpoint::CheckpointError;
-use crate::float::{Observer, Site};
+use crate::intake::checkpoint::CheckpointError;
+use crate::run::float::{Observer, Site};
 
 /// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
 const SCORE_DEPTH: f32 = 16.0;

@@ -18,8 +18,8 @@ use tessera_circuits::model::{MatmulKind, ModelConfig, TILE};
 use super::folded::{rounded, unit};
 use super::rotation::{Rotation, Turned};
 use super::QuantiseError;
-use crate::checkpoint::Checkpoint;
-use crate::float::{FloatModel, FloatRun, Observer, Site};
+use crate::intake::checkpoint::Checkpoint;
+use crate::run::float::{FloatModel, FloatRun, Observer, Site};
 
 /// The most input channels of a block.
 const BLOCK: usize = 2048;

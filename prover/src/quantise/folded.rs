@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::checkpoint::families::Parameter;
-use crate::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
+use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
 
 /// No weight gets more fractional bits than this.
 pub(super) const MAX_WEIGHT_BITS: i32 = 30;

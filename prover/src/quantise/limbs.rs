@@ -8,8 +8,9 @@ use tessera_circuits::bounds::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_L
 use tessera_circuits::model::MatmulKind;
 
 use super::options::MIN_SHIFT;
-use super::plan::BASE;
 
+/// Shift that every requantisation has in addition.
+pub(super) const BASE: i32 = 8;
 /// Norms give up no bits below this many: rounding their output would make more noise than weights of 13 bits do.
 const LOWERED_TO: i32 = 10;
 /// Norms of fewer bits than this cost more than a second limb.

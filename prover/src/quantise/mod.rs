@@ -1,13 +1,15 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
 mod calibrate;
+pub mod comparison;
 mod exponents;
 mod feedback;
-pub(crate) mod fidelity;
 mod folded;
 mod limbs;
+mod logits;
 mod options;
 mod plan;
+mod report;
 mod rotation;
 mod saturation;
 mod stream;
@@ -15,15 +17,13 @@ mod stream;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, LAYER_KINDS};
-use thiserror::Error;
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, LAYER_KINDS};
 
-pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
+pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
-use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::files::FileError;
-use crate::float::{FloatError, FloatModel, FloatRun};
-use crate::progress::Progress;
+use crate::intake::checkpoint::Checkpoint;
+use crate::run::float::{FloatError, FloatModel, FloatRun};
+use crate::support::progress::Progress;
 use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
@@ -31,87 +31,9 @@ use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use plan::{Plan, WeightBits};
+pub use report::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
-
-/// Why a checkpoint cannot be quantised.
-#[derive(Debug, Error)]
-pub enum QuantiseError {
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("calibration text: {0}")]
-    Float(FloatError),
-    #[error("there is no calibration text")]
-    NoCalibration,
-    #[error("the headroom is {0}, but must be in 1..=1000")]
-    Headroom(f64),
-    #[error("the float model produces a value that is not finite at {site}")]
-    Activation { site: String },
-    #[error("no choice of scales represents the range of {tensor} (shift or scale {value})")]
-    Scales { tensor: String, value: i32 },
-    #[error("the quantised model is not one that can be proved: {0}")]
-    Model(#[from] ModelError),
-}
-
-/// Fractional bits of one activation tensor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TensorBits {
-    pub name: String,
-    /// Largest absolute value on the calibration text.
-    pub max: f32,
-    /// The integer is `round(value * 2^bits)`.
-    pub bits: i32,
-}
-
-/// Fractional bits of one weight matrix: the fewest and most of an output channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WeightScale {
-    pub tensor: String,
-    pub min_bits: i32,
-    pub max_bits: i32,
-}
-
-/// A channel of the residual stream with an exponent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChannelExponent {
-    pub channel: usize,
-    pub exponent: u8,
-}
-
-/// First tokens that were tried with a second one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadReport {
-    pub tried: usize,
-    /// Those whose second row has values as large as leading rows have, which do not fit the units of other rows.
-    pub saturated: usize,
-}
-
-/// What calibration chose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationReport {
-    /// Token rows of calibration text.
-    pub tokens: usize,
-    pub exponents: Vec<ChannelExponent>,
-    pub heads: HeadReport,
-    pub activations: Vec<TensorBits>,
-    pub weights: Vec<WeightScale>,
-}
-
-impl CalibrationReport {
-    /// What a user should know.
-    pub fn notes(&self) -> Vec<String> {
-        let HeadReport { tried, saturated } = self.heads;
-        match saturated {
-            0 => Vec::new(),
-            _ => vec![format!(
-                "{saturated} of {tried} random first tokens make the second row as large as the first one, which does not \
-                 fit its units; proofs of such prompts will be reported as saturated; --leading 2 makes room for them"
-            )],
-        }
-    }
-}
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,13 +17,11 @@ use tessera_circuits::model::{
 
 use super::calibrate::{LayerRanges, Ranges};
 use super::exponents::Stream;
-use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares};
+use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::{CalibrationReport, ChannelExponent, HeadReport, QuantiseError, QuantiseOptions, TensorBits, WeightScale};
-use crate::checkpoint::matmul_tensor;
+use crate::intake::checkpoint::matmul_tensor;
 
-/// Shift that every requantisation has in addition.
-pub(super) const BASE: i32 = 8;
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
 const RSQRT_TARGET: f64 = 20.0;
 /// No tensor gets more fractional bits than this, whatever its range.

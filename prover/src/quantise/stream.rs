@@ -11,12 +11,12 @@ use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
 use super::folded::{rounded, unit, Folded};
 use super::options::{bits_of, ALL_KINDS};
 use super::{texts, Quantisation, QuantiseError};
-use crate::checkpoint::{Checkpoint, CheckpointError, Orientation};
-use crate::digest::{Digester, FileDigest};
-use crate::files::AtomicFile;
-use crate::progress::Progress;
-use crate::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
-use crate::weights::{channels, ModelNorms};
+use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation};
+use crate::model::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
+use crate::model::weights::{channels, ModelNorms};
+use crate::support::digest::{Digester, FileDigest};
+use crate::support::files::AtomicFile;
+use crate::support::progress::Progress;
 
 /// Bytes of tiles that are made before they are written.
 const SLAB: usize = 16 << 20;

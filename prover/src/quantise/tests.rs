@@ -9,12 +9,12 @@ use std::simd::f32x16;
 use super::folded::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
 use super::rotation::Rotation;
 use super::*;
-use crate::checkpoint::{attn_norm_tensor, matmul_tensor, Orientation};
-use crate::forward::{ForwardState, Saturations};
+use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, Orientation};
+use crate::intake::synth::{write_synthetic, Dtype};
 use crate::model::QuantisedModel;
-use crate::progress::Silent;
-use crate::synth::{write_synthetic, Dtype};
-use crate::testing::{golden, odd_config, quantised, ragged_config, random_ids, TestRng, FIXTURE};
+use crate::run::forward::{ForwardState, Saturations};
+use crate::support::progress::Silent;
+use crate::testing::{golden, odd_config, quantised, ragged_config, random_ids, SplitMix, FIXTURE};
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Auto, Strategy::W12, Strategy::W8];
 
@@ -152,7 +152,7 @@ fn matrices_turn_with_the_stream() {
     let config = odd_config();
     let (_dir, checkpoint) = synthetic(&config);
     let rotation = Rotation::new(config.hidden);
-    let mut rng = TestRng(3);
+    let mut rng = SplitMix(3);
     for m in config.matmuls() {
         let dims = config.dims(m.kind);
         let matrix = |rotation| entries(&Folded::new(&checkpoint, m.kind, m.layer, rotation).unwrap(), dims);
@@ -537,7 +537,7 @@ fn scales_of_weights_fit_or_clip() {
 /// The vectors do what the definition says: ties away from zero, clamped, errors of both candidates.
 #[test]
 fn rounding_and_errors_are_exact() {
-    let mut rng = TestRng(3);
+    let mut rng = SplitMix(3);
     let mut random = || (rng.next_u64() as i32 as f32) * 2f32.powi(-24);
     let values: Vec<f32> = (0..1003)
         .map(|_| random())

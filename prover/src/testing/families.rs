@@ -7,9 +7,9 @@ use safetensors::tensor::{serialize, Dtype, TensorView};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::TestRng;
-use crate::checkpoint::{tensors, Needed};
-use crate::files;
+use crate::intake::checkpoint::{tensors, Needed};
+use crate::support::files;
+use crate::support::random::SplitMix;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/families.json");
 
@@ -45,7 +45,7 @@ pub fn case(name: &str) -> Case {
 /// Uniform numbers that follow from the name of a tensor: gains in 1/2..3/2, matrices in `+-2^-floor(log2(width) / 2)`.
 fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let hash = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
-    let mut rng = TestRng(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash));
+    let mut rng = SplitMix(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash));
     let scale = match shape {
         [_, width] => f32::powi(0.5, width.ilog2() as i32 / 2),
         _ => 0.5,

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use serde_json::Value as Json;
 use tessera_circuits::model::{ModelConfig, Rotation};
 
-use crate::checkpoint::{Checkpoint, EMBED, FINAL_NORM, HEAD};
+use crate::intake::checkpoint::{Checkpoint, EMBED, FINAL_NORM, HEAD};
 
 /// A value of the metadata.
 #[derive(Clone, Debug, PartialEq)]

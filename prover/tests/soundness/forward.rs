@@ -2,14 +2,14 @@
 //! that a deviation is one line, and everything downstream of it follows.
 
 use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
+use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
     exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual,
     rope_angle, rope_pair, silu_table,
 };
 use tessera_circuits::statement::{class_of, norm_of};
-use tessera_circuits::wiring::{shift_of, Update};
-use tessera_prover::forward::{LayerWitness, Stream, Witness};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::run::forward::{LayerWitness, Stream, Witness};
 
 /// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
 #[derive(Debug)]

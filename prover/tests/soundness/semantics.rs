@@ -8,7 +8,7 @@ use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, WeightFormat, L
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::stark::trace::{Columns, Source};
+use tessera_prover::prove::stark::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, random_model, rotations_config};
 
 use crate::cheat::{Hooks, HONEST};

@@ -505,7 +505,7 @@ fn the_check_sees_what_is_written() {
         }
     }
     assert_eq!(
-        check_canonical_fields(&Value),
+        check_canonical_fields(&Value).map_err(CodecError::from),
         Err(CodecError::NonCanonicalField { value: P })
     );
 }

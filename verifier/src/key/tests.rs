@@ -44,7 +44,11 @@ fn key() -> ModelKey {
         skip_mlp: ByClass::both(0),
     };
     ModelKey {
-        weights: CommitmentParams::for_tiles(config.total_tiles()),
+        weights: CommitmentParams {
+            tiles: config.total_tiles(),
+            log_message: 18,
+            log_blowup: 2,
+        },
         params: ModelParams {
             format: WeightFormat::Int8,
             weight_bits: [8; KINDS],

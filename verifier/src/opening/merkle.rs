@@ -4,7 +4,7 @@ use blake2::{Blake2s256, Digest as _};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::{OpeningError, Tree};
+use super::error::{OpeningError, Tree};
 
 /// A Blake2s-256 digest.
 pub type Digest = [u8; 32];

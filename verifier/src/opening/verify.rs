@@ -4,13 +4,49 @@ use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
+use super::circle;
+use super::error::{length, OpeningError, Tree};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
-use super::{
-    absorb_statement, circle, draw_leaves, length, CommitmentParams, OpeningClaim, OpeningError, OpeningPolicy,
-    OpeningProof, OracleOpening, Tree, FIBRE, FOLD_LOG,
-};
+use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
+use super::proof::{OpeningClaim, OpeningProof, OracleOpening};
+use crate::policy::OpeningPolicy;
 use crate::transcript::Transcript;
+
+/// Absorbs what is opened and under which rules; the first step of both sides.
+pub fn absorb_statement(
+    transcript: &mut Transcript,
+    commitment: &CommitmentParams,
+    policy: &OpeningPolicy,
+    root: &Digest,
+    claim: &OpeningClaim<'_>,
+) {
+    transcript.words(
+        "opening parameters",
+        &[
+            commitment.tiles as u32,
+            commitment.log_message,
+            commitment.log_blowup,
+            policy.queries as u32,
+            policy.work_bits,
+            claim.columns.first as u32,
+            claim.columns.params.tiles as u32,
+            claim.columns.log_band,
+        ],
+    );
+    transcript.bytes("opening root", root);
+    transcript.message("opening gamma", claim.gamma);
+    transcript.message("opening point", claim.local_point);
+    transcript.message("opening value", &[claim.value]);
+}
+
+/// Draws the distinct leaves of the weight tree to open, in increasing order.
+pub fn draw_leaves(transcript: &mut Transcript, params: &CommitmentParams, policy: &OpeningPolicy) -> Vec<usize> {
+    let mut leaves = transcript.positions("opening queries", policy.queries, params.log_leaves());
+    leaves.sort_unstable();
+    leaves.dedup();
+    leaves
+}
 
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);

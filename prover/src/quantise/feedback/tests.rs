@@ -1,9 +1,9 @@
 use super::*;
-use crate::testing::TestRng;
+use crate::testing::SplitMix;
 
 /// Inputs of 40 channels that all follow a few common ones, so that errors of one can be made up for by others.
 fn inputs(rows: usize) -> Vec<f32> {
-    let mut rng = TestRng(9);
+    let mut rng = SplitMix(9);
     let mut random = || rng.below(2001) as f32 / 1000.0 - 1.0;
     let mixed: Vec<f32> = (0..4 * 40).map(|_| random()).collect();
     let mut row = || {
@@ -60,7 +60,7 @@ fn the_factor_is_that_of_the_gram_matrix() {
 #[test]
 fn fed_back_errors_are_a_fraction_of_those_of_rounding() {
     let rows = inputs(300);
-    let mut rng = TestRng(4);
+    let mut rng = SplitMix(4);
     let weights: Vec<[f32; TILE]> = (0..40)
         .map(|_| std::array::from_fn(|_| rng.below(10_001) as f32 / 1000.0 - 5.0))
         .collect();
