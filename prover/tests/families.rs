@@ -14,7 +14,7 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_prover::testing::families::{case, cases, write, Case};
-use tessera_prover::testing::{quantised, random_ids, TestModel};
+use tessera_prover::testing::{quantised, random_ids, SplitMix, TestModel};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify;
 
@@ -310,6 +310,16 @@ fn the_independent_implementations_agree_on_every_family() {
         assert_eq!(output.status.code(), Some(1), "{}: {output:?}", case.name);
         assert!(verify(&model.key, &other).is_err(), "{}", case.name);
     }
+}
+
+/// `model.json` says of every frequency exactly what the key says: otherwise the model could not be opened.
+#[test]
+fn frequencies_are_written_and_read_exactly() {
+    let mut rng = SplitMix(1);
+    let all = (0..20_000).map(|_| (rng.next_u64() >> 11) as f64 / f64::powi(2.0, 53 + rng.below(40) as i32));
+    let rotation = Rotation::Frequencies(all.collect());
+    let text = serde_json::to_string(&rotation).expect("JSON");
+    assert_eq!(serde_json::from_str::<Rotation>(&text).expect("a rotation"), rotation);
 }
 
 /// What README says of models is what there is.
