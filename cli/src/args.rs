@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tessera_prover::intake::checkpoint::families::FAMILIES;
 use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
@@ -398,6 +399,11 @@ pub struct VerifyArgs {
 }
 
 /// The formulas of predictions (`commands/predict.rs`), as the help text shows them.
+fn families_and_formulas() -> String {
+    let families = FAMILIES.map(|f| format!("  {}: {}\n", f.architecture, f.models));
+    format!("Supported families:\n{}\n{FORMULAS}", families.concat())
+}
+
 const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
@@ -407,7 +413,7 @@ Predictions are rough and assume two cores of 2.5 GHz:
 Trace cells are counted from the shape of the proof, whose sides are powers of two.";
 
 #[derive(Debug, Args)]
-#[command(after_long_help = FORMULAS)]
+#[command(after_long_help = families_and_formulas())]
 pub struct InspectArgs {
     /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,
@@ -475,6 +481,16 @@ pub enum ShapeArg {
     TinyLlama1_1b,
     #[value(name = "llama-7b-layer")]
     Llama7bLayer,
+    #[value(name = "llama3.2-1b")]
+    Llama3_2_1b,
+    #[value(name = "phi-3-mini")]
+    Phi3Mini,
+    #[value(name = "granite-3-2b")]
+    Granite3_2b,
+    #[value(name = "smollm3-3b")]
+    SmolLm3_3b,
+    #[value(name = "ernie-4.5-0.3b")]
+    Ernie4_5_0_3b,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -485,6 +501,11 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
+            ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,
+            ShapeArg::Phi3Mini => Self::Phi3Mini,
+            ShapeArg::Granite3_2b => Self::Granite3_2b,
+            ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,
+            ShapeArg::Ernie4_5_0_3b => Self::Ernie4_5_0_3b,
         }
     }
 }
@@ -531,7 +552,7 @@ fn token_count(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub struct SynthArgs {
-    /// Model whose dimensions to take (all with Llama's architecture)
+    /// Model whose dimensions to take (of its own family; those that end in -llama with Llama's architecture)
     #[arg(long, value_enum)]
     pub shape: ShapeArg,
     /// Directory to create; must not exist or be empty

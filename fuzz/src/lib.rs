@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
+use tessera_circuits::model::{ChannelShift, ModelConfig, Rotation, StreamShift, WeightFormat};
 use tessera_circuits::statistics::Clip;
 use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::intake::checkpoint::Checkpoint;
@@ -314,6 +314,23 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 }
 
 /// Edits a dimension, a parameter, the commitment or a root of a key.
+/// A list of rotations, and which of them a layer has.
+fn edit_rotations(config: &mut ModelConfig, input: &mut Input<'_>) {
+    let number = |input: &mut Input<'_>| f64::from_bits(input.number() << 32 | input.number());
+    match input.byte() % 3 {
+        0 => edit(&mut config.rotations, input, |rotation, input| {
+            *rotation = Rotation::Base(number(input))
+        }),
+        1 => edit(&mut config.rotations, input, |rotation, input| {
+            *rotation = Rotation::Frequencies((0..input.below(8)).map(|_| number(input)).collect());
+        }),
+        _ => {
+            config.rotation_of = vec![input.byte(); config.layers.min(64)];
+            edit(&mut config.rotation_of, input, |of, input| *of = input.byte());
+        }
+    }
+}
+
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
@@ -335,7 +352,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         6 => config.vocab = number,
         7 => config.context = number,
         8 => config.rms_eps = f64::from_bits(input.number() << 32 | input.number()),
-        9 => config.rope_theta = f64::from_bits(input.number() << 32 | input.number()),
+        9 => edit_rotations(config, input),
         10 => config.bos = number.is_multiple_of(2).then_some(number as u32),
         11 => edit(&mut config.eos, input, set_word),
         12 => key.params.embed_exponent = number as u8,

@@ -284,8 +284,8 @@ mod tests {
     use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
     use crate::recipe::Recipe;
     use tessera_circuits::model::{
-        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
-        MAX_CONTEXT,
+        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
+        KINDS, MAX_CONTEXT,
     };
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
@@ -339,7 +339,8 @@ mod tests {
             vocab: 50_257,
             context: 64,
             rms_eps: 1e-5,
-            rope_theta: 1e4,
+            rotations: vec![Rotation::Base(1e4)],
+            rotation_of: Vec::new(),
             bos: None,
             eos: Vec::new(),
         }
@@ -361,7 +362,8 @@ mod tests {
                 vocab: pick(6, 2, 1 << 18),
                 context: MAX_CONTEXT,
                 rms_eps: 0.0,
-                rope_theta: 1e12,
+                rotations: vec![Rotation::Base(1e12)],
+                rotation_of: Vec::new(),
                 bos: None,
                 eos: Vec::new(),
             };

@@ -84,6 +84,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "architecture": survey.architecture,
         "config": survey.config,
         "tied_embeddings": survey.tied_embeddings,
+        "notes": survey.notes,
         "tensors": survey.tensors,
         "parameters": parameters,
         "unsupported": survey.unsupported,
@@ -101,6 +102,9 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         )
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("provable", if provable { "yes" } else { "no" });
+    for note in &survey.notes {
+        rows = rows.row("note", shown::line(note));
+    }
     for unsupported in &survey.unsupported {
         rows = rows.row("  unsupported", shown::line(&unsupported.to_string()));
     }

@@ -42,7 +42,7 @@ pub const CODEWORD_FILE: &str = "codeword.bin";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 
@@ -318,11 +318,12 @@ pub(crate) fn check_weights(
     wrong.map(|()| norms.finish())
 }
 
-/// The lookup tables: cos and sin (i16, `[context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),
+/// The lookup tables: cos and sin (i16, `[rotation][context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),
 /// all little-endian.
 pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
-    let pairs = (0..config.context).flat_map(|pos| (0..config.head_dim / 2).map(move |x| (pos, x)));
-    let angles: Vec<(i32, i32)> = pairs.map(|(pos, x)| rope_angle(config, pos, x)).collect();
+    let pairs = || (0..config.context).flat_map(|pos| (0..config.head_dim / 2).map(move |x| (pos, x)));
+    let of = |rotation| pairs().map(move |(pos, x)| rope_angle(config, rotation, pos, x));
+    let angles: Vec<(i32, i32)> = (0..config.rotations.len()).flat_map(of).collect();
     let mut words: Vec<u16> = angles.iter().map(|(cos, _)| *cos as u16).collect();
     words.extend(angles.iter().map(|(_, sin)| *sin as u16));
     words.extend(exp_table(params.score_bits).into_iter().map(|v| v as u16));

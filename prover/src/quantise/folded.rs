@@ -1,5 +1,5 @@
 //! A stored weight matrix as it is quantised: with the gain of the norm before it folded into its input channels, and the
-//! factor `1/sqrt(head_dim)` of attention into q; then turned with the residual stream, if that is rotated. Read in pieces,
+//! factors of its family, as that of scores into q; then turned with the residual stream, if that is rotated. Read in pieces,
 //! never whole, but for matrices that are turned across their rows.
 
 use std::ops::Range;
@@ -11,9 +11,8 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::intake::checkpoint::{
-    attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
-};
+use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
 
 /// No weight gets more fractional bits than this.
 pub(super) const MAX_WEIGHT_BITS: i32 = 30;
@@ -32,6 +31,8 @@ pub(super) struct Folded<'a> {
     pub orientation: Orientation,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
+    /// Factor of every output channel.
+    outputs: Option<Vec<f32>>,
     turned: Turned<'a>,
     /// Powers of two of the input channels, last of all; none if all are 1.
     units: Vec<f32>,
@@ -56,24 +57,33 @@ impl<'a> Folded<'a> {
         layer: usize,
         rotation: Option<&'a Rotation>,
     ) -> Result<Self, CheckpointError> {
-        let name = match kind {
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(attn_norm_tensor(layer)),
-            MatmulKind::Gate | MatmulKind::Up => Some(mlp_norm_tensor(layer)),
-            MatmulKind::Head => Some(FINAL_NORM.to_string()),
+        let norm = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Parameter::AttentionNorm(layer)),
+            MatmulKind::Gate | MatmulKind::Up => Some(Parameter::MlpNorm(layer)),
+            MatmulKind::Head => Some(Parameter::FinalNorm),
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
         };
+        let factors = &checkpoint.description().factors;
         let factor = match kind {
-            MatmulKind::Q => 1.0 / (checkpoint.config().head_dim as f64).sqrt(),
-            _ => 1.0,
+            MatmulKind::Embed => factors.embedding,
+            MatmulKind::Q => factors.attention,
+            MatmulKind::O | MatmulKind::Down => factors.residual,
+            MatmulKind::Head => factors.logits,
+            MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => 1.0,
         };
-        let gain = |name: String| -> Result<Vec<f32>, CheckpointError> {
-            let gain = checkpoint.values(&name)?;
-            Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+        let gain = match norm {
+            Some(norm) => {
+                let gain = checkpoint.gain(norm)?;
+                Some(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+            }
+            None if factor == 1.0 => None,
+            None => Some(vec![factor as f32; checkpoint.config().dims(kind).0]),
         };
         let mut folded = Self {
             tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
-            gain: name.map(gain).transpose()?,
+            gain,
+            outputs: factors_of_outputs(checkpoint, kind, layer),
             turned: Turned::No,
             units: Vec::new(),
         };
@@ -163,9 +173,16 @@ impl<'a> Folded<'a> {
         match (&self.gain, self.orientation) {
             (None, _) => {}
             (Some(gain), Orientation::OutputsFirst) => {
-                out.iter_mut().zip(&gain[columns]).for_each(|(w, g)| *w *= g);
+                out.iter_mut().zip(&gain[columns.clone()]).for_each(|(w, g)| *w *= g);
             }
             (Some(gain), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= gain[row]),
+        }
+        match (&self.outputs, self.orientation) {
+            (None, _) => {}
+            (Some(factors), Orientation::OutputsFirst) => out.iter_mut().for_each(|w| *w *= factors[row]),
+            (Some(factors), Orientation::InputsFirst) => {
+                out.iter_mut().zip(&factors[columns]).for_each(|(w, f)| *w *= f);
+            }
         }
         Ok(())
     }
@@ -314,6 +331,16 @@ impl<'a> Folded<'a> {
             .map(|c| best_bits(largest[c], max, |bits| error(c, bits)))
             .collect())
     }
+}
+
+/// Those of the channels of Q, where the rotation has a factor.
+fn factors_of_outputs(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Option<Vec<f32>> {
+    let head = match kind {
+        MatmulKind::Q => checkpoint.description().of_queries(layer)?,
+        _ => return None,
+    };
+    let all = head.iter().map(|f| *f as f32).cycle();
+    Some(all.take(checkpoint.config().dims(kind).1).collect())
 }
 
 fn add_pairs(pairs: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {

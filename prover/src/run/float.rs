@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 use thiserror::Error;
 
-use crate::intake::checkpoint::{attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, FINAL_NORM};
+use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError};
 use crate::run::gemm;
 use crate::run::precision::Precision;
 
@@ -30,7 +31,8 @@ pub enum Site {
     Residual(usize),
     /// Input of attention of a layer without its gain, `[rows][hidden]`.
     NormAttn(usize),
-    /// Queries and keys after RoPE, `[rows][heads * head_dim]`; queries are divided by `sqrt(head_dim)`.
+    /// Queries and keys after RoPE, `[rows][heads * head_dim]`; queries are multiplied by the
+    /// factor of scores, `1 / sqrt(head_dim)` in most models.
     Q(usize),
     K(usize),
     V(usize),
@@ -74,7 +76,7 @@ impl Observer for Blind {
     }
 }
 
-/// A Llama model in float32 or bfloat16, with sums of norms and softmax in float64. Weights stay in the files of the
+/// A model in float32 or bfloat16, with sums of norms and softmax in float64. Weights stay in the files of the
 /// checkpoint and are converted where they are used.
 #[derive(Clone, Copy, Debug)]
 pub struct FloatModel<'a> {
@@ -110,6 +112,7 @@ impl<'a> FloatModel<'a> {
     /// Starts to run token sequences, layer by layer.
     pub fn run(&self, sequences: &[&[u32]]) -> Result<FloatRun<'a>, FloatError> {
         let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
+        let factor = self.checkpoint.description().factors.embedding as f32;
         let d = embed.width();
         let mut groups: Vec<Group> = Vec::new();
         for (i, ids) in sequences.iter().enumerate() {
@@ -126,6 +129,10 @@ impl<'a> FloatModel<'a> {
                 group.x.resize(at + d, 0.0);
                 embed.read(*id as usize * d, &mut group.x[at..])?;
                 self.precision.store_here(&mut group.x[at..]);
+                if factor != 1.0 {
+                    group.x[at..].iter_mut().for_each(|v| *v *= factor);
+                    self.precision.store_here(&mut group.x[at..]);
+                }
             }
             group.lengths.push(ids.len());
         }
@@ -216,13 +223,13 @@ impl<'a> FloatRun<'a> {
         }
         let y = self.normalise(x);
         observer.observe(Site::NormAttn(l), &y);
-        let y = self.scale(y, &attn_norm_tensor(l))?;
+        let y = self.scale(y, Parameter::AttentionNorm(l))?;
         let attention = self.attention(l, &y, &group.lengths, observer)?;
         self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
         observer.observe(Site::Residual(2 * l + 1), x);
         let y = self.normalise(x);
         observer.observe(Site::NormMlp(l), &y);
-        let y = self.scale(y, &mlp_norm_tensor(l))?;
+        let y = self.scale(y, Parameter::MlpNorm(l))?;
         let product = self.mlp(l, &y, observer)?;
         self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
         observer.observe(Site::Residual(2 * l + 2), x);
@@ -272,7 +279,7 @@ impl<'a> FloatRun<'a> {
         observer.sequences(group.sequences());
         let y = self.normalise(&group.x);
         observer.observe(Site::NormFinal, &y);
-        self.scale(y, FINAL_NORM)
+        self.scale(y, Parameter::FinalNorm)
     }
 
     /// RMSNorm without the gain.
@@ -284,8 +291,8 @@ impl<'a> FloatRun<'a> {
     }
 
     /// Multiplies every row by a gain.
-    fn scale(&self, y: Vec<f32>, gain: &str) -> Result<Vec<f32>, FloatError> {
-        let mut gain = self.checkpoint.values(gain)?;
+    fn scale(&self, y: Vec<f32>, norm: Parameter) -> Result<Vec<f32>, FloatError> {
+        let mut gain = self.checkpoint.gain(norm)?;
         self.precision.store_here(&mut gain);
         let mut y = scale(y, &gain);
         self.precision.store(&mut y);
@@ -310,7 +317,17 @@ impl<'a> FloatRun<'a> {
         let (in_dim, _) = self.checkpoint.config().dims(kind);
         let weights = self.checkpoint.matrix(kind, l)?;
         let orientation = self.checkpoint.orientation(kind);
-        let product = gemm::matmul(x, in_dim, &weights, orientation, outputs, self.precision)?;
+        let mut product = gemm::matmul(x, in_dim, &weights, orientation, outputs, self.precision)?;
+        let factors = &self.checkpoint.description().factors;
+        let factor = match kind {
+            MatmulKind::O | MatmulKind::Down => factors.residual as f32,
+            MatmulKind::Head => factors.logits as f32,
+            _ => 1.0,
+        };
+        if factor != 1.0 {
+            product.iter_mut().for_each(|v| *v *= factor);
+            self.precision.store(&mut product);
+        }
         // Whoever reads them next finds them in the cache of the system.
         weights.release();
         Ok(product)
@@ -328,15 +345,20 @@ impl<'a> FloatRun<'a> {
         let hd = c.head_dim;
         let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
         let mut q = self.matmul(y, MatmulKind::Q, l)?;
-        let inverse_sqrt = (1.0 / (hd as f64).sqrt()) as f32;
-        // bfloat16 divides the scores instead, and rounds before and after.
+        let factor = self.checkpoint.description().factors.attention as f32;
+        // bfloat16 multiplies the scores instead, and rounds before and after.
         let later = match self.precision {
             Precision::Float32 => {
-                q.iter_mut().for_each(|v| *v *= inverse_sqrt);
+                q.iter_mut().for_each(|v| *v *= factor);
                 1.0
             }
-            Precision::Bfloat16 => inverse_sqrt,
+            Precision::Bfloat16 => factor,
         };
+        if let Some(factors) = self.checkpoint.description().of_queries(l) {
+            for head in q.chunks_exact_mut(hd) {
+                head.iter_mut().zip(&factors).for_each(|(v, f)| *v *= *f as f32);
+            }
+        }
         let keep = observer.wants_scores();
         let mut k = self.matmul(y, MatmulKind::K, l)?;
         let v = self.matmul(y, MatmulKind::V, l)?;
@@ -347,8 +369,8 @@ impl<'a> FloatRun<'a> {
                 first * q_width..(first + rows) * q_width,
                 first * kv_width..(first + rows) * kv_width,
             );
-            self.rotate(&mut q[own_q.clone()], q_width);
-            self.rotate(&mut k[own_kv.clone()], kv_width);
+            self.rotate(l, &mut q[own_q.clone()], q_width);
+            self.rotate(l, &mut k[own_kv.clone()], kv_width);
             let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
             let scores: Vec<Vec<f32>> = out[own_q]
                 .par_chunks_exact_mut(q_width)
@@ -406,14 +428,16 @@ impl<'a> FloatRun<'a> {
         scores
     }
 
-    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by
-    /// `pos * theta^(-2 x / head_dim)`.
-    fn rotate(&self, x: &mut [f32], width: usize) {
+    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by `pos` times its
+    /// frequency in layer `l`.
+    fn rotate(&self, l: usize, x: &mut [f32], width: usize) {
         let c = self.checkpoint.config();
         let half = c.head_dim / 2;
+        let rotation = &c.rotations[c.rotation(l)];
+        let frequencies: Vec<f64> = (0..half).map(|i| rotation.frequency(c.head_dim, i)).collect();
         x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
-            let angle = |i: usize| (pos as f64 * c.rope_theta.powf(-2.0 * i as f64 / c.head_dim as f64)).sin_cos();
-            let angles: Vec<(f64, f64)> = (0..half).map(angle).collect();
+            let angles = frequencies.iter().map(|f| (pos as f64 * f).sin_cos());
+            let angles: Vec<(f64, f64)> = angles.collect();
             for head in row.chunks_exact_mut(c.head_dim) {
                 let (first, second) = head.split_at_mut(half);
                 for ((a, b), angle) in first.iter_mut().zip(second).zip(&angles) {

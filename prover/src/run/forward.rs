@@ -96,7 +96,8 @@ pub struct ChunkRun {
 pub struct ForwardState<'m> {
     model: &'m QuantisedModel,
     /// cos and sin, `[max_rows][head_dim / 2]`.
-    rope: Vec<(i32, i32)>,
+    /// By rotation, `[position][pair]`.
+    rope: Vec<Vec<(i32, i32)>>,
     exp: Vec<u32>,
     silu: Vec<i16>,
     /// `[layers][kv_heads]`.
@@ -124,9 +125,11 @@ impl<'m> ForwardState<'m> {
         let angles = Self::max_rows_of(model) * half;
         Self {
             model,
-            rope: (0..angles)
-                .into_par_iter()
-                .map(|i| rope_angle(config, i / half, i % half))
+            rope: (0..config.rotations.len())
+                .map(|rotation| {
+                    let all = (0..angles).into_par_iter();
+                    all.map(|i| rope_angle(config, rotation, i / half, i % half)).collect()
+                })
                 .collect(),
             exp: exp_table(model.params.score_bits),
             silu: silu_table(model.params.gate_bits, model.params.silu_bits),
@@ -462,8 +465,8 @@ impl<'m> ForwardState<'m> {
         let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
         let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
         let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
-        let q_rot = self.rotate(name("q_rot"), &q, config.heads);
-        let k_rot = self.rotate(name("k_rot"), &k, config.kv_heads);
+        let q_rot = self.rotate(name("q_rot"), l, &q, config.heads);
+        let k_rot = self.rotate(name("k_rot"), l, &k, config.kv_heads);
         let width = config.kv_heads * config.head_dim;
         for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
             let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
@@ -486,15 +489,16 @@ impl<'m> ForwardState<'m> {
         self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
     }
 
-    /// RoPE of new rows, `[rows][heads][head_dim]`.
-    fn rotate(&mut self, tensor: String, rows: &[i16], heads: usize) -> Vec<i16> {
+    /// RoPE of new rows of layer `l`, `[rows][heads][head_dim]`.
+    fn rotate(&mut self, tensor: String, l: usize, rows: &[i16], heads: usize) -> Vec<i16> {
         let head_dim = self.model.config.head_dim;
         let half = head_dim / 2;
         let counted = self.counted_here(rows.len() / (heads * head_dim));
         let mut out = Vec::with_capacity(rows.len());
         let mut clipped = Clipped::default();
         for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
-            let (row, n) = rotate(row, head_dim, &self.rope[(self.rows + i) * half..][..half]);
+            let angles = &self.rope[self.model.config.rotation(l)][(self.rows + i) * half..][..half];
+            let (row, n) = rotate(row, head_dim, angles);
             out.extend(row);
             if i < counted {
                 clipped += n;

@@ -1,12 +1,13 @@
 //! Small deterministic models for tests.
 
+pub mod families;
 pub mod gguf;
 
 use crate::prove::opening::params_for;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
-    StreamShift, WeightFormat, KINDS,
+    Rotation, StreamShift, WeightFormat, KINDS,
 };
 
 use crate::intake::checkpoint::Checkpoint;
@@ -38,9 +39,24 @@ pub fn odd_config() -> ModelConfig {
         vocab: 300,
         context: 25,
         rms_eps: 1e-6,
-        rope_theta: 10_000.0,
+        rotations: vec![Rotation::Base(10_000.0)],
+        rotation_of: Vec::new(),
         bos: Some(1),
         eos: vec![2],
+    }
+}
+
+/// A config whose first and last layers are rotated by one base, the ones between them in part and not at all.
+pub fn rotations_config() -> ModelConfig {
+    ModelConfig {
+        layers: 4,
+        rotations: vec![
+            Rotation::Base(10_000.0),
+            Rotation::Frequencies(vec![0.75, 0.03125, 0.0]),
+            Rotation::Frequencies(vec![0.0; 3]),
+        ],
+        rotation_of: vec![0, 1, 2, 0],
+        ..odd_config()
     }
 }
 

@@ -63,8 +63,10 @@ fn model(
     progress: &dyn Progress,
 ) -> Result<Value, Failure> {
     let public = PublicShape::from(shape);
-    let config = public.config().0;
-    let layers = layers.map_or(config.layers, usize::from);
+    let layers = match layers {
+        Some(layers) => layers.into(),
+        None => public.description()?.config.layers,
+    };
     let name = format!("{}-{layers}", shape.name());
     let place = |kind: &str| work.join(format!("{name}.{kind}"));
     let (checkpoint, dir, record) = (place("checkpoint"), place("model"), place("setup.json"));

@@ -3,6 +3,8 @@
 
 use tessera_circuits::model::MatmulKind;
 
+use super::families;
+
 /// The order of the axes of a stored matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orientation {
@@ -17,8 +19,8 @@ pub enum Orientation {
 pub fn orientation(architecture: &str, kind: MatmulKind) -> Option<Orientation> {
     use Orientation::{InputsFirst, OutputsFirst};
     let conv1d = match architecture {
-        "LlamaForCausalLM" => false,
         "GPT2LMHeadModel" => true,
+        known if families::family(known).is_some() => false,
         _ => return None,
     };
     Some(match kind {
@@ -43,7 +45,7 @@ mod tests {
             assert_eq!(orientation("GPT2LMHeadModel", kind), Some(Orientation::InputsFirst));
             assert_eq!(orientation("OtherModel", kind), None);
         }
-        for architecture in ["LlamaForCausalLM", "GPT2LMHeadModel"] {
+        for architecture in ["LlamaForCausalLM", "MistralForCausalLM", "GPT2LMHeadModel"] {
             assert_eq!(
                 orientation(architecture, MatmulKind::Embed),
                 Some(Orientation::InputsFirst)

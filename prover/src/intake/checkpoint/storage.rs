@@ -195,6 +195,7 @@ impl Storage {
             name: name.to_string(),
             map: &shard.map,
             info,
+            rows: None,
         })
     }
 
@@ -205,18 +206,31 @@ impl Storage {
     }
 }
 
-/// A tensor of a memory-mapped file. Values are converted where they are read.
+/// A tensor of a memory-mapped file, or rows of it. Values are converted where they are read.
 #[derive(Clone, Debug)]
 pub struct Tensor<'a> {
     name: String,
     map: &'a Mapped,
     info: &'a Info,
+    /// The rows that are meant, in their order, if not all as they are stored.
+    rows: Option<Vec<usize>>,
 }
 
 impl Tensor<'_> {
+    /// These rows of the tensor.
+    pub(super) fn with_rows(self, rows: Vec<usize>) -> Self {
+        Self {
+            rows: Some(rows),
+            ..self
+        }
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
-        self.info.shape.iter().product()
+        match &self.rows {
+            Some(rows) => rows.len() * self.width(),
+            None => self.info.shape.iter().product(),
+        }
     }
 
     /// Whether there are no values.
@@ -229,6 +243,12 @@ impl Tensor<'_> {
         self.info.shape.last().copied().unwrap_or(1)
     }
 
+    /// Where a row is stored.
+    fn stored_row(&self, row: usize) -> usize {
+        let row = self.rows.as_ref().map_or(row, |rows| rows[row]);
+        self.info.paired.map_or(row, |head| stored_row(row, head))
+    }
+
     /// Reads the values from index `first` on, row-major and in the order of the hub layout. Errors name a value that is
     /// not finite.
     ///
@@ -236,18 +256,18 @@ impl Tensor<'_> {
     /// If there are not so many.
     pub fn read(&self, first: usize, out: &mut [f32]) -> Result<(), CheckpointError> {
         let bytes = &self.map.bytes()[self.info.range.clone()];
-        match self.info.paired {
-            None => self.info.encoding.read(bytes, first, out),
-            Some(head) => {
-                let (width, mut at, mut rest) = (self.width(), first, &mut *out);
-                while !rest.is_empty() {
-                    let (row, column) = (at / width, at % width);
-                    let (piece, after) = rest.split_at_mut(rest.len().min(width - column));
-                    let stored = stored_row(row, head) * width + column;
-                    self.info.encoding.read(bytes, stored, piece);
-                    at += piece.len();
-                    rest = after;
-                }
+        if self.rows.is_none() && self.info.paired.is_none() {
+            self.info.encoding.read(bytes, first, out);
+        } else {
+            let (width, mut at, mut rest) = (self.width(), first, &mut *out);
+            while !rest.is_empty() {
+                let (row, column) = (at / width, at % width);
+                let (piece, after) = rest.split_at_mut(rest.len().min(width - column));
+                self.info
+                    .encoding
+                    .read(bytes, self.stored_row(row) * width + column, piece);
+                at += piece.len();
+                rest = after;
             }
         }
         // All exponent bits are set in what is not finite.

@@ -5,12 +5,11 @@ use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
-use tessera_circuits::model::{ModelConfig, ModelError};
+use tessera_circuits::model::{MatmulKind, ModelConfig, ModelError};
 
-use super::config::{HubConfig, ARCHITECTURE};
+use super::families::{self, Description, Family, Parameter};
 use super::storage::{Info, Storage};
-use super::{expected_tensors, CheckpointError, Names, Source};
+use super::{aliases, expected_tensors, CheckpointError, Names, Source};
 
 /// Something in a checkpoint that the proof system does not represent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +48,8 @@ pub struct Survey {
     /// is wrong with them.
     pub config: Option<ModelConfig>,
     pub tied_embeddings: bool,
+    /// What the family of the model has to say of it.
+    pub notes: Vec<String>,
     pub tensors: Vec<TensorSummary>,
     pub unsupported: Vec<Unsupported>,
     /// Tensors that a supported model of these dimensions has and this checkpoint lacks.
@@ -71,18 +72,20 @@ impl Survey {
     pub(super) fn new(source: &Source) -> Self {
         let (hub, storage) = (&source.hub, &source.storage);
         let names = Names::of(storage);
+        let read = families::read(hub);
         let mut findings = Findings {
             names: &names,
             list: source.unsupported.clone(),
         };
-        findings.features(hub);
-        let expected = findings
-            .dimensions(hub)
-            .as_ref()
-            .map(|c| expected_tensors(c, hub.tied()));
+        findings.features(read.unsupported);
+        let usable = findings.dimensions(&read.description);
+        // Another architecture may have other tensors of the same names.
+        let family = read.family.unwrap_or(&families::LLAMA);
+        let expected = usable.map(|description| expected_tensors(family, description));
+        let same = usable.map_or_else(Vec::new, |description| aliases(family, description));
         let (mut missing, mut misshapen) = (Vec::new(), Vec::new());
         for (name, shape) in expected.iter().flatten() {
-            match names.resolve(name, hub.tied()).and_then(|stored| storage.info(stored)) {
+            match names.resolve(name, &same).and_then(|stored| storage.info(stored)) {
                 None => missing.push(name.clone()),
                 Some(info) if info.shape != *shape => {
                     misshapen.push(format!("{name} has shape {:?}, expected {shape:?}", info.shape));
@@ -90,16 +93,27 @@ impl Survey {
                 Some(_) => {}
             }
         }
-        findings.tensors(storage, expected.as_ref());
+        findings.tensors(storage, expected.as_ref(), &head(family, &read.description));
+        let description = read.description.ok();
         Self {
             architecture: hub.architecture(),
-            config: hub.model().ok(),
-            tied_embeddings: hub.tied(),
+            tied_embeddings: description.as_ref().is_some_and(|d| d.tied),
+            notes: description.as_ref().map_or_else(Vec::new, |d| d.notes.clone()),
+            config: description.map(|d| d.config),
             tensors: storage.tensors().map(|(name, info)| summary(name, info)).collect(),
             unsupported: findings.list,
             missing,
             misshapen,
         }
+    }
+}
+
+/// Where an output head would be, which may be stored in tied models, too.
+fn head(family: &Family, description: &Result<Description, CheckpointError>) -> String {
+    let head = Parameter::Matrix(MatmulKind::Head, 0);
+    match description {
+        Ok(description) => (family.place)(&description.config, head).tensor,
+        Err(_) => families::name(head),
     }
 }
 
@@ -112,8 +126,26 @@ fn summary(name: &str, info: &Info) -> TensorSummary {
 }
 
 /// Projections of attention and of the MLP, as parts of tensor names.
-const ATTENTION: [&str; 4] = ["q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"];
-const ROTATED: [&str; 2] = ["q_proj.weight", "k_proj.weight"];
+const ATTENTION: [&str; 5] = [
+    "q_proj.weight",
+    "k_proj.weight",
+    "v_proj.weight",
+    "qkv_proj.weight",
+    "o_proj.weight",
+];
+const ROTATED: [&str; 3] = ["q_proj.weight", "k_proj.weight", "qkv_proj.weight"];
+
+/// Tensors that a feature of the config concerns.
+const CONCERNED: [(&str, &[&str]); 8] = [
+    ("attention_bias", FOREIGN[0].2),
+    ("mlp_bias", FOREIGN[1].2),
+    ("qk_norm", FOREIGN[2].2),
+    ("rope_scaling", &ROTATED),
+    ("partial_rotary_factor", &ROTATED),
+    ("hidden_act", &["gate_proj.weight", "gate_up_proj.weight"]),
+    ("sliding_window", &ATTENTION),
+    ("num_local_experts", FOREIGN[4].2),
+];
 
 /// Kinds of tensor that are not part of the supported architecture: feature, what, parts of names.
 const FOREIGN: [(&str, &str, &[&str]); 7] = [
@@ -198,76 +230,25 @@ impl Findings<'_> {
         }
     }
 
-    /// Features that the config declares.
-    fn features(&mut self, hub: &HubConfig) {
-        let architecture = hub.architecture();
-        let model_type = hub.get("model_type").and_then(Value::as_str).unwrap_or("llama");
-        if architecture != ARCHITECTURE || model_type != "llama" {
-            let detail = format!("{architecture} (model_type {model_type}) is not {ARCHITECTURE}");
-            self.add("architecture", detail, Vec::new());
-        }
-        for (flag, parts) in [("attention_bias", FOREIGN[0].2), ("mlp_bias", FOREIGN[1].2)] {
-            if hub.flag(flag) {
-                self.add(flag, "true", self.with(parts));
-            }
-        }
-        if let Some(kind) = hub.rope_scaling() {
-            self.add("rope_scaling", kind, self.with(&ROTATED));
-        }
-        let partial = hub.rope().and_then(|(_, r)| r.get("partial_rotary_factor"));
-        if let Some(factor) = partial
-            .or(hub.get("partial_rotary_factor"))
-            .filter(|f| f.as_f64() != Some(1.0))
-        {
-            self.add("partial_rotary_factor", factor.to_string(), self.with(&ROTATED));
-        }
-        let act = hub.get("hidden_act").or(hub.get("hidden_activation"));
-        if let Some(act) = act.filter(|a| a.as_str() != Some("silu")) {
-            self.add(
-                "hidden_act",
-                format!("{act} is not \"silu\""),
-                self.with(&["gate_proj.weight"]),
-            );
-        }
-        let window = hub.get("sliding_window");
-        let used = hub.get("use_sliding_window").and_then(Value::as_bool).unwrap_or(true);
-        if let Some(window) = window.filter(|_| used) {
-            self.add("sliding_window", window.to_string(), self.with(&ATTENTION));
-        }
-        for field in ["num_local_experts", "num_experts", "n_routed_experts"] {
-            if let Some(n) = hub.get(field).filter(|n| n.as_u64() != Some(0)) {
-                self.add("mixture of experts", format!("{field} is {n}"), self.with(FOREIGN[4].2));
-            }
-        }
-        for field in ["use_qk_norm", "qk_norm", "qk_layernorm"] {
-            if hub.flag(field) {
-                self.add("qk_norm", format!("{field} is true"), self.with(FOREIGN[2].2));
-            }
-        }
-        for field in [
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-            "logit_scale",
-            "residual_multiplier",
-        ] {
-            if let Some(v) = hub.get(field).filter(|v| v.as_f64() != Some(1.0)) {
-                self.add(field, v.to_string(), Vec::new());
-            }
-        }
-        if hub.get("quantization_config").is_some() {
-            self.add("quantised weights", "quantization_config is present", Vec::new());
+    /// What the family refuses, with the tensors concerned.
+    fn features(&mut self, unsupported: Vec<Unsupported>) {
+        for Unsupported { feature, detail, .. } in unsupported {
+            let parts = CONCERNED.iter().find(|(own, _)| *own == feature);
+            let tensors = parts.map_or_else(Vec::new, |(_, parts)| self.with(parts));
+            self.add(&feature, detail, tensors);
         }
     }
 
-    /// The dimensions, if they are given and the proof system can represent them; a finding if not.
-    fn dimensions(&mut self, hub: &HubConfig) -> Option<ModelConfig> {
-        let config = match hub.model() {
-            Ok(config) => config,
+    /// The description, if it is complete and the proof system can represent its dimensions; a finding if not.
+    fn dimensions<'d>(&mut self, description: &'d Result<Description, CheckpointError>) -> Option<&'d Description> {
+        let description = match description {
+            Ok(description) => description,
             Err(e) => {
                 self.add("dimensions", e.to_string(), Vec::new());
                 return None;
             }
         };
+        let config = &description.config;
         if let Err(e) = config.check() {
             let parts: &[&str] = match &e {
                 ModelError::OutOfRange { what, .. } if what.starts_with("head_dim") => &ATTENTION,
@@ -295,11 +276,11 @@ impl Findings<'_> {
             );
             self.add("special tokens", detail, Vec::new());
         }
-        Some(config)
+        Some(description)
     }
 
     /// Tensors that no supported model has, and types that cannot be read.
-    fn tensors(&mut self, storage: &Storage, expected: Option<&BTreeMap<String, Vec<usize>>>) {
+    fn tensors(&mut self, storage: &Storage, expected: Option<&BTreeMap<String, Vec<usize>>>, head: &str) {
         for (name, info) in storage.tensors() {
             let canonical = storage.canonical(name);
             if canonical.ends_with("rotary_emb.inv_freq") {
@@ -311,9 +292,13 @@ impl Findings<'_> {
                 self.add(feature, *detail, owned());
                 continue;
             }
-            let known = expected.is_none_or(|e| e.contains_key(&canonical) || canonical == "lm_head.weight");
+            let known = expected.is_none_or(|e| e.contains_key(&canonical) || canonical == head);
             if !known {
-                self.add("unknown tensors", "tensors that are not part of a Llama model", owned());
+                self.add(
+                    "unknown tensors",
+                    "tensors that are not part of a model of this family",
+                    owned(),
+                );
             } else if info.encoding.unit().is_none() {
                 let feature = format!("dtype {}", info.encoding);
                 self.add(&feature, NOT_READ, owned());

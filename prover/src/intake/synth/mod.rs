@@ -9,10 +9,10 @@ use std::path::Path;
 use half::{bf16, f16};
 use safetensors::tensor::{serialize, SafeTensorError, TensorView};
 use serde_json::json;
-use tessera_circuits::model::{MatmulKind, ModelConfig};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation};
 use thiserror::Error;
 
-use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, ARCHITECTURE, FINAL_NORM};
+use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, CheckpointError, FINAL_NORM};
 use crate::support::files::{self, FileError};
 use crate::support::random::SplitMix;
 
@@ -34,6 +34,10 @@ pub enum SynthError {
     Vocabulary(usize),
     #[error("tensors cannot be stored as {0:?}, only as F32, F16 or BF16")]
     Dtype(Dtype),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error("only models with one base of rotations can be written")]
+    Rotations,
     #[error(transparent)]
     Format(#[from] SafeTensorError),
 }
@@ -83,7 +87,7 @@ pub fn write_synthetic_as(dir: &Path, config: &ModelConfig, seed: u64, layout: L
         "tokenizer_config.json",
         json!({"add_bos_token": true, "bos_token": SPECIALS[1]}),
     )?;
-    json_file("config.json", hub_config(config, layout.tied.is_some()))?;
+    json_file("config.json", hub_config(config, layout.tied.is_some())?)?;
     let tensors = tensors(config, seed, layout)?;
     if layout.shards <= 1 {
         return Ok(files::write(
@@ -107,9 +111,10 @@ pub fn write_synthetic_as(dir: &Path, config: &ModelConfig, seed: u64, layout: L
     )?)
 }
 
-fn hub_config(c: &ModelConfig, tied: bool) -> serde_json::Value {
-    json!({
-        "architectures": [ARCHITECTURE],
+/// The `config.json` of a Llama model.
+pub fn hub_config(c: &ModelConfig, tied: bool) -> Result<serde_json::Value, SynthError> {
+    Ok(json!({
+        "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_act": "silu",
         "hidden_size": c.hidden,
@@ -121,11 +126,14 @@ fn hub_config(c: &ModelConfig, tied: bool) -> serde_json::Value {
         "vocab_size": c.vocab,
         "max_position_embeddings": c.context,
         "rms_norm_eps": c.rms_eps,
-        "rope_theta": c.rope_theta,
+        "rope_theta": match c.rotations.as_slice() {
+            [Rotation::Base(theta)] => *theta,
+            _ => return Err(SynthError::Rotations),
+        },
         "tie_word_embeddings": tied,
         "bos_token_id": c.bos,
         "eos_token_id": c.eos,
-    })
+    }))
 }
 
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;

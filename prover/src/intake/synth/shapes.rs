@@ -6,11 +6,12 @@ use std::path::Path;
 
 use half::bf16;
 use rayon::prelude::*;
-use serde_json::json;
-use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
+use serde_json::{json, Value};
+use tessera_circuits::model::{MatmulKind, ModelConfig};
 
-use super::{hub_config, normal, SynthError};
-use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, FINAL_NORM};
+use super::{normal, SynthError};
+use crate::intake::checkpoint::families::{Description, Parameter};
+use crate::intake::checkpoint::{tensors, CheckpointError, Needed};
 use crate::support::files::{self, AtomicDir, AtomicFile};
 use crate::support::progress::Progress;
 use crate::support::random::SplitMix;
@@ -23,43 +24,86 @@ const WORD: usize = 2;
 /// Deviates to draw from: as many as 16 bits tell apart.
 const DEVIATES: usize = 1 << 16;
 
-/// The dimensions of a public model, with Llama's architecture.
+/// The dimensions of a public model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicShape {
     SmolLm2_135m,
+    /// With Llama's architecture, as the next one.
     Gpt2_124m,
     Qwen2_5_0_5b,
     TinyLlama1_1b,
     /// Layers of a model of 7 billion weights; one of them by default.
     Llama7bLayer,
+    Llama3_2_1b,
+    Phi3Mini,
+    Granite3_2b,
+    SmolLm3_3b,
+    Ernie4_5_0_3b,
 }
 
 impl PublicShape {
-    /// The architecture, and whether the head is the embedding.
-    pub fn config(self) -> (ModelConfig, bool) {
-        let (hidden, layers, heads, kv_heads, head_dim, ff, vocab, context, tied) = match self {
-            Self::SmolLm2_135m => (576, 30, 9, 3, 64, 1536, 49_152, 8192, true),
-            Self::Gpt2_124m => (768, 12, 12, 12, 64, 3072, 50_257, 1024, true),
-            Self::Qwen2_5_0_5b => (896, 24, 14, 2, 64, 4864, 151_936, 32_768, true),
-            Self::TinyLlama1_1b => (2048, 22, 32, 4, 64, 5632, 32_000, 2048, false),
-            Self::Llama7bLayer => (4096, 1, 32, 32, 128, 11_008, 32_000, 4096, false),
+    /// `config.json`, with another number of layers if one is given.
+    pub fn hub(self, layers: Option<usize>) -> Value {
+        let mut config = match self {
+            Self::SmolLm2_135m => llama([576, 30, 9, 3, 64, 1536, 49_152, 8192], true),
+            Self::Gpt2_124m => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
+            Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
+            Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
+            Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
+            Self::Llama3_2_1b => with(
+                llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
+                json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
+            ),
+            Self::Phi3Mini => with(
+                llama([3072, 32, 32, 32, 96, 8192, 32_064, 4096], false),
+                json!({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "sliding_window": 2047}),
+            ),
+            Self::Granite3_2b => with(
+                llama([2048, 40, 32, 8, 64, 8192, 49_155, 4096], true),
+                json!({"architectures": ["GraniteForCausalLM"], "model_type": "granite", "embedding_multiplier": 12.0,
+                    "attention_multiplier": 0.015_625, "residual_multiplier": 0.22, "logits_scaling": 8.0}),
+            ),
+            Self::SmolLm3_3b => with(
+                llama([2048, 36, 16, 4, 128, 11_008, 128_256, 65_536], true),
+                json!({"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "rope_theta": 5_000_000.0,
+                    "no_rope_layer_interval": 4}),
+            ),
+            Self::Ernie4_5_0_3b => with(
+                llama([1024, 18, 16, 2, 128, 3072, 103_424, 131_072], true),
+                json!({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "rope_theta": 500_000.0}),
+            ),
         };
-        let config = ModelConfig {
-            hidden,
-            layers,
-            heads,
-            kv_heads,
-            head_dim,
-            ff,
-            vocab,
-            context: MAX_CONTEXT.min(context),
-            rms_eps: 1e-5,
-            rope_theta: 10_000.0,
-            bos: Some(1),
-            eos: vec![2],
-        };
-        (config, tied)
+        if let Some(layers) = layers {
+            config["num_hidden_layers"] = layers.into();
+        }
+        config
     }
+
+    /// The architecture.
+    pub fn description(self) -> Result<Description, CheckpointError> {
+        Ok(tensors(self.hub(None).to_string().as_bytes())?.1)
+    }
+}
+
+/// The config of a Llama model: hidden size, layers, heads of queries and of keys, their length, size of the MLP,
+/// vocabulary, context.
+fn llama(dimensions: [usize; 8], tied: bool) -> Value {
+    let [hidden, layers, heads, kv_heads, head_dim, ff, vocab, context] = dimensions;
+    json!({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+        "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+        "head_dim": head_dim, "intermediate_size": ff, "vocab_size": vocab, "max_position_embeddings": context,
+        "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "tie_word_embeddings": tied, "bos_token_id": 1, "eos_token_id": [2],
+    })
+}
+
+/// A config with other fields.
+fn with(mut config: Value, fields: Value) -> Value {
+    if let (Some(config), Value::Object(fields)) = (config.as_object_mut(), fields) {
+        config.extend(fields);
+    }
+    config
 }
 
 /// A tensor to be written.
@@ -77,21 +121,20 @@ impl Planned {
     }
 }
 
-/// Writes a random BF16 checkpoint without tokenizer in the hub layout, in files of about 1 GiB: `config.json`,
+/// Writes a random BF16 checkpoint of a `config.json`, without tokenizer, in files of about 1 GiB: `config.json`,
 /// `model-0000i-of-0000n.safetensors` and their index. The same seed gives the same bytes. Returns the number of
-/// parameters.
+/// parameters, and what the model is.
 pub fn write_shape(
     dir: &Path,
-    config: &ModelConfig,
-    tied: bool,
+    hub: &Value,
     seed: u64,
     progress: &dyn Progress,
-) -> Result<u64, SynthError> {
+) -> Result<(u64, Description), SynthError> {
+    let (needed, description) = tensors(hub.to_string().as_bytes())?;
     let target = AtomicDir::create(dir)?;
-    let json_file =
-        |name: &str, value: serde_json::Value| files::write(&target.path().join(name), value.to_string().as_bytes());
-    json_file("config.json", hub_config(config, tied))?;
-    let tensors = tensors(config, tied, seed);
+    let json_file = |name: &str, value: &Value| files::write(&target.path().join(name), value.to_string().as_bytes());
+    json_file("config.json", hub)?;
+    let tensors = planned(needed, &description.config, seed);
     let bytes: u64 = tensors.iter().map(Planned::bytes).sum();
     progress.phase("write tensors", Some(bytes));
     let shards = shards(&tensors);
@@ -104,45 +147,37 @@ pub fn write_shape(
     }
     json_file(
         "model.safetensors.index.json",
-        json!({"metadata": {"total_size": bytes}, "weight_map": weight_map}),
+        &json!({"metadata": {"total_size": bytes}, "weight_map": weight_map}),
     )?;
     target.commit()?;
     progress.done();
-    Ok(bytes / WORD as u64)
+    Ok((bytes / WORD as u64, description))
 }
 
-fn tensors(config: &ModelConfig, tied: bool, seed: u64) -> Vec<Planned> {
+fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned> {
     let mut seeds = SplitMix(seed);
-    let mut all = Vec::new();
-    let mut add = |name: String, shape: Vec<usize>, deviation: Option<f32>| {
-        all.push(Planned {
+    let plan = |Needed { parameter, name, shape }: Needed| {
+        let deviation = match parameter {
+            Parameter::Matrix(MatmulKind::Embed, _) => Some(0.05),
+            Parameter::Matrix(kind, _) => {
+                let inputs = config.dims(kind).0 as f32;
+                Some(match kind {
+                    // Deep models keep the residual stream bounded by small updates.
+                    MatmulKind::O | MatmulKind::Down => 0.5 / (2.0 * config.layers as f32 * inputs).sqrt(),
+                    _ => 1.0 / inputs.sqrt(),
+                })
+            }
+            _ => None,
+        };
+        let seed = seeds.next_u64();
+        Planned {
             name,
             shape,
             deviation,
-            seed: seeds.next_u64(),
-        });
-    };
-    for m in config.matmuls() {
-        let shape = match m.kind {
-            MatmulKind::Head if tied => continue,
-            MatmulKind::Embed => vec![m.in_dim, m.out_dim],
-            _ => vec![m.out_dim, m.in_dim],
-        };
-        let inputs = m.in_dim as f32;
-        let deviation = match m.kind {
-            MatmulKind::Embed => 0.05,
-            // Deep models keep the residual stream bounded by small updates.
-            MatmulKind::O | MatmulKind::Down => 0.5 / (2.0 * config.layers as f32 * inputs).sqrt(),
-            _ => 1.0 / inputs.sqrt(),
-        };
-        add(matmul_tensor(m.kind, m.layer), shape, Some(deviation));
-        if m.kind == MatmulKind::Down {
-            add(attn_norm_tensor(m.layer), vec![config.hidden], None);
-            add(mlp_norm_tensor(m.layer), vec![config.hidden], None);
+            seed,
         }
-    }
-    add(FINAL_NORM.to_string(), vec![config.hidden], None);
-    all
+    };
+    needed.into_iter().map(plan).collect()
 }
 
 /// Cuts the tensors into files.
@@ -168,7 +203,7 @@ fn write_shard(path: &Path, tensors: &[Planned], deviates: &[f32], progress: &dy
         let entry = json!({"dtype": "BF16", "shape": tensor.shape, "data_offsets": [start, end]});
         header.insert(tensor.name.clone(), entry);
     }
-    let mut header = serde_json::Value::Object(header).to_string();
+    let mut header = Value::Object(header).to_string();
     // The data are aligned to eight bytes.
     while !header.len().is_multiple_of(8) {
         header.push(' ');
@@ -228,22 +263,32 @@ fn deviates() -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::intake::checkpoint::{Checkpoint, EMBED};
+    use crate::intake::synth::hub_config;
     use crate::support::progress::Silent;
+    use crate::testing::families::cases;
     use crate::testing::odd_config;
 
     #[test]
-    fn shapes_are_provable_models() {
+    fn shapes_are_provable_models_of_the_published_sizes() {
         for (shape, parameters) in [
             (PublicShape::SmolLm2_135m, 134_515_008),
             (PublicShape::Gpt2_124m, 0),
             (PublicShape::Qwen2_5_0_5b, 0),
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),
+            (PublicShape::Llama3_2_1b, 1_235_814_400),
+            (PublicShape::Phi3Mini, 3_821_079_552),
+            (PublicShape::Granite3_2b, 2_533_531_648),
+            (PublicShape::SmolLm3_3b, 3_075_098_624),
+            (PublicShape::Ernie4_5_0_3b, 360_748_032),
         ] {
-            let (config, tied) = shape.config();
-            assert_eq!(config.check(), Ok(()));
-            let total: u64 = tensors(&config, tied, 1).iter().map(|t| t.bytes() / 2).sum();
+            let (needed, description) = tensors(shape.hub(None).to_string().as_bytes()).unwrap();
+            assert_eq!(description.config.check(), Ok(()));
+            assert_eq!(shape.description().unwrap(), description);
+            let size = |t: &Planned| t.bytes() / 2;
+            let total: u64 = planned(needed, &description.config, 1).iter().map(size).sum();
             assert!(parameters == 0 || total == parameters, "{shape:?}: {total}");
+            assert_eq!(shape.hub(Some(3))["num_hidden_layers"], 3);
         }
     }
 
@@ -251,9 +296,10 @@ mod tests {
     fn checkpoints_are_read_back_and_the_seed_decides() {
         for tied in [false, true] {
             let dir = tempfile::tempdir().unwrap();
+            let hub = hub_config(&odd_config(), tied).unwrap();
             let write = |name: &str, seed| {
                 let path = dir.path().join(name);
-                let parameters = write_shape(&path, &odd_config(), tied, seed, &Silent).unwrap();
+                let (parameters, _) = write_shape(&path, &hub, seed, &Silent).unwrap();
                 let checkpoint = Checkpoint::open(&path).unwrap();
                 assert_eq!((checkpoint.config(), checkpoint.tied()), (&odd_config(), tied));
                 assert!(parameters > 0);
@@ -263,6 +309,22 @@ mod tests {
             assert!(embed.iter().any(|v| *v != embed[0]));
             assert_eq!(embed, write("b", 1));
             assert_ne!(embed, write("c", 2));
+        }
+    }
+
+    /// Tensors of every family are those that its checkpoints have.
+    #[test]
+    fn checkpoints_of_every_family_are_read_back() {
+        for case in cases() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("checkpoint");
+            let (_, description) = write_shape(&path, &case.config, 1, &Silent).unwrap();
+            assert_eq!(
+                Checkpoint::open(&path).unwrap().description(),
+                &description,
+                "{}",
+                case.name
+            );
         }
     }
 

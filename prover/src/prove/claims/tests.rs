@@ -2,7 +2,7 @@ use super::*;
 use crate::prove::bind::eval_base;
 use crate::support::random::SplitMix;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{LimbSet, Limbs, ModelConfig};
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, Rotation};
 
 fn shape(rows: usize) -> Shape {
     let config = ModelConfig {
@@ -15,7 +15,8 @@ fn shape(rows: usize) -> Shape {
         vocab: 200,
         context: 64,
         rms_eps: 1e-5,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
         bos: None,
         eos: Vec::new(),
     };

@@ -296,10 +296,12 @@ impl Source<'_> {
             _ => (MatmulKind::K, config.kv_heads, shape.padded.kv()),
         };
         let pows = self.pows(kind, width);
-        let angles: Vec<(i32, i32)> = (0..(1 << shape.token) * half_dim)
-            .into_par_iter()
-            .map(|i| rope_angle(config, i / half_dim, i % half_dim))
-            .collect();
+        let angles = |rotation| -> Vec<(i32, i32)> {
+            let all = (0..(1 << shape.token) * half_dim).into_par_iter();
+            all.map(|i| rope_angle(config, rotation, i / half_dim, i % half_dim))
+                .collect()
+        };
+        let angles: Vec<_> = (0..config.rotations.len()).map(angles).collect();
         build(shape, part, |[l, i, h, x], row| {
             let layer = self.witness.layers.get(l);
             let real = layer.is_some() && h < heads && x < half_dim;
@@ -319,7 +321,10 @@ impl Source<'_> {
                 row[air.before(half)] = felt(rounded.out);
                 (*value, excesses[half]) = (rounded.out, rounded.excess);
             }
-            let (cos, sin) = if x < half_dim { angles[i * half_dim + x] } else { (0, 0) };
+            let (cos, sin) = match x < half_dim {
+                true => angles[config.rotation(l)][i * half_dim + x],
+                false => (0, 0),
+            };
             let ([a, b], cos, sin) = (pair, i64::from(cos), i64::from(sin));
             for (half, t) in [a * cos - b * sin, b * cos + a * sin].into_iter().enumerate() {
                 let value = round_shift(t, ROPE_BITS);

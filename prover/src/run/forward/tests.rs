@@ -84,11 +84,11 @@ fn check_norm(model: &QuantisedModel, stream: &Stream, norm: &NormParams) {
     }
 }
 
-fn check_rotation(config: &ModelConfig, from: &[i16], to: &[i16], heads: usize) {
+fn check_rotation(config: &ModelConfig, l: usize, from: &[i16], to: &[i16], heads: usize) {
     let (n, half) = (config.head_dim, config.head_dim / 2);
     for (at, (from, to)) in from.chunks_exact(n).zip(to.chunks_exact(n)).enumerate() {
         for x in 0..half {
-            let (cos, sin) = rope_angle(config, at / heads, x);
+            let (cos, sin) = rope_angle(config, config.rotation(l), at / heads, x);
             assert_eq!((to[x], to[x + half]), rope_pair(from[x], from[x + half], cos, sin));
         }
     }
@@ -167,8 +167,8 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         check_matmul(model, kind, l, &start.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.dims(kind).1, shift);
     }
-    check_rotation(config, &w.q, &w.q_rot, config.heads);
-    check_rotation(config, &w.k, &w.k_rot, config.kv_heads);
+    check_rotation(config, l, &w.q, &w.q_rot, config.heads);
+    check_rotation(config, l, &w.k, &w.k_rot, config.kv_heads);
     let exp_table = exp_table(model.params.score_bits);
     for h in 0..config.heads {
         for i in 0..start.sums.len() {

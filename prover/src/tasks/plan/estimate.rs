@@ -68,7 +68,7 @@ impl Model<'_> {
     /// The state of the forward pass: rotations, tables, and the key/value cache of `rows` rows.
     fn state(&self, rows: u64) -> u64 {
         let c = self.config;
-        let rope = c.context.next_power_of_two() * c.head_dim / 2 * 8;
+        let rope = c.context.next_power_of_two() * c.head_dim / 2 * 8 * c.rotations.len();
         let cache = 2 * 2 * c.layers * c.kv_heads * c.head_dim;
         rope as u64 + (6 << 16) + rows * cache as u64 * 3 / 2
     }

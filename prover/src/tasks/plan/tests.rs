@@ -12,7 +12,7 @@ fn subject(config: &ModelConfig, codeword_file: bool) -> Subject {
 }
 
 fn tinyllama() -> ModelConfig {
-    PublicShape::TinyLlama1_1b.config().0
+    PublicShape::TinyLlama1_1b.description().unwrap().config
 }
 
 /// A proof in one piece.

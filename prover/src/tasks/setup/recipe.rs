@@ -284,7 +284,7 @@ mod tests {
     /// A comparison that does not fit in memory is left out, with the reason: a set-up must not fail for it.
     #[test]
     fn what_cannot_be_measured_is_said_with_its_reason() {
-        let config = PublicShape::TinyLlama1_1b.config().0;
+        let config = PublicShape::TinyLlama1_1b.description().unwrap().config;
         let subject = Subject::of_config(&config, Strategy::W8.format(), false);
         let held_out = HeldOut {
             ids: vec![vec![1; 128]; 4],

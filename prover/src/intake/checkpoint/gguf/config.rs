@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{json, Map, Value as Json};
 
 use super::value::{Metadata, Problem, Value};
-use crate::intake::checkpoint::config::{HubConfig, ARCHITECTURE};
+use crate::intake::checkpoint::config::HubConfig;
+use crate::intake::checkpoint::families;
 use crate::intake::checkpoint::survey::Unsupported;
 
 /// The architecture that is supported, as `general.architecture` names it.
@@ -64,12 +65,7 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     fields.insert("eos_token_id".to_string(), ends.into());
     names.extend([("bos_token_id", BOS.to_string()), ("eos_token_id", ENDS.join(", "))]);
     fields.insert("tie_word_embeddings".to_string(), tied.into());
-    let (class, model_type) = match architecture {
-        LLAMA => (ARCHITECTURE, LLAMA),
-        other => (other, other),
-    };
-    fields.insert("architectures".to_string(), json!([class]));
-    fields.insert("model_type".to_string(), json!(model_type));
+    fields.insert("model_type".to_string(), json!(architecture));
     let mut findings = Findings {
         metadata,
         fields: &mut fields,
@@ -78,6 +74,9 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     findings.of_file()?;
     if architecture == LLAMA {
         findings.of_model(tokens)?;
+    } else if families::family(architecture).is_some() {
+        let detail = format!("GGUF files of {architecture} are not read; the checkpoint in the hub layout can be");
+        findings.add("architecture", detail);
     }
     let unsupported = findings.list;
     Ok(Described {

@@ -18,7 +18,7 @@ pub use container::MAGIC;
 
 use super::storage::{Info, Storage};
 use super::survey::Unsupported;
-use super::{CheckpointError, Source, TokenizerSource, HEAD};
+use super::{families, CheckpointError, Source, TokenizerSource, HEAD};
 use crate::intake::tokenizer::TokenizerFiles;
 use crate::support::files;
 use config::Described;
@@ -47,7 +47,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
         });
         TokenizerFiles::default()
     });
-    let head_dim = hub.model().ok().map(|c| c.head_dim);
+    let head_dim = families::read(&hub).description.ok().map(|d| d.config.head_dim);
     for (name, info) in &mut tensors {
         // Rows of q and k are stored in the order of the pairs that are rotated together.
         if name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") {

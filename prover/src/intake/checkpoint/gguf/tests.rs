@@ -7,7 +7,7 @@ use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError,
 use crate::intake::synth::{write_synthetic_as, Dtype, Layout};
 use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, SplitMix, FIXTURE};
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{MatmulKind, Rotation};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -52,7 +52,7 @@ fn a_file_holds_the_checkpoint_that_it_was_made_from() {
             gguf.version = version;
             let own = opened(&gguf).unwrap();
             assert_eq!((own.config(), own.tied()), (hub.config(), false));
-            for name in expected_tensors(hub.config(), false).keys() {
+            for name in expected_tensors(hub.family, hub.description()).keys() {
                 assert_eq!(own.values(name).unwrap(), hub.values(name).unwrap(), "{name}");
             }
         }
@@ -87,7 +87,7 @@ fn the_fixture_in_blocks_is_close_to_itself_and_tied() {
     assert_eq!(own.config(), hub.config());
     assert!(own.tied());
     assert_eq!(own.values(EMBED).unwrap(), own.values(HEAD).unwrap());
-    for name in expected_tensors(hub.config(), true).keys() {
+    for name in expected_tensors(hub.family, hub.description()).keys() {
         let (got, expected) = (own.values(name).unwrap(), hub.values(name).unwrap());
         // Half a step of the block's largest value, and what its scale loses.
         for (got, expected) in got.chunks(32).zip(expected.chunks(32)) {
@@ -199,7 +199,10 @@ fn defaults_and_numbers_are_those_of_the_format() {
     gguf.set("tokenizer.ggml.eot_token_id", Value::U32(5));
     gguf.set("tokenizer.ggml.eom_token_id", Value::U32(2));
     let config = survey(&gguf).config.unwrap();
-    assert_eq!((config.kv_heads, config.head_dim, config.rope_theta), (2, 2, 1e4));
+    assert_eq!(
+        (config.kv_heads, config.head_dim, config.rotations),
+        (2, 2, vec![Rotation::Base(1e4)])
+    );
     // The decimal number that was written, not the one of 32 bits next to it.
     assert_eq!(config.rms_eps, 1e-5);
     assert_eq!((config.bos, config.eos), (Some(1), vec![2, 5]));
