@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
+use super::description::{Description, Family};
+use super::place::{PairOrder, Pairs};
+use super::reader::Reader;
 use super::standard::{self, Defaults};
-use super::{Description, Family, PairOrder, Pairs, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

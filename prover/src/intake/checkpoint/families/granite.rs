@@ -1,7 +1,8 @@
 //! Granite 3: Llama with four factors, all of which are folded into weights.
 
+use super::description::{Description, Factors, Family};
+use super::reader::Reader;
 use super::standard::{self, Defaults};
-use super::{Description, Factors, Family, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

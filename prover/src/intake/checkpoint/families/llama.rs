@@ -1,7 +1,8 @@
 //! Llama, and all models that are published as such.
 
+use super::description::{Description, Family};
+use super::reader::Reader;
 use super::standard::{self, Defaults};
-use super::{Description, Family, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

@@ -1,7 +1,8 @@
 //! Mistral and Ministral: Llama with a window in some of them, and with heads of a length of their own (Nemo).
 
+use super::description::{Description, Family};
+use super::reader::Reader;
 use super::standard::{self, Defaults};
-use super::{Description, Family, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

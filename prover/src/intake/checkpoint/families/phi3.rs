@@ -3,8 +3,10 @@
 use serde_json::json;
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 
+use super::description::{Description, Family};
+use super::place::{Parameter, Place};
+use super::reader::Reader;
 use super::standard::{self, Defaults};
-use super::{Description, Family, Parameter, Place, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

@@ -5,7 +5,9 @@ use std::f64::consts::PI;
 
 use tessera_circuits::model::Rotation;
 
-use super::{Description, Pairs, Reader};
+use super::description::Description;
+use super::place::Pairs;
+use super::reader::Reader;
 use crate::intake::checkpoint::CheckpointError;
 
 /// No head is longer, even of models that are not supported.

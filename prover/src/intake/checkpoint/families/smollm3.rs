@@ -1,7 +1,9 @@
 //! SmolLM3: Llama whose every fourth layer is not rotated.
 
+use super::description::{Description, Family};
+use super::reader::Reader;
+use super::rotation;
 use super::standard::{self, Defaults};
-use super::{rotation, Description, Family, Reader};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {

@@ -3,7 +3,10 @@
 use serde_json::{json, Value};
 use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
 
-use super::{rotation, Description, Factors, Pairs, Parameter, Place, Reader};
+use super::description::{Description, Factors};
+use super::place::{Pairs, Parameter, Place};
+use super::reader::Reader;
+use super::rotation;
 use crate::intake::checkpoint::config::EOS;
 use crate::intake::checkpoint::CheckpointError;
 
