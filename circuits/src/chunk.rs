@@ -86,6 +86,7 @@ impl Chunk {
     pub fn config(&self, model: &ModelConfig) -> ModelConfig {
         ModelConfig {
             layers: self.layers().len(),
+            rotation_of: model.rotation_of.get(self.layers()).unwrap_or_default().to_vec(),
             ..model.clone()
         }
     }

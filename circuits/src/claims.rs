@@ -3,11 +3,55 @@
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
 
+use std::collections::BTreeMap;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 
-use crate::mle::{eq_eval, eq_table, eval_dense, index_eq};
+use crate::mle::{dot, eq_eval, eq_table, index_eq};
 use crate::shape::{Cut, Part, Shape};
+
+/// A vector of weights, or a range of it, shared by all that have it: vectors are long, and tensors and lanes many.
+#[derive(Clone, Debug)]
+pub struct Values {
+    all: Arc<Vec<SecureField>>,
+    range: Range<usize>,
+}
+
+impl Values {
+    /// The parts of so many entries, in order.
+    fn chunks_of(&self, len: usize) -> impl Iterator<Item = Self> + '_ {
+        let starts = self.range.clone().step_by(len.max(1));
+        starts.map(move |start| Self {
+            all: Arc::clone(&self.all),
+            range: start..start.saturating_add(len).min(self.range.end),
+        })
+    }
+}
+
+impl From<Vec<SecureField>> for Values {
+    fn from(all: Vec<SecureField>) -> Self {
+        let range = 0..all.len();
+        let all = Arc::new(all);
+        Self { all, range }
+    }
+}
+
+impl Deref for Values {
+    type Target = [SecureField];
+
+    fn deref(&self) -> &[SecureField] {
+        self.all.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        (Arc::ptr_eq(&self.all, &other.all) && self.range == other.range) || **self == **other
+    }
+}
 
 /// Weights along one axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +59,7 @@ pub enum Weight {
     /// `eq(point, .)`
     Eq(Vec<SecureField>),
     /// An explicit vector, of power-of-two length.
-    Dense(Vec<SecureField>),
+    Dense(Values),
     /// All ones, over `2^log` entries.
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
@@ -23,6 +67,11 @@ pub enum Weight {
 }
 
 impl Weight {
+    /// An explicit vector, of power-of-two length.
+    pub fn dense(values: Vec<SecureField>) -> Self {
+        Self::Dense(values.into())
+    }
+
     /// log2 of the length.
     pub fn log_len(&self) -> u32 {
         match self {
@@ -36,7 +85,7 @@ impl Weight {
     pub fn table(&self) -> Vec<SecureField> {
         match self {
             Self::Eq(point) => eq_table(point),
-            Self::Dense(values) => values.clone(),
+            Self::Dense(values) => values.to_vec(),
             Self::Ones(log) => vec![SecureField::one(); 1 << log],
             Self::Sparse(log, entries) => {
                 let mut table = vec![SecureField::zero(); 1 << log];
@@ -63,33 +112,67 @@ impl Weight {
             }
         }
     }
+}
 
-    /// Multilinear extension of the weights at a point of length `log_len`.
-    pub fn eval(&self, point: &[SecureField]) -> SecureField {
-        match self {
-            // Lengths agree by construction; a mismatch evaluates to zero.
-            Self::Eq(own) => eq_eval(own, point).unwrap_or_default(),
-            Self::Dense(values) => eval_dense(values, point).unwrap_or_default(),
-            Self::Ones(_) => SecureField::one(),
-            Self::Sparse(_, entries) => entries.iter().fold(SecureField::zero(), |sum, (i, value)| {
-                sum + *value * index_eq(*i, point)
-            }),
+/// A point at which many weights are evaluated: the tables of `eq` of its ranges are made once.
+struct End<'a> {
+    point: &'a [SecureField],
+    tables: BTreeMap<(usize, usize), Vec<SecureField>>,
+}
+
+impl<'a> End<'a> {
+    const fn new(point: &'a [SecureField]) -> Self {
+        let tables = BTreeMap::new();
+        Self { point, tables }
+    }
+
+    /// Multilinear extension of a weight at the coordinates from `start` on; zero where there are too few, which does not
+    /// happen, as weights have the lengths of axes.
+    fn eval(&mut self, weight: &Weight, start: usize) -> SecureField {
+        let length = weight.log_len() as usize;
+        let Some(own) = self.point.get(start..start + length) else {
+            return SecureField::zero();
+        };
+        let zero = SecureField::zero();
+        match weight {
+            Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
+            Weight::Dense(values) => dot(values, self.table(start, own)),
+            Weight::Ones(_) => SecureField::one(),
+            Weight::Sparse(_, entries) if entries.len() * length < 1 << length => {
+                let terms = entries.iter().map(|(i, value)| *value * index_eq(*i, own));
+                terms.fold(zero, |sum, term| sum + term)
+            }
+            Weight::Sparse(_, entries) => {
+                let table = self.table(start, own);
+                let terms = entries.iter().filter_map(|(i, value)| Some(*value * *table.get(*i)?));
+                terms.fold(zero, |sum, term| sum + term)
+            }
         }
+    }
+
+    /// `eq(own, .)`, of the coordinates from `start` on.
+    fn table(&mut self, start: usize, own: &[SecureField]) -> &[SecureField] {
+        let table = self.tables.entry((start, own.len()));
+        table.or_insert_with(|| eq_table(own))
+    }
+
+    /// `W~` of a sum of tensor products.
+    fn eval_sum(&mut self, tensors: &[Tensor]) -> SecureField {
+        let mut sum = SecureField::zero();
+        for tensor in tensors {
+            let (mut product, mut start) = (SecureField::one(), 0);
+            for weight in tensor {
+                product *= self.eval(weight, start);
+                start += weight.log_len() as usize;
+            }
+            sum += product;
+        }
+        sum
     }
 }
 
 /// A tensor product: one weight per axis of a part, or for an axis and those after it together.
 pub type Tensor = Vec<Weight>;
-
-/// `W~` of a tensor product at a point of the part's row space.
-fn eval_tensor(tensor: &[Weight], point: &[SecureField]) -> SecureField {
-    let mut rest = point;
-    tensor.iter().fold(SecureField::one(), |product, weight| {
-        let (own, tail) = rest.split_at((weight.log_len() as usize).min(rest.len()));
-        rest = tail;
-        product * weight.eval(own)
-    })
-}
 
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
@@ -114,116 +197,39 @@ impl Group {
         Self { part, weights, columns }
     }
 
-    /// `W~` at a point of the part's row space.
-    pub fn eval_weights(&self, point: &[SecureField]) -> SecureField {
-        let terms = self.weights.iter().map(|tensor| eval_tensor(tensor, point));
-        terms.fold(SecureField::zero(), |sum, term| sum + term)
-    }
-
     /// `W`, row by row.
     pub fn table(&self) -> Vec<SecureField> {
-        let tensors = TensorSum::of(self);
-        let mut sum = vec![SecureField::zero(); tensors.len()];
-        let size = sum.len() / tensors.slices().max(1);
-        for (index, slice) in sum.chunks_mut(size.max(1)).enumerate() {
-            tensors.add_slice(index, slice);
+        let length = |tensor: &Tensor| tensor.iter().map(Weight::log_len).sum::<u32>();
+        let mut sum = vec![SecureField::zero(); self.weights.first().map_or(0, |t| 1 << length(t))];
+        for tensor in &self.weights {
+            add_tensor(&mut sum, tensor, SecureField::one());
         }
         sum
     }
 }
 
-/// The weights along one axis as they are added to a table.
-enum Factor {
-    Dense(Vec<SecureField>),
-    Sparse(u32, Vec<(usize, SecureField)>),
-}
-
-impl Factor {
-    fn of(weight: &Weight) -> Self {
-        match weight {
-            Weight::Sparse(log, entries) => Self::Sparse(*log, entries.clone()),
-            other => Self::Dense(other.table()),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Dense(values) => values.len(),
-            Self::Sparse(log, _) => 1 << log,
-        }
-    }
-}
-
-/// Adds a multiple of a tensor product to a table; most tensors of a long sum have few entries.
-fn add_tensor(sum: &mut [SecureField], tensor: &[Factor], scale: SecureField) {
+/// Adds a multiple of a tensor product to a table that is as long; most tensors of a long sum have few entries.
+pub fn add_tensor(sum: &mut [SecureField], tensor: &[Weight], scale: SecureField) {
     let Some((first, rest)) = tensor.split_first() else {
         sum.iter_mut().for_each(|s| *s += scale);
         return;
     };
-    let size = sum.len() / first.len().max(1);
+    let size = sum.len() >> first.log_len();
     match first {
-        Factor::Dense(values) if rest.is_empty() => {
-            sum.iter_mut().zip(values).for_each(|(s, v)| *s += scale * *v);
-        }
-        Factor::Dense(values) => {
-            for (slice, value) in sum.chunks_mut(size.max(1)).zip(values) {
-                add_tensor(slice, rest, scale * *value);
-            }
-        }
-        Factor::Sparse(_, entries) => {
+        Weight::Sparse(_, entries) => {
             for (i, value) in entries {
                 if let Some(slice) = sum.get_mut(i * size..(i + 1) * size) {
                     add_tensor(slice, rest, scale * *value);
                 }
             }
         }
-    }
-}
-
-/// The tensors of a sum, to be added to slices of its table.
-pub struct TensorSum {
-    tensors: Vec<Vec<Factor>>,
-}
-
-impl TensorSum {
-    /// Of the weights of a group.
-    pub fn of(group: &Group) -> Self {
-        let factors = |tensor: &Tensor| tensor.iter().map(Factor::of).collect();
-        Self {
-            tensors: group.weights.iter().map(factors).collect(),
+        _ if rest.is_empty() => {
+            let table = first.table();
+            sum.iter_mut().zip(&table).for_each(|(s, v)| *s += scale * *v);
         }
-    }
-
-    /// Number of weights.
-    pub fn len(&self) -> usize {
-        self.tensors.first().map_or(0, |t| t.iter().map(Factor::len).product())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Number of entries of the first axis.
-    pub fn slices(&self) -> usize {
-        self.tensors.first().and_then(|t| t.first()).map_or(1, Factor::len)
-    }
-
-    /// Adds the weights of entry `index` of the first axis to the table of the other axes.
-    pub fn add_slice(&self, index: usize, sum: &mut [SecureField]) {
-        for tensor in &self.tensors {
-            let Some((first, rest)) = tensor.split_first() else {
-                continue;
-            };
-            let weight = match first {
-                Factor::Dense(values) => values.get(index).copied(),
-                Factor::Sparse(_, entries) => {
-                    let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
-                    own.and_then(|at| entries.get(at)).map(|(_, value)| *value)
-                }
-            };
-            if let Some(weight) = weight.filter(|w| !w.is_zero()) {
-                add_tensor(sum, rest, weight);
+        _ => {
+            for (slice, value) in sum.chunks_mut(size.max(1)).zip(first.table()) {
+                add_tensor(slice, rest, scale * value);
             }
         }
     }
@@ -300,9 +306,9 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
                 .collect()
         }
         Weight::Dense(values) => {
-            let lanes = values.chunks(1 << log_lane).take(cut.lanes).enumerate();
+            let lanes = values.chunks_of(1 << log_lane).take(cut.lanes).enumerate();
             lanes
-                .map(|(lane, own)| with(Weight::Dense(own.to_vec()), columns(lane, one).collect()))
+                .map(|(lane, own)| with(Weight::Dense(own), columns(lane, one).collect()))
                 .collect()
         }
     }
@@ -362,14 +368,14 @@ impl Batch {
     /// given the evaluations of the part's claimed columns (in the order of [`Batch::columns`]).
     pub fn eval(&self, part: Part, point: &[SecureField], evaluations: &[SecureField]) -> SecureField {
         let columns = self.columns(part);
-        let mut sum = SecureField::zero();
+        let (mut end, mut sum) = (End::new(point), SecureField::zero());
         for group in self.of(part) {
             let mut combined = SecureField::zero();
             for (column, coefficient) in &group.columns {
                 let value = columns.binary_search(column).ok().and_then(|i| evaluations.get(i));
                 combined += *coefficient * value.copied().unwrap_or_default();
             }
-            sum += group.eval_weights(point) * combined;
+            sum += end.eval_sum(&group.weights) * combined;
         }
         sum
     }

@@ -5,7 +5,7 @@
 //! defined for every index and bound.
 
 use num_traits::{One, Zero};
-use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
 
@@ -143,6 +143,31 @@ pub fn fold_msb_in_place(values: &mut Vec<SecureField>, r: SecureField) {
     values.truncate(half);
 }
 
+/// `sum_i a_i b_i`. Coordinates of products are summed in 64 bits and reduced once: four products of words fit, and what is left
+/// of them after one folding is below `2^34`.
+pub fn dot(a: &[SecureField], b: &[SecureField]) -> SecureField {
+    const ORDER: u64 = P as u64;
+    let fold = |v: u64| (v & ORDER) + (v >> 31);
+    let mut sums = [0u64; 4];
+    for (x, y) in a.iter().zip(b) {
+        let [a, b, c, d] = x.to_m31_array().map(|v| u64::from(v.0));
+        let [e, f, g, h] = y.to_m31_array().map(|v| u64::from(v.0));
+        // `(a + b i + (c + d i) u)(e + f i + (g + h i) u)` with `u^2 = 2 + i`: `-b`, `-d`, `2 g - h` and `2 h + g`.
+        let (nb, nd) = (ORDER - b, ORDER - d);
+        let (p, q) = (fold(2 * g + ORDER - h), fold(2 * h + g));
+        let products = [
+            fold(a * e + nb * f) + fold(c * p + nd * q),
+            fold(a * f + b * e) + fold(c * q + d * p),
+            fold(a * g + nb * h) + fold(c * e + nd * f),
+            fold(a * h + b * g) + fold(c * f + d * e),
+        ];
+        for (sum, product) in sums.iter_mut().zip(products) {
+            *sum += product;
+        }
+    }
+    SecureField::from_m31_array(sums.map(|v| BaseField::reduce(fold(v))))
+}
+
 /// The MLE of a table at `point`; `values` has `2^k` entries.
 pub fn eval_dense(values: &[SecureField], point: &[SecureField]) -> Result<SecureField, MleError> {
     check_table(values.len(), point.len())?;
@@ -178,7 +203,14 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use stwo::core::fields::m31::P;
+
+    #[test]
+    fn dots_of_the_largest_elements_do_not_overflow() {
+        let largest = SecureField::from_m31_array([BaseField::from_u32_unchecked(P - 1); 4]);
+        let all = vec![largest; 100_000];
+        let expected = largest * largest * BaseField::from_u32_unchecked(100_000);
+        assert_eq!(dot(&all, &all), expected);
+    }
 
     fn base() -> impl Strategy<Value = BaseField> {
         prop_oneof![8 => 0..P, 1 => 0u32..2, 1 => P - 2..P].prop_map(BaseField::from_u32_unchecked)

@@ -2,6 +2,7 @@
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
 mod params;
+mod rotation;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -10,6 +11,8 @@ pub use params::{
     max_weight, ByClass, ChannelShift, ColumnNorms, LayerParams, LeadingRows, ModelParams, NormParams, RowClass,
     StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
+
+pub use rotation::{Rotation, MAX_ROTATIONS};
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;
@@ -22,7 +25,7 @@ pub const MIN_ROWS_LOG: u32 = 6;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
 
-/// Architecture of a Llama model, as read from `config.json`. Dimensions are the real, unpadded ones.
+/// Architecture of a model, as its family reads it from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelConfig {
     /// Channels of the residual stream.
@@ -43,8 +46,10 @@ pub struct ModelConfig {
     pub context: usize,
     /// What the norms add to the mean square.
     pub rms_eps: f64,
-    /// Base of the rotation's angles.
-    pub rope_theta: f64,
+    /// The rotations of queries and keys, at most [`MAX_ROTATIONS`].
+    pub rotations: Vec<Rotation>,
+    /// Which of them each layer has; empty if there is one only.
+    pub rotation_of: Vec<u8>,
     /// Token that begins a text.
     pub bos: Option<u32>,
     /// Tokens that end one.
@@ -282,6 +287,8 @@ fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Model
 
 /// Bases of the rotation that a key may have: with them every angle is a number.
 pub const ROPE_THETA: std::ops::RangeInclusive<f64> = 1.0..=1e12;
+/// Frequencies of rotations that a key may have.
+pub const FREQUENCY: std::ops::RangeInclusive<f64> = 0.0..=1024.0;
 /// Epsilons of the norms that a key may have.
 pub const RMS_EPS: std::ops::RangeInclusive<f64> = 0.0..=1.0;
 
@@ -314,8 +321,8 @@ impl ModelConfig {
         range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
-        number("rope_theta", self.rope_theta, &ROPE_THETA, "1..=10^12")?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
+        self.check_rotations()?;
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
                 heads: self.heads,
@@ -323,6 +330,34 @@ impl ModelConfig {
             });
         }
         Ok(())
+    }
+
+    fn check_rotations(&self) -> Result<(), ModelError> {
+        let count = self.rotations.len();
+        range("number of rotations", count as u64, 1, MAX_ROTATIONS as u64)?;
+        let length = |what, got: usize, expected| match got == expected {
+            true => Ok(()),
+            false => Err(ModelError::Length { what, got, expected }),
+        };
+        for rotation in &self.rotations {
+            match rotation {
+                Rotation::Base(theta) => number("rope_theta", *theta, &ROPE_THETA, "1..=10^12")?,
+                Rotation::Frequencies(all) => {
+                    length("frequencies of a rotation", all.len(), self.head_dim / 2)?;
+                    let mut all = all.iter();
+                    all.try_for_each(|f| number("frequency of a rotation", *f, &FREQUENCY, "0..=1024"))?;
+                }
+            }
+        }
+        let listed = if count == 1 { 0 } else { self.layers };
+        length("rotations of layers", self.rotation_of.len(), listed)?;
+        let mut layers = self.rotation_of.iter();
+        layers.try_for_each(|r| range("rotation of a layer", u64::from(*r), 0, count as u64 - 1))
+    }
+
+    /// Which of the rotations a layer has. Layers beyond the real ones have the first.
+    pub fn rotation(&self, layer: usize) -> usize {
+        self.rotation_of.get(layer).map_or(0, |r| usize::from(*r))
     }
 
     /// Padded dimensions.
@@ -463,7 +498,8 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         vocab: 300,
         context: 25,
         rms_eps: 1e-6,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
         bos: None,
         eos: Vec::new(),
     }
@@ -514,70 +550,4 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is computed from them would be no number, or no angle that other verifiers agree on.
-    #[test]
-    fn numbers_of_a_config_are_numbers_in_range() {
-        let check = |theta, eps| {
-            let config = ModelConfig {
-                rope_theta: theta,
-                rms_eps: eps,
-                ..odd_config(1)
-            };
-            config.check()
-        };
-        for (theta, eps) in [(1.0, 0.0), (1e12, 1.0), (500.0, f64::MIN_POSITIVE)] {
-            assert_eq!(check(theta, eps), Ok(()), "{theta} {eps}");
-        }
-        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e-300] {
-            for (what, result) in [("rope_theta", check(bad, 1e-5)), ("rms_norm_eps", check(1e4, bad))] {
-                let error = result.expect_err("not in range").to_string();
-                assert!(error.contains(what) && error.contains(&bad.to_string()), "{error}");
-            }
-        }
-        for (theta, eps) in [(0.0, 1e-5), (0.999, 1e-5), (1.001e12, 1e-5), (1e4, 1.001)] {
-            assert!(check(theta, eps).is_err(), "{theta} {eps}");
-        }
-    }
-
-    /// Bands follow from the row of tiles with the fewest factors 2, whichever it is, and are of four tiles at most.
-    #[test]
-    fn bands_leave_no_tile_over() {
-        // Rows of 8, 16, 4, 24 and 40 tiles.
-        let four = ModelConfig {
-            hidden: 512,
-            heads: 8,
-            kv_heads: 2,
-            head_dim: 128,
-            ff: 1500,
-            vocab: 2550,
-            ..odd_config(3)
-        };
-        type Change = fn(&mut ModelConfig);
-        let changes: [(Change, u32); 12] = [
-            (|_| (), 2),
-            (|c| c.hidden = 449, 2),
-            (|c| c.hidden = 448, 0),
-            (|c| c.hidden = 384, 1),
-            (|c| c.kv_heads = 1, 1),
-            (|c| c.kv_heads = 4, 2),
-            (|c| c.head_dim = 6, 0),
-            (|c| c.ff = 1408, 1),
-            (|c| c.ff = 1400, 1),
-            (|c| c.ff = 1344, 0),
-            (|c| c.vocab = 2500, 2),
-            (|c| c.vocab = 50_257, 1),
-        ];
-        for (i, (change, expected)) in changes.into_iter().enumerate() {
-            let mut config = four.clone();
-            change(&mut config);
-            assert_eq!(config.check(), Ok(()));
-            assert_eq!(config.band_log(), expected, "change {i}");
-            // Whatever the layers, so that chunks agree with their model.
-            config.layers = 1;
-            assert_eq!(config.band_log(), expected, "change {i}");
-        }
-    }
-}
+mod tests;

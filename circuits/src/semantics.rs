@@ -82,11 +82,11 @@ pub fn rope_pair(a: i16, b: i16, cos: i32, sin: i32) -> (i16, i16) {
     )
 }
 
-/// cos and sin of position `pos` and pair `x`, with 14 fractional bits. Computed with the software
-/// `libm`, so that every platform gets the same integers.
-pub fn rope_angle(config: &ModelConfig, pos: usize, x: usize) -> (i32, i32) {
-    let exponent = -2.0 * x as f64 / config.head_dim as f64;
-    let angle = pos as f64 * libm::pow(config.rope_theta, exponent);
+/// cos and sin of position `pos` and pair `x` in a rotation of a model, with 14 fractional bits. Computed with the software
+/// `libm`, so that every platform gets the same integers. Pairs without a rotation of this number stay as they are.
+pub fn rope_angle(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -> (i32, i32) {
+    let rotation = config.rotations.get(rotation);
+    let angle = pos as f64 * rotation.map_or(0.0, |r| r.frequency(config.head_dim, x));
     let one = f64::from(1 << ROPE_BITS);
     (
         libm::round(one * libm::cos(angle)) as i32,
@@ -138,7 +138,7 @@ pub fn arg_max(logits: &[i16]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ByClass;
+    use crate::model::{odd_config, ByClass, Rotation};
 
     /// Worked out by hand: `floor(sqrt(hidden 2^(2 scale) / squares))`, where the squares are those of the row and epsilon.
     #[test]
@@ -202,6 +202,26 @@ mod tests {
         assert_eq!(round_shift(alone, 8 + u32::from(PROB_SHIFT)), i64::from(i16::MAX));
         assert_eq!(probability(1 << 15, reciprocal(1 << 15)), i16::MAX);
         assert_eq!(probability(1 << 14, reciprocal(1 << 16)), 1 << 13);
+    }
+
+    /// A pair of frequency 0 is not rotated, whatever it is and wherever it stands.
+    #[test]
+    fn pairs_without_a_frequency_stay_as_they_are() {
+        let config = ModelConfig {
+            rotations: vec![Rotation::Base(1e4), Rotation::Frequencies(vec![0.25, 0.0, 0.0])],
+            rotation_of: vec![0, 1],
+            ..odd_config(2)
+        };
+        for pos in [0, 1, 7, 8191] {
+            let (cos, sin) = rope_angle(&config, 1, pos, 2);
+            assert_eq!((cos, sin), (1 << ROPE_BITS, 0));
+            for (a, b) in [(i16::MIN, i16::MAX), (-1, 1), (0, 12_345)] {
+                assert_eq!(rope_pair(a, b, cos, sin), (a, b));
+            }
+            let own = libm::round(16_384.0 * libm::cos(pos as f64 / 4.0)) as i32;
+            assert_eq!(rope_angle(&config, 1, pos, 0).0, own);
+        }
+        assert_ne!(rope_angle(&config, 0, 8191, 2), rope_angle(&config, 1, 8191, 2));
     }
 
     /// Halves are rounded up, and what does not fit saturates.

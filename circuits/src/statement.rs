@@ -1,13 +1,8 @@
-//! The statement (docs/protocol.md, section 1) and the row statistics that a proof carries in clear
-//! (section 8.3).
-
-mod statistics;
+//! The statement (docs/protocol.md, section 1).
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
-
-pub use statistics::{Clip, Rounded, Statistics, StatisticsError};
 
 /// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::plan::Budget;
+use tessera_prover::intake::checkpoint::families::FAMILIES;
+use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::CodewordCache;
-use tessera_prover::synth::PublicShape;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::tasks::plan::Budget;
+use tessera_prover::tasks::setup::CodewordCache;
 pub use tessera_verdict::expected::Ids;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
@@ -397,8 +398,22 @@ pub struct VerifyArgs {
     pub expect_output_ids: Option<Ids>,
 }
 
+/// The formulas of predictions (`commands/predict.rs`), as the help text shows them.
+fn families_and_formulas() -> String {
+    let families = FAMILIES.map(|f| format!("  {}: {}\n", f.architecture, f.models));
+    format!("Supported families:\n{}\n{FORMULAS}", families.concat())
+}
+
+const FORMULAS: &str = "\
+Predictions are rough and assume two cores of 2.5 GHz:
+  disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
+           (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
+  memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
+  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
+Trace cells are counted from the shape of the proof, whose sides are powers of two.";
+
 #[derive(Debug, Args)]
-#[command(after_long_help = crate::commands::predict::FORMULAS)]
+#[command(after_long_help = families_and_formulas())]
 pub struct InspectArgs {
     /// Checkpoint (directory or GGUF file), model directory, model key or proof file
     pub path: PathBuf,
@@ -466,6 +481,16 @@ pub enum ShapeArg {
     TinyLlama1_1b,
     #[value(name = "llama-7b-layer")]
     Llama7bLayer,
+    #[value(name = "llama3.2-1b")]
+    Llama3_2_1b,
+    #[value(name = "phi-3-mini")]
+    Phi3Mini,
+    #[value(name = "granite-3-2b")]
+    Granite3_2b,
+    #[value(name = "smollm3-3b")]
+    SmolLm3_3b,
+    #[value(name = "ernie-4.5-0.3b")]
+    Ernie4_5_0_3b,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -476,6 +501,11 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
+            ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,
+            ShapeArg::Phi3Mini => Self::Phi3Mini,
+            ShapeArg::Granite3_2b => Self::Granite3_2b,
+            ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,
+            ShapeArg::Ernie4_5_0_3b => Self::Ernie4_5_0_3b,
         }
     }
 }
@@ -522,7 +552,7 @@ fn token_count(text: &str) -> Result<usize, String> {
 
 #[derive(Debug, Args)]
 pub struct SynthArgs {
-    /// Model whose dimensions to take (all with Llama's architecture)
+    /// Model whose dimensions to take (of its own family; those that end in -llama with Llama's architecture)
     #[arg(long, value_enum)]
     pub shape: ShapeArg,
     /// Directory to create; must not exist or be empty

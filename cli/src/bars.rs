@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tessera_prover::progress::{Progress, Silent};
+use tessera_prover::support::progress::{Progress, Silent};
 
 /// Operations shorter than this show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);

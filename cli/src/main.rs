@@ -13,17 +13,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
-use tessera_prover::kernels::pages;
-use tessera_prover::plan::available::address_space;
+use tessera_prover::support::arena::Arena;
+use tessera_prover::support::pages;
+use tessera_prover::tasks::plan::available::address_space;
 use tessera_verdict::rows::set_width;
 
 use crate::args::Cli;
 use crate::printer::{columns, finish, Failure, Report};
 
+#[global_allocator]
+static ARENA: Arena = Arena::new();
+
 fn main() -> ExitCode {
     pages::keep_blocks_apart();
-    if address_space(0, 0).is_some() {
-        pages::share_heaps();
+    match address_space(0, 0) {
+        Some(_) => pages::share_heaps(),
+        None => ARENA.open(),
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

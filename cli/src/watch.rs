@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{json, Value};
-use tessera_prover::progress::Progress;
-use tessera_prover::work::{Checkpoint, Observer};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::work::{ChunkRecord, Observer};
 use tessera_verdict::rows::{bytes, seconds};
 
 use crate::printer::{rss_bytes, Failure};
@@ -110,9 +110,9 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn begin<'a>(&'a self, chunk: usize, device: &str) -> Box<dyn Progress + 'a> {
-        self.event(json!({"event": "begin", "chunk": chunk, "chunks": self.chunks, "device": device}));
-        self.line(&format!("chunk {chunk} of {}: begun on {device}", self.chunks));
+    fn begin<'a>(&'a self, chunk: usize, worker: &str) -> Box<dyn Progress + 'a> {
+        self.event(json!({"event": "begin", "chunk": chunk, "chunks": self.chunks, "device": worker}));
+        self.line(&format!("chunk {chunk} of {}: begun on {worker}", self.chunks));
         let bar = match &self.view {
             View::Bars { all, whole } => {
                 let bar = all.insert_before(whole, ProgressBar::new(PHASES));
@@ -130,18 +130,18 @@ impl Observer for Watch {
         })
     }
 
-    fn end(&self, chunk: usize, checkpoint: &Checkpoint) {
+    fn end(&self, chunk: usize, record: &ChunkRecord) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.event(json!({
-            "event": "end", "chunk": chunk, "chunks": self.chunks, "done": done, "device": checkpoint.device,
-            "milliseconds": checkpoint.milliseconds, "proof_bytes": checkpoint.proof_bytes,
+            "event": "end", "chunk": chunk, "chunks": self.chunks, "done": done, "device": record.device,
+            "milliseconds": record.milliseconds, "proof_bytes": record.proof_bytes,
         }));
         let rate = self.rate(done);
         self.line(&format!(
             "chunk {chunk} of {}: proved in {}, {}; {done} done, {rate}",
             self.chunks,
-            seconds(checkpoint.milliseconds as f64 / 1e3),
-            bytes(checkpoint.proof_bytes),
+            seconds(record.milliseconds as f64 / 1e3),
+            bytes(record.proof_bytes),
         ));
         if let View::Bars { whole, .. } = &self.view {
             whole.set_position(done as u64);

@@ -10,18 +10,18 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::model::{ChannelShift, ModelConfig, StreamShift, WeightFormat};
-use tessera_circuits::statement::Clip;
-use tessera_prover::chat::{question, ChatTemplate, RENDERED_BYTES};
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
+use tessera_circuits::model::{ChannelShift, ModelConfig, Rotation, StreamShift, WeightFormat};
+use tessera_circuits::statistics::Clip;
+use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::prove::prove;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
-use tessera_prover::tokenizer::Tokenizer;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::StarkError;
+use tessera_verifier::stark::{Stark, StarkError};
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
 
 /// A target.
@@ -202,6 +202,63 @@ pub fn messages(proof: &mut Proof) -> &mut ChunkProof {
     &mut proof.chunks[0]
 }
 
+/// Alters a field of the STARK, numbered from 20 to 28.
+fn edit_stark(proof: &mut Stark, field: u8, input: &mut Input<'_>) {
+    let stark = &mut proof.0;
+    match field {
+        20 => edit(&mut stark.commitments.0, input, |c, i| set_digest(&mut c.0, i)),
+        21 => edit(&mut stark.sampled_values.0, input, |tree, i| {
+            edit(tree, i, |column, i| edit(column, i, set_secure));
+        }),
+        22 => edit(&mut stark.decommitments.0, input, |d, i| {
+            edit(&mut d.hash_witness, i, |h, i| set_digest(&mut h.0, i));
+        }),
+        23 => edit(&mut stark.queried_values.0, input, |tree, i| {
+            edit(tree, i, |column, i| edit(column, i, set_base));
+        }),
+        24 => stark.proof_of_work = input.number(),
+        25 => {
+            let config = &mut stark.config;
+            match input.byte() % 6 {
+                0 => config.pow_bits = input.number() as u32,
+                1 => config.fri_config.log_blowup_factor = input.number() as u32,
+                2 => config.fri_config.n_queries = input.number() as usize,
+                3 => config.fri_config.log_last_layer_degree_bound = input.number() as u32,
+                4 => config.fri_config.fold_step = input.number() as u32,
+                _ => config.lifting_log_size = Some(input.number() as u32),
+            }
+        }
+        26 => {
+            let fri = &mut stark.fri_proof;
+            let layer = match input.byte() % 2 {
+                0 => &mut fri.first_layer,
+                _ => {
+                    let at = input.below(fri.inner_layers.len());
+                    match fri.inner_layers.get_mut(at) {
+                        Some(layer) => layer,
+                        None => return,
+                    }
+                }
+            };
+            match input.byte() % 3 {
+                0 => edit(&mut layer.fri_witness, input, set_secure),
+                1 => edit(&mut layer.decommitment.hash_witness, input, |h, i| {
+                    set_digest(&mut h.0, i)
+                }),
+                _ => set_digest(&mut layer.commitment.0, input),
+            }
+        }
+        27 => edit(&mut stark.fri_proof.inner_layers, input, |_, _| ()),
+        _ => {
+            let last = &mut stark.fri_proof.last_layer_poly;
+            let mut coefficients = last.to_vec();
+            edit(&mut coefficients, input, set_secure);
+            coefficients.resize(coefficients.len().next_power_of_two(), SecureField::default());
+            *last = LinePoly::new(coefficients);
+        }
+    }
+}
+
 /// Edits one field of a proof, or takes it from another.
 fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let field = input.byte();
@@ -246,56 +303,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
             _ => edit(&mut o.path, i, set_digest),
         }),
         19 => edit(&mut own.claimed_sums, input, set_secure),
-        20 => edit(&mut own.stark.0.commitments.0, input, |c, i| set_digest(&mut c.0, i)),
-        21 => edit(&mut own.stark.0.sampled_values.0, input, |tree, i| {
-            edit(tree, i, |column, i| edit(column, i, set_secure));
-        }),
-        22 => edit(&mut own.stark.0.decommitments.0, input, |d, i| {
-            edit(&mut d.hash_witness, i, |h, i| set_digest(&mut h.0, i));
-        }),
-        23 => edit(&mut own.stark.0.queried_values.0, input, |tree, i| {
-            edit(tree, i, |column, i| edit(column, i, set_base));
-        }),
-        24 => own.stark.0.proof_of_work = input.number(),
-        25 => {
-            let config = &mut own.stark.0.config;
-            match input.byte() % 6 {
-                0 => config.pow_bits = input.number() as u32,
-                1 => config.fri_config.log_blowup_factor = input.number() as u32,
-                2 => config.fri_config.n_queries = input.number() as usize,
-                3 => config.fri_config.log_last_layer_degree_bound = input.number() as u32,
-                4 => config.fri_config.fold_step = input.number() as u32,
-                _ => config.lifting_log_size = Some(input.number() as u32),
-            }
-        }
-        26 => {
-            let fri = &mut own.stark.0.fri_proof;
-            let layer = match input.byte() % 2 {
-                0 => &mut fri.first_layer,
-                _ => {
-                    let at = input.below(fri.inner_layers.len());
-                    match fri.inner_layers.get_mut(at) {
-                        Some(layer) => layer,
-                        None => return,
-                    }
-                }
-            };
-            match input.byte() % 3 {
-                0 => edit(&mut layer.fri_witness, input, set_secure),
-                1 => edit(&mut layer.decommitment.hash_witness, input, |h, i| {
-                    set_digest(&mut h.0, i)
-                }),
-                _ => set_digest(&mut layer.commitment.0, input),
-            }
-        }
-        27 => edit(&mut own.stark.0.fri_proof.inner_layers, input, |_, _| ()),
-        28 => {
-            let last = &mut own.stark.0.fri_proof.last_layer_poly;
-            let mut coefficients = last.to_vec();
-            edit(&mut coefficients, input, set_secure);
-            coefficients.resize(coefficients.len().next_power_of_two(), SecureField::default());
-            *last = LinePoly::new(coefficients);
-        }
+        20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 => own.opening = other.opening.clone(),
         30 => own.stark = other.stark.clone(),
         _ => {
@@ -306,6 +314,23 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
 }
 
 /// Edits a dimension, a parameter, the commitment or a root of a key.
+/// A list of rotations, and which of them a layer has.
+fn edit_rotations(config: &mut ModelConfig, input: &mut Input<'_>) {
+    let number = |input: &mut Input<'_>| f64::from_bits(input.number() << 32 | input.number());
+    match input.byte() % 3 {
+        0 => edit(&mut config.rotations, input, |rotation, input| {
+            *rotation = Rotation::Base(number(input))
+        }),
+        1 => edit(&mut config.rotations, input, |rotation, input| {
+            *rotation = Rotation::Frequencies((0..input.below(8)).map(|_| number(input)).collect());
+        }),
+        _ => {
+            config.rotation_of = vec![input.byte(); config.layers.min(64)];
+            edit(&mut config.rotation_of, input, |of, input| *of = input.byte());
+        }
+    }
+}
+
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
@@ -327,7 +352,7 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         6 => config.vocab = number,
         7 => config.context = number,
         8 => config.rms_eps = f64::from_bits(input.number() << 32 | input.number()),
-        9 => config.rope_theta = f64::from_bits(input.number() << 32 | input.number()),
+        9 => edit_rotations(config, input),
         10 => config.bos = number.is_multiple_of(2).then_some(number as u32),
         11 => edit(&mut config.eos, input, set_word),
         12 => key.params.embed_exponent = number as u8,

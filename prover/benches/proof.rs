@@ -3,10 +3,10 @@
 
 use divan::Bencher;
 use tessera_circuits::model::WeightFormat;
-use tessera_prover::forward::{ForwardState, Witness};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
+use tessera_prover::run::forward::{ForwardState, Witness};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel};
 use tessera_verifier::verify::verify_bytes;
 

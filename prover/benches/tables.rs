@@ -8,10 +8,10 @@ use tessera_circuits::air;
 use tessera_circuits::air::lookups::{Linear, Lookup};
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{LookupTree, Plane};
-use tessera_prover::bind::{bind_middle, eval_base};
-use tessera_prover::gkr;
-use tessera_prover::sumcheck::{prove, Instance};
-use tessera_prover::testing::TestRng;
+use tessera_prover::prove::bind::{bind_middle, eval_base};
+use tessera_prover::prove::gkr;
+use tessera_prover::prove::sumcheck::{prove, Instance};
+use tessera_prover::testing::SplitMix;
 use tessera_verifier::transcript::Transcript;
 
 fn main() {
@@ -19,7 +19,7 @@ fn main() {
 }
 
 fn base(n: usize) -> Vec<BaseField> {
-    let mut rng = TestRng(1);
+    let mut rng = SplitMix(1);
     (0..n).map(|_| BaseField::reduce(rng.next_u64() >> 3)).collect()
 }
 
@@ -42,7 +42,7 @@ fn bind(bencher: Bencher, (outer, middle, inner): (usize, usize, usize)) {
 #[divan::bench]
 fn eq_table_of_20_variables(bencher: Bencher) {
     let point = secure(20);
-    bencher.bench_local(|| tessera_prover::bind::eq_table(&point));
+    bencher.bench_local(|| tessera_prover::prove::bind::eq_table(&point));
 }
 
 #[divan::bench]
@@ -71,7 +71,7 @@ fn sumcheck(bencher: Bencher, (variables, pairs): (usize, usize)) {
 fn lookups(bencher: Bencher, log: u32) {
     const HEIGHT: u32 = 16;
     let planes = 1 << (log - HEIGHT);
-    let mut rng = TestRng(2);
+    let mut rng = SplitMix(2);
     let mut column = || (0..1 << HEIGHT).map(|_| air::base(rng.below(1 << 16) as i64)).collect();
     let columns: Vec<Vec<BaseField>> = (0..planes + 1).map(|_| column()).collect();
     let plane = |i: usize| {

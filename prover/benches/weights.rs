@@ -3,19 +3,19 @@
 //! column does not depend on what else runs.
 
 use std::time::Instant;
+use tessera_prover::prove::opening::params_for;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, TILE_LOG};
-use tessera_prover::forward::ForwardState;
-use tessera_prover::kernels::Isa;
-use tessera_prover::matmul::bind_bands;
+use tessera_prover::model::tiles::{planes, tile_bytes, TileSource};
+use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::opening::combine_columns;
+use tessera_prover::prove::matmul::bind_bands;
+use tessera_prover::prove::opening::combine_columns;
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::kernels::Isa;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model};
-use tessera_prover::tiles::{planes, tile_bytes, TileSource};
-use tessera_prover::weights::PackedWeights;
-use tessera_verifier::opening::CommitmentParams;
 
 const RUNS: usize = 5;
 
@@ -135,7 +135,7 @@ fn bench(format: WeightFormat, bytes: usize) {
     });
     report("plain read", size, count, plain, plain);
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
-    let params = CommitmentParams::for_tiles(weights.tiles());
+    let params = params_for(weights.tiles());
     let point: Vec<SecureField> = (0..TILE_LOG + model.config.band_log()).map(element).collect();
     let coefficients: Vec<SecureField> = (0..params.columns() as u32).map(element).collect();
     let (mut pass_1, mut pass_2) = ([f64::MAX; 2], [f64::MAX; 2]);

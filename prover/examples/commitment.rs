@@ -3,18 +3,18 @@
 
 use std::io::sink;
 use std::time::Instant;
+use tessera_prover::prove::opening::params_for;
 
 use tessera_circuits::model::WeightFormat;
-use tessera_prover::opening::{commit, Split, TILE_AREA};
-use tessera_prover::progress::Silent;
-use tessera_prover::testing::TestRng;
-use tessera_prover::weights::PackedWeights;
-use tessera_verifier::opening::CommitmentParams;
+use tessera_prover::model::weights::PackedWeights;
+use tessera_prover::prove::opening::{commit, Split, TILE_AREA};
+use tessera_prover::support::progress::Silent;
+use tessera_prover::testing::SplitMix;
 
 /// Random int8 weights.
 fn random(tiles: usize) -> PackedWeights {
     let mut bytes = vec![0; tiles * TILE_AREA];
-    let mut rng = TestRng(1);
+    let mut rng = SplitMix(1);
     for eight in bytes.as_chunks_mut::<8>().0 {
         *eight = rng.next_u64().to_le_bytes();
     }
@@ -25,7 +25,7 @@ fn main() {
     let tiles = std::env::args()
         .nth(1)
         .map_or(8000, |t| t.parse().expect("a number of tiles"));
-    let params = CommitmentParams::for_tiles(tiles);
+    let params = params_for(tiles);
     let weights = (tiles * TILE_AREA) as f64;
     println!("{params:?}, {} columns, {weights} weights", params.columns());
     let source = random(tiles);

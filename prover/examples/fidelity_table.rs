@@ -15,14 +15,14 @@ use std::time::Instant;
 use tessera_circuits::bounds::normed_bound;
 use tessera_circuits::model::Limbs;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, LAYER_KINDS};
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::float::FloatModel;
-use tessera_prover::forward::{ForwardState, Saturations};
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::intake::texts::TextReader;
+use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::{compare_logits, Fidelity, QuantiseOptions, Strategy};
+use tessera_prover::run::float::FloatModel;
+use tessera_prover::run::forward::{ForwardState, Saturations};
 use tessera_prover::testing::{quantised, random_ids};
-use tessera_prover::texts::TextReader;
-use tessera_prover::tokenizer::Tokenizer;
 
 type Failure = Box<dyn Error>;
 
@@ -101,12 +101,9 @@ fn limbs(model: &QuantisedModel) -> String {
 fn option(options: &mut QuantiseOptions, key: &str, value: &str) -> Result<(), Failure> {
     match key {
         "strategy" => {
-            options.strategy = match value {
-                "auto" => Strategy::Auto,
-                "w12" => Strategy::W12,
-                "w8" => Strategy::W8,
-                other => return Err(format!("no such strategy: {other}").into()),
-            }
+            let strategy = Strategy::named(value).ok_or_else(|| format!("no such strategy: {value}"))?;
+            let own = QuantiseOptions::from(strategy);
+            (options.strategy, options.feedback_bits) = (strategy, own.feedback_bits);
         }
         "headroom" => options.headroom = value.parse()?,
         "first" => options.leading.first = value.parse()?,
@@ -174,6 +171,12 @@ fn main() -> Result<(), Failure> {
             kl.sort_by(f64::total_cmp);
             let total = sum(rows);
             let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
+            eprintln!(
+                "{name}: {} of {} rows agree, worst KL {:.1e}",
+                total.top1_count,
+                total.rows,
+                kl[kl.len() - 1]
+            );
             let p99 = kl[kl.len() * 99 / 100];
             print!(
                 " {:.3e}, {p99:.1e} | {:.1} %, {:+.2} % |",
@@ -190,13 +193,14 @@ fn main() -> Result<(), Failure> {
         kl.sort_by(f64::total_cmp);
         println!(" {:.1e}, {:.1e} |", kl[kl.len() / 2], kl[kl.len() - 1]);
         let exponents: Vec<_> = report.exponents.iter().map(|e| (e.channel, e.exponent)).collect();
+        let products: Vec<usize> = report.products.iter().map(Vec::len).collect();
         clipped.retain(|_, count| count.total() > 0);
         let clipped: Vec<_> = clipped
             .iter()
             .map(|(t, c)| format!("{t} -{} +{}", c.low, c.high))
             .collect();
         eprintln!(
-            "{name}: {time:.1} s; exponents {exponents:?}; heads {:?}; saturated {clipped:?}",
+            "{name}: {time:.1} s; exponents {exponents:?}; products' by layer {products:?}; heads {:?}; saturated {clipped:?}",
             report.heads
         );
     }

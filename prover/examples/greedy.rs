@@ -8,11 +8,11 @@
 use std::path::Path;
 
 use tessera_circuits::semantics::arg_max;
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::float::{Blind, FloatModel};
-use tessera_prover::forward::ForwardState;
-use tessera_prover::library::Model;
-use tessera_prover::precision::Precision;
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::run::float::{Blind, FloatModel};
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::precision::Precision;
+use tessera_prover::tasks::loaded::Model;
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -4,7 +4,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::WeightFormat;
 use tessera_prover::testing::{fixture_size_config, random_model, unrooted_key};
-use tessera_verifier::security::ledger;
+use tessera_verifier::ledger::ledger;
 
 fn main() {
     let key = unrooted_key(&random_model(fixture_size_config(), WeightFormat::Int16, 7));

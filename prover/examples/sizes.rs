@@ -1,8 +1,8 @@
 //! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
 use tessera_circuits::model::WeightFormat;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{fixture_size_config, random_ids, random_model, TestModel};
 use tessera_verifier::codec::{encode, FileKind};
 

@@ -4,13 +4,13 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{
     banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel,
 };
-use tessera_verifier::security::TracePolicy;
+use tessera_verifier::policy::TracePolicy;
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, format: WeightFormat, prompt: usize, tokens: usize) {

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::library::Model;
-use tessera_prover::progress::Silent;
+use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{setup, CodewordCache, SetupOptions, SetupReport};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::setup::{setup, CodewordCache, SetupOptions, SetupReport};
 use tessera_prover::testing::gguf::{Gguf, F32, Q8_0};
 use tessera_prover::testing::{golden, names, FIXTURE};
 use tessera_verifier::verify::verify_bytes;

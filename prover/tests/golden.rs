@@ -6,12 +6,12 @@
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
 use tessera_circuits::semantics::arg_max;
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::float::FloatModel;
-use tessera_prover::forward::ForwardState;
-use tessera_prover::generate::{generate, GenerateOptions};
+use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::Strategy;
+use tessera_prover::run::float::FloatModel;
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-integer.json");

@@ -6,13 +6,14 @@ use tessera_circuits::model::{
     ChannelShift, ColumnNorms, LayerParams, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS,
 };
 use tessera_circuits::statement::Lengths;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::progress::Silent;
 use tessera_prover::prove::prove;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::{ledger, security_bits, Ledger};
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::security::{ledger, security_bits, Ledger, MIN_BITS, TARGET_BITS};
+use tessera_verifier::policy::{MIN_BITS, TARGET_BITS};
 use tessera_verifier::verify::{verify, VerifyError};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-ledgers.json");

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::forward::ForwardState;
-use tessera_prover::model_dir::{load_model, write_model};
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::model::directory::{load_model, write_model};
 use tessera_prover::quantise::Strategy;
+use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.

@@ -7,9 +7,11 @@ use std::process::{Command, Output};
 
 use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
 use tessera_circuits::semantics::{arg_max, exp_table, rope_angle, silu_table};
-use tessera_prover::forward::ForwardState;
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model};
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::testing::{
+    extreme_model, fixture_size_config, odd_config, random_ids, random_model, rotations_config,
+};
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
 fn tile(model: &QuantisedModel, m: &Matmul, b: usize, c: usize) -> Vec<i16> {
@@ -49,8 +51,9 @@ fn write_model(model: &QuantisedModel, dir: &Path) {
 
 fn tables(model: &QuantisedModel) -> Vec<u8> {
     let (config, params) = (&model.config, &model.params);
-    let angles =
-        || (0..config.context).flat_map(|pos| (0..config.head_dim / 2).map(move |x| rope_angle(config, pos, x)));
+    let pairs = || (0..config.context).flat_map(|pos| (0..config.head_dim / 2).map(move |x| (pos, x)));
+    let of = |rotation| pairs().map(move |(pos, x)| rope_angle(config, rotation, pos, x));
+    let angles = || (0..config.rotations.len()).flat_map(of);
     let mut words: Vec<u16> = angles().map(|(cos, _)| cos as u16).collect();
     words.extend(angles().map(|(_, sin)| sin as u16));
     words.extend(exp_table(params.score_bits).iter().map(|&v| v as u16));
@@ -121,6 +124,7 @@ fn python_reproduces_the_logits_bit_for_bit() {
     for (format, seed) in [(WeightFormat::Int8, 21), (WeightFormat::Int16, 22)] {
         check(&random_model(odd_config(), format, seed), 25, seed);
         check(&extreme_model(odd_config(), format, seed), 25, seed);
+        check(&random_model(rotations_config(), format, seed), 25, seed);
         check(&random_model(many_tiles_config(), format, seed), 40, seed);
         check(&random_model(fixture_size_config(), format, seed), 64, seed);
     }

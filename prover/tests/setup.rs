@@ -5,13 +5,16 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::library::{Model, CODEWORD_FILE, TREE_FILE};
-use tessera_prover::progress::{Progress, Silent};
+use tessera_prover::intake::synth::{hub_config, write_shape};
+use tessera_prover::model::directory::{CODEWORD_FILE, TREE_FILE};
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
-use tessera_prover::synth::write_shape;
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::progress::{Progress, Silent};
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::setup::{
+    rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport,
+};
 use tessera_prover::testing::{names, odd_config};
 use tessera_verifier::verify::verify_bytes;
 
@@ -19,7 +22,8 @@ use tessera_verifier::verify::verify_bytes;
 fn checkpoint() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("checkpoint");
-    write_shape(&path, &odd_config(), true, 7, &Silent).unwrap();
+    let hub = hub_config(&odd_config(), true).unwrap();
+    write_shape(&path, &hub, 7, &Silent).unwrap();
     (dir, path)
 }
 

@@ -5,9 +5,9 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelParams, WeightFormat};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile};
-use tessera_verifier::security::security_bits;
 
 use crate::rows::{bytes, Rows};
 use crate::shown;

@@ -23,7 +23,7 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use thiserror::Error;
 
-pub use canonical::check_canonical_fields;
+use self::canonical::{check_canonical_fields, Stop};
 
 /// Largest payload of a proof, in bytes.
 pub const PROOF_LIMIT: usize = 192 << 20;
@@ -59,7 +59,7 @@ impl FileKind {
         match self {
             Self::Proof => 5,
             Self::Chunk => 4,
-            Self::Key => 3,
+            Self::Key => 4,
         }
     }
 
@@ -110,6 +110,15 @@ pub enum CodecError {
     Malformed { kind: FileKind, reason: String },
     #[error("a value cannot be encoded: {reason}")]
     Unencodable { reason: String },
+}
+
+impl From<Stop> for CodecError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Field(value) => Self::NonCanonicalField { value },
+            Stop::Custom(reason) => Self::Unencodable { reason },
+        }
+    }
 }
 
 fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Fixint, Limit<LIMIT>> {

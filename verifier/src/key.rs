@@ -15,8 +15,8 @@ use thiserror::Error;
 
 use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
 use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
+use crate::policy::TracePolicy;
 use crate::recipe::{Recipe, RecipeError};
-use crate::security::TracePolicy;
 
 /// How the trees of a key are made. Later versions may know more values; this one knows [`CommitmentHeader::CURRENT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,10 +17,11 @@
 pub mod codec;
 pub mod gkr;
 pub mod key;
+pub mod ledger;
 pub mod opening;
+pub mod policy;
 pub mod proof;
 pub mod recipe;
-pub mod security;
 pub mod stark;
 pub mod sumcheck;
 pub mod transcript;

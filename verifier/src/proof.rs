@@ -6,7 +6,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::statement::{Statement, Statistics};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::Statistics;
 use tessera_circuits::wiring::Operands;
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};

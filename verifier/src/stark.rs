@@ -25,7 +25,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::suffix;
 use thiserror::Error;
 
-use crate::security::{TracePolicy, TRACE_LOG_LAST_LAYER};
+use crate::policy::{TracePolicy, TRACE_LOG_LAST_LAYER};
 use crate::transcript::Transcript;
 
 /// stwo's proof over Blake2s.

@@ -1,4 +1,4 @@
-//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove.rs`.
+//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/mod.rs`.
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -6,7 +6,8 @@ use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Clip, Statement, StatementError, StatisticsError};
+use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::statistics::{Clip, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, padding, tree_claims, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
@@ -14,9 +15,10 @@ use thiserror::Error;
 use crate::codec::CodecError;
 use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
+use crate::ledger::security_bits;
 use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use crate::policy::{opening_policy, parameter_words, TracePolicy, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
-use crate::security::{opening_policy, parameter_words, security_bits, TracePolicy, MIN_BITS};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
@@ -94,7 +96,7 @@ pub fn open_transcript(
     ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights, trace));
+    transcript.words("parameters", &parameter_words(weights.log_blowup, trace));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -108,7 +110,7 @@ pub fn open_transcript(
 }
 
 /// Absorbs the row statistics.
-pub fn absorb_statistics(proof: &tessera_circuits::statement::Statistics, transcript: &mut Transcript) {
+pub fn absorb_statistics(proof: &tessera_circuits::statistics::Statistics, transcript: &mut Transcript) {
     let norms: Vec<u32> = proof.norms.iter().flatten().map(|v| *v as u32).collect();
     transcript.words("norm statistics", &norms);
     transcript.words("softmax sums", &proof.sums);
@@ -258,7 +260,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         local_point: &public.local_point(&product_point, columns.log_band),
         value: weight_claim(&proof.matmuls.operands, &families),
     };
-    let policy = opening_policy(&key.weights);
+    let policy = opening_policy(key.weights.log_blowup);
     opening::verify(
         &key.weights,
         &policy,

@@ -12,7 +12,10 @@ use tessera_verdict::expected::Expected;
 use tessera_verdict::rows::seconds;
 use tessera_verdict::{shown, Key, Outcome, Status, Verdict};
 
-use crate::{delivered, input, judge, line, VerifyArgs};
+use crate::args::VerifyArgs;
+use crate::input;
+use crate::judge::judge;
+use crate::output::{delivered, line};
 
 /// What was found of one proof.
 struct Line {

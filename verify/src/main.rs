@@ -1,98 +1,32 @@
 //! `tessera-verify`: what `tessera verify` and `tessera inspect` say of keys and proofs, in one small program.
 #![forbid(unsafe_code)]
 
+mod args;
 mod batch;
 mod input;
+mod judge;
+mod output;
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
-use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
 use console::Term;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
-use tessera_verdict::expected::{Expected, Ids};
 use tessera_verdict::rows::{set_width, Rows};
-use tessera_verdict::{mistaken, shown, Key, Status, Verdict};
+use tessera_verdict::{shown, Key, Status};
 use tessera_verifier::codec::FileKind;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::security::{security_bits, MIN_BITS};
 
-use self::input::{read, read_key};
-
-/// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
-///
-/// Exit status: 0 every proof accepted, 1 a proof rejected (malformed included), 2 could not be done or decided (file
-/// not found, key of another model, wrong usage). Of several proofs, one that is rejected decides.
-#[derive(Debug, Parser)]
-#[command(
-    name = "tessera-verify",
-    version,
-    max_term_width = 100,
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    verify: Option<VerifyArgs>,
-    /// Print JSON on stdout instead of text, also on failure: one object, or one for each proof and a summary
-    #[arg(long, global = true)]
-    json: bool,
-    /// Number of proofs that are checked at the same time [default: one per core]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Check proofs; may be left out
-    Verify(VerifyArgs),
-    /// Say what a model key or proof is
-    Inspect(InspectArgs),
-}
-
-#[derive(Debug, Args)]
-struct VerifyArgs {
-    /// Model key, from someone you trust
-    #[arg(long, value_name = "FILE")]
-    key: PathBuf,
-    /// Proof files; - is standard input. Of several, each has a line, and a summary follows
-    #[arg(required = true)]
-    proofs: Vec<PathBuf>,
-    /// A line and a summary for a single proof, too
-    #[arg(long)]
-    lines: bool,
-    /// Reject unless the prompt has these ids
-    #[arg(long, value_name = "IDS")]
-    expect_prompt_ids: Option<Ids>,
-    /// Reject unless the output has these ids
-    #[arg(long, value_name = "IDS")]
-    expect_output_ids: Option<Ids>,
-    /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
-    #[arg(
-        long,
-        value_name = "TEXT",
-        conflicts_with = "expect_output_ids",
-        allow_hyphen_values = true
-    )]
-    expect_output: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct InspectArgs {
-    /// Model key or proof
-    path: PathBuf,
-    /// Prompt and generated tokens of the statement that security is said for
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    tokens: usize,
-}
+use self::args::{Cli, Command, InspectArgs, VerifyArgs};
+use self::input::read;
+use self::judge::{guarded, judge, prepare};
+use self::output::{delivered, line};
 
 /// What a command prints, and what it comes to.
 struct Report {
@@ -137,45 +71,6 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let printed = error.print();
     ExitCode::from(if error.use_stderr() || printed.is_err() { 2 } else { 0 })
-}
-
-/// A panic is a defect of this program: it is reported as a failure, so that nothing looks decided.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    panic::set_hook(Box::new(|_| ()));
-    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
-    outcome.unwrap_or_else(|cause| {
-        let text = cause.downcast_ref::<&str>().map(|s| (*s).to_owned());
-        let text = text
-            .or_else(|| cause.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(format!("internal error, please report it: {}", text.replace('\n', " ")))
-    })
-}
-
-/// The key, and what its proofs have to be about.
-fn prepare(args: &VerifyArgs) -> Result<(Key, Expected), String> {
-    let key = guarded(|| read_key(&args.key))?;
-    if args.expect_output.is_some() && !key.tokenizer()? {
-        return Err("the model has no tokenizer, so texts must be given as token ids".to_owned());
-    }
-    let expected = Expected {
-        prompt: args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),
-        output: args.expect_output_ids.as_ref().map(|ids| ids.0.clone()),
-        output_text: args.expect_output.clone(),
-    };
-    Ok((key, expected))
-}
-
-/// The verdict on one proof, and the seconds that it took.
-fn judge(key: &Key, proof: &Path, expected: &Expected) -> Result<(Verdict, f64), String> {
-    guarded(|| {
-        let bytes = read(proof)?;
-        let clock = Instant::now();
-        let verdict = key.verify(&bytes);
-        let time = clock.elapsed().as_secs_f64();
-        let verdict = verdict.because(mistaken(&input::name(proof), &bytes));
-        Ok((verdict.expecting(expected)?, time))
-    })
 }
 
 fn single(args: &VerifyArgs) -> Result<Report, String> {
@@ -260,18 +155,4 @@ fn finish(outcome: Result<Report, String>, json: bool) -> u8 {
         }
     };
     delivered(status, written)
-}
-
-/// Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason must not look like an
-/// acceptance.
-fn delivered(status: Status, written: io::Result<()>) -> u8 {
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Status::Undecided.code(),
-        _ => status.code(),
-    }
-}
-
-fn line(mut to: impl Write, text: &str) -> io::Result<()> {
-    writeln!(to, "{text}")?;
-    to.flush()
 }

@@ -6,7 +6,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 
-use super::{base, tables};
+use super::integers::base;
 
 /// What a tuple is looked up in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,20 +23,11 @@ pub enum Relation {
 
 impl Relation {
     /// All of them, in the order of the columns of multiplicities.
-    pub const ALL: [Self; tables::COLUMNS] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
+    pub const ALL: [Self; 4] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
 
     /// Position in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// The row of the tables that has a tuple, if any has: the second value is not looked at where the first decides.
-    pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
-        let row = match self {
-            Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
-            Self::Range16 | Self::Exp | Self::Silu => u64::from(first.0),
-        };
-        usize::try_from(row).ok().filter(|row| *row < 1 << tables::LOG_ROWS)
     }
 }
 
@@ -198,24 +189,5 @@ mod tests {
         assert_eq!(form.terms, [(0, base(4)), (1, base(-5)), (2, base(1))]);
         assert_eq!((a - b).eval(columns), base(-2));
         assert_eq!(Linear::constant(-6).eval(columns), base(-6));
-    }
-
-    /// Every entry of every table is found in its row; nothing else has one.
-    #[test]
-    fn tuples_have_the_row_of_their_table() {
-        for b in 0..16u32 {
-            for v in [0, 1, (1 << b) / 2, (1 << b) - 1] {
-                let (first, second) = (base(1 << b), base(i64::from(v.min((1 << b) - 1))));
-                let expected = tables::bits_row(first.0, second.0);
-                assert_eq!(Relation::Bits.row(first, second), Some(expected));
-            }
-        }
-        for relation in [Relation::Range16, Relation::Exp, Relation::Silu] {
-            assert_eq!(relation.row(base(0), base(7)), Some(0));
-            assert_eq!(relation.row(base(0xffff), base(7)), Some(0xffff));
-            assert_eq!(relation.row(base(1 << 16), base(7)), None);
-        }
-        assert_eq!(Relation::Bits.row(base(-1), base(-1)), None);
-        assert_eq!(Relation::Bits.row(base(1 << 15), base(1 << 15 | 1)), None);
     }
 }

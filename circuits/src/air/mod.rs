@@ -9,114 +9,29 @@
 
 pub mod ff;
 pub mod gadgets;
+mod integers;
 pub mod logits;
 pub mod lookups;
+// stwo's macro documents nothing of what it makes.
+#[allow(missing_docs)]
+mod relations;
 pub mod requant;
 pub mod rope;
+mod row;
 pub mod scores;
 pub mod stream;
 pub mod tables;
 
 use num_traits::{One, Zero};
-use stwo::core::channel::Channel;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::Fraction;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX};
 
-use self::lookups::{Lookup, Relation};
-
-pub use self::relations::{Bits, Exp, Range16, Silu};
-
-/// The challenges of one relation each.
-// stwo's macro documents nothing.
-#[allow(missing_docs)]
-mod relations {
-    use num_traits::Zero;
-    use stwo::core::fields::qm31::SecureField;
-    use stwo_constraint_framework::logup::LookupElements;
-    use stwo_constraint_framework::relation;
-
-    use super::{Relation, Relations};
-
-    relation!(Range16, 1);
-    relation!(Bits, 2);
-    relation!(Exp, 2);
-    relation!(Silu, 2);
-
-    /// As [`Relations::challenges`].
-    pub(super) fn challenges(all: &Relations, relation: Relation) -> [SecureField; 2] {
-        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
-        match relation {
-            Relation::Range16 => [all.range16.0.z, SecureField::zero()],
-            Relation::Bits => pair(&all.bits.0),
-            Relation::Exp => pair(&all.exp.0),
-            Relation::Silu => pair(&all.silu.0),
-        }
-    }
-}
-
-/// Lookup challenges, one independent pair per relation.
-#[derive(Clone, Debug)]
-pub struct Relations {
-    /// `(v)`, `0 <= v < 2^16`.
-    pub range16: Range16,
-    /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
-    pub bits: Bits,
-    /// `(d, exp(d))`.
-    pub exp: Exp,
-    /// `(g + 2^15, silu(g))`.
-    pub silu: Silu,
-}
-
-impl Relations {
-    /// Draws the challenges; the trace must have been absorbed.
-    pub fn draw(channel: &mut impl Channel) -> Self {
-        Self {
-            range16: Range16::draw(channel),
-            bits: Bits::draw(channel),
-            exp: Exp::draw(channel),
-            silu: Silu::draw(channel),
-        }
-    }
-
-    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
-    pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
-        relations::challenges(self, relation)
-    }
-
-    /// Fixed challenges, for counting columns and constraints before any exist.
-    pub fn dummy() -> Self {
-        Self {
-            range16: Range16::dummy(),
-            bits: Bits::dummy(),
-            exp: Exp::dummy(),
-            silu: Silu::dummy(),
-        }
-    }
-}
-
-/// Row-local constraints over the trace columns `c` of one component.
-pub trait Air {
-    /// log2 of the number of rows.
-    fn log_rows(&self) -> u32;
-    /// Number of trace columns.
-    fn columns(&self) -> usize;
-    /// Adds the constraints of one row.
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]);
-    /// The lookups of one row.
-    fn lookups(&self) -> Vec<Lookup>;
-}
-
-/// A constant.
-pub(crate) fn constant<E: EvalAtRow>(v: i64) -> E::F {
-    E::F::from(base(v))
-}
-
-/// A (possibly negative) small integer as a field element.
-pub fn base(v: i64) -> BaseField {
-    BaseField::from_u32_unchecked(v.rem_euclid(i64::from(stwo::core::fields::m31::P)) as u32)
-}
+pub use self::integers::base;
+pub(crate) use self::integers::constant;
+use self::lookups::Lookup;
+pub use self::relations::{Bits, Exp, Range16, Relations, Silu};
+pub use self::row::Air;
 
 /// The component kinds.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use num_traits::One;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, RelationEntry};
 
-use super::lookups::Lookup;
+use super::lookups::{Lookup, Relation};
 use super::{base, constant, Air, Relations};
 use crate::model::ModelParams;
 use crate::semantics::{exp_table, silu_table};
@@ -21,7 +21,7 @@ pub const EXP: usize = 2;
 /// Multiplicities of SiLU.
 pub const SILU: usize = 3;
 /// Number of multiplicity columns.
-pub const COLUMNS: usize = 4;
+pub const COLUMNS: usize = Relation::ALL.len();
 
 /// Names of the preprocessed columns, in commitment order.
 pub const PREPROCESSED: [&str; 5] = ["index", "bits bound", "bits value", "exp", "silu"];
@@ -29,6 +29,17 @@ pub const PREPROCESSED: [&str; 5] = ["index", "bits bound", "bits value", "exp",
 /// Row of `(2^b, v)` in the bits table: `2^b - 1 + v`; the last row repeats `(1, 0)`.
 pub const fn bits_row(bound: u32, v: u32) -> usize {
     (bound - 1 + v) as usize
+}
+
+impl Relation {
+    /// The row of the tables that has a tuple, if any has: the second value is not looked at where the first decides.
+    pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
+        let row = match self {
+            Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
+            Self::Range16 | Self::Exp | Self::Silu => u64::from(first.0),
+        };
+        usize::try_from(row).ok().filter(|row| *row < 1 << LOG_ROWS)
+    }
 }
 
 /// The preprocessed columns of a model, in row order.
@@ -89,5 +100,29 @@ impl Tables {
         e.add_to_relation(RelationEntry::new(&rel.bits, yields(BITS), &[bound, value]));
         e.add_to_relation(RelationEntry::new(&rel.exp, yields(EXP), &[index.clone(), exp]));
         e.add_to_relation(RelationEntry::new(&rel.silu, yields(SILU), &[index, silu]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every entry of every table is found in its row; nothing else has one.
+    #[test]
+    fn tuples_have_the_row_of_their_table() {
+        for b in 0..16u32 {
+            for v in [0, 1, (1 << b) / 2, (1 << b) - 1] {
+                let (first, second) = (base(1 << b), base(i64::from(v.min((1 << b) - 1))));
+                let expected = bits_row(first.0, second.0);
+                assert_eq!(Relation::Bits.row(first, second), Some(expected));
+            }
+        }
+        for relation in [Relation::Range16, Relation::Exp, Relation::Silu] {
+            assert_eq!(relation.row(base(0), base(7)), Some(0));
+            assert_eq!(relation.row(base(0xffff), base(7)), Some(0xffff));
+            assert_eq!(relation.row(base(1 << 16), base(7)), None);
+        }
+        assert_eq!(Relation::Bits.row(base(-1), base(-1)), None);
+        assert_eq!(Relation::Bits.row(base(1 << 15), base(1 << 15 | 1)), None);
     }
 }

@@ -8,14 +8,16 @@ mod stream;
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, pow_column, shift_of, suffix, Public, K};
+use super::{eq, felt, suffix, Public, K};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::{eq_table, less_than_eval};
+use crate::mle::less_than_eval;
 use crate::model::{Limbs, MatmulKind};
+use crate::rounding::Rounded;
+use crate::rounding::{pow_column, shift_of};
 use crate::shape::Part;
-use crate::statement::{Clip, Rounded};
+use crate::statistics::Clip;
 
 /// Values of a part that were rounded, and what weighs them in a claim.
 struct Rounding {
@@ -184,23 +186,24 @@ impl Public<'_> {
         let layers = self.points.layer_weights(self.layers());
         let tensor = |(l, weight): (usize, &K)| {
             let layer = Weight::Sparse(self.lead(part), vec![(l, *weight)]);
-            vec![layer, eq(&self.points.token), Weight::Dense(values(l))]
+            vec![layer, eq(&self.points.token), Weight::dense(values(l))]
         };
         layers.iter().enumerate().map(tensor).collect()
     }
 
-    /// `eq(point, .)` times `2^s` of the channels of a matmul, in the padded layout of `point`.
-    fn channel_powers(&self, kind: MatmulKind, layer: usize, point: &[K]) -> Vec<K> {
-        let weights = eq_table(point);
+    /// Weights of the channels of a matmul, in their padded layout, times `2^s` of the channel.
+    fn channel_powers(&self, kind: MatmulKind, layer: usize, weights: &[K]) -> Vec<K> {
         let Some(shift) = shift_of(self.params, kind, layer) else {
-            return weights;
+            return weights.to_vec();
         };
-        let powers = pow_column(&self.shape.config, kind, shift, point.len() as u32);
-        weights
-            .into_iter()
-            .zip(powers)
-            .map(|(w, p)| w * base(i64::from(p)))
-            .collect()
+        let powers = pow_column(
+            &self.shape.config,
+            kind,
+            shift,
+            weights.len().checked_ilog2().unwrap_or(0),
+        );
+        let both = weights.iter().zip(powers);
+        both.map(|(w, p)| *w * base(i64::from(p))).collect()
     }
 
     /// Sections 5, 6 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.

@@ -4,48 +4,25 @@
 
 mod accumulators;
 mod operands;
-mod parameters;
 mod points;
 mod products;
+mod terms;
 mod trace;
 
-use num_traits::{One, Zero};
-use stwo::core::fields::qm31::SecureField;
-
-use crate::air::base;
 use crate::chunk::Ends;
 use crate::claims::Weight;
 use crate::mle::less_than_eval;
 use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
-use crate::statement::{Statement, Statistics};
+use crate::statement::Statement;
+use crate::statistics::Statistics;
 
-pub use parameters::{pow_column, shift_at, shift_of, update_of, Update, PADDED_EXPONENT};
+use self::terms::{eq, felt, padded, K};
 pub use points::{suffix, Points};
 pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
 
-type K = SecureField;
-
 /// Bound of the number of claims of a proof, which does not depend on the model.
 pub const MAX_CLAIMS: usize = 64;
-
-fn power(x: K, n: usize) -> K {
-    (0..n).fold(K::one(), |acc, _| acc * x)
-}
-
-fn felt(v: i64) -> K {
-    base(v).into()
-}
-
-/// A vector along an axis of `2^log` entries, zero beyond `values`.
-fn padded(mut values: Vec<K>, log: u32) -> Weight {
-    values.resize(1 << log, K::zero());
-    Weight::Dense(values)
-}
-
-fn eq(point: &[K]) -> Weight {
-    Weight::Eq(point.to_vec())
-}
 
 /// Everything public that claims depend on.
 pub struct Public<'a> {

@@ -12,50 +12,84 @@ use crate::mle::{eq_table, index_eq};
 use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
 
+/// A claim on one group of columns.
+fn claim(name: &'static str, part: Part, weights: Vec<Weight>, columns: Vec<(usize, K)>, value: K) -> LinearClaim {
+    LinearClaim {
+        name,
+        groups: vec![Group::new(part, weights, columns)],
+        value,
+    }
+}
+
+/// The products of entries.
+fn times(a: &[K], b: &[K]) -> Vec<K> {
+    a.iter().zip(b).map(|(a, b)| *a * *b).collect()
+}
+
 impl Public<'_> {
     /// Claims on the trace operands that the product sumcheck ends with. `operands` are the claimed final
     /// evaluations (first, second factor) in the order of [`super::PRODUCTS`]; `point` is the sumcheck's.
     pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
-        let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
-        let limb = points.limb;
+        let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head_, norm_limbs, act] = *operands;
+        let [norm, att, ff_, _, score, value, head, norm_limbs, act] = *operands;
         let mut claims = Vec::new();
-        let mut push = |name, groups, value| claims.push(LinearClaim { name, groups, value });
-
-        for (product, limbs, operand) in [
+        for (product, limbs, [operand, _]) in [
             (Product::Norm, Limbs::One, norm),
             (Product::NormLimbs, Limbs::Two, norm_limbs),
         ] {
             if product.exists(shape) {
-                let (lead, rest) = at(product).split_at(self.lead(Part::Stream) as usize);
-                let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-                let groups = vec![Group::new(Part::Stream, weights, self.normed_columns(limbs))];
-                push("normed state", groups, operand[0]);
+                claims.push(self.normed_operand(limbs, at(product), operand));
             }
         }
+        claims.push(self.attention_operand(at(Product::Att), att[0]));
+        claims.push(self.mlp_operand(at(Product::Ff), ff_[0]));
+        claims.extend(self.score_operands(at(Product::Score), score));
+        claims.extend(self.value_operands(at(Product::Value), value));
+        if shape.chunk.is_last() {
+            claims.push(self.head_operand(at(Product::Head), head[0]));
+        }
+        claims.extend(self.act_operands(at(Product::Act), act));
+        claims.into_iter().map(|c| c.in_lanes(shape)).collect()
+    }
 
-        let (lead, rest) = at(Product::Att).split_at(self.lead(Part::Att) as usize);
-        let (head, index) = rest.split_at(p.heads as usize);
-        let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, limb)];
-        let weights = vec![eq(lead), eq(&points.token), eq(head), eq(index)];
-        push(
-            "attention output",
-            vec![Group::new(Part::Att, weights, columns)],
-            att[0],
-        );
+    /// What the projections read.
+    fn normed_operand(&self, limbs: Limbs, at: &[K], operand: K) -> LinearClaim {
+        let (lead, rest) = at.split_at(self.lead(Part::Stream) as usize);
+        let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
+        claim(
+            "normed state",
+            Part::Stream,
+            weights,
+            self.normed_columns(limbs),
+            operand,
+        )
+    }
 
-        let (lead, rest) = at(Product::Ff).split_at(self.lead(Part::Ff) as usize);
-        let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, limb)];
-        let weights = vec![eq(lead), eq(&points.token), eq(rest)];
-        push("mlp product", vec![Group::new(Part::Ff, weights, columns)], ff_[0]);
+    fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim {
+        let (lead, rest) = at.split_at(self.lead(Part::Att) as usize);
+        let (head, index) = rest.split_at(self.shape.padded.heads as usize);
+        let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, self.points.limb)];
+        let weights = vec![eq(lead), eq(&self.points.token), eq(head), eq(index)];
+        claim("attention output", Part::Att, weights, columns, operand)
+    }
 
-        let own_layers = points.layer_weights(self.layers());
-        let own_heads = eq_table(&points.head);
-        let times = |a: &[K], b: &[K]| a.iter().zip(b).map(|(a, b)| *a * *b).collect::<Vec<_>>();
+    fn mlp_operand(&self, at: &[K], operand: K) -> LinearClaim {
+        let (lead, rest) = at.split_at(self.lead(Part::Ff) as usize);
+        let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, self.points.limb)];
+        let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
+        claim("mlp product", Part::Ff, weights, columns, operand)
+    }
 
-        // Queries and keys.
-        let (layer, rest) = at(Product::Score).split_at(p.layers as usize);
+    /// `eq(layer, .)` on the real layers of an axis of `part`.
+    fn real_layers(&self, part: Part, layer: &[K]) -> Weight {
+        padded(layer.iter().copied().take(self.layers()).collect(), self.lead(part))
+    }
+
+    /// Queries and keys.
+    fn score_operands(&self, at: &[K], [query, key]: [K; 2]) -> [LinearClaim; 2] {
+        let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
+        let (layer, rest) = at.split_at(p.layers as usize);
         let (head, rest) = rest.split_at(p.heads as usize);
         let (half, index) = rest.split_at(1);
         let half = half.first().copied().unwrap_or_default();
@@ -70,80 +104,82 @@ impl Public<'_> {
             };
             halves.into_iter().enumerate().flat_map(of).collect::<Vec<_>>()
         };
-        let weights = vec![
-            padded(times(&own_layers, &layer), self.lead(Part::Q)),
+        let queries = vec![
+            padded(times(&points.layer_weights(self.layers()), &layer), self.lead(Part::Q)),
             eq(&points.token),
-            padded(times(&own_heads, &head), p.heads),
+            padded(times(&eq_table(&points.head), &head), p.heads),
             eq(index),
         ];
-        let columns = of_halves(Part::Q, &[K::one()]);
-        push("queries", vec![Group::new(Part::Q, weights, columns)], score[0]);
-        let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
-        let weights = vec![
-            padded(real_layers, self.lead(Part::K)),
+        let keys = vec![
+            self.real_layers(Part::K, &layer),
             eq(&points.key),
             padded(self.grouped(&head), p.kv_heads),
             eq(index),
         ];
         let weight = points.score_weight();
-        push(
-            "keys",
-            vec![Group::new(
-                Part::K,
-                weights,
-                of_halves(Part::K, &[weight, weight * limb]),
-            )],
-            score[1],
-        );
+        let limbs = of_halves(Part::K, &[weight, weight * points.limb]);
+        [
+            claim("queries", Part::Q, queries, of_halves(Part::Q, &[K::one()]), query),
+            claim("keys", Part::K, keys, limbs, key),
+        ]
+    }
 
-        // Probabilities and values.
-        let (layer, rest) = at(Product::Value).split_at(p.layers as usize);
+    /// Probabilities and values.
+    fn value_operands(&self, at: &[K], [probability, value]: [K; 2]) -> [LinearClaim; 2] {
+        let (p, points) = (&self.shape.padded, self.points);
+        let (layer, rest) = at.split_at(p.layers as usize);
         let (head, key) = rest.split_at(p.heads as usize);
         let (layer, head) = (eq_table(layer), eq_table(head));
-        let weights = vec![
-            padded(times(&own_layers, &layer), self.lead(Part::Scores)),
-            padded(times(&own_heads, &head), p.heads),
+        let probabilities = vec![
+            padded(
+                times(&points.layer_weights(self.layers()), &layer),
+                self.lead(Part::Scores),
+            ),
+            padded(times(&eq_table(&points.head), &head), p.heads),
             eq(&points.token),
             eq(key),
         ];
-        let columns = vec![(scores::P, K::one())];
-        push(
-            "probabilities",
-            vec![Group::new(Part::Scores, weights, columns)],
-            value[0],
-        );
-        let real_layers: Vec<K> = layer.iter().copied().take(self.layers()).collect();
-        let weights = vec![
-            padded(real_layers, self.lead(Part::V)),
+        let values = vec![
+            self.real_layers(Part::V, &layer),
             eq(key),
             padded(self.grouped(&head), p.kv_heads),
             eq(points.out(p.head_dim())),
         ];
         let weight = points.att_weight();
-        let columns = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * limb)];
-        push("values", vec![Group::new(Part::V, weights, columns)], value[1]);
-        if shape.chunk.is_last() {
-            let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
-            let weights = vec![last, Weight::Dense(self.generated_rows()), eq(at(Product::Head))];
-            let groups = vec![Group::new(Part::Stream, weights, self.normed_columns(shape.limbs.head))];
-            push("generated positions", groups, head_[0]);
-        }
+        let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
+        let columns = vec![(scores::P, K::one())];
+        [
+            claim("probabilities", Part::Scores, probabilities, columns, probability),
+            claim("values", Part::V, values, limbs, value),
+        ]
+    }
 
-        // SiLU of the gate times up projection: the first factor is a table of products, entry by entry.
-        let axes = [self.lead(Part::Ff) as usize, shape.token as usize];
-        let (layer, rest) = at(Product::Act).split_at(axes[0]);
-        let (token, feature) = rest.split_at(axes[1]);
-        let weights = vec![
-            padded(times(&own_layers, &eq_table(layer)), self.lead(Part::Ff)),
-            Weight::Dense(times(&eq_table(&points.token), &eq_table(token))),
-            Weight::Dense(times(&eq_table(points.out(p.ff)), &eq_table(feature))),
+    /// The last state at the generated positions.
+    fn head_operand(&self, at: &[K], operand: K) -> LinearClaim {
+        let shape = self.shape;
+        let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
+        let weights = vec![last, Weight::dense(self.generated_rows()), eq(at)];
+        let columns = self.normed_columns(shape.limbs.head);
+        claim("generated positions", Part::Stream, weights, columns, operand)
+    }
+
+    /// SiLU of the gate times up projection: the first factor is a table of products, entry by entry.
+    fn act_operands(&self, at: &[K], [gate, up]: [K; 2]) -> [LinearClaim; 2] {
+        let points = self.points;
+        let (layer, rest) = at.split_at(self.lead(Part::Ff) as usize);
+        let (token, feature) = rest.split_at(self.shape.token as usize);
+        let own_layers = times(&points.layer_weights(self.layers()), &eq_table(layer));
+        let gates = vec![
+            padded(own_layers, self.lead(Part::Ff)),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            Weight::dense(times(&eq_table(points.out(self.shape.padded.ff)), &eq_table(feature))),
         ];
-        let columns = vec![(ff::SILU, points.act_weight())];
-        push("gates", vec![Group::new(Part::Ff, weights, columns)], act[0]);
-        let weights = vec![eq(layer), eq(token), eq(feature)];
-        let columns = vec![(ff::UP, K::one())];
-        push("up projections", vec![Group::new(Part::Ff, weights, columns)], act[1]);
-        claims.into_iter().map(|c| c.in_lanes(shape)).collect()
+        let weight = points.act_weight();
+        let ups = vec![eq(layer), eq(token), eq(feature)];
+        [
+            claim("gates", Part::Ff, gates, vec![(ff::SILU, weight)], gate),
+            claim("up projections", Part::Ff, ups, vec![(ff::UP, K::one())], up),
+        ]
     }
 
     /// The normed state as an operand: as it is, or its limbs apart.

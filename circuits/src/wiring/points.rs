@@ -2,7 +2,7 @@
 
 use num_traits::One;
 
-use super::{power, K};
+use super::terms::{power, K};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{MatmulKind, LAYER_KINDS};
 use crate::shape::Shape;

@@ -2,7 +2,7 @@
 
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::Statement;
-use tessera_prover::tokenizer::Tokenizer;
+use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_verdict::claim::Claim;
 
 /// A statement about a model with this tokenizer, or with none for a reason.

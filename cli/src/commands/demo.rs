@@ -4,20 +4,23 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Value};
-use tessera_prover::files::{self, AtomicDir};
-use tessera_prover::generate::GenerateOptions;
-use tessera_prover::library::{read_key, Model, KEY_FILE};
-use tessera_prover::progress::Progress;
+use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::prove::prove;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::setup::{setup, SetupOptions};
+use tessera_prover::run::generate::GenerateOptions;
+use tessera_prover::support::files::{self, AtomicDir};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::loaded::{read_key, Model};
+use tessera_prover::tasks::setup::{setup, SetupOptions, SetupReport};
 use tessera_verdict::rows::{bytes, seconds, width, Rows};
 use tessera_verdict::shown;
-use tessera_verifier::verify::verify_bytes;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::verify::{verify_bytes, Verified};
 
 use super::claim::claim_of;
-use super::phases_json;
 use super::prompt::NO_TOKENIZER;
+use super::report::phases_json;
 use crate::args::DemoArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
@@ -88,67 +91,95 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     let verified = verify_bytes(&key, &proof)?;
     let verify_seconds = clock.elapsed().as_secs_f64();
 
-    let statement = &verified.statement;
-    let claim = claim_of(statement, &key.config, Ok(Some(tokenizer)));
     let key_bytes = files::read(&key_file)?.len() as u64;
-    let mut json = json!({
-        "verdict": "accept",
-        "model_id": verified.model.to_string(),
-        "setup_seconds": setup_seconds,
-        "prove_seconds": prove_seconds,
-        "verify_seconds": verify_seconds,
-        "phases": phases_json(&report.phases),
-        "weights": set_up.weights,
-        "disk_bytes": set_up.disk_bytes,
-        "key_bytes": key_bytes,
-        "proof_bytes": proof.len(),
-        "peak_rss_bytes": peak_rss_bytes(),
-        "security_bits": verified.security_bits,
-    });
-    if let Value::Object(json) = &mut json {
-        claim.add_to(json);
-    }
-    let rows = Rows::default()
-        .row(
-            "set-up",
-            format!(
-                "{}, {} weights, {} on disk",
-                seconds(setup_seconds),
-                set_up.weights,
-                bytes(set_up.disk_bytes)
-            ),
-        )
-        .row(
-            "proof",
-            format!("{}, {}", seconds(prove_seconds), bytes(proof.len() as u64)),
-        )
-        .row(
-            "verification",
-            format!(
-                "{}, with a key of {}: accepted",
-                seconds(verify_seconds),
-                bytes(key_bytes)
-            ),
-        )
-        .row("peak memory", bytes(peak_rss_bytes()))
-        .row(
-            "security",
-            format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
-        )
-        .row("model", verified.model)
-        .ids("prompt", &statement.prompt)
-        .ids("output", &statement.output)
-        .row("end", claim.finish_text())
-        .maybe("kept in", args.keep.as_ref().map(|k| shown::path(k)));
-    let story = match claim.texts() {
-        Ok(texts) => shown::story(&texts.whole(), width()),
-        Err(reason) => format!("(no text: {})", shown::line(reason)),
+    let done = Done {
+        set_up,
+        phases: report.phases,
+        verified,
+        key_bytes,
+        proof_bytes: proof.len(),
+        seconds: [setup_seconds, prove_seconds, verify_seconds],
     };
-    let text = format!(
-        "{story}\n\n{rows}\n{}",
-        proved(statement.prompt.len(), statement.output.len())
-    );
-    Ok(Report::done(text, json))
+    Ok(done.report(args, &key, tokenizer))
+}
+
+/// What the demo has done.
+struct Done {
+    set_up: SetupReport,
+    /// Seconds of each phase of the proof.
+    phases: Vec<(String, f64)>,
+    verified: Verified,
+    key_bytes: u64,
+    proof_bytes: usize,
+    /// Of set-up, proof and verification.
+    seconds: [f64; 3],
+}
+
+impl Done {
+    fn report(&self, args: &DemoArgs, key: &ModelKey, tokenizer: &Tokenizer) -> Report {
+        let Self { set_up, verified, .. } = self;
+        let [setup_seconds, prove_seconds, verify_seconds] = self.seconds;
+        let statement = &verified.statement;
+        let claim = claim_of(statement, &key.config, Ok(Some(tokenizer)));
+        let mut json = json!({
+            "verdict": "accept",
+            "model_id": verified.model.to_string(),
+            "setup_seconds": setup_seconds,
+            "prove_seconds": prove_seconds,
+            "verify_seconds": verify_seconds,
+            "phases": phases_json(&self.phases),
+            "weights": set_up.weights,
+            "disk_bytes": set_up.disk_bytes,
+            "key_bytes": self.key_bytes,
+            "proof_bytes": self.proof_bytes,
+            "peak_rss_bytes": peak_rss_bytes(),
+            "security_bits": verified.security_bits,
+        });
+        if let Value::Object(json) = &mut json {
+            claim.add_to(json);
+        }
+        let rows = Rows::default()
+            .row(
+                "set-up",
+                format!(
+                    "{}, {} weights, {} on disk",
+                    seconds(setup_seconds),
+                    set_up.weights,
+                    bytes(set_up.disk_bytes)
+                ),
+            )
+            .row(
+                "proof",
+                format!("{}, {}", seconds(prove_seconds), bytes(self.proof_bytes as u64)),
+            )
+            .row(
+                "verification",
+                format!(
+                    "{}, with a key of {}: accepted",
+                    seconds(verify_seconds),
+                    bytes(self.key_bytes)
+                ),
+            )
+            .row("peak memory", bytes(peak_rss_bytes()))
+            .row(
+                "security",
+                format!("{:.1} bits, proven (unique decoding)", verified.security_bits),
+            )
+            .row("model", verified.model)
+            .ids("prompt", &statement.prompt)
+            .ids("output", &statement.output)
+            .row("end", claim.finish_text())
+            .maybe("kept in", args.keep.as_ref().map(|k| shown::path(k)));
+        let story = match claim.texts() {
+            Ok(texts) => shown::story(&texts.whole(), width()),
+            Err(reason) => format!("(no text: {})", shown::line(reason)),
+        };
+        let text = format!(
+            "{story}\n\n{rows}\n{}",
+            proved(statement.prompt.len(), statement.output.len())
+        );
+        Report::done(text, json)
+    }
 }
 
 /// What exactly an accepted proof says.

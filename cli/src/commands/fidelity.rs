@@ -1,16 +1,17 @@
 //! `tessera fidelity`, and how the commands show the distance between a model and its checkpoint.
 
 use serde_json::json;
-use tessera_prover::checkpoint::Checkpoint;
-use tessera_prover::fidelity::{fidelity, FidelityReport};
-use tessera_prover::library::Model;
-use tessera_prover::progress::Progress;
-use tessera_prover::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use tessera_prover::intake::checkpoint::Checkpoint;
+use tessera_prover::intake::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use tessera_prover::quantise::comparison::FidelityReport;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::loaded::Model;
 use tessera_verdict::describe::{figures_json, figures_rows};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
-use super::{given, saturated_rows, warnings};
+use super::given;
+use super::report::{saturated_rows, warnings};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
@@ -30,7 +31,7 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
         None if model.tokenizer.is_none() => (reader.random_held_out(), RANDOM_IDS),
         None => (reader.held_out()?, HELD_OUT.name),
     };
-    let report = fidelity(&model, &checkpoint, &texts, progress)?;
+    let report = model.compare(&checkpoint, &texts, progress)?;
     let figures = report.figures(name);
     let worst = &report.integer.worst;
     let token_text = match &model.tokenizer {

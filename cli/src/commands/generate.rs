@@ -2,17 +2,18 @@
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::statement::Statement;
-use tessera_prover::forward::ForwardState;
-use tessera_prover::generate::generate;
-use tessera_prover::library::Model;
-use tessera_prover::output::Output;
-use tessera_prover::plan::Task;
-use tessera_prover::progress::Progress;
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::generate::generate;
+use tessera_prover::support::output::Output;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::plan::Task;
 use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;
+use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
-use super::{memory, open_planned, output, saturated_rows, token_rows, warnings};
+use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tessera_prover::library::KEY_FILE;
-use tessera_prover::work::JOB_FILE;
+use tessera_prover::model::directory::KEY_FILE;
+use tessera_prover::tasks::work::JOB_FILE;
 use tessera_verifier::codec::FileKind;
 
 use crate::printer::Failure;
@@ -78,7 +78,7 @@ pub fn checkpoint(path: &Path) -> Result<(), Failure> {
             format!("{shown} is a file of tensors: give the directory that has it beside config.json")
         }
         (Kind::Other, "bin" | "pth" | "pt") if path.is_file() => {
-            let advice = tessera_prover::checkpoint::CONVERT;
+            let advice = tessera_prover::intake::checkpoint::CONVERT;
             format!("{shown} is a PyTorch checkpoint: {advice}")
         }
         _ => return Ok(()),

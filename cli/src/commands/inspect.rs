@@ -6,13 +6,14 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
-use tessera_prover::files;
-use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::limits::{fewest_chunks, most_rows};
-use tessera_prover::plan::Subject;
-use tessera_prover::progress::Progress;
+use tessera_prover::intake::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::quantise::Strategy;
+use tessera_prover::support::files;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
+use tessera_prover::tasks::plan::Subject;
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
@@ -83,6 +84,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "architecture": survey.architecture,
         "config": survey.config,
         "tied_embeddings": survey.tied_embeddings,
+        "notes": survey.notes,
         "tensors": survey.tensors,
         "parameters": parameters,
         "unsupported": survey.unsupported,
@@ -100,6 +102,9 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         )
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("provable", if provable { "yes" } else { "no" });
+    for note in &survey.notes {
+        rows = rows.row("note", shown::line(note));
+    }
     for unsupported in &survey.unsupported {
         rows = rows.row("  unsupported", shown::line(&unsupported.to_string()));
     }

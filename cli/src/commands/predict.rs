@@ -4,12 +4,12 @@ use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, TILE};
 use tessera_circuits::shape::{Shape, PARTS};
-use tessera_prover::opening::{Codeword, Tree};
-use tessera_prover::plan::{Choices, Plan, Subject, Task};
-use tessera_prover::setup::LARGE_CODEWORD;
-use tessera_prover::tiles::tile_bytes;
+use tessera_prover::model::tiles::tile_bytes;
+use tessera_prover::prove::opening::params_for;
+use tessera_prover::prove::opening::{Codeword, Tree};
+use tessera_prover::tasks::plan::{Choices, Plan, Subject, Task};
+use tessera_prover::tasks::setup::LARGE_CODEWORD;
 use tessera_verdict::rows::{bytes, seconds, Rows};
-use tessera_verifier::opening::CommitmentParams;
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
@@ -18,18 +18,9 @@ const SECONDS_PER_CELL: f64 = 100e-9;
 /// Seconds per weight to open the commitment on two cores of 2.5 GHz.
 const SECONDS_PER_WEIGHT: f64 = 40e-9;
 
-/// The formulas, as the help text shows them.
-pub const FORMULAS: &str = "\
-Predictions are rough and assume two cores of 2.5 GHz:
-  disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
-           (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
-  memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
-  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
-Trace cells are counted from the shape of the proof, whose sides are powers of two.";
-
 /// Whether set-up keeps the codeword of a model where nobody chooses.
 pub fn keeps_codeword(config: &ModelConfig) -> bool {
-    Codeword::file_len(&CommitmentParams::for_tiles(config.total_tiles())) <= LARGE_CODEWORD
+    Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
 }
 
 /// Predicted cost of a model and one statement.
@@ -85,7 +76,7 @@ impl Prediction {
             "tokens": self.tokens,
             "disk_bytes": self.disk_bytes,
             "memory_bytes": self.memory.predicted_bytes(),
-            "memory_phases": super::predicted_phases(&self.memory),
+            "memory_phases": super::report::predicted_phases(&self.memory),
             "smallest_memory_bytes": self.smallest_bytes,
             "prove_seconds": self.prove_seconds,
             "trace_cells": self.trace_cells,

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::Value;
-use tessera_prover::chat::{self, ChatTemplate};
-use tessera_prover::tokenizer::Tokenizer;
+use tessera_prover::intake::chat::{self, ChatTemplate};
+use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;

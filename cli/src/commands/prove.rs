@@ -5,18 +5,19 @@ use std::time::Instant;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::plan::Task;
-use tessera_prover::progress::Progress;
 use tessera_prover::prove::prove;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::plan::Task;
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::shown;
 
 use super::claim::claim_of;
+use super::planned::{open_planned, output, token_rows};
 use super::prompt::Prompt;
-use super::{
-    choices_json, memory, open_planned, output, phases_json, phases_text, saturated_rows, security, token_rows,
-    traffic_json, traffic_text, warnings, work,
+use super::report::{
+    choices_json, memory, phases_json, phases_text, saturated_rows, traffic_json, traffic_text, warnings,
 };
+use super::{security, work};
 use crate::args::ProveArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 

@@ -2,9 +2,10 @@
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::limits::{fewest_chunks, most_rows};
+use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::security::{security_bits, MIN_BITS};
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
 
 use crate::printer::Failure;
 

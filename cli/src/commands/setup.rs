@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::progress::Progress;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
-use tessera_prover::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 use tessera_verdict::describe::{fidelity_json, fidelity_rows};
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::shown;
 
 use super::budget::{mapped, Allowance};
-use super::{given, memory, phases_json, phases_text};
+use super::given;
+use super::report::{memory, phases_json, phases_text};
 use crate::args::SetupArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
@@ -71,10 +72,8 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
 }
 
 fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
-    let mut options = QuantiseOptions::default();
-    if let Some(strategy) = args.strategy {
-        options.strategy = strategy.into();
-    }
+    let strategy = args.strategy.map_or_else(Strategy::default, Into::into);
+    let mut options = QuantiseOptions::from(strategy);
     if let Some(first) = args.leading {
         // None at all: a run has at least one row.
         (options.leading.first, options.leading.run) = (first, first > 0);

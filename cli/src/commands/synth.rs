@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::progress::Progress;
-use tessera_prover::synth::{write_shape, PublicShape};
+use tessera_prover::intake::checkpoint::families::Description;
+use tessera_prover::intake::synth::{write_shape, PublicShape};
+use tessera_prover::support::progress::Progress;
 use tessera_verdict::describe::dimensions;
 use tessera_verdict::rows::{seconds, Rows};
 
@@ -12,12 +13,9 @@ use crate::args::SynthArgs;
 use crate::printer::{Failure, Report};
 
 pub fn run(args: &SynthArgs, progress: &dyn Progress) -> Result<Report, Failure> {
-    let (mut config, tied) = PublicShape::from(args.shape).config();
-    if let Some(layers) = args.layers {
-        config.layers = layers.into();
-    }
+    let hub = PublicShape::from(args.shape).hub(args.layers.map(usize::from));
     let clock = Instant::now();
-    let parameters = write_shape(&args.out, &config, tied, args.seed, progress)?;
+    let (parameters, Description { config, tied, .. }) = write_shape(&args.out, &hub, args.seed, progress)?;
     let time = clock.elapsed().as_secs_f64();
     let json = json!({
         "checkpoint": args.out.display().to_string(),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
-use tessera_prover::library::{key_id, key_tokenizer, read_key};
-use tessera_prover::tokenizer::Tokenizer;
+use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key};
 use tessera_verdict::expected::Expected;
 use tessera_verdict::{mistaken, Status as Decision, Verdict};
 use tessera_verifier::codec::PROOF_LIMIT;

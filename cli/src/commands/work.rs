@@ -7,14 +7,15 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::forward::Saturations;
-use tessera_prover::library::{key_tokenizer, read_key, Model, KEY_FILE};
-use tessera_prover::limits::fewest_chunks;
-use tessera_prover::output::Output;
-use tessera_prover::plan::{equal_parts, Budget, Plan, Subject, Task};
-use tessera_prover::progress::Progress;
+use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::prove::prove_statement;
-use tessera_prover::work::{self, core_sets, ChunkState, CpuDevice, Device, Request, WorkDir};
+use tessera_prover::run::forward::Saturations;
+use tessera_prover::support::output::Output;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::lengths::fewest_chunks;
+use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
+use tessera_prover::tasks::plan::{equal_parts, Budget, Plan, Subject, Task};
+use tessera_prover::tasks::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
 use tessera_verdict::mode;
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::shown;
@@ -22,9 +23,11 @@ use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
+use super::given;
+use super::planned::{in_chunks, output, token_rows};
 use super::prompt::Prompt;
+use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
-use super::{choices_json, given, in_chunks, memory, output, saturated_rows, token_rows, warnings};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
@@ -201,9 +204,9 @@ fn drive(
     let devices = core_sets(count)?
         .into_iter()
         .enumerate()
-        .map(|(i, cores)| CpuDevice::new(i, cores, memory_each))
+        .map(|(i, cores)| CpuWorker::new(i, cores, memory_each))
         .collect::<Result<Vec<_>, _>>()?;
-    let devices: Vec<&dyn Device> = devices.iter().map(|d| d as &dyn Device).collect();
+    let devices: Vec<&dyn Worker> = devices.iter().map(|d| d as &dyn Worker).collect();
     let done = job.chunks.len() - job.open_chunks().len();
     let watch = Watch::new(quiet, driving.events.as_deref(), job.chunks.len(), done)?;
     let proved = work::run(job, model, &devices, &watch);

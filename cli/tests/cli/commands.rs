@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera_circuits::model::ModelConfig;
-use tessera_prover::synth::{write_synthetic, Dtype};
+use tessera_circuits::model::{ModelConfig, Rotation};
+use tessera_prover::intake::synth::{write_synthetic, Dtype};
 
 use crate::args;
 use crate::support::{configured_checkpoint, done, fails, json, names, tessera, Shared, CHECKPOINT, GOLDEN, PROMPT};
@@ -230,7 +230,7 @@ fn inspect_names_what_is_unsupported() {
         dir.path(),
         &[
             ("hidden_act", json!("gelu")),
-            ("rope_scaling", json!({"type": "linear", "factor": 2.0})),
+            ("rope_scaling", json!({"type": "dynamic", "factor": 2.0})),
         ],
     );
     let report = done(args!["inspect", checkpoint]);
@@ -263,7 +263,8 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         vocab: 512,
         context: 96,
         rms_eps: 1e-5,
-        rope_theta: 10_000.0,
+        rotations: vec![Rotation::Base(10_000.0)],
+        rotation_of: Vec::new(),
         bos: Some(1),
         eos: vec![2],
     };

@@ -1,5 +1,6 @@
 //! Ranges of all activations on calibration text.
 
+use std::iter::repeat;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -7,8 +8,8 @@ use tessera_circuits::model::{LeadingRows, ModelConfig, RowClass};
 
 use super::folded::Folded;
 use super::QuantiseError;
-use crate::checkpoint::CheckpointError;
-use crate::float::{Observer, Site};
+use crate::intake::checkpoint::CheckpointError;
+use crate::run::float::{Observer, Site};
 
 /// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
 const SCORE_DEPTH: f32 = 16.0;
@@ -19,7 +20,7 @@ const GATE_DEPTH: f32 = 16.0;
 const UNSEEN_SQUARES: f64 = 1.0 / 256.0;
 
 /// Largest absolute values in one layer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LayerRanges {
     pub norm_attn: f32,
     /// Of queries and keys: after the worst rotation.
@@ -29,10 +30,21 @@ pub(super) struct LayerRanges {
     pub scores: f32,
     pub attention: f32,
     pub norm_mlp: f32,
-    pub gate: f32,
-    pub silu: f32,
-    pub up: f32,
-    pub product: Classes<f32>,
+    pub gate: Classes<f32>,
+    pub silu: Classes<f32>,
+    pub product: ProductRange,
+}
+
+/// What was seen of the channels of an MLP, each with its largest absolute value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProductRange {
+    pub up: Vec<f32>,
+    /// Of the product; none of a class without rows.
+    pub max: Classes<Vec<f32>>,
+    /// Rows of the body, and the sums of their squares: of the product, and of what Up's output is multiplied by.
+    pub rows: usize,
+    pub squares: Vec<f64>,
+    pub silu_squares: Vec<f64>,
 }
 
 /// A value for the rows of the body, and one for leading rows.
@@ -114,31 +126,55 @@ struct Sequences {
     lengths: Vec<(usize, usize)>,
 }
 
+impl Sequences {
+    /// Classes of the rows of some of them, `None` for second rows of heads.
+    fn classes(&self, sequences: Range<usize>) -> impl Iterator<Item = Option<RowClass>> + '_ {
+        let set = self.set;
+        let class = move |lead: usize| {
+            move |row: usize| match (row < lead, set) {
+                (true, _) => Some(RowClass::Lead),
+                (false, Set::Heads) if row > 0 => None,
+                (false, _) => Some(RowClass::Body),
+            }
+        };
+        let lengths = self.lengths[sequences].iter();
+        lengths.flat_map(move |(rows, lead)| (0..*rows).map(class(*lead)))
+    }
+
+    /// How many second rows some of them have.
+    fn seconds(&self, sequences: Range<usize>) -> usize {
+        self.classes(sequences).filter(Option::is_none).count()
+    }
+}
+
 /// Second rows of heads, which may be as large as leading rows although they are none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SecondRows {
     /// By state, `[heads][hidden]`.
     states: Vec<Vec<f32>>,
-    /// Largest absolute MLP product of each head, by layer.
-    products: Vec<Vec<f32>>,
+    /// By layer: MLP products that are larger than in any text, as head, channel and absolute value.
+    products: Vec<Vec<(usize, usize, f32)>>,
+    heads: usize,
 }
 
 impl SecondRows {
     /// How many heads there are, and how many of them have a value in the second row beyond the limit of its channel and
-    /// state, or of the product of a layer.
-    pub fn beyond(&self, state: impl Fn(usize, usize) -> f64, product: impl Fn(usize) -> f64) -> (usize, usize) {
-        let heads = self.products.first().map_or(0, Vec::len);
-        let beyond = |head: &usize| {
-            let of_state = |(n, rows): (usize, &Vec<f32>)| {
-                let width = rows.len() / heads;
-                let row = rows[head * width..][..width].iter().enumerate();
-                row.into_iter().any(|(c, v)| f64::from(v.abs()) > state(n, c))
-            };
-            let mut products = self.products.iter().enumerate();
-            products.any(|(l, rows)| f64::from(rows[*head]) > product(l))
-                || self.states.iter().enumerate().any(of_state)
-        };
-        (heads, (0..heads).filter(beyond).count())
+    /// state, or of its channel in the product of a layer.
+    pub fn beyond(&self, state: impl Fn(usize, usize) -> f64, product: impl Fn(usize, usize) -> f64) -> (usize, usize) {
+        let mut beyond = vec![false; self.heads];
+        for (l, products) in self.products.iter().enumerate() {
+            for (head, channel, value) in products {
+                beyond[*head] |= f64::from(*value) > product(l, *channel);
+            }
+        }
+        for (n, rows) in self.states.iter().enumerate() {
+            let width = rows.len() / self.heads.max(1);
+            for (beyond, row) in beyond.iter_mut().zip(rows.chunks_exact(width.max(1))) {
+                let mut row = row.iter().enumerate();
+                *beyond |= row.any(|(c, v)| f64::from(v.abs()) > state(n, c));
+            }
+        }
+        (self.heads, beyond.into_iter().filter(|beyond| *beyond).count())
     }
 }
 
@@ -156,13 +192,14 @@ pub(super) struct Ranges {
     ff: usize,
     head_dim: usize,
     running: Sequences,
-    /// Classes of the rows that come, `None` for second rows of heads.
+    /// Classes of the rows that come, `None` for second rows of heads, and how many of those came before.
     rows: Vec<Option<RowClass>>,
+    seconds: usize,
     broken: Option<Site>,
 }
 
 /// Values of which the maxima are found side by side.
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 /// Rows of the embedding of which a thread finds the maxima at once.
 const EMBEDDING_ROWS: usize = 64;
 
@@ -184,6 +221,7 @@ impl Ranges {
             second_rows: SecondRows {
                 states: vec![Vec::new(); states],
                 products: vec![Vec::new(); config.layers],
+                heads: 0,
             },
             leading,
             hidden: config.hidden,
@@ -194,6 +232,7 @@ impl Ranges {
                 lengths: Vec::new(),
             },
             rows: Vec::new(),
+            seconds: 0,
             broken: None,
         }
     }
@@ -205,6 +244,9 @@ impl Ranges {
             set,
             lengths: lengths.collect(),
         };
+        if set == Set::Heads {
+            self.second_rows.heads = self.running.seconds(0..sequences.len());
+        }
     }
 
     /// Names an activation that was not finite.
@@ -228,10 +270,10 @@ impl Ranges {
             }
         }
         for layer in &mut self.layers {
-            let product = &mut layer.product;
-            match (product.body == 0.0, product.lead == 0.0) {
-                (true, _) => product.body = product.lead,
-                (_, true) => product.lead = product.body,
+            let product = &mut layer.product.max;
+            match (product.body.is_empty(), product.lead.is_empty()) {
+                (true, _) => product.body.clone_from(&product.lead),
+                (_, true) => product.lead.clone_from(&product.body),
                 _ => {}
             }
         }
@@ -282,18 +324,53 @@ impl Ranges {
         }
     }
 
+    /// Rows of all classes; those of second rows, which come after the texts, where they are larger than in these.
     fn add_product(&mut self, l: usize, values: &[f32]) {
-        let maxima: Vec<f32> = values.par_chunks_exact(self.ff).map(row_max).collect();
-        for (max, class) in maxima.into_iter().zip(&self.rows) {
+        let (range, second) = (&mut self.layers[l].product, &mut self.second_rows);
+        let mut head = self.seconds;
+        for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
             match class {
-                Some(class) => {
-                    let range = self.layers[l].product.of_mut(*class);
-                    *range = range.max(max);
+                Some(class) => grow_each(range.max.of_mut(*class), row),
+                None => {
+                    let texts = range.max.body.iter().copied().chain(repeat(0.0));
+                    let larger = row.iter().map(|v| v.abs()).zip(texts).enumerate();
+                    let larger = larger.filter(|(_, (v, most))| v > most);
+                    second.products[l].extend(larger.map(|(c, (v, _))| (head, c, v)));
+                    head += 1;
                 }
-                None => self.second_rows.products[l].push(max),
+            }
+            if (*class, self.running.set) == (Some(RowClass::Body), Set::Texts) {
+                range.rows += 1;
+                add_squares(&mut range.squares, row);
             }
         }
     }
+
+    /// Gates' SiLU: the largest one of a class, and squares of the body's channels.
+    fn add_silu(&mut self, l: usize, values: &[f32]) {
+        let layer = &mut self.layers[l];
+        for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
+            let Some(class) = class else { continue };
+            let range = layer.silu.of_mut(*class);
+            *range = range.max(row_max(row));
+            if *class == RowClass::Body {
+                add_squares(&mut layer.product.silu_squares, row);
+            }
+        }
+    }
+}
+
+/// Raises the largest absolute values of channels to those of a row.
+fn grow_each(max: &mut Vec<f32>, row: &[f32]) {
+    max.resize(row.len(), 0.0);
+    max.iter_mut().zip(row).for_each(|(m, v)| *m = m.max(v.abs()));
+}
+
+fn add_squares(sums: &mut Vec<f64>, row: &[f32]) {
+    sums.resize(row.len(), 0.0);
+    sums.iter_mut()
+        .zip(row)
+        .for_each(|(s, v)| *s += f64::from(*v) * f64::from(*v));
 }
 
 fn mean_square(row: &[f32]) -> f64 {
@@ -310,8 +387,8 @@ const SMALL: usize = 1 << 14;
 /// The largest result of `f`, at least 0. Maxima do not depend on the order.
 fn largest(values: &[f32], f: impl Fn(f32) -> f32 + Sync) -> f32 {
     let of = |values: &[f32]| {
-        let (vectors, rest) = values.as_chunks::<LANES>();
-        let mut max = [0.0f32; LANES];
+        let (vectors, rest) = values.as_chunks::<SIMD_LANES>();
+        let mut max = [0.0f32; SIMD_LANES];
         for vector in vectors {
             max.iter_mut().zip(vector).for_each(|(max, v)| *max = max.max(f(*v)));
         }
@@ -348,17 +425,8 @@ fn gate_max(values: &[f32]) -> f32 {
 
 impl Observer for Ranges {
     fn sequences(&mut self, sequences: Range<usize>) {
-        let set = self.running.set;
-        let class = |lead: usize| {
-            move |row: usize| match (row < lead, set) {
-                (true, _) => Some(RowClass::Lead),
-                (false, Set::Heads) if row > 0 => None,
-                (false, _) => Some(RowClass::Body),
-            }
-        };
-        let lengths = &self.running.lengths[sequences];
-        let rows = lengths.iter().flat_map(|(rows, lead)| (0..*rows).map(class(*lead)));
-        self.rows = rows.collect();
+        self.seconds = self.running.seconds(0..sequences.start);
+        self.rows = self.running.classes(sequences).collect();
     }
 
     fn observe(&mut self, site: Site, values: &[f32]) {
@@ -380,9 +448,17 @@ impl Observer for Ranges {
             Site::Scores(l) => grow(&mut self.layers[l].scores, score_max(values)),
             Site::Attention(l) => grow(&mut self.layers[l].attention, abs_max(values)),
             Site::NormMlp(l) => grow(&mut self.layers[l].norm_mlp, abs_max(values)),
-            Site::Gate(l) => grow(&mut self.layers[l].gate, gate_max(values)),
-            Site::Silu(l) => grow(&mut self.layers[l].silu, abs_max(values)),
-            Site::Up(l) => grow(&mut self.layers[l].up, abs_max(values)),
+            Site::Gate(l) => {
+                for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
+                    let Some(class) = class else { continue };
+                    grow(self.layers[l].gate.of_mut(*class), gate_max(row));
+                }
+            }
+            Site::Silu(l) => self.add_silu(l, values),
+            Site::Up(l) => {
+                let up = &mut self.layers[l].product.up;
+                values.chunks_exact(self.ff).for_each(|row| grow_each(up, row));
+            }
             Site::NormFinal => grow(&mut self.norm_final, abs_max(values)),
             Site::Logits => grow(&mut self.logits, abs_max(values)),
         }

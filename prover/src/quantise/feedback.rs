@@ -13,13 +13,14 @@ use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, ModelConfig, TILE};
+use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use super::folded::{rounded, unit};
 use super::rotation::{Rotation, Turned};
 use super::QuantiseError;
-use crate::checkpoint::Checkpoint;
-use crate::float::{FloatModel, FloatRun, Observer, Site};
+use crate::intake::checkpoint::Checkpoint;
+use crate::model::tiles::tile_bytes;
+use crate::run::float::{FloatModel, FloatRun, Observer, Site};
 
 /// The most input channels of a block.
 const BLOCK: usize = 2048;
@@ -32,8 +33,8 @@ const DAMPING: f32 = 0.01;
 const ROWS: usize = 2048;
 
 /// Bytes that feeding errors back needs beside the float model, with texts of `tokens` tokens: the inputs of a layer, the
-/// factors of all of them, and what a factor is made of, twice.
-pub(crate) fn feedback_bytes(config: &ModelConfig, tokens: usize) -> u64 {
+/// factors of all of them, what a factor is made of, twice, and the largest matrix that is made, while another is written.
+pub(crate) fn feedback_bytes(config: &ModelConfig, format: WeightFormat, tokens: usize) -> u64 {
     let (rows, attended) = (tokens.min(ROWS), config.heads * config.head_dim);
     let widths = [
         config.hidden,
@@ -47,12 +48,15 @@ pub(crate) fn feedback_bytes(config: &ModelConfig, tokens: usize) -> u64 {
     let factors = widths.map(|width| width.div_ceil(BLOCK) * size(width).pow(2));
     let making = widths.map(|width| size(width).pow(2) + 2 * rows * size(width));
     let largest = making.into_iter().max().unwrap_or(0);
-    4 * (rows * widths.iter().sum::<usize>() + factors.iter().sum::<usize>() + 2 * largest) as u64
+    let matmuls = config.matmuls().into_iter().map(|m| m.tiles() * tile_bytes(format));
+    let matrix = matmuls.filter(|bytes| *bytes <= LARGEST_MATRIX).max().unwrap_or(0);
+    let floats = rows * widths.iter().sum::<usize>() + factors.iter().sum::<usize>() + 2 * largest;
+    (4 * floats + 2 * matrix) as u64
 }
 
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 /// Columns of matrices here are padded to whole pairs of vectors.
-const STRIDE: usize = 2 * LANES;
+const STRIDE: usize = 2 * SIMD_LANES;
 /// Rows that are computed at once.
 const GROUP: usize = 4;
 
@@ -71,7 +75,10 @@ pub(super) struct Factor {
 fn products(rows: &[f32], stride: usize, k: usize, i: usize, j: usize) -> [[f32x16; 2]; GROUP] {
     let mut sums = [[f32x16::splat(0.0); 2]; GROUP];
     for row in rows.chunks_exact(stride).take(k) {
-        let right = [f32x16::from_slice(&row[j..]), f32x16::from_slice(&row[j + LANES..])];
+        let right = [
+            f32x16::from_slice(&row[j..]),
+            f32x16::from_slice(&row[j + SIMD_LANES..]),
+        ];
         for (sums, left) in sums.iter_mut().zip(&row[i..i + GROUP]) {
             let left = f32x16::splat(*left);
             sums[0] = left.mul_add(right[0], sums[0]);
@@ -91,8 +98,8 @@ fn gram(rows: &[f32], stride: usize) -> Vec<f32> {
             for j in (i / STRIDE * STRIDE..stride).step_by(STRIDE) {
                 let sums = products(rows, stride, usize::MAX, i, j);
                 for (row, sums) in out.chunks_exact_mut(stride).zip(sums) {
-                    sums[0].copy_to_slice(&mut row[j..j + LANES]);
-                    sums[1].copy_to_slice(&mut row[j + LANES..j + STRIDE]);
+                    sums[0].copy_to_slice(&mut row[j..j + SIMD_LANES]);
+                    sums[1].copy_to_slice(&mut row[j + SIMD_LANES..j + STRIDE]);
                 }
             }
         });
@@ -140,8 +147,8 @@ impl Factor {
             let mut sums = self.feedback(&errors, start, end);
             for i in (start..end).rev() {
                 let from = &weights[self.order[i]];
-                for v in 0..TILE / LANES {
-                    let lanes = v * LANES..(v + 1) * LANES;
+                for v in 0..TILE / SIMD_LANES {
+                    let lanes = v * SIMD_LANES..(v + 1) * SIMD_LANES;
                     let wanted = f32x16::from_slice(&from[lanes.clone()]);
                     let integer = rounded(wanted + sums[i - start][v], max);
                     let error = wanted - integer;
@@ -159,8 +166,8 @@ impl Factor {
 
     /// What the errors of the channels from `end` on ask of those in `start..end`.
     #[inline(always)]
-    fn feedback(&self, errors: &[[f32; TILE]], start: usize, end: usize) -> [[f32x16; TILE / LANES]; GROUP] {
-        let mut sums = [[f32x16::splat(0.0); TILE / LANES]; GROUP];
+    fn feedback(&self, errors: &[[f32; TILE]], start: usize, end: usize) -> [[f32x16; TILE / SIMD_LANES]; GROUP] {
+        let mut sums = [[f32x16::splat(0.0); TILE / SIMD_LANES]; GROUP];
         let row = |i: usize| {
             // A short last group repeats its first row.
             let at = if start + i < end { start + i } else { start };
@@ -168,7 +175,8 @@ impl Factor {
         };
         let rows: [&[f32]; GROUP] = std::array::from_fn(row);
         for (j, errors) in errors.iter().enumerate().skip(end) {
-            let errors: [f32x16; TILE / LANES] = std::array::from_fn(|v| f32x16::from_slice(&errors[v * LANES..]));
+            let errors: [f32x16; TILE / SIMD_LANES] =
+                std::array::from_fn(|v| f32x16::from_slice(&errors[v * SIMD_LANES..]));
             for (sums, row) in sums.iter_mut().zip(&rows) {
                 let factor = f32x16::splat(row[j]);
                 for (sum, error) in sums.iter_mut().zip(&errors) {
@@ -190,7 +198,7 @@ fn cholesky(mut gram: Vec<f32>, stride: usize, least: f32) -> Vec<f32> {
             let sums = products(done, stride, i, i, j);
             for (row, sums) in group.chunks_exact_mut(stride).zip(sums) {
                 for (half, sum) in sums.into_iter().enumerate() {
-                    let row = &mut row[j + half * LANES..][..LANES];
+                    let row = &mut row[j + half * SIMD_LANES..][..SIMD_LANES];
                     (f32x16::from_slice(row) - sum).copy_to_slice(row);
                 }
             }
@@ -243,12 +251,14 @@ impl Input {
 }
 
 /// Keeps the inputs of the matmuls of one layer.
-struct Inputs {
+struct Inputs<'a> {
     /// Their widths, of those that are wanted.
     widths: BTreeMap<Input, usize>,
     hidden: usize,
     rows: BTreeMap<Input, Vec<f32>>,
     attended: Attended,
+    /// By layer, exponents of the channels of the product: their values are in units so many times as large.
+    products: &'a [Vec<u8>],
 }
 
 /// How much errors in queries, keys and values of each row matter, from the scores of the texts that come together.
@@ -302,11 +312,25 @@ impl Attended {
     }
 }
 
-impl Inputs {
+impl Inputs<'_> {
     fn keep(&mut self, input: Input, values: &[f32]) {
         if self.widths.contains_key(&input) {
             self.rows.entry(input).or_default().extend(values);
         }
+    }
+
+    /// Keeps products in the units of their channels.
+    fn keep_product(&mut self, layer: usize, values: &[f32]) {
+        let exponents = &self.products[layer];
+        if exponents.is_empty() {
+            return self.keep(Input::Product, values);
+        }
+        let units: Vec<f32> = exponents.iter().map(|k| (-f32::from(*k)).exp2()).collect();
+        let rows = values.chunks_exact(units.len());
+        let values: Vec<f32> = rows
+            .flat_map(|row| row.iter().zip(&units).map(|(v, unit)| v * unit))
+            .collect();
+        self.keep(Input::Product, &values);
     }
 
     /// Weighs the last rows of what queries, keys and values are made of by how much their errors matter.
@@ -366,7 +390,7 @@ impl Inputs {
     }
 }
 
-impl Observer for Inputs {
+impl Observer for Inputs<'_> {
     fn sequences(&mut self, sequences: Range<usize>) {
         self.attended.expect(sequences);
     }
@@ -383,7 +407,7 @@ impl Observer for Inputs {
             Site::Q(_) => self.weigh_attended(),
             Site::Attention(_) => self.keep(Input::Attention, values),
             Site::NormMlp(_) => self.keep(Input::NormMlp, values),
-            Site::Product(_) => self.keep(Input::Product, values),
+            Site::Product(l) => self.keep_product(l, values),
             Site::NormFinal => self.keep(Input::NormFinal, values),
             Site::Residual(n) if n % 2 == 1 => self.weigh(Input::Attention, values),
             Site::Residual(n) if n > 0 => self.weigh(Input::Product, values),
@@ -395,7 +419,7 @@ impl Observer for Inputs {
 /// The float model on its way through the calibration texts, a layer ahead of the weights that are written.
 pub(super) struct Feedback<'a> {
     run: FloatRun<'a>,
-    inputs: Inputs,
+    inputs: Inputs<'a>,
     rotation: Option<&'a Rotation>,
     layers: usize,
     /// Layers that were run; one more than there are once the last norm was.
@@ -404,12 +428,13 @@ pub(super) struct Feedback<'a> {
 }
 
 impl<'a> Feedback<'a> {
-    /// For the matmuls of these kinds; `None` if there are none.
+    /// For the matmuls of these kinds; `None` if there are none. `products` are the exponents of the products' channels by layer.
     pub fn new(
         checkpoint: &'a Checkpoint,
         kinds: &[MatmulKind],
         texts: &[&[u32]],
         rotation: Option<&'a Rotation>,
+        products: &'a [Vec<u8>],
     ) -> Result<Option<Self>, QuantiseError> {
         let config = checkpoint.config();
         let width = |kind: &MatmulKind| Some((Input::of(*kind)?, config.dims(*kind).0));
@@ -432,6 +457,7 @@ impl<'a> Feedback<'a> {
                     texts: texts.iter().map(|ids| ids.len()).collect(),
                     ..Attended::default()
                 },
+                products,
             },
             rotation,
             layers: config.layers,

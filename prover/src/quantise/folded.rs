@@ -1,5 +1,5 @@
 //! A stored weight matrix as it is quantised: with the gain of the norm before it folded into its input channels, and the
-//! factor `1/sqrt(head_dim)` of attention into q; then turned with the residual stream, if that is rotated. Read in pieces,
+//! factors of its family, as that of scores into q; then turned with the residual stream, if that is rotated. Read in pieces,
 //! never whole, but for matrices that are turned across their rows.
 
 use std::ops::Range;
@@ -11,15 +11,14 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::checkpoint::{
-    attn_norm_tensor, mlp_norm_tensor, Checkpoint, CheckpointError, Orientation, Tensor, FINAL_NORM,
-};
+use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
 
 /// No weight gets more fractional bits than this.
 pub(super) const MAX_WEIGHT_BITS: i32 = 30;
 /// Rows that a thread reads at once. Sums over rows are made per piece, so they depend on it.
 const PIECE_ROWS: usize = 64;
-const LANES: usize = 16;
+const SIMD_LANES: usize = 16;
 
 /// Columns that are turned at once.
 const PANEL: usize = 64;
@@ -32,7 +31,11 @@ pub(super) struct Folded<'a> {
     pub orientation: Orientation,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
+    /// Factor of every output channel.
+    outputs: Option<Vec<f32>>,
     turned: Turned<'a>,
+    /// Powers of two of the input channels, last of all; none if all are 1.
+    units: Vec<f32>,
 }
 
 /// How a matrix turns with the residual stream, which every matrix reads or writes.
@@ -54,25 +57,35 @@ impl<'a> Folded<'a> {
         layer: usize,
         rotation: Option<&'a Rotation>,
     ) -> Result<Self, CheckpointError> {
-        let name = match kind {
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(attn_norm_tensor(layer)),
-            MatmulKind::Gate | MatmulKind::Up => Some(mlp_norm_tensor(layer)),
-            MatmulKind::Head => Some(FINAL_NORM.to_string()),
+        let norm = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Parameter::AttentionNorm(layer)),
+            MatmulKind::Gate | MatmulKind::Up => Some(Parameter::MlpNorm(layer)),
+            MatmulKind::Head => Some(Parameter::FinalNorm),
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
         };
+        let factors = &checkpoint.description().factors;
         let factor = match kind {
-            MatmulKind::Q => 1.0 / (checkpoint.config().head_dim as f64).sqrt(),
-            _ => 1.0,
+            MatmulKind::Embed => factors.embedding,
+            MatmulKind::Q => factors.attention,
+            MatmulKind::O | MatmulKind::Down => factors.residual,
+            MatmulKind::Head => factors.logits,
+            MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => 1.0,
         };
-        let gain = |name: String| -> Result<Vec<f32>, CheckpointError> {
-            let gain = checkpoint.values(&name)?;
-            Ok(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+        let gain = match norm {
+            Some(norm) => {
+                let gain = checkpoint.gain(norm)?;
+                Some(gain.iter().map(|g| (f64::from(*g) * factor) as f32).collect())
+            }
+            None if factor == 1.0 => None,
+            None => Some(vec![factor as f32; checkpoint.config().dims(kind).0]),
         };
         let mut folded = Self {
             tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
-            gain: name.map(gain).transpose()?,
+            gain,
+            outputs: factors_of_outputs(checkpoint, kind, layer),
             turned: Turned::No,
+            units: Vec::new(),
         };
         if let Some(rotation) = rotation {
             let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
@@ -82,6 +95,12 @@ impl<'a> Folded<'a> {
             }
         }
         Ok(folded)
+    }
+
+    /// With the weights of every input channel times `2^k`, `k` its exponent, as its values are in units so many times as large.
+    pub fn in_units(mut self, exponents: &[u8]) -> Self {
+        self.units = exponents.iter().map(|k| f32::from(*k).exp2()).collect();
+        self
     }
 
     /// Reads, turns and transposes all.
@@ -129,14 +148,22 @@ impl<'a> Folded<'a> {
     /// Reads the columns `columns` of row `row`.
     pub fn read(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
         match &self.turned {
-            Turned::No => self.read_stored(row, columns, out)?,
+            Turned::No => self.read_stored(row, columns.clone(), out)?,
             Turned::Rows(rotation) => {
                 let mut whole = vec![0.0; self.width()];
                 self.read_stored(row, 0..whole.len(), &mut whole)?;
                 rotation.turn(&mut whole);
-                out.copy_from_slice(&whole[columns]);
+                out.copy_from_slice(&whole[columns.clone()]);
             }
-            Turned::Transposed { width, values } => out.copy_from_slice(&values[row * width..][columns]),
+            Turned::Transposed { width, values } => out.copy_from_slice(&values[row * width..][columns.clone()]),
+        }
+        match (self.units.is_empty(), self.orientation) {
+            (true, _) => {}
+            (false, Orientation::OutputsFirst) => {
+                let units = &self.units[columns];
+                out.iter_mut().zip(units).for_each(|(w, unit)| *w *= unit);
+            }
+            (false, Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= self.units[row]),
         }
         Ok(())
     }
@@ -146,9 +173,16 @@ impl<'a> Folded<'a> {
         match (&self.gain, self.orientation) {
             (None, _) => {}
             (Some(gain), Orientation::OutputsFirst) => {
-                out.iter_mut().zip(&gain[columns]).for_each(|(w, g)| *w *= g);
+                out.iter_mut().zip(&gain[columns.clone()]).for_each(|(w, g)| *w *= g);
             }
             (Some(gain), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= gain[row]),
+        }
+        match (&self.outputs, self.orientation) {
+            (None, _) => {}
+            (Some(factors), Orientation::OutputsFirst) => out.iter_mut().for_each(|w| *w *= factors[row]),
+            (Some(factors), Orientation::InputsFirst) => {
+                out.iter_mut().zip(&factors[columns]).for_each(|(w, f)| *w *= f);
+            }
         }
         Ok(())
     }
@@ -164,36 +198,82 @@ impl<'a> Folded<'a> {
         }
     }
 
-    /// Sums of squares of the weights of every input channel.
-    pub fn input_squares(&self) -> Result<Vec<f64>, CheckpointError> {
-        self.squares(Orientation::InputsFirst)
+    /// Sums of squares of the weights of every input channel, with a factor for every output.
+    pub fn input_squares(&self, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::InputsFirst, factor)
     }
 
-    /// Sums of squares of the weights of every output channel.
-    pub fn output_squares(&self) -> Result<Vec<f64>, CheckpointError> {
-        self.squares(Orientation::OutputsFirst)
+    /// Sums of squares of the weights of every output channel, with a factor for every input.
+    pub fn output_squares(&self, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        self.squares(Orientation::OutputsFirst, factor)
     }
 
-    /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others.
-    fn squares(&self, rows: Orientation) -> Result<Vec<f64>, CheckpointError> {
+    /// Largest absolute weights of every output: of each of these inputs, and of all others together.
+    pub fn output_maxima(&self, inputs: &[usize]) -> Result<(Vec<Vec<f32>>, Vec<f32>), CheckpointError> {
         let width = self.width();
-        let square = |row: &[f32]| row.iter().map(|w| f64::from(*w) * f64::from(*w)).sum::<f64>();
+        if self.orientation == Orientation::OutputsFirst {
+            let split = |row: &[f32]| {
+                let own: Vec<f32> = inputs.iter().map(|c| row[*c].abs()).collect();
+                let mut row = row.to_vec();
+                inputs.iter().for_each(|c| row[*c] = 0.0);
+                (own, abs_max(&row))
+            };
+            let outputs: Vec<(Vec<f32>, f32)> = self.rows(split)?.into_iter().flatten().collect();
+            let own = |i: usize| outputs.iter().map(|(own, _)| own[i]).collect();
+            let others = outputs.iter().map(|(_, others)| *others);
+            return Ok(((0..inputs.len()).map(own).collect(), others.collect()));
+        }
+        let read = |c: &usize| {
+            let mut row = vec![0.0; width];
+            self.read(*c, 0..width, &mut row)?;
+            row.iter_mut().for_each(|w| *w = w.abs());
+            Ok::<_, CheckpointError>(row)
+        };
+        let own = inputs.iter().map(read).collect::<Result<_, _>>()?;
+        Ok((own, self.column_maxima(inputs)?))
+    }
+
+    /// Sums of squares of channels that are rows in matrices of this orientation, and columns in others, with a factor for
+    /// every term.
+    fn squares(&self, rows: Orientation, factor: impl Fn(usize) -> f64 + Sync) -> Result<Vec<f64>, CheckpointError> {
+        let width = self.width();
+        let square = |w: &f32| f64::from(*w) * f64::from(*w);
         if self.orientation == rows {
-            return Ok(self.rows(square)?.concat());
+            let terms = |row: &[f32]| row.iter().enumerate().map(|(c, w)| square(w) * factor(c)).sum::<f64>();
+            return Ok(self.rows(terms)?.concat());
         }
         let pieces = self.pieces(|range| {
-            let (mut row, mut sums) = (vec![0.0; width], vec![0.0f32; width]);
+            let (mut row, mut sums) = (vec![0.0; width], vec![0.0; width]);
             for r in range {
                 self.read(r, 0..width, &mut row)?;
-                sums.iter_mut().zip(&row).for_each(|(s, w)| *s += w * w);
+                let factor = factor(r);
+                sums.iter_mut().zip(&row).for_each(|(s, w)| *s += square(w) * factor);
             }
             Ok(sums)
         })?;
         let mut sums = vec![0.0; width];
         for piece in pieces {
-            sums.iter_mut().zip(piece).for_each(|(s, p)| *s += f64::from(p));
+            sums.iter_mut().zip(piece).for_each(|(s, p)| *s += p);
         }
         Ok(sums)
+    }
+
+    /// Largest absolute values of columns, without some of the rows.
+    fn column_maxima(&self, without: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let width = self.width();
+        let pieces = self.pieces(|range| {
+            let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
+            for r in range.filter(|r| !without.contains(r)) {
+                self.read(r, 0..width, &mut row)?;
+                maxima.iter_mut().zip(&row).for_each(|(m, w)| *m = m.max(w.abs()));
+            }
+            Ok(maxima)
+        })?;
+        let largest = pieces.into_iter().reduce(|mut all, piece| {
+            all.iter_mut().zip(piece).for_each(|(a, b)| *a = a.max(b));
+            all
+        });
+        Ok(largest.unwrap_or_default())
     }
 
     /// A value of every row, by pieces.
@@ -222,21 +302,9 @@ impl<'a> Folded<'a> {
     /// Bits of output channels that are columns: maxima, then squared errors, of all columns side by side.
     fn bits_of_columns(&self, max: i32) -> Result<Vec<i32>, CheckpointError> {
         let width = self.width();
-        let maxima = self.pieces(|range| {
-            let (mut row, mut maxima) = (vec![0.0; width], vec![0.0f32; width]);
-            for r in range {
-                self.read(r, 0..width, &mut row)?;
-                maxima.iter_mut().zip(&row).for_each(|(m, w)| *m = m.max(w.abs()));
-            }
-            Ok(maxima)
-        })?;
-        let largest = maxima.into_iter().reduce(|mut all, piece| {
-            all.iter_mut().zip(piece).for_each(|(a, b)| *a = a.max(b));
-            all
-        });
-        let largest = largest.unwrap_or_default();
+        let largest = self.column_maxima(&[])?;
         let units: Vec<f32x16> = largest
-            .chunks(LANES)
+            .chunks(SIMD_LANES)
             .map(|largest| {
                 let bits = |lane: usize| largest.get(lane).map_or(0, |m| fit(*m, max));
                 f32x16::from_array(std::array::from_fn(|lane| f64::from(bits(lane)).exp2() as f32))
@@ -246,14 +314,14 @@ impl<'a> Folded<'a> {
             let (mut row, mut sums) = (vec![0.0; width], vec![[f64x16::splat(0.0); 2]; units.len()]);
             for r in range {
                 self.read(r, 0..width, &mut row)?;
-                for ((values, unit), sums) in row.chunks(LANES).zip(&units).zip(&mut sums) {
+                for ((values, unit), sums) in row.chunks(SIMD_LANES).zip(&units).zip(&mut sums) {
                     add_errors(f32x16::load_or_default(values) * *unit, max, sums);
                 }
             }
             Ok(sums)
         })?;
         let error = |column: usize, bits: i32| {
-            let (vector, lane) = (column / LANES, column % LANES);
+            let (vector, lane) = (column / SIMD_LANES, column % SIMD_LANES);
             scaled_back(
                 bits,
                 add_pairs(sums.iter().map(|piece| piece[vector].map(|sum| sum[lane]))),
@@ -265,13 +333,23 @@ impl<'a> Folded<'a> {
     }
 }
 
+/// Those of the channels of Q, where the rotation has a factor.
+fn factors_of_outputs(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Option<Vec<f32>> {
+    let head = match kind {
+        MatmulKind::Q => checkpoint.description().of_queries(layer)?,
+        _ => return None,
+    };
+    let all = head.iter().map(|f| *f as f32).cycle();
+    Some(all.take(checkpoint.config().dims(kind).1).collect())
+}
+
 fn add_pairs(pairs: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {
     pairs.fold([0.0; 2], |[a, b], [c, d]| [a + c, b + d])
 }
 
 /// Largest absolute value.
 pub(super) fn abs_max(values: &[f32]) -> f32 {
-    let (vectors, rest) = values.as_chunks::<LANES>();
+    let (vectors, rest) = values.as_chunks::<SIMD_LANES>();
     let max = vectors.iter().fold(f32x16::splat(0.0), |max, v| {
         let v = f32x16::from_array(*v).abs();
         v.simd_gt(max).select(v, max)
@@ -280,7 +358,7 @@ pub(super) fn abs_max(values: &[f32]) -> f32 {
 }
 
 /// The most fractional bits with which values up to `largest` fit integers up to `max`.
-fn fit(largest: f32, max: i32) -> i32 {
+pub(super) fn fit(largest: f32, max: i32) -> i32 {
     // A matrix or channel of zeros has any scale.
     let bits = ((f64::from(max) + 0.5) / f64::from(largest)).log2().ceil();
     bits.min(f64::from(MAX_WEIGHT_BITS)) as i32 - 1
@@ -301,7 +379,7 @@ pub(super) fn best_bits(largest: f32, max: i32, errors: impl FnOnce(i32) -> [f64
 /// Squared errors of integers up to `max` with `bits` fractional bits, and with one more.
 pub(super) fn errors(values: &[f32], bits: i32, max: i32) -> [f64; 2] {
     let mut sums = [f64x16::splat(0.0); 2];
-    for values in values.chunks(LANES) {
+    for values in values.chunks(SIMD_LANES) {
         add_errors(f32x16::load_or_default(values) * unit(bits), max, &mut sums);
     }
     scaled_back(bits, sums.map(|sum| sum.reduce_sum()))

@@ -3,13 +3,15 @@
 //! shift or bound asks for it, and a norm gives up bits where that costs less.
 
 use std::collections::BTreeMap;
+use std::iter::repeat;
 
 use tessera_circuits::bounds::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 use tessera_circuits::model::MatmulKind;
 
 use super::options::MIN_SHIFT;
-use super::plan::BASE;
 
+/// Shift that every requantisation has in addition.
+pub(super) const BASE: i32 = 8;
 /// Norms give up no bits below this many: rounding their output would make more noise than weights of 13 bits do.
 const LOWERED_TO: i32 = 10;
 /// Norms of fewer bits than this cost more than a second limb.
@@ -23,8 +25,9 @@ pub(super) type Squares = BTreeMap<(MatmulKind, usize), Vec<f64>>;
 pub(super) struct Reader<'a> {
     pub kind: MatmulKind,
     pub hidden: usize,
-    /// Fractional bits of its output.
+    /// Fractional bits of its output, and how many fewer they are by channel, if they are.
     pub output: i32,
+    pub exponents: &'a [u8],
     /// Fractional bits of the weights, by channel, and their squares.
     pub weights: &'a [i32],
     pub squares: &'a [f64],
@@ -51,11 +54,17 @@ pub(super) fn most_norm_bits(hidden: usize, exponent: i32) -> Option<i32> {
 }
 
 impl Reader<'_> {
-    /// Bits of the weights of a channel with an input of `input` bits: the most with which it fits one limb, its own if there are
-    /// none.
-    fn channel(&self, input: i32, own: i32, square: f64) -> i32 {
-        let least = self.output - input + BASE + MIN_SHIFT;
-        let most = own.min(self.output - input + most_shift(self.kind));
+    /// Fractional bits of the outputs of all channels.
+    pub fn outputs(&self) -> impl Iterator<Item = i32> + '_ {
+        let exponents = self.exponents.iter().copied().chain(repeat(0));
+        exponents.map(|k| self.output - i32::from(k))
+    }
+
+    /// Bits of the weights of a channel with inputs and outputs of so many bits: the most with which it fits one limb, its own if
+    /// there are none.
+    fn channel(&self, input: i32, output: i32, own: i32, square: f64) -> i32 {
+        let least = output - input + BASE + MIN_SHIFT;
+        let most = own.min(output - input + most_shift(self.kind));
         let fits = |bits: &i32| {
             // Rounding moves no weight by more than one unit, on average.
             let norm = square.sqrt() * f64::from(*bits).exp2() + (self.hidden as f64).sqrt();
@@ -67,14 +76,14 @@ impl Reader<'_> {
 
     /// Bits of the weights of all channels.
     pub fn bits(&self, input: i32) -> impl Iterator<Item = i32> + '_ {
-        let channels = self.weights.iter().zip(self.squares);
-        channels.map(move |(own, square)| self.channel(input, *own, *square))
+        let channels = self.weights.iter().zip(self.squares).zip(self.outputs());
+        channels.map(move |((own, square), output)| self.channel(input, output, *own, *square))
     }
 
     /// Whether no output bit is lost with an input of `input` bits.
     fn allows(&self, input: i32) -> bool {
-        let least = self.weights.iter().min().copied().unwrap_or(0);
-        self.output <= input + least - BASE - MIN_SHIFT
+        let mut channels = self.weights.iter().zip(self.outputs());
+        channels.all(|(weight, output)| output <= input + weight - BASE - MIN_SHIFT)
     }
 
     /// Squared error of the outputs, relative to their squares, that rounding input and weights causes: rows of the input have
@@ -112,6 +121,7 @@ mod tests {
             kind,
             hidden: HIDDEN,
             output: 12,
+            exponents: &[],
             weights,
             squares,
         }

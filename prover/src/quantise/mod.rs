@@ -1,117 +1,41 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
 mod calibrate;
+pub mod comparison;
 mod exponents;
 mod feedback;
-pub(crate) mod fidelity;
 mod folded;
 mod limbs;
+mod logits;
 mod options;
-mod plan;
+mod products;
+mod report;
 mod rotation;
 mod saturation;
-mod stream;
+mod scales;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelError, ModelParams, LAYER_KINDS};
-use thiserror::Error;
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
 
-pub use fidelity::{compare_logits, negative_log_likelihood, Fidelity};
+pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
-use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::files::FileError;
-use crate::float::{FloatError, FloatModel, FloatRun};
-use crate::progress::Progress;
+use crate::intake::checkpoint::Checkpoint;
+use crate::run::float::{FloatError, FloatModel, FloatRun};
+use crate::support::progress::Progress;
 use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
 use limbs::Squares;
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
-use plan::{Plan, WeightBits};
+use products::DownWeights;
+pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
-
-/// Why a checkpoint cannot be quantised.
-#[derive(Debug, Error)]
-pub enum QuantiseError {
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("calibration text: {0}")]
-    Float(FloatError),
-    #[error("there is no calibration text")]
-    NoCalibration,
-    #[error("the headroom is {0}, but must be in 1..=1000")]
-    Headroom(f64),
-    #[error("the float model produces a value that is not finite at {site}")]
-    Activation { site: String },
-    #[error("no choice of scales represents the range of {tensor} (shift or scale {value})")]
-    Scales { tensor: String, value: i32 },
-    #[error("the quantised model is not one that can be proved: {0}")]
-    Model(#[from] ModelError),
-}
-
-/// Fractional bits of one activation tensor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TensorBits {
-    pub name: String,
-    /// Largest absolute value on the calibration text.
-    pub max: f32,
-    /// The integer is `round(value * 2^bits)`.
-    pub bits: i32,
-}
-
-/// Fractional bits of one weight matrix: the fewest and most of an output channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WeightScale {
-    pub tensor: String,
-    pub min_bits: i32,
-    pub max_bits: i32,
-}
-
-/// A channel of the residual stream with an exponent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChannelExponent {
-    pub channel: usize,
-    pub exponent: u8,
-}
-
-/// First tokens that were tried with a second one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadReport {
-    pub tried: usize,
-    /// Those whose second row has values as large as leading rows have, which do not fit the units of other rows.
-    pub saturated: usize,
-}
-
-/// What calibration chose.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationReport {
-    /// Token rows of calibration text.
-    pub tokens: usize,
-    pub exponents: Vec<ChannelExponent>,
-    pub heads: HeadReport,
-    pub activations: Vec<TensorBits>,
-    pub weights: Vec<WeightScale>,
-}
-
-impl CalibrationReport {
-    /// What a user should know.
-    pub fn notes(&self) -> Vec<String> {
-        let HeadReport { tried, saturated } = self.heads;
-        match saturated {
-            0 => Vec::new(),
-            _ => vec![format!(
-                "{saturated} of {tried} random first tokens make the second row as large as the first one, which does not \
-                 fit its units; proofs of such prompts will be reported as saturated; --leading 2 makes room for them"
-            )],
-        }
-    }
-}
+use scales::{Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,6 +45,8 @@ pub struct Quantisation {
     pub report: CalibrationReport,
     /// Fractional bits of the weights by output channel, one list per matrix in the order of `ModelConfig::matmuls`.
     bits: Vec<Vec<i32>>,
+    /// Exponents of the inputs of Down by layer, none where all are 0.
+    products: Vec<Vec<u8>>,
 }
 
 /// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
@@ -147,13 +73,22 @@ pub fn quantise(
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
-    let mut choose = |kind, layer| -> Result<(), QuantiseError> {
+    let mut down = Vec::new();
+    let mut choose = |kind, layer, ranges: &Ranges| -> Result<(), QuantiseError> {
         let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
         bits.insert((kind, layer), folded.choose_bits(max)?);
         if let Some(state) = read_state(config, kind, layer) {
-            add_reader(&mut readers[state], folded.input_squares()?);
-            squares.insert((kind, layer), folded.output_squares()?);
+            add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
+            squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
+        }
+        if kind == MatmulKind::Down {
+            // Weights of a byte have no bit to spare for a channel that is larger than others.
+            let own = match options.strategy.format() {
+                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                WeightFormat::Int8 => None,
+            };
+            down.push(own);
         }
         folded.release();
         progress.advance(1);
@@ -168,18 +103,24 @@ pub fn quantise(
         run(&mut text_run, &mut ranges)?;
         ranges.expect(Set::Heads, &heads);
         run(&mut head_run, &mut ranges)?;
-        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer))?;
+        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer, &ranges))?;
     }
     ranges.expect(Set::Texts, &texts);
     let observer = &mut ranges;
     text_run
         .observe_output(&mut Turned { rotation, observer })
         .map_err(QuantiseError::of)?;
-    choose(MatmulKind::Head, 0)?;
-    choose(MatmulKind::Embed, 0)?;
+    choose(MatmulKind::Head, 0, &ranges)?;
+    choose(MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
-    let (params, mut bits, mut report) = Plan::new(config, options, &ranges, (bits, squares), &readers).solve()?;
+    let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
+    let Solved {
+        params,
+        weights: mut bits,
+        products,
+        mut report,
+    } = solved;
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();
@@ -191,6 +132,7 @@ pub fn quantise(
         params,
         report,
         bits: bits.collect(),
+        products,
     })
 }
 

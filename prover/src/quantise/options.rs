@@ -67,6 +67,14 @@ impl Strategy {
         })
     }
 
+    /// Matrices of at most so many bits are rounded with error feedback.
+    const fn feedback_bits(self) -> u8 {
+        match self {
+            Self::Auto => WeightFormat::Int16.max_bits(),
+            Self::W12 | Self::W8 => 11,
+        }
+    }
+
     /// The strategy that weights of a model look like.
     pub fn of(params: &ModelParams) -> Self {
         let most = params.weight_bits.iter().max();
@@ -144,16 +152,7 @@ impl QuantiseOptions {
 
 impl Default for QuantiseOptions {
     fn default() -> Self {
-        Self {
-            strategy: Strategy::Auto,
-            headroom: DEFAULT_HEADROOM,
-            leading: LeadingRows { first: 1, run: true },
-            exponents: None,
-            feedback_bits: 11,
-            rotation: None,
-            first_tokens: 512,
-            heads: 64,
-        }
+        Strategy::default().into()
     }
 }
 
@@ -161,7 +160,13 @@ impl From<Strategy> for QuantiseOptions {
     fn from(strategy: Strategy) -> Self {
         Self {
             strategy,
-            ..Self::default()
+            headroom: DEFAULT_HEADROOM,
+            leading: LeadingRows { first: 1, run: true },
+            exponents: None,
+            feedback_bits: strategy.feedback_bits(),
+            rotation: None,
+            first_tokens: 512,
+            heads: 64,
         }
     }
 }

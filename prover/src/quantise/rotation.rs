@@ -7,7 +7,7 @@
 
 use rayon::prelude::*;
 
-use crate::float::{Observer, Site};
+use crate::run::float::{Observer, Site};
 
 /// An orthogonal matrix for vectors of all channels of the stream.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl<O: Observer> Observer for Turned<'_, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestRng;
+    use crate::testing::SplitMix;
 
     /// Sizes with and without a power of two, as models have them.
     const SIZES: [usize; 6] = [1, 3, 36, 128, 576, 960];
@@ -124,7 +124,7 @@ mod tests {
     fn a_rotation_keeps_lengths_and_angles() {
         for channels in SIZES {
             let rotation = Rotation::new(channels);
-            let mut rng = TestRng(channels as u64);
+            let mut rng = SplitMix(channels as u64);
             let mut row = || -> Vec<f32> { (0..channels).map(|_| rng.below(2001) as f32 / 1000.0 - 1.0).collect() };
             let (a, b) = (row(), row());
             let turned = [&a, &b].map(|row| {

@@ -1,6 +1,6 @@
 //! What it means that values of a tensor did not fit int16 and were clipped.
 
-use crate::forward::{Saturation, Saturations};
+use crate::run::forward::{Saturation, Saturations};
 
 /// One tensor with clipped values, explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ mod tests {
     /// Every tensor that the forward pass counts has a name of its own.
     #[test]
     fn all_tensors_have_names() {
-        use crate::forward::ForwardState;
+        use crate::run::forward::ForwardState;
         use crate::testing::{extreme_model, odd_config};
         let model = extreme_model(odd_config(), crate::quantise::Strategy::W8.format(), 1);
         let mut state = ForwardState::new(&model);

@@ -9,12 +9,12 @@ use std::simd::f32x16;
 use super::folded::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
 use super::rotation::Rotation;
 use super::*;
-use crate::checkpoint::{attn_norm_tensor, matmul_tensor, Orientation};
-use crate::forward::{ForwardState, Saturations};
+use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, Orientation};
+use crate::intake::synth::{write_synthetic, Dtype};
 use crate::model::QuantisedModel;
-use crate::progress::Silent;
-use crate::synth::{write_synthetic, Dtype};
-use crate::testing::{golden, odd_config, quantised, ragged_config, random_ids, TestRng, FIXTURE};
+use crate::run::forward::{ForwardState, Saturations};
+use crate::support::progress::Silent;
+use crate::testing::{golden, odd_config, quantised, ragged_config, random_ids, SplitMix, FIXTURE};
 
 const STRATEGIES: [Strategy; 3] = [Strategy::Auto, Strategy::W12, Strategy::W8];
 
@@ -152,7 +152,7 @@ fn matrices_turn_with_the_stream() {
     let config = odd_config();
     let (_dir, checkpoint) = synthetic(&config);
     let rotation = Rotation::new(config.hidden);
-    let mut rng = TestRng(3);
+    let mut rng = SplitMix(3);
     for m in config.matmuls() {
         let dims = config.dims(m.kind);
         let matrix = |rotation| entries(&Folded::new(&checkpoint, m.kind, m.layer, rotation).unwrap(), dims);
@@ -312,13 +312,52 @@ fn massive_rows_need_units_of_their_own_and_large_channels_get_exponents() {
     assert!(both < 2e-4 && neither > 2.0 * both, "{neither} {both}");
 }
 
+/// A channel of an MLP's product may be as large as it likes, if Down's weights make up for it: it has an exponent, and the
+/// units of all others stay as small as they were.
+#[test]
+fn a_large_channel_of_the_product_costs_the_others_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(Path::new(FIXTURE).join(name), dir.path().join(name)).unwrap();
+    }
+    let (hidden, ff, neuron, layer) = (128, 384, 7, 1);
+    // In float nothing changes.
+    edit(dir.path(), &matmul_tensor(MatmulKind::Up, layer), |up| {
+        up[neuron * hidden..][..hidden].iter_mut().for_each(|w| *w *= 64.0);
+    });
+    edit(dir.path(), &matmul_tensor(MatmulKind::Down, layer), |down| {
+        down.iter_mut().skip(neuron).step_by(ff).for_each(|w| *w /= 64.0);
+    });
+    let checkpoint = Checkpoint::open(dir.path()).unwrap();
+    let ids: Vec<Vec<u32>> = golden().into_iter().map(|s| s.ids).collect();
+    let (model, report) = quantised(&checkpoint, Strategy::Auto, &ids[..2]).unwrap();
+    assert_in_range(checkpoint.config(), &model.params);
+    let exponents = |l: usize| report.products[l].iter().map(|e| (e.channel, e.exponent));
+    assert!(exponents(layer).any(|(c, k)| c == neuron && k >= 4), "{report:?}");
+    let (large, plain) = (
+        fidelity(&checkpoint, &model, &ids).0.kl(),
+        golden_kl(&fixture(), QuantiseOptions::default()),
+    );
+    println!("with a large channel {large:.3e}, without {plain:.3e}");
+    assert!(large < 1.2 * plain, "{large} {plain}");
+}
+
+/// Leading rows' gates have units with all others; they get less room, so that these keep a bit.
+#[test]
+fn gates_of_leading_rows_have_less_room() {
+    let bits = |body, lead| scales::gate_bits(calibrate::Classes { body, lead }, 1.25);
+    assert_eq!([bits(18.0, 55.0), bits(55.0, 18.0), bits(18.0, 60.0)], [9, 8, 8]);
+    assert_eq!(scales::gate_bits(calibrate::Classes { body: 1.0, lead: 31.0 }, 1.0), 10);
+}
+
 /// A second token like the first one gets massive values, too; calibration tells how often, and two leading rows hold them.
 #[test]
 fn heads_that_spill_over_are_reported() {
     let report = |saturated| CalibrationReport {
         tokens: 1,
         exponents: Vec::new(),
-        heads: HeadReport { tried: 64, saturated },
+        products: Vec::new(),
+        heads: FirstTokens { tried: 64, saturated },
         activations: Vec::new(),
         weights: Vec::new(),
     };
@@ -338,7 +377,7 @@ fn heads_that_spill_over_are_reported() {
     let heads = with(1);
     assert!(heads.tried == 64 && heads.saturated > 0, "{heads:?}");
     // With two leading rows no head has a second row of the body.
-    assert_eq!(with(2), HeadReport::default());
+    assert_eq!(with(2), FirstTokens::default());
 }
 
 /// Rows of lone first tokens are leading ones; second rows of heads are of no class.
@@ -537,7 +576,7 @@ fn scales_of_weights_fit_or_clip() {
 /// The vectors do what the definition says: ties away from zero, clamped, errors of both candidates.
 #[test]
 fn rounding_and_errors_are_exact() {
-    let mut rng = TestRng(3);
+    let mut rng = SplitMix(3);
     let mut random = || (rng.next_u64() as i32 as f32) * 2f32.powi(-24);
     let values: Vec<f32> = (0..1003)
         .map(|_| random())

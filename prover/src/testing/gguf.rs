@@ -4,9 +4,9 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use serde_json::Value as Json;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::model::{ModelConfig, Rotation};
 
-use crate::checkpoint::{Checkpoint, EMBED, FINAL_NORM, HEAD};
+use crate::intake::checkpoint::{Checkpoint, EMBED, FINAL_NORM, HEAD};
 
 /// A value of the metadata.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,7 +272,7 @@ fn dimensions(c: &ModelConfig) -> Vec<(String, Value)> {
         ("llama.attention.key_length", size(c.head_dim)),
         ("llama.attention.value_length", size(c.head_dim)),
         ("llama.rope.dimension_count", size(c.head_dim)),
-        ("llama.rope.freq_base", Value::F32(c.rope_theta as f32)),
+        ("llama.rope.freq_base", Value::F32(base(c) as f32)),
         ("llama.attention.layer_norm_rms_epsilon", Value::F32(c.rms_eps as f32)),
         ("llama.vocab_size", size(c.vocab)),
     ];
@@ -375,7 +375,8 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         vocab: 12,
         context: 8,
         rms_eps: 1e-5,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(10_000.0)],
+        rotation_of: Vec::new(),
         bos: Some(1),
         eos: vec![2],
     };
@@ -426,4 +427,15 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         gguf.tensors.push((own, tensor));
     }
     gguf
+}
+
+/// The base of rotations.
+///
+/// # Panics
+/// If there is none.
+fn base(config: &ModelConfig) -> f64 {
+    match config.rotations.as_slice() {
+        [Rotation::Base(theta)] => *theta,
+        other => panic!("{other:?} is no base"),
+    }
 }

@@ -8,11 +8,11 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::{ff, requant, scores, stream, tables, AnyAir, Relations};
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
-use tessera_prover::gkr::prove;
-use tessera_prover::stark::check::{check, check_row, claim_holds, counts, Violations};
-use tessera_prover::stark::lookups::entry_sums;
-use tessera_prover::stark::trace::Columns;
-use tessera_prover::testing::TestRng;
+use tessera_prover::prove::gkr::prove;
+use tessera_prover::prove::stark::check::{check, check_row, claim_holds, counts, Violations};
+use tessera_prover::prove::stark::lookups::entry_sums;
+use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::testing::SplitMix;
 use tessera_verifier::transcript::Transcript;
 
 use crate::setup::{cases, random, Case};
@@ -71,7 +71,7 @@ fn free(
 /// Overwrites cells of every column of a part and hands what comes of each to `judge`: column, row, new value,
 /// violated constraints and lookups.
 fn corrupt(case: &Case, part: Part, mut judge: impl FnMut(usize, usize, BaseField, &Violations)) {
-    let mut rng = TestRng(17 + part.index() as u64);
+    let mut rng = SplitMix(17 + part.index() as u64);
     let air = case.shape.air(part);
     let mut own: Columns = case.columns[part.index()].clone();
     let rows = 1u64 << case.shape.log_rows(part);
@@ -161,7 +161,7 @@ fn no_row_uses_a_lookup_in_part() {
         Part::Scores => vec![scores::MASK],
         _ => vec![],
     };
-    let mut rng = TestRng(19);
+    let mut rng = SplitMix(19);
     for case in &cases() {
         for part in case.shape.claimed() {
             let air = case.shape.air(part);
@@ -215,7 +215,7 @@ fn no_multiplicity_is_free() {
     let others = looked_up(&case);
     let mut own = case.columns[Part::Tables.index()].clone();
     assert!((others + entries(&case, &own)).is_zero());
-    let mut rng = TestRng(23);
+    let mut rng = SplitMix(23);
     for column in 0..tables::COLUMNS {
         for _ in 0..8 {
             let row = rng.below(1 << tables::LOG_ROWS) as usize;

@@ -10,8 +10,8 @@ use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
-use tessera_prover::stark::check::{check_row, claim_holds};
-use tessera_prover::testing::{fixture_size_config, odd_config, ragged_config, random_model, TestRng};
+use tessera_prover::prove::stark::check::{check_row, claim_holds};
+use tessera_prover::testing::{fixture_size_config, odd_config, ragged_config, random_model, SplitMix};
 
 use crate::setup::{cases, random, three_layers, Case};
 
@@ -212,7 +212,7 @@ fn clipped_outputs_are_held_by_a_claim_of_their_own() {
 /// A whole row copied over another one satisfies every constraint and lookup, so only claims can tell.
 #[test]
 fn rows_cannot_be_exchanged() {
-    let mut rng = TestRng(29);
+    let mut rng = SplitMix(29);
     for case in &cases() {
         for part in case.shape.claimed() {
             let coverage = case.coverage(part);
@@ -250,7 +250,7 @@ fn rows_cannot_be_exchanged() {
 #[test]
 fn coverage_is_what_the_claims_say() {
     let [whole, .., middle, _] = cases();
-    let mut rng = TestRng(31);
+    let mut rng = SplitMix(31);
     for mut case in [whole, middle] {
         for part in case.shape.clone().claimed() {
             let coverage = case.coverage(part);

@@ -8,8 +8,8 @@ use tessera_circuits::air::{base, ff, logits, requant, scores, stream};
 use tessera_circuits::model::Limbs;
 use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::stark::check::check_row;
-use tessera_prover::testing::TestRng;
+use tessera_prover::prove::stark::check::check_row;
+use tessera_prover::testing::SplitMix;
 
 use crate::setup::{cases, Case, Coverage};
 
@@ -202,7 +202,7 @@ impl Entry<'_> {
 /// `REM - 2^S` is none, nor is any that wraps modulo p.
 #[test]
 fn no_other_output_has_the_same_claim() {
-    let (mut rng, mut tried) = (TestRng(41), BTreeSet::new());
+    let (mut rng, mut tried) = (SplitMix(41), BTreeSet::new());
     for case in &cases() {
         for kind in &kinds(&case.shape) {
             let part = kind.part;

@@ -10,15 +10,16 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
-use tessera_circuits::statement::{Clip, Statement, Statistics};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
-use tessera_prover::forward::{ForwardState, Input, Witness};
-use tessera_prover::generate::{generate, GenerateOptions};
-use tessera_prover::matmul;
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::stark::lookups::multiplicities;
-use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, unrooted_key, TestRng};
+use tessera_prover::prove::matmul;
+use tessera_prover::prove::stark::lookups::multiplicities;
+use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
+use tessera_prover::run::forward::{ForwardState, Input, Witness};
+use tessera_prover::run::generate::{generate, GenerateOptions};
+use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, unrooted_key, SplitMix};
 use tessera_verifier::transcript::Transcript;
 
 /// Three layers, padded to four, and no dimension a power of two.
@@ -315,6 +316,6 @@ fn effect(claim: &Weights, row: usize, changes: &[(usize, BaseField)]) -> Secure
 }
 
 /// A random field element.
-pub fn random(rng: &mut TestRng) -> BaseField {
+pub fn random(rng: &mut SplitMix) -> BaseField {
     BaseField::from_u32_unchecked(rng.below(u64::from(P)) as u32)
 }

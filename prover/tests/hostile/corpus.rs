@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use tessera_prover::testing::TestRng;
+use tessera_prover::testing::SplitMix;
 
 use crate::targets::{honest, Target, TARGETS};
 use crate::ALONE;
@@ -26,7 +26,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Changes a few bytes, runs of bytes, or the length.
-fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut TestRng) {
+fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut SplitMix) {
     for _ in 0..1 + rng.below(3) {
         let at = match bytes.len() {
             0 => 0,
@@ -66,7 +66,7 @@ fn run(name: &str, mutations: usize) {
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "{name} has no seeds");
     seeds.iter().for_each(|seed| target(seed));
-    let mut rng = TestRng(name.len() as u64);
+    let mut rng = SplitMix(name.len() as u64);
     for _ in 0..mutations {
         let [seed, other] = [(); 2].map(|()| &seeds[rng.below(seeds.len() as u64) as usize]);
         let mut input = seed.clone();
@@ -90,7 +90,7 @@ fn edited_proofs_and_keys_are_rejected_without_a_panic() {
     run("verify", 700);
     let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     // Bytes that are edits from the first to the last.
-    let mut rng = TestRng(5);
+    let mut rng = SplitMix(5);
     for _ in 0..700 {
         let input: Vec<u8> = (0..40).map(|_| rng.next_u64() as u8).collect();
         crate::targets::verify_edited(&input);

@@ -11,8 +11,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
-use tessera_circuits::statement::Clip;
-use tessera_prover::testing::TestRng;
+use tessera_circuits::statistics::Clip;
+use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -71,7 +71,7 @@ fn header(kind: FileKind) -> Vec<u8> {
 }
 
 fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut rng = TestRng(seed);
+    let mut rng = SplitMix(seed);
     (0..len.div_ceil(8))
         .flat_map(|_| rng.next_u64().to_le_bytes())
         .take(len)

@@ -1,4 +1,4 @@
-//! A cheating prover: the phases of `prove.rs` with hooks at every message. Its last step is stwo's prover without
+//! A cheating prover: the phases of `prove/mod.rs` with hooks at every message. Its last step is stwo's prover without
 //! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
 use std::ops::Deref;
@@ -18,26 +18,27 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{LimbSet, TILE_LOG};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Clip, Statement, Statistics};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
-use tessera_prover::bind::eval_base;
-use tessera_prover::forward::Witness;
-use tessera_prover::gkr;
-use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
+use tessera_prover::model::tiles::{TileRange, TileSource};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::opening;
-use tessera_prover::prove::{prove_linear, ProverModel};
-use tessera_prover::stark::extend::Scheme;
-use tessera_prover::stark::lookups::{binding_sums, multiplicities};
-use tessera_prover::stark::trace::{statistics, Columns, Source};
-use tessera_prover::stark::{commit, twiddles, Trace};
-use tessera_prover::tiles::{TileRange, TileSource};
+use tessera_prover::prove::bind::eval_base;
+use tessera_prover::prove::gkr;
+use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
+use tessera_prover::prove::opening;
+use tessera_prover::prove::stark::extend::Scheme;
+use tessera_prover::prove::stark::lookups::{binding_sums, multiplicities};
+use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
+use tessera_prover::prove::stark::{commit, twiddles, Trace};
+use tessera_prover::prove::{claims, ProverModel};
+use tessera_prover::run::forward::Witness;
 use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
+use tessera_verifier::policy::{opening_policy, TracePolicy};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
-use tessera_verifier::security::{opening_policy, TracePolicy};
 use tessera_verifier::stark::{bindings, components, draw_binding, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -532,7 +533,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let batch = batch(claims, transcript.challenge("claims"));
     let (linear, point, evaluations) = match hooks.linear {
         Rounds::Honest => {
-            let (linear, evaluations) = prove_linear(&batch, &trace, &mut transcript);
+            let (linear, evaluations) = claims::prove(&batch, trace.shape, &trace.columns, &mut transcript);
             (linear.proof, linear.point, evaluations)
         }
         _ => free_linear(&batch, &trace, &mut transcript),
@@ -549,7 +550,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let (opening, _) = opening::open(
         &model.quantised.weights,
         model.codeword,
-        &opening_policy(&key.weights),
+        &opening_policy(key.weights.log_blowup),
         &opening,
         &matmuls.band_values,
         matmuls.memory,

@@ -3,10 +3,11 @@
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, logits, requant};
 use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
+use tessera_circuits::rounding::Rounded;
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{Clip, Rounded, Statistics, StatisticsError};
-use tessera_prover::stark::trace::Columns;
+use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::{edit, extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 

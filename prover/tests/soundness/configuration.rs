@@ -5,7 +5,7 @@ use stwo::core::pcs::PcsConfig;
 use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, PARTS};
 use tessera_prover::testing::{odd_config, random_model};
-use tessera_verifier::security::TracePolicy;
+use tessera_verifier::policy::TracePolicy;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify, VerifyError};
 

@@ -15,15 +15,15 @@ use tessera_circuits::air::{stream, tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::Clip;
+use tessera_circuits::statistics::Clip;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{self, OpeningClaim, OpeningError};
+use tessera_verifier::policy::{opening_policy, parameter_words, TracePolicy};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::security::{opening_policy, parameter_words, TracePolicy};
 use tessera_verifier::stark::{bindings, column_sizes, components, draw_binding, draw_relations, open_scheme};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -136,7 +136,7 @@ impl Challenges {
             local_point: &public.local_point(&challenges.products, columns.log_band),
             value: weight_claim(&matmuls.operands, &challenges.families),
         };
-        let policy = opening_policy(&key.weights);
+        let policy = opening_policy(key.weights.log_blowup);
         let opened = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.opening, &mut t);
         let binding = draw_binding(&mut t);
         challenges.binding = opened.ok().map(|()| binding);
@@ -483,7 +483,7 @@ fn proofs_of_another_domain_are_rejected() {
         transcript
     };
     let same: &OpenTranscript<'_> =
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, &s.output);
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, &s.prompt, &s.output);
     scene
         .attempt(&Hooks {
             transcript: same,
@@ -491,26 +491,40 @@ fn proofs_of_another_domain_are_rejected() {
         })
         .expect("the verifier's own transcript");
     let domains: [&OpenTranscript<'_>; 7] = [
-        &|m, w, p, s, _, _| absorb("tessera/0", &parameter_words(w, p), m, &s.prompt, &s.output),
+        &|m, w, p, s, _, _| absorb("tessera/0", &parameter_words(w.log_blowup, p), m, &s.prompt, &s.output),
         // One query to the trace, one to the weights.
         &|m, w, p, s, _, _| {
-            let [blowup, _, work, step, last, _, weights_work] = parameter_words(w, p);
+            let [blowup, _, work, step, last, _, weights_work] = parameter_words(w.log_blowup, p);
             let words = [blowup, 1, work, step, last, 1, weights_work];
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|_, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), &other, &s.prompt, &s.output),
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, nothing, &s.output),
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w, p), m, &s.prompt, nothing),
+        &|_, w, p, s, _, _| {
+            absorb(
+                PROTOCOL,
+                &parameter_words(w.log_blowup, p),
+                &other,
+                &s.prompt,
+                &s.output,
+            )
+        },
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, nothing, &s.output),
+        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, &s.prompt, nothing),
         // The same tokens, another border between prompt and output.
         &|m, w, p, s, _, _| {
             let (prompt, last) = s.prompt.split_at(s.prompt.len() - 1);
-            absorb(PROTOCOL, &parameter_words(w, p), m, prompt, &[last, &s.output].concat())
+            absorb(
+                PROTOCOL,
+                &parameter_words(w.log_blowup, p),
+                m,
+                prompt,
+                &[last, &s.output].concat(),
+            )
         },
         // The same words under no labels.
         &|m, w, p, s, _, _| {
             let mut transcript = Transcript::new(PROTOCOL);
             let channel = transcript.channel();
-            channel.mix_u32s(&parameter_words(w, p));
+            channel.mix_u32s(&parameter_words(w.log_blowup, p));
             channel.mix_u32s(
                 &m.0.as_chunks::<4>()
                     .0

@@ -2,14 +2,14 @@
 //! that a deviation is one line, and everything downstream of it follows.
 
 use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
+use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
     exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual,
     rope_angle, rope_pair, silu_table,
 };
 use tessera_circuits::statement::{class_of, norm_of};
-use tessera_circuits::wiring::{shift_of, Update};
-use tessera_prover::forward::{LayerWitness, Stream, Witness};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::run::forward::{LayerWitness, Stream, Witness};
 
 /// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
 #[derive(Debug)]
@@ -152,12 +152,13 @@ impl Pass<'_> {
         update.exponents(i % hidden)
     }
 
-    fn rotate(&self, rows: &[i16], heads: usize) -> Vec<i16> {
-        let (dim, half) = (self.model.config.head_dim, self.model.config.head_dim / 2);
+    fn rotate(&self, l: usize, rows: &[i16], heads: usize) -> Vec<i16> {
+        let config = &self.model.config;
+        let (dim, half) = (config.head_dim, config.head_dim / 2);
         let mut out = rows.to_vec();
         for (at, head) in out.chunks_exact_mut(dim).enumerate() {
             for x in 0..half {
-                let (cos, sin) = rope_angle(&self.model.config, self.deviation.position(at / heads), x);
+                let (cos, sin) = rope_angle(config, config.rotation(l), self.deviation.position(at / heads), x);
                 (head[x], head[x + half]) = rope_pair(head[x], head[x + half], cos, sin);
             }
         }
@@ -252,8 +253,8 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q, l, y);
         ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K, l, y);
         ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V, l, y);
-        w.q_rot = pass.rotate(&w.q, config.heads);
-        w.k_rot = pass.rotate(&w.k, config.kv_heads);
+        w.q_rot = pass.rotate(l, &w.q, config.heads);
+        w.k_rot = pass.rotate(l, &w.k, config.kv_heads);
         pass.attend(l, &mut w, &exps);
         let before = &streams[2 * l].x;
         streams.push(pass.update(MatmulKind::O, l, &w.att, before, &p.norm_mlp));

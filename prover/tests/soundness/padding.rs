@@ -5,8 +5,8 @@ use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::{arg_max, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
-use tessera_prover::forward::{ForwardState, Witness};
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::run::forward::{ForwardState, Witness};
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 
 use crate::cheat::{Hooks, HONEST};

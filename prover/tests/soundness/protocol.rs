@@ -10,13 +10,14 @@ use tessera_circuits::eq_kernel::first;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, PARTS};
-use tessera_circuits::statement::{StatementError, StatisticsError};
+use tessera_circuits::statement::StatementError;
+use tessera_circuits::statistics::StatisticsError;
+use tessera_prover::model::tiles::{tile_bytes, TileSource};
+use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::stark::eq_columns;
-use tessera_prover::stark::trace::Columns;
+use tessera_prover::prove::stark::eq_columns;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
-use tessera_prover::tiles::{tile_bytes, TileSource};
-use tessera_prover::weights::PackedWeights;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -52,7 +53,7 @@ fn simulation() -> Scene {
     for (row, id) in scene.statement.generated() {
         let at = row * vocab + id as usize;
         scene.witness.logits_acc_hi[at] = 1 << 18;
-        let shift = tessera_circuits::wiring::shift_of(&zero.params, MatmulKind::Head, 0).expect("the head");
+        let shift = tessera_circuits::rounding::shift_of(&zero.params, MatmulKind::Head, 0).expect("the head");
         scene.witness.logits[at] = requantise(1 << 26, shift.at(id as usize));
     }
     scene

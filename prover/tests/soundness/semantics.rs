@@ -4,12 +4,12 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, WeightFormat, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::stark::trace::{Columns, Source};
-use tessera_prover::testing::{edit, odd_config, random_model};
+use tessera_prover::prove::stark::trace::{Columns, Source};
+use tessera_prover::testing::{edit, odd_config, random_model, rotations_config};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Softmax};
@@ -291,7 +291,10 @@ pub fn impostor(claim: &'static str, change: impl Fn(&mut QuantisedModel)) {
 
 /// As [`impostor`], caught by whatever must.
 fn caught_impostor(by: Caught, change: impl Fn(&mut QuantisedModel)) {
-    let mut scene = one_token();
+    caught_impostor_of(one_token(), by, change);
+}
+
+fn caught_impostor_of(mut scene: Scene, by: Caught, change: impl Fn(&mut QuantisedModel)) {
     let mut other = scene.model.quantised.clone();
     change(&mut other);
     let witness = witness_of(&other, &scene.statement);
@@ -307,7 +310,26 @@ fn caught_impostor(by: Caught, change: impl Fn(&mut QuantisedModel)) {
 
 #[test]
 fn angles_are_those_of_the_position() {
-    impostor("rotations", |m| m.config.rope_theta = 500.0);
+    impostor("rotations", |m| m.config.rotations = vec![Rotation::Base(500.0)]);
+}
+
+/// A layer rotates by its own frequencies: neither by those of another layer, nor not at all, nor those pairs that stay.
+#[test]
+fn every_layer_has_its_own_rotation() {
+    let key = || random_model(rotations_config(), WeightFormat::Int16, 7);
+    let caught = |change: &dyn Fn(&mut QuantisedModel)| {
+        caught_impostor_of(one_token_of(key()), Caught::Claim("rotations"), change);
+    };
+    // Two layers, swapped; a layer that is not rotated, rotated; all as the first.
+    caught(&|m| m.config.rotation_of = vec![1, 0, 2, 0]);
+    caught(&|m| m.config.rotation_of = vec![0, 1, 1, 0]);
+    caught(&|m| m.config.rotation_of = vec![0; 4]);
+    caught(&|m| m.config.rotations[1] = Rotation::Frequencies(vec![0.75, 0.03125, 0.25]));
+    // Layers that the key does not tell apart.
+    impostor("rotations", |m| {
+        m.config.rotations.push(Rotation::Frequencies(vec![0.0; 3]));
+        m.config.rotation_of = vec![0, 1];
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::claims::{Group, LinearClaim};
-use tessera_prover::sumcheck::{prove, Instance};
+use tessera_prover::prove::sumcheck::{prove, Instance};
 use tessera_verifier::sumcheck::{open_batch, round_challenge, round_value, verify, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::VerifyError;

@@ -7,8 +7,8 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, ff, logits, requant, stream};
 use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::StatisticsError;
-use tessera_prover::stark::trace::Columns;
+use tessera_circuits::statistics::StatisticsError;
+use tessera_prover::prove::stark::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model};
 use tessera_verifier::verify::VerifyError;
 

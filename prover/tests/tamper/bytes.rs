@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use serde::Deserialize;
-use tessera_prover::testing::TestRng;
+use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
@@ -14,7 +14,7 @@ use crate::{honest, Honest};
 const MUTATIONS: u64 = 3000;
 
 /// A mutated copy of `bytes`; `other` is another honest proof.
-fn mutate(bytes: &[u8], other: &[u8], rng: &mut TestRng) -> (&'static str, Vec<u8>) {
+fn mutate(bytes: &[u8], other: &[u8], rng: &mut SplitMix) -> (&'static str, Vec<u8>) {
     let mut out = bytes.to_vec();
     let at = rng.below(bytes.len() as u64) as usize;
     // Half of the time near the start, where lengths and small fields are dense.
@@ -72,7 +72,7 @@ fn mutate(bytes: &[u8], other: &[u8], rng: &mut TestRng) -> (&'static str, Vec<u
 fn mutated_bytes_are_rejected() {
     let [Honest { key, bytes, .. }, other] = honest();
     let others = [&other.bytes, bytes];
-    let mut rng = TestRng(0x7465_7373);
+    let mut rng = SplitMix(0x7465_7373);
     let mut tried = 0;
     for case in 0..MUTATIONS {
         let (name, mutated) = mutate(bytes, others[rng.below(2) as usize], &mut rng);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel, TestRng};
+use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, SplitMix, TestModel};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify_bytes;
@@ -78,7 +78,7 @@ fn tampered(proof: &Proof) -> Vec<(String, Vec<u8>)> {
         return all;
     }
     let mut tree = Tree::new(proof);
-    let (mut rng, mut seen) = (TestRng(5), Vec::new());
+    let (mut rng, mut seen) = (SplitMix(5), Vec::new());
     for node in tree.nodes.clone() {
         for op in node.ops.clone() {
             let name = format!("{op:?} of {}", collapse(&node.path));

@@ -3,8 +3,8 @@
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
 use tessera_circuits::model::{
-    ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, StreamShift,
-    WeightFormat, KINDS, MAX_CONTEXT,
+    ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, Rotation,
+    StreamShift, WeightFormat, KINDS, MAX_CONTEXT,
 };
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -68,6 +68,40 @@ fn dimensions_out_of_range() {
     // Two groups of heads of different sizes: queries that no key answers.
     let error = model_error(&|key| (key.config.heads, key.config.kv_heads) = (5, 2));
     assert_eq!(error, ModelError::HeadGroups { heads: 5, kv_heads: 2 });
+}
+
+/// Rotations that no verifier can agree on, or that leave a layer or a pair without an angle.
+#[test]
+fn rotations_of_no_pair_or_layer() {
+    fn base(theta: f64) -> Vec<Rotation> {
+        vec![Rotation::Base(theta)]
+    }
+    fn all(config: &ModelConfig, frequency: f64) -> Vec<Rotation> {
+        vec![Rotation::Frequencies(vec![frequency; config.head_dim / 2])]
+    }
+    let rows: [Row; 12] = [
+        ("rope_theta", &|c| c.rotations = base(f64::NAN)),
+        ("rope_theta", &|c| c.rotations = base(0.5)),
+        ("rope_theta", &|c| c.rotations = base(f64::INFINITY)),
+        ("frequency of a rotation", &|c| c.rotations = all(c, f64::NAN)),
+        ("frequency of a rotation", &|c| c.rotations = all(c, -1e-9)),
+        ("frequency of a rotation", &|c| c.rotations = all(c, 1025.0)),
+        ("number of rotations", &|c| c.rotations.clear()),
+        ("number of rotations", &|c| c.rotations = vec![Rotation::Base(2.0); 9]),
+        ("frequencies of a rotation", &|c| {
+            c.rotations = vec![Rotation::Frequencies(vec![1.0])]
+        }),
+        ("rotations of layers", &|c| c.rotation_of = vec![0; c.layers]),
+        ("rotations of layers", &|c| c.rotations.push(Rotation::Base(2.0))),
+        ("rotation of a layer", &|c| {
+            c.rotations.push(Rotation::Base(2.0));
+            c.rotation_of = vec![2; c.layers];
+        }),
+    ];
+    for (what, change) in rows {
+        let error = model_error(&|key| change(&mut key.config)).to_string();
+        assert!(error.starts_with(what), "{error}");
+    }
 }
 
 /// A change of the parameters, and the quantity that must be named.

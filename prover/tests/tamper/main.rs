@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel, TestRng};
+use tessera_prover::testing::{odd_config, random_ids, random_model, SplitMix, TestModel};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
@@ -72,7 +72,7 @@ fn every_change_has_its_error() {
     let (places, missing) = assign(&tree, &rows);
     assert!(missing.is_empty(), "no row in the manifest: {missing:#?}");
 
-    let mut rng = TestRng(11);
+    let mut rng = SplitMix(11);
     let mut wrong = Vec::new();
     // A row that allows another error, too, may meet only that one in a chunk: by chance, if it has one place only. In one
     // of the chunks it must meet its own.
@@ -160,7 +160,7 @@ fn a_field_without_a_row_is_found() {
 }
 
 /// Places of one row to try, and which form of the change: the first and last one and some at random.
-fn picks<'a>(places: &'a [Node], rng: &mut TestRng) -> Vec<(&'a Node, bool)> {
+fn picks<'a>(places: &'a [Node], rng: &mut SplitMix) -> Vec<(&'a Node, bool)> {
     let Some(last) = places.len().checked_sub(1) else {
         return Vec::new();
     };

@@ -5,13 +5,14 @@ use stwo_constraint_framework::INTERACTION_TRACE_IDX;
 use tessera_circuits::air::{Relations, BINDING_COLUMNS};
 use tessera_circuits::chunk::{BoundaryError, Chunk, ChunkError};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{StatementError, StatisticsError};
+use tessera_circuits::statement::StatementError;
+use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::opening::{OpeningError, Tree};
+use tessera_verifier::opening::{OpeningError, TreeName};
+use tessera_verifier::policy::{TRACE_LOG_LAST_LAYER, WEIGHT_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::security::{TRACE_LOG_LAST_LAYER, WEIGHT_WORK_BITS};
 use tessera_verifier::stark::{components, dummy_binding, StarkError};
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::VerifyError;
@@ -299,8 +300,8 @@ fn opening(proof: &ChunkProof) -> Vec<Row> {
     rows.extend(lengths("opening.roots", "weights: roots of folded oracles"));
     rows.extend(lengths("opening.final_message", "weights: final message"));
     rows.extend(lengths("opening.oracles", "weights: opened folded oracles"));
-    let mut trees = vec![("opening.rows".to_owned(), Tree::Weights)];
-    trees.extend((0..proof.opening.oracles.len()).map(|i| (format!("opening.oracles[{i}]"), Tree::Oracle(i))));
+    let mut trees = vec![("opening.rows".to_owned(), TreeName::Weights)];
+    trees.extend((0..proof.opening.oracles.len()).map(|i| (format!("opening.oracles[{i}]"), TreeName::Oracle(i))));
     for (name, own) in trees {
         let (values, path) = (format!("{name}.values"), format!("{name}.path"));
         let (value, node) = (format!("{values}[*]"), format!("{path}[*]"));

@@ -7,7 +7,7 @@ use bincode::config::standard;
 use serde::Deserialize;
 use serde_json::Value;
 use stwo::core::fields::m31::P;
-use tessera_prover::testing::TestRng;
+use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::proof::Proof;
 
@@ -196,7 +196,7 @@ impl Tree {
 
     /// The proof after an operation on a node, `None` if the operation changes nothing. `zero` picks the
     /// second form of [`Op::Change`].
-    pub fn tampered(&mut self, node: &Node, op: Op, zero: bool, rng: &mut TestRng) -> Option<Proof> {
+    pub fn tampered(&mut self, node: &Node, op: Op, zero: bool, rng: &mut SplitMix) -> Option<Proof> {
         let place = self.root.pointer_mut(&node.pointer).expect("a node");
         let before = place.clone();
         match op {

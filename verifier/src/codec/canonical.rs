@@ -6,23 +6,20 @@ use std::fmt;
 use serde::ser::{self, Serialize, Serializer};
 use stwo::core::fields::m31::P;
 
-use super::CodecError;
-
 /// The name under which stwo serialises a base field element (a newtype of `u32`).
 const FIELD_NAME: &str = "M31";
 
 /// Checks that every base field element in `value` is below the modulus.
-pub fn check_canonical_fields<T: Serialize + ?Sized>(value: &T) -> Result<(), CodecError> {
-    value.serialize(Walk { in_field: false }).map_err(|stop| match stop {
-        Stop::Field(value) => CodecError::NonCanonicalField { value },
-        Stop::Custom(reason) => CodecError::Unencodable { reason },
-    })
+pub fn check_canonical_fields<T: Serialize + ?Sized>(value: &T) -> Result<(), Stop> {
+    value.serialize(Walk { in_field: false })
 }
 
 /// Why the walk ended.
 #[derive(Debug)]
-enum Stop {
+pub enum Stop {
+    /// At a field element that is not reduced.
     Field(u32),
+    /// At a value that cannot be serialised.
     Custom(String),
 }
 

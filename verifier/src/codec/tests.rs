@@ -126,7 +126,7 @@ fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
     assert_eq!(bytes, b"TESSPRF\0\x05\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSKEY\0\x03\0\0\0\0");
+    assert_eq!(bytes, b"TESSKEY\0\x04\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
     assert_eq!(bytes, b"TESSCHK\0\x04\0\0\0\0");
 }
@@ -511,7 +511,7 @@ fn the_check_sees_what_is_written() {
         }
     }
     assert_eq!(
-        check_canonical_fields(&Value),
+        check_canonical_fields(&Value).map_err(CodecError::from),
         Err(CodecError::NonCanonicalField { value: P })
     );
 }

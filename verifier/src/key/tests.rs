@@ -1,5 +1,5 @@
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, StreamShift, WeightFormat, KINDS,
+    ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
 };
 
 use super::*;
@@ -22,7 +22,8 @@ fn key() -> ModelKey {
         vocab: 64,
         context: 32,
         rms_eps: 1e-5,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
         bos: Some(1),
         eos: vec![2],
     };
@@ -43,7 +44,11 @@ fn key() -> ModelKey {
         skip_mlp: ByClass::both(0),
     };
     ModelKey {
-        weights: CommitmentParams::for_tiles(config.total_tiles()),
+        weights: CommitmentParams {
+            tiles: config.total_tiles(),
+            log_message: 18,
+            log_blowup: 2,
+        },
         params: ModelParams {
             format: WeightFormat::Int8,
             weight_bits: [8; KINDS],
@@ -98,8 +103,12 @@ type Change = (&'static str, fn(&mut ModelKey));
 #[test]
 fn every_field_that_defines_the_model_is_in_its_id() {
     let honest = key().id().unwrap();
-    let changes: [Change; 12] = [
-        ("config", |k| k.config.rope_theta = 1e5),
+    let changes: [Change; 14] = [
+        ("config", |k| k.config.rotations = vec![Rotation::Base(1e5)]),
+        ("frequencies", |k| {
+            k.config.rotations = vec![Rotation::Frequencies(vec![0.5; 3])]
+        }),
+        ("rotations of layers", |k| k.config.rotation_of = vec![0]),
         ("end of sequence", |k| k.config.eos.push(3)),
         ("parameters", |k| k.params.logit_bits += 1),
         // Norms that are too small by one are trusted, and those of another model.

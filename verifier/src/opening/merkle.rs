@@ -4,7 +4,7 @@ use blake2::{Blake2s256, Digest as _};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::{OpeningError, Tree};
+use super::error::{OpeningError, TreeName};
 
 /// A Blake2s-256 digest.
 pub type Digest = [u8; 32];
@@ -59,7 +59,7 @@ pub fn hash_node(left: &Digest, right: &Digest) -> Digest {
 /// tree with root `root`. `path` holds the digests that do not follow from the leaves, level by level
 /// from the leaves up, left to right, each once; it must be used up exactly.
 pub fn verify_batch(
-    tree: Tree,
+    tree: TreeName,
     root: &Digest,
     depth: u32,
     leaves: Vec<(usize, Digest)>,

@@ -1,4 +1,7 @@
+use std::ops::Range;
+
 use super::*;
+use crate::policy::OpeningPolicy;
 
 fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
     CommitmentParams {
@@ -98,42 +101,4 @@ fn commitments_and_policies_have_limits() {
             Err(OpeningError::Policy { queries, work_bits })
         );
     }
-}
-
-/// The estimate, worked out by hand: leaves and paths of the weight tree and of two oracles. Of a path, the levels that
-/// all queries share are left out.
-#[test]
-fn sizes_are_estimated() {
-    let path = |queries: usize, levels: usize| 32 * queries * levels;
-    let rows = 118 * 2 * 4 + path(118, 13 - 6);
-    let oracles = 2 * 118 * 8 * 16 + path(118, 10 - 6) + path(118, 7 - 6);
-    assert_eq!(params(1, 12, 2).estimated_bytes(118), rows + oracles);
-    // Nine columns; a tree of 2^7 leaves is opened as a whole.
-    let rows = 1000 * 9 * 2 * 4 + path(1000, 13 - 9);
-    let oracles = 2 * 1000 * 8 * 16 + path(1000, 10 - 9);
-    assert_eq!(params(9, 12, 2).estimated_bytes(1000), rows + oracles);
-}
-
-/// A commitment has the message length with the smallest proof, or beyond 2^20 the shortest one whose proof is at most an
-/// eighth larger; and rate 1/2 from 2^13 tiles on.
-#[test]
-fn commitments_have_small_proofs_and_short_messages() {
-    for tiles in [1, 24, 224, 1 << 13, (1 << 13) + 1, 39_744, 108_000, 268_600, 1 << 24] {
-        let own = CommitmentParams::for_tiles(tiles);
-        assert_eq!(own.log_blowup, if tiles <= 1 << 13 { 2 } else { 1 });
-        assert_eq!((own.tiles, own.check()), (tiles, Ok(())));
-        let queries = opening_policy(&own).queries;
-        let bytes = |log| params(tiles, log, own.log_blowup).estimated_bytes(queries);
-        let smallest = (12..=24).min_by_key(|log| bytes(*log)).unwrap();
-        let short = |log: &u32| bytes(*log) <= bytes(smallest) / 8 * 9;
-        let expected = match smallest {
-            0..=20 => smallest,
-            _ => (20..=smallest).find(short).unwrap(),
-        };
-        assert_eq!(own.log_message, expected, "{tiles}");
-    }
-    let long = [39_744, 50_000, 108_000, 134_000, 268_600, 1_700_000];
-    let long = long.map(|tiles| CommitmentParams::for_tiles(tiles).log_message);
-    assert_eq!(long, [21, 21, 22, 23, 23, 24]);
-    assert_eq!(CommitmentParams::for_tiles(224).log_message, 15);
 }

@@ -4,13 +4,49 @@ use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
+use super::circle;
+use super::error::{length, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
-use super::{
-    absorb_statement, circle, draw_leaves, length, CommitmentParams, OpeningClaim, OpeningError, OpeningPolicy,
-    OpeningProof, OracleOpening, Tree, FIBRE, FOLD_LOG,
-};
+use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
+use super::proof::{OpeningClaim, OpeningProof, OracleOpening};
+use crate::policy::OpeningPolicy;
 use crate::transcript::Transcript;
+
+/// Absorbs what is opened and under which rules; the first step of both sides.
+pub fn absorb_statement(
+    transcript: &mut Transcript,
+    commitment: &CommitmentParams,
+    policy: &OpeningPolicy,
+    root: &Digest,
+    claim: &OpeningClaim<'_>,
+) {
+    transcript.words(
+        "opening parameters",
+        &[
+            commitment.tiles as u32,
+            commitment.log_message,
+            commitment.log_blowup,
+            policy.queries as u32,
+            policy.work_bits,
+            claim.columns.first as u32,
+            claim.columns.params.tiles as u32,
+            claim.columns.log_band,
+        ],
+    );
+    transcript.bytes("opening root", root);
+    transcript.message("opening gamma", claim.gamma);
+    transcript.message("opening point", claim.local_point);
+    transcript.message("opening value", &[claim.value]);
+}
+
+/// Draws the distinct leaves of the weight tree to open, in increasing order.
+pub fn draw_leaves(transcript: &mut Transcript, params: &CommitmentParams, policy: &OpeningPolicy) -> Vec<usize> {
+    let mut leaves = transcript.positions("opening queries", policy.queries, params.log_leaves());
+    leaves.sort_unstable();
+    leaves.dedup();
+    leaves
+}
 
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);
@@ -178,7 +214,7 @@ fn open_rows(
     leaves: &[usize],
     proof: &OpeningProof,
 ) -> Result<Vec<Expected>, OpeningError> {
-    let tree = Tree::Weights;
+    let tree = TreeName::Weights;
     let leaf_len = params.columns() * FIBRE;
     let (got, expected) = (proof.rows.values.len(), leaves.len() * leaf_len);
     if got != expected {
@@ -217,7 +253,7 @@ fn open_oracle(
     expected: &[Expected],
     opening: &OracleOpening,
 ) -> Result<Vec<Expected>, OpeningError> {
-    let tree = Tree::Oracle(oracle);
+    let tree = TreeName::Oracle(oracle);
     let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
     leaves.dedup();
     let (got, wanted) = (opening.values.len(), leaves.len() << FOLD_LOG);

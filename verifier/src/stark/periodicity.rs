@@ -9,7 +9,7 @@ use stwo::core::pcs::quotients::{build_samples_with_randomness_and_periodicity, 
 use stwo::core::poly::circle::CanonicCoset;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::model::{ModelConfig, Rotation};
 use tessera_circuits::shape::PARTS;
 
 /// Coordinates of a column in the extension.
@@ -76,7 +76,8 @@ fn config(hidden: usize, heads: usize, head_dim: usize, vocab: usize) -> ModelCo
         vocab,
         context: 512,
         rms_eps: 1e-5,
-        rope_theta: 1e4,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
         bos: None,
         eos: Vec::new(),
     }

@@ -7,9 +7,9 @@ use crate::air::{base, requant};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, MatmulKind};
+use crate::rounding::Rounded;
 use crate::semantics::{rope_angle, ROPE_BITS};
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{eq, felt, Public, K};
 
 impl Public<'_> {
@@ -26,9 +26,10 @@ impl Public<'_> {
         let plain = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
         for (side, coefficient) in halves.into_iter().enumerate() {
             // The powers of the channels of one half, (head, index).
+            let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
+            let weights = eq_table(&point);
             let channels = |l: usize| {
-                let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
-                let all = self.channel_powers(kind, l, &point);
+                let all = self.channel_powers(kind, l, &weights);
                 let blocks = all.chunks(1 << p.half).skip(side).step_by(2);
                 blocks.flatten().copied().collect()
             };
@@ -88,25 +89,13 @@ impl Public<'_> {
         sides.groups.push(Group::new(part, plain.to_vec(), columns));
         // The halves' weights add up to 1.
         sides.value += felt(1 << (ROPE_BITS - 1)) * self.total(part, plain);
-        let weights = index.table();
-        let half_dim = self.shape.config.head_dim / 2;
-        let [first, second] = halves;
-        let mut sources: [Vec<Tensor>; 2] = [Vec::new(), Vec::new()];
-        for (i, token) in eq_table(&points.token).into_iter().enumerate() {
-            let mut rows = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
-            for (x, w) in weights.iter().enumerate().take(half_dim) {
-                let (cos, sin) = rope_angle(&self.shape.config, i, x);
-                let (cos, sin) = (base(cos.into()), base(sin.into()));
-                let own = [first * cos + second * sin, second * cos - first * sin];
-                for (row, v) in rows.iter_mut().zip(own) {
-                    if let Some(entry) = row.get_mut(x) {
-                        *entry = *w * v;
-                    }
-                }
-            }
-            for (source, row) in sources.iter_mut().zip(rows) {
+        let (weights, mut sources) = (index.table(), [Vec::<Tensor>::new(), Vec::new()]);
+        for (rotation, layers) in self.rotated_layers(layers) {
+            for (i, token) in eq_table(&points.token).into_iter().enumerate() {
                 let rows = Weight::Sparse(self.shape.token, vec![(i, token)]);
-                source.push(vec![layers.clone(), rows, head.clone(), Weight::Dense(row)]);
+                for (source, turns) in sources.iter_mut().zip(self.turns(rotation, i, &weights, halves)) {
+                    source.push(vec![layers.clone(), rows.clone(), head.clone(), Weight::dense(turns)]);
+                }
             }
         }
         for (side, tensors) in sources.into_iter().enumerate() {
@@ -114,6 +103,43 @@ impl Public<'_> {
             sides.groups.push(Group::new_sum(part, tensors, column));
         }
         sides.claim("rotations")
+    }
+
+    /// The rotations, with the weights of the layers that have each.
+    fn rotated_layers(&self, layers: &Weight) -> Vec<(usize, Weight)> {
+        let config = &self.shape.config;
+        if config.rotation_of.is_empty() {
+            return vec![(0, layers.clone())];
+        }
+        let of = |l: usize| if l < config.layers { config.rotation(l) } else { 0 };
+        let weights = layers.table();
+        let mut all = Vec::new();
+        for rotation in 0..config.rotations.len() {
+            let own = weights.iter().enumerate();
+            let own: Vec<K> = own
+                .map(|(l, w)| if of(l) == rotation { *w } else { K::zero() })
+                .collect();
+            if (0..config.layers).any(|l| of(l) == rotation) {
+                all.push((rotation, Weight::dense(own)));
+            }
+        }
+        all
+    }
+
+    /// What weighs the pairs of a row in each half before their rotation: those of the output, turned back.
+    fn turns(&self, rotation: usize, row: usize, weights: &[K], [first, second]: [K; 2]) -> [Vec<K>; 2] {
+        let mut turns = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
+        for (x, w) in weights.iter().enumerate().take(self.shape.config.head_dim / 2) {
+            let (cos, sin) = rope_angle(&self.shape.config, rotation, row, x);
+            let (cos, sin) = (base(cos.into()), base(sin.into()));
+            let own = [first * cos + second * sin, second * cos - first * sin];
+            for (turned, v) in turns.iter_mut().zip(own) {
+                if let Some(entry) = turned.get_mut(x) {
+                    *entry = *w * v;
+                }
+            }
+        }
+        turns
     }
 
     pub(super) fn values(&self, claims: &mut Claims) {
@@ -125,7 +151,8 @@ impl Public<'_> {
             eq(head),
             eq(points.out(p.head_dim())),
         ];
-        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, points.out(p.kv()));
+        let weights = eq_table(points.out(p.kv()));
+        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, &weights);
         let rounding = Rounding {
             rounded: Rounded::VALUE,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],

@@ -7,8 +7,8 @@ use crate::air::{base, logits};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::eq_table;
 use crate::model::MatmulKind;
+use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{padded, Public, K};
 
 impl Public<'_> {
@@ -22,8 +22,9 @@ impl Public<'_> {
             values.truncate(config.vocab);
             values
         };
-        let plain = real(eq_table(points.out(log)));
-        let powered = real(self.channel_powers(MatmulKind::Head, 0, points.out(log)));
+        let plain = eq_table(points.out(log));
+        let powered = real(self.channel_powers(MatmulKind::Head, 0, &plain));
+        let plain = real(plain);
         let total = |values: &[K]| values.iter().fold(K::zero(), |sum, v| sum + *v);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.shape.output()), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.

@@ -4,9 +4,10 @@ use num_traits::One;
 
 use super::{Claims, Rounding};
 use crate::air::ff;
+use crate::mle::eq_table;
 use crate::model::MatmulKind;
+use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{eq, felt, Public, K};
 
 impl Public<'_> {
@@ -15,12 +16,13 @@ impl Public<'_> {
         let at = points.out(self.shape.padded.ff);
         let air = self.shape.ff();
         let plain = vec![self.plain_layers(part), eq(&points.token), eq(at)];
+        let weights = eq_table(at);
         let matmuls = [
             (Rounded::GATE, MatmulKind::Gate, ff::GATE, air.gate_remainder()),
             (Rounded::UP, MatmulKind::Up, ff::UP, air.up_remainder()),
         ];
         for (rounded, kind, column, remainder) in matmuls {
-            let channels = |l: usize| self.channel_powers(kind, l, at);
+            let channels = |l: usize| self.channel_powers(kind, l, &weights);
             let rounding = Rounding {
                 rounded,
                 out: vec![(column, K::one())],

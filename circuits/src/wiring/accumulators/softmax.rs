@@ -7,8 +7,8 @@ use crate::air::{base, requant, scores};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::Limbs;
+use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::statement::Rounded;
 use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {

@@ -7,15 +7,18 @@ use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, RowClass};
+use crate::rounding::Rounded;
+use crate::rounding::{update_of, Update, PADDED_EXPONENT};
 use crate::shape::Part;
-use crate::statement::{norm_of, Rounded};
-use crate::wiring::{eq, felt, padded, update_of, Public, Update, K, PADDED_EXPONENT};
+use crate::statement::norm_of;
+use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {
     /// What updates the residual stream: embedding, O and Down, with the state before.
     pub(super) fn updates(&self, claims: &mut Claims) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
+        let weights = eq_table(at);
         let weight = |n: usize| {
             let (kind, layer) = update_of(n);
             points.matmul_weight(kind, layer)
@@ -31,7 +34,7 @@ impl Public<'_> {
                 };
                 let powers = |pick: fn([u8; 2]) -> u8| {
                     let exponent = |c: usize| u32::from(pick(update.exponents(c)));
-                    Weight::Dense(self.feature_powers(at, &exponent))
+                    Weight::dense(self.feature_powers(&weights, &exponent))
                 };
                 let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
@@ -75,21 +78,22 @@ impl Public<'_> {
         classes.to_vec()
     }
 
-    /// `eq(point, .)` times a power of two of every feature: that of its channel, and that of [`PADDED_EXPONENT`] for padding.
-    fn feature_powers(&self, at: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
+    /// Weights of the features times a power of two: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
+    fn feature_powers(&self, weights: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
         let hidden = self.shape.config.hidden;
         let power = |c: usize| match c < hidden {
             true => exponent(c),
             false => PADDED_EXPONENT.into(),
         };
-        let features = eq_table(at).into_iter().enumerate();
-        features.map(|(c, w)| w * base(1 << power(c).min(30))).collect()
+        let features = weights.iter().enumerate();
+        features.map(|(c, w)| *w * base(1 << power(c).min(30))).collect()
     }
 
     /// The normed states: values times the reciprocal square root of their row.
     pub(super) fn norms(&self, claims: &mut Claims) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
+        let weights = eq_table(at);
         let tokens = eq_table(&points.token);
         let states = points.state_weights(self.shape.states());
         let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params, self.leading());
@@ -99,8 +103,8 @@ impl Public<'_> {
             let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
             let shift = u32::from(norm_of(self.params, n).shift);
             let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
-            let features = self.feature_powers(at, &exponent);
-            powered.push(vec![state.clone(), eq(&points.token), Weight::Dense(features)]);
+            let features = self.feature_powers(&weights, &exponent);
+            powered.push(vec![state.clone(), eq(&points.token), Weight::dense(features)]);
             let scaled = tokens.iter().zip(rows(n)).map(|(t, r)| *t * base(i64::from(*r)));
             products.push(vec![state, padded(scaled.collect(), self.shape.token), eq(at)]);
         }

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{json, Map, Value};
-use tessera_prover::files;
-use tessera_prover::progress::Progress;
-use tessera_prover::synth::PublicShape;
+use tessera_prover::intake::synth::PublicShape;
+use tessera_prover::support::files;
+use tessera_prover::support::progress::Progress;
 
-use super::output;
+use super::planned::output;
 use crate::args::{BenchArgs, ShapeArg};
 use crate::printer::{Failure, Report};
 
@@ -63,8 +63,10 @@ fn model(
     progress: &dyn Progress,
 ) -> Result<Value, Failure> {
     let public = PublicShape::from(shape);
-    let config = public.config().0;
-    let layers = layers.map_or(config.layers, usize::from);
+    let layers = match layers {
+        Some(layers) => layers.into(),
+        None => public.description()?.config.layers,
+    };
     let name = format!("{}-{layers}", shape.name());
     let place = |kind: &str| work.join(format!("{name}.{kind}"));
     let (checkpoint, dir, record) = (place("checkpoint"), place("model"), place("setup.json"));
@@ -137,7 +139,7 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
         args,
         &[&["prove"], &common[..], &["--out", text(proof)?], &memory].concat(),
     )?;
-    let key = dir.join(tessera_prover::library::KEY_FILE);
+    let key = dir.join(tessera_prover::model::directory::KEY_FILE);
     let verified = tessera(args, &["verify", "--key", text(&key)?, text(proof)?])?;
     let number = |value: &Value, name: &str| value[name].as_f64().unwrap_or(f64::NAN);
     let decode = number(&inference, "decode_seconds");

@@ -1,9 +1,9 @@
 use super::*;
-use crate::testing::TestRng;
+use crate::testing::SplitMix;
 
 /// Inputs of 40 channels that all follow a few common ones, so that errors of one can be made up for by others.
 fn inputs(rows: usize) -> Vec<f32> {
-    let mut rng = TestRng(9);
+    let mut rng = SplitMix(9);
     let mut random = || rng.below(2001) as f32 / 1000.0 - 1.0;
     let mixed: Vec<f32> = (0..4 * 40).map(|_| random()).collect();
     let mut row = || {
@@ -60,7 +60,7 @@ fn the_factor_is_that_of_the_gram_matrix() {
 #[test]
 fn fed_back_errors_are_a_fraction_of_those_of_rounding() {
     let rows = inputs(300);
-    let mut rng = TestRng(4);
+    let mut rng = SplitMix(4);
     let weights: Vec<[f32; TILE]> = (0..40)
         .map(|_| std::array::from_fn(|_| rng.below(10_001) as f32 / 1000.0 - 5.0))
         .collect();
@@ -93,6 +93,7 @@ fn rows_count_as_much_as_what_attends_to_them() {
             texts: vec![7, 2, 1],
             ..Attended::default()
         },
+        products: &[],
     };
     inputs.sequences(1..3);
     inputs.observe(Site::NormAttn(0), &[1.0, 1.0, 10.0]);
@@ -115,4 +116,20 @@ fn fed_back_weights_stay_within_their_bits() {
     let out = round(&[Factor::new(0..40, &inputs(50))], weights, &[0; TILE], 3);
     assert!(out.iter().flatten().all(|w| w.abs() <= 3));
     assert!(out.iter().flatten().any(|w| *w == 3));
+}
+
+/// What is fed back comes from the integers that Down reads: a channel with exponent `k` has units `2^k` times as large.
+#[test]
+fn products_count_in_the_units_of_their_channels() {
+    let products = [vec![], vec![0, 3]];
+    let mut inputs = Inputs {
+        widths: [(Input::Product, 2)].into(),
+        hidden: 1,
+        rows: BTreeMap::new(),
+        attended: Attended::default(),
+        products: &products,
+    };
+    inputs.observe(Site::Product(0), &[1.0, 8.0]);
+    inputs.observe(Site::Product(1), &[1.0, 8.0, 2.0, -4.0]);
+    assert_eq!(inputs.rows[&Input::Product], [1.0, 8.0, 1.0, 1.0, 2.0, -0.5]);
 }

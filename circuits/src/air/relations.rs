@@ -1,0 +1,60 @@
+//! The challenges of the lookups, by what is looked up.
+
+use num_traits::Zero;
+use stwo::core::channel::Channel;
+use stwo::core::fields::qm31::SecureField;
+use stwo_constraint_framework::logup::LookupElements;
+use stwo_constraint_framework::relation;
+
+use super::lookups::Relation;
+
+relation!(Range16, 1);
+relation!(Bits, 2);
+relation!(Exp, 2);
+relation!(Silu, 2);
+
+/// Lookup challenges, one independent pair per relation.
+#[derive(Clone, Debug)]
+pub struct Relations {
+    /// `(v)`, `0 <= v < 2^16`.
+    pub range16: Range16,
+    /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
+    pub bits: Bits,
+    /// `(d, exp(d))`.
+    pub exp: Exp,
+    /// `(g + 2^15, silu(g))`.
+    pub silu: Silu,
+}
+
+impl Relations {
+    /// Draws the challenges; the trace must have been absorbed.
+    pub fn draw(channel: &mut impl Channel) -> Self {
+        Self {
+            range16: Range16::draw(channel),
+            bits: Bits::draw(channel),
+            exp: Exp::draw(channel),
+            silu: Silu::draw(channel),
+        }
+    }
+
+    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
+    pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
+        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
+        match relation {
+            Relation::Range16 => [self.range16.0.z, SecureField::zero()],
+            Relation::Bits => pair(&self.bits.0),
+            Relation::Exp => pair(&self.exp.0),
+            Relation::Silu => pair(&self.silu.0),
+        }
+    }
+
+    /// Fixed challenges, for counting columns and constraints before any exist.
+    pub fn dummy() -> Self {
+        Self {
+            range16: Range16::dummy(),
+            bits: Bits::dummy(),
+            exp: Exp::dummy(),
+            silu: Silu::dummy(),
+        }
+    }
+}

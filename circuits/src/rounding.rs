@@ -1,0 +1,190 @@
+//! What is rounded to 16 bits, and by which parameters of the model (docs/protocol.md, section 8.1).
+
+use crate::chunk::INPUT_SHIFT;
+use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::semantics::ROPE_BITS;
+use crate::shape::{Part, Shape};
+use crate::statement::{class_of, norm_of};
+
+/// A kind of values that were rounded to int16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rounded {
+    /// The part that has it.
+    pub part: Part,
+    /// Among those of the part.
+    pub tensor: u8,
+}
+
+impl Rounded {
+    /// Residual states.
+    pub const STATE: Self = Self::of(Part::Stream, 0);
+    /// Normed states.
+    pub const NORM: Self = Self::of(Part::Stream, 1);
+    /// Values.
+    pub const VALUE: Self = Self::of(Part::V, 0);
+    /// Scores.
+    pub const SCORE: Self = Self::of(Part::Scores, 0);
+    /// Attention outputs.
+    pub const ATTENTION: Self = Self::of(Part::Att, 0);
+    /// Gates.
+    pub const GATE: Self = Self::of(Part::Ff, 0);
+    /// The other factor of the MLP.
+    pub const UP: Self = Self::of(Part::Ff, 1);
+    /// Their product.
+    pub const PRODUCT: Self = Self::of(Part::Ff, 2);
+    /// Logits.
+    pub const LOGIT: Self = Self::of(Part::Logits, 0);
+
+    const fn of(part: Part, tensor: u8) -> Self {
+        Self { part, tensor }
+    }
+
+    /// A half of queries or keys before the rotation.
+    pub const fn before(part: Part, half: usize) -> Self {
+        Self::of(part, half as u8)
+    }
+
+    /// A half of queries or keys after it.
+    pub const fn after(part: Part, half: usize) -> Self {
+        Self::of(part, 2 + half as u8)
+    }
+
+    /// Number of kinds in a part.
+    pub(crate) const fn kinds(part: Part) -> u8 {
+        match part {
+            Part::Stream => 2,
+            Part::Q | Part::K => 4,
+            Part::V | Part::Scores | Part::Att | Part::Logits => 1,
+            Part::Ff => 3,
+            Part::Tables => 0,
+        }
+    }
+}
+
+/// `2^shift` of every padded output channel.
+pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
+    if let [one] = shift.0.as_slice() {
+        return vec![1 << one; 1 << log];
+    }
+    let mut column = vec![2; 1 << log];
+    for (out, s) in shift.0.iter().enumerate() {
+        if let Some(at) = column.get_mut(config.pad_out(kind, out)) {
+            *at = 1 << s;
+        }
+    }
+    column
+}
+
+/// The shifts of a matmul's requantisation; those into the residual stream are those of the body.
+pub fn shift_of(params: &ModelParams, kind: MatmulKind, layer: usize) -> Option<&ChannelShift> {
+    let of = params.layers.get(layer);
+    match kind {
+        MatmulKind::Embed => Some(&params.embed.body),
+        MatmulKind::Head => Some(&params.head),
+        MatmulKind::Q => of.map(|l| &l.q),
+        MatmulKind::K => of.map(|l| &l.k),
+        MatmulKind::V => of.map(|l| &l.v),
+        MatmulKind::O => of.map(|l| &l.o.body),
+        MatmulKind::Gate => of.map(|l| &l.gate),
+        MatmulKind::Up => of.map(|l| &l.up),
+        MatmulKind::Down => of.map(|l| &l.down.body),
+    }
+}
+
+/// The matmul that updates a residual state.
+pub fn update_of(state: usize) -> (MatmulKind, usize) {
+    match state {
+        0 => (MatmulKind::Embed, 0),
+        n if n % 2 == 1 => (MatmulKind::O, n / 2),
+        n => (MatmulKind::Down, n / 2 - 1),
+    }
+}
+
+/// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
+/// the exponent of the factor of the previous state is the shift plus `skip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update<'a> {
+    /// The shift of every channel.
+    pub channels: &'a ChannelShift,
+    /// What leading rows have more.
+    pub lead: i8,
+    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
+    pub skip: Option<i8>,
+}
+
+impl<'a> Update<'a> {
+    /// Of a state, in the rows of a class; `None` if there is no such state.
+    pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
+        let (shift, skip) = match update_of(state) {
+            (MatmulKind::O, l) => params.layers.get(l).map(|p| (&p.o, Some(p.skip_attn)))?,
+            (MatmulKind::Down, l) => params.layers.get(l).map(|p| (&p.down, Some(p.skip_mlp)))?,
+            _ => (&params.embed, None),
+        };
+        Some(Self {
+            channels: &shift.body,
+            lead: match class {
+                RowClass::Body => 0,
+                RowClass::Lead => shift.lead,
+            },
+            skip: skip.map(|skip| skip.of(class)),
+        })
+    }
+
+    /// Exponents of channel `c`: of the divisor (minus 8), and of the factor of the previous state (minus 8). In range if the
+    /// parameters are checked.
+    pub fn exponents(&self, c: usize) -> [u8; 2] {
+        let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
+        let skip = self.skip.map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip));
+        [shift, skip].map(|e| e.clamp(0, 30) as u8)
+    }
+}
+
+/// Both exponents of [`Update::exponents`] where a state has no such channel: padding.
+pub const PADDED_EXPONENT: u8 = 1;
+
+/// log2 of what a rounded value is multiplied with in its claim: `8 + s` in one limb, `s` in two. `place` has the indices of
+/// the entry along the axes of its part, `leading` is the number of leading rows.
+pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[usize], leading: usize) -> u32 {
+    let (config, half) = (&shape.config, shape.padded.half);
+    let [first, token, third, fourth] = [0, 1, 2, 3].map(|i| place.get(i).copied().unwrap_or(0));
+    let class = class_of(token, leading);
+    let layer = params.layers.get(first);
+    // The shift of an element of a head, of which there are so many.
+    let of_head = |kind: MatmulKind, heads: usize, half: usize, x: usize| {
+        let real = third < heads && x < config.head_dim / 2;
+        let channel = third * config.head_dim + half * (config.head_dim / 2) + x;
+        // As in [`pow_column`]: one shift for all is that of padding, too.
+        let own = |s: &ChannelShift| (real || s.0.len() == 1).then(|| s.at(channel));
+        shift_of(params, kind, first).and_then(own)
+    };
+    let side = usize::from(rounded.tensor % 2);
+    let (shift, limbs) = match (rounded.part, rounded.tensor) {
+        (Part::Stream, 0) => {
+            let update = Update::of(params, first, class).filter(|_| third < config.hidden);
+            (update.map(|u| u.exponents(third)[0]), Limbs::Two)
+        }
+        (Part::Stream, _) => {
+            let shift = norm_of(params, first).shift.saturating_sub(params.exponent(third));
+            (Some(shift).filter(|_| third < config.hidden), Limbs::One)
+        }
+        (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
+        (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
+        (Part::Q | Part::K, _) => (Some(ROPE_BITS as u8 - 8), Limbs::One),
+        (Part::V, _) => {
+            let (side, x) = (fourth >> half, fourth & ((1 << half) - 1));
+            (of_head(MatmulKind::V, config.kv_heads, side, x), shape.limbs.v)
+        }
+        (Part::Scores, _) => (layer.map(|l| l.score), Limbs::Two),
+        (Part::Att, _) => (layer.map(|l| l.att), Limbs::Two),
+        (Part::Ff, 0) => (layer.map(|l| l.gate.at(third)), shape.limbs.gate),
+        (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
+        (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
+        (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
+        (Part::Tables, _) => (None, Limbs::One),
+    };
+    let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
+    match limbs {
+        Limbs::One => 8 + shift,
+        Limbs::Two => shift,
+    }
+}

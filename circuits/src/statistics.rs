@@ -1,0 +1,206 @@
+//! What a proof carries in clear beside the statement (docs/protocol.md, section 8.3).
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ModelConfig, ModelParams};
+use crate::rounding::{shift_at, Rounded};
+use crate::semantics::{norm_rsqrt, reciprocal};
+use crate::shape::Shape;
+use crate::statement::{class_of, norm_of, Statement};
+
+/// Row statistics in clear: one triple per (state, token) and one sum per (layer, head, token), for all
+/// padded token rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs, each times `4^k`, `k` the
+    /// exponent of the channel.
+    pub norms: Vec<[i32; 3]>,
+    /// `[layer][head][token]`: sum of exponentials of the softmax row.
+    pub sums: Vec<u32>,
+    /// `[output token]`: its logit; none without head.
+    pub tops: Vec<i16>,
+    /// Values that did not fit int16, by part and place.
+    pub clips: Vec<Clip>,
+}
+
+/// A value that did not fit int16 and was clipped to the largest or smallest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clip {
+    /// `Part::index`.
+    pub part: u8,
+    /// [`Rounded::tensor`].
+    pub tensor: u8,
+    /// Index of the entry in the row space of the part.
+    pub at: u64,
+    /// The value less what it was clipped to; not 0.
+    pub excess: i32,
+}
+
+impl Clip {
+    /// What the value was clipped to.
+    pub const fn value(&self) -> i64 {
+        match self.excess > 0 {
+            true => i16::MAX as i64,
+            false => i16::MIN as i64,
+        }
+    }
+
+    /// The indices of the entry along axes of these log lengths.
+    pub fn place(&self, axes: &[u32]) -> Vec<usize> {
+        let mut rest = self.at;
+        let mut place: Vec<usize> = axes
+            .iter()
+            .rev()
+            .map(|log| {
+                let index = rest & ((1 << log) - 1);
+                rest >>= log;
+                index as usize
+            })
+            .collect();
+        place.reverse();
+        place
+    }
+}
+
+/// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
+pub enum StatisticsError {
+    #[error("{got} norm statistics, expected {expected}")]
+    Norms { got: usize, expected: usize },
+    #[error("{got} softmax sums, expected {expected}")]
+    Sums { got: usize, expected: usize },
+    #[error("norm statistic {index} is out of range")]
+    NormRange { index: usize },
+    #[error("softmax sum {index} is out of range")]
+    SumRange { index: usize },
+    #[error("{got} logits of output tokens, expected {expected}")]
+    Tops { got: usize, expected: usize },
+    #[error("output token {index} has the smallest logit there is, and is not token 0")]
+    SmallestTop { index: usize },
+    #[error("{got} clipped values are more than {most}")]
+    TooManyClips { got: usize, most: usize },
+    #[error("clipped value {index} is not one of the proof, or not after the one before it")]
+    ClipPlace { index: usize },
+    #[error("clipped value {index} exceeds its range by {excess}, which no accumulator can")]
+    ClipRange { index: usize, excess: i32 },
+}
+
+impl Statistics {
+    /// Bound of every statistic in absolute value.
+    pub const BOUND: i32 = 1 << 30;
+
+    /// The most clipped values that a proof may list.
+    pub const MAX_CLIPS: usize = 1 << 16;
+
+    /// The clipped values of a kind.
+    pub fn clips(&self, rounded: Rounded) -> impl Iterator<Item = &Clip> {
+        let own = move |clip: &&Clip| usize::from(clip.part) == rounded.part.index() && clip.tensor == rounded.tensor;
+        self.clips.iter().filter(own)
+    }
+
+    /// Checks lengths, ranges and places.
+    pub fn check(&self, shape: &Shape, params: &ModelParams, statement: &Statement) -> Result<(), StatisticsError> {
+        let (config, tokens) = (&shape.config, 1 << shape.token);
+        let norms = (2 * config.layers + 1) * tokens;
+        if self.norms.len() != norms {
+            return Err(StatisticsError::Norms {
+                got: self.norms.len(),
+                expected: norms,
+            });
+        }
+        let sums = config.layers * config.heads * tokens;
+        if self.sums.len() != sums {
+            return Err(StatisticsError::Sums {
+                got: self.sums.len(),
+                expected: sums,
+            });
+        }
+        let bad = |[hh, hl, ll]: &[i32; 3]| {
+            !(0..Self::BOUND).contains(hh)
+                || !(-Self::BOUND..Self::BOUND).contains(hl)
+                || !(0..Self::BOUND).contains(ll)
+        };
+        if let Some(index) = self.norms.iter().position(bad) {
+            return Err(StatisticsError::NormRange { index });
+        }
+        if let Some(index) = self.sums.iter().position(|s| *s >= Self::BOUND as u32) {
+            return Err(StatisticsError::SumRange { index });
+        }
+        let outputs = if shape.chunk.is_last() { shape.outputs } else { 0 };
+        if self.tops.len() != outputs {
+            return Err(StatisticsError::Tops {
+                got: self.tops.len(),
+                expected: outputs,
+            });
+        }
+        // Then all logits are clipped to it, and the lowest id is the arg max.
+        let smallest = |(top, id): (&i16, &u32)| *top == i16::MIN && *id != 0;
+        if let Some(index) = self.tops.iter().zip(&statement.output).position(smallest) {
+            return Err(StatisticsError::SmallestTop { index });
+        }
+        self.check_clips(shape, params, statement.leading(&params.leading, shape.token))
+    }
+
+    /// Strictly ascending places of committed entries, and values that do not wrap: section 8.1.
+    fn check_clips(&self, shape: &Shape, params: &ModelParams, leading: usize) -> Result<(), StatisticsError> {
+        let (got, most) = (self.clips.len(), Self::MAX_CLIPS);
+        if got > most {
+            return Err(StatisticsError::TooManyClips { got, most });
+        }
+        let mut before = None;
+        for (index, clip) in self.clips.iter().enumerate() {
+            let order = (clip.part, clip.tensor, clip.at);
+            let part = shape.claimed().find(|part| part.index() == usize::from(clip.part));
+            let part = part.filter(|part| clip.tensor < Rounded::kinds(*part));
+            let Some(part) = part.filter(|_| before.is_none_or(|before| before < order)) else {
+                return Err(StatisticsError::ClipPlace { index });
+            };
+            before = Some(order);
+            let axes = shape.full_axes(part);
+            let place = clip.place(&axes);
+            let mut extents = place.iter().enumerate();
+            let within = extents.all(|(axis, i)| *i < shape.extent(part, axis));
+            if !within || axes.iter().sum::<u32>() < 64 && clip.at >> axes.iter().sum::<u32>() != 0 {
+                return Err(StatisticsError::ClipPlace { index });
+            }
+            let value = clip.value() + i64::from(clip.excess);
+            let rounded = Rounded {
+                part,
+                tensor: clip.tensor,
+            };
+            let bits = shift_at(shape, params, rounded, &place, leading);
+            if clip.excess == 0 || value.unsigned_abs() > 1 << (30 - bits.min(30)) {
+                let excess = clip.excess;
+                return Err(StatisticsError::ClipRange { index, excess });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reciprocal square root of every (state, token); the first `leading` tokens are leading rows.
+    pub fn rsqrts(&self, config: &ModelConfig, params: &ModelParams, leading: usize) -> Vec<u32> {
+        let tokens = self.norms.len() / (2 * config.layers + 1);
+        let of = |state: usize| norm_of(params, state);
+        self.norms
+            .chunks(tokens.max(1))
+            .enumerate()
+            .flat_map(|(state, row)| {
+                row.iter().enumerate().map(move |(i, s)| {
+                    let class = class_of(i, leading);
+                    norm_rsqrt(s.map(i64::from), config.hidden, of(state), class)
+                })
+            })
+            .collect()
+    }
+
+    /// Reciprocal of every softmax sum.
+    pub fn reciprocals(&self) -> Vec<u32> {
+        self.sums.iter().map(|s| reciprocal(*s)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+use super::*;
+use crate::chunk::Chunk;
+use crate::model::{odd_config, test_params, ByClass, ChannelShift, NormParams};
+use crate::shape::{Cut, Part};
+
+/// A statement of four rows and two output tokens, under parameters of two layers.
+fn setting() -> (Shape, ModelParams, Statement) {
+    let own = Statement {
+        prompt: vec![7, 8, 9],
+        output: vec![10, 11],
+    };
+    let config = odd_config(2);
+    (Shape::new(&config, own.lengths()), test_params(&config), own)
+}
+
+/// Statistics of zeros for it.
+fn zeros() -> Statistics {
+    Statistics {
+        norms: vec![[0; 3]; 5 * 4],
+        sums: vec![0; 2 * 3 * 4],
+        tops: vec![0; 2],
+        clips: Vec::new(),
+    }
+}
+
+fn check(change: impl FnOnce(&mut Statistics)) -> Result<(), StatisticsError> {
+    let ((shape, params, statement), mut own) = (setting(), zeros());
+    change(&mut own);
+    own.check(&shape, &params, &statement)
+}
+
+/// True statistics are below 2^30 in absolute value, and all but `HL` are not negative: so none has an alias modulo p.
+#[test]
+fn statistics_have_the_ranges_of_true_ones() {
+    let bound = Statistics::BOUND;
+    assert_eq!(bound, 1 << 30);
+    let with = |norm: [i32; 3], sum: u32| check(|s| (s.norms[19], s.sums[23]) = (norm, sum));
+    assert_eq!(with([bound - 1; 3], bound as u32 - 1), Ok(()));
+    assert_eq!(with([0, -bound, 0], 0), Ok(()));
+    for norm in [
+        [bound, 0, 0],
+        [-1, 0, 0],
+        [0, bound, 0],
+        [0, -bound - 1, 0],
+        [0, 0, bound],
+        [0, 0, -1],
+    ] {
+        assert_eq!(with(norm, 0), Err(StatisticsError::NormRange { index: 19 }));
+    }
+    assert_eq!(with([0; 3], bound as u32), Err(StatisticsError::SumRange { index: 23 }));
+    let (got, expected) = (21, 20);
+    let longer = check(|s| s.norms.push([0; 3]));
+    assert_eq!(longer, Err(StatisticsError::Norms { got, expected }));
+    let (got, expected) = (23, 24);
+    let shorter = check(|s| s.sums.truncate(23));
+    assert_eq!(shorter, Err(StatisticsError::Sums { got, expected }));
+}
+
+/// Every output token has a logit, and only token 0 the smallest one: where all logits are clipped to it, token 0 wins.
+#[test]
+fn the_smallest_logit_is_that_of_token_0_alone() {
+    assert_eq!(check(|s| s.tops = vec![i16::MAX, i16::MIN + 1]), Ok(()));
+    let smallest = check(|s| s.tops[1] = i16::MIN);
+    assert_eq!(smallest, Err(StatisticsError::SmallestTop { index: 1 }));
+    let (shape, params, mut statement) = setting();
+    statement.output[1] = 0;
+    let mut own = zeros();
+    own.tops[1] = i16::MIN;
+    assert_eq!(own.check(&shape, &params, &statement), Ok(()));
+    for got in [0, 1, 3] {
+        let tops = check(|s| s.tops.resize(got, 0));
+        assert_eq!(tops, Err(StatisticsError::Tops { got, expected: 2 }));
+    }
+    // Without a head there are no logits.
+    let headless = Chunk {
+        start: 0,
+        end: 2,
+        of: 3,
+    };
+    let shape = Shape::of(&odd_config(3), &headless, statement.lengths());
+    assert_eq!(
+        zeros().check(&shape, &params, &statement),
+        Err(StatisticsError::Tops { got: 2, expected: 0 })
+    );
+    own.tops.clear();
+    assert_eq!(own.check(&shape, &params, &statement), Ok(()));
+}
+
+/// A clipped value of the shape of [`setting`].
+fn clip(shape: &Shape, rounded: Rounded, place: &[usize], excess: i32) -> Clip {
+    let axes = shape.full_axes(rounded.part);
+    assert_eq!(axes.len(), place.len());
+    let at = axes.iter().zip(place).fold(0, |at, (log, i)| (at << log) | *i as u64);
+    let own = Clip {
+        part: rounded.part.index() as u8,
+        tensor: rounded.tensor,
+        at,
+        excess,
+    };
+    assert_eq!(own.place(&axes), place);
+    own
+}
+
+/// The list of clipped values is one of entries that exist, each once and in order: there is one list for a trace.
+#[test]
+fn clipped_values_are_committed_entries_in_order() {
+    let (shape, ..) = setting();
+    // Five states of eight, and of two layers no third.
+    let shape = shape.with_cuts(|_, [first, second]| {
+        let lanes = [5, 2][usize::from(first.axis == 0 && first.lanes != 5)];
+        [
+            Cut {
+                log_lane: 0,
+                lanes,
+                ..first
+            },
+            second,
+        ]
+    });
+    let (_, mut params, statement) = setting();
+    params.layers[0].norm_attn.shift = 3;
+    let with = |clips: &[Clip]| {
+        let clips = clips.to_vec();
+        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+    };
+    let state = |place: [usize; 3]| clip(&shape, Rounded::STATE, &place, 9);
+    let norm = |place: [usize; 3]| clip(&shape, Rounded::NORM, &place, -9);
+    let product = |place: [usize; 3]| clip(&shape, Rounded::PRODUCT, &place, 1);
+    let logit = clip(&shape, Rounded::LOGIT, &[1, 299], 1);
+    let (a, b, c, d) = (state([0, 1, 2]), state([0, 1, 3]), norm([0, 0, 0]), product([1, 0, 0]));
+    assert_eq!(with(&[a, b, c, d, logit]), Ok(()));
+    let misplaced = |index| Err(StatisticsError::ClipPlace { index });
+    assert_eq!(with(&[b, a]), misplaced(1), "not ascending");
+    assert_eq!(with(&[a, a]), misplaced(1), "repeated");
+    assert_eq!(with(&[c, a]), misplaced(1), "a kind after a later one");
+    assert_eq!(with(&[a, d, c]), misplaced(2), "a part after a later one");
+    let extent = shape.extent(Part::Stream, 0);
+    assert!(extent < 8, "not all states are committed");
+    assert_eq!(
+        with(&[state([extent - 1, 3, shape.extent(Part::Stream, 2) - 1])]),
+        Ok(()),
+        "padding that is committed"
+    );
+    assert_eq!(
+        with(&[a, state([extent, 0, 0])]),
+        misplaced(1),
+        "beyond what is committed"
+    );
+    let axes: u32 = shape.full_axes(Part::Stream).iter().sum();
+    let beyond = Clip {
+        at: a.at | 1 << axes,
+        ..a
+    };
+    assert_eq!(
+        with(&[beyond]),
+        misplaced(0),
+        "beyond the part, an alias of its first entries"
+    );
+    for (part, kinds) in [
+        (0, 2),
+        (1, 4),
+        (2, 4),
+        (3, 1),
+        (4, 1),
+        (5, 1),
+        (6, 3),
+        (7, 1),
+        (8, 0),
+        (9, 0),
+        (255, 0),
+    ] {
+        let of = |tensor| Clip {
+            part,
+            tensor,
+            at: 0,
+            excess: 1,
+        };
+        assert_eq!(with(&[of(kinds)]), misplaced(0), "part {part} has {kinds} kinds");
+        assert!(
+            kinds == 0 || with(&[of(kinds - 1)]) == Ok(()),
+            "part {part} has {kinds} kinds"
+        );
+    }
+    let many = vec![a; Statistics::MAX_CLIPS + 1];
+    let (got, most) = (Statistics::MAX_CLIPS + 1, 1 << 16);
+    assert_eq!(with(&many), Err(StatisticsError::TooManyClips { got, most }));
+    assert_eq!(with(&many[1..]), misplaced(1));
+    // A chunk without head has no logits that could be clipped.
+    let headless = Chunk {
+        start: 0,
+        end: 2,
+        of: 3,
+    };
+    let shape = Shape::of(&odd_config(3), &headless, statement.lengths());
+    let (tops, clips) = (Vec::new(), vec![a, logit]);
+    let own = Statistics { tops, clips, ..zeros() };
+    assert_eq!(own.check(&shape, &params, &statement), misplaced(1));
+}
+
+/// What a clipped value was before stays below 2^30 in the units of its claim: one unit more is refused, and so is
+/// nothing at all.
+#[test]
+fn clipped_values_have_the_range_of_accumulators() {
+    let (shape, mut params, statement) = setting();
+    params.layers[1].act.lead = 5;
+    params.layers[1].o.lead = -2;
+    params.layers[1].skip_attn.lead = 2;
+    (params.layers[0].norm_mlp.shift, params.norm_final.shift) = (5, 6);
+    params.exponents = vec![0; 20];
+    params.exponents[6] = 3;
+    assert_eq!(params.check(&odd_config(2)), Ok(()));
+    // Total shifts of one limb have 8 more than those of two.
+    // Padded entries of a head have the shift of the matrix if that is one, and else the smallest.
+    params.layers[0].k = ChannelShift(vec![3; 6]);
+    params.layers[0].v = ChannelShift(vec![3; 6]);
+    let places: [(Rounded, &[usize], u32); 22] = [
+        (Rounded::STATE, &[0, 1, 0], 1),
+        (Rounded::STATE, &[3, 1, 19], 5),
+        (Rounded::STATE, &[3, 0, 19], 3),
+        (Rounded::STATE, &[3, 0, 20], 1),
+        (Rounded::NORM, &[1, 0, 5], 8 + 5),
+        (Rounded::NORM, &[4, 0, 6], 8 + 3),
+        (Rounded::NORM, &[4, 0, 7], 8 + 6),
+        (Rounded::before(Part::Q, 1), &[1, 0, 2, 1], 3),
+        (Rounded::after(Part::Q, 1), &[1, 0, 2, 1], 14),
+        (Rounded::before(Part::Q, 0), &[1, 0, 3, 0], 3),
+        (Rounded::before(Part::K, 0), &[0, 0, 0, 2], 3),
+        (Rounded::before(Part::K, 0), &[0, 0, 0, 3], 1),
+        (Rounded::before(Part::K, 0), &[1, 0, 0, 3], 3),
+        (Rounded::VALUE, &[0, 0, 0, 2], 3),
+        (Rounded::VALUE, &[0, 0, 0, 3], 1),
+        (Rounded::VALUE, &[1, 0, 0, 3], 3),
+        (Rounded::SCORE, &[0, 2, 1, 0], 5),
+        (Rounded::ATTENTION, &[1, 3, 1, 0], 7),
+        (Rounded::GATE, &[1, 3, 43], 3),
+        (Rounded::PRODUCT, &[1, 0, 0], 8 + 5),
+        (Rounded::PRODUCT, &[1, 1, 0], 8 + 3),
+        (Rounded::LOGIT, &[0, 299], 4),
+    ];
+    for (rounded, place, bits) in places {
+        let with = |excess| {
+            let clips = vec![clip(&shape, rounded, place, excess)];
+            Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+        };
+        let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
+        let most = 1 << (30 - bits);
+        for excess in [1, -1, most - 32767, 32768 - most] {
+            assert_eq!(with(excess), Ok(()), "{rounded:?} {place:?} {excess}");
+        }
+        for excess in [0, most - 32766, 32767 - most, i32::MAX, i32::MIN] {
+            assert_eq!(with(excess), refused(excess), "{rounded:?} {place:?} {excess}");
+        }
+    }
+    // With the largest shift of one limb there is one value that can be clipped.
+    let with = |excess| {
+        let clips = vec![clip(&shape, Rounded::NORM, &[0, 0, 5], excess)];
+        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+    };
+    let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
+    assert_eq!([1, 2, -1].map(with), [Ok(()), refused(2), refused(-1)]);
+}
+
+/// Every state has the norm that reads it, and every statistic the parameters of its state.
+#[test]
+fn norms_are_those_of_their_states() {
+    let norm = |scale| NormParams {
+        scale,
+        eps: ByClass { body: 1, lead: 46 },
+        shift: 1,
+    };
+    let config = ModelConfig {
+        hidden: 4,
+        layers: 3,
+        ..odd_config(2)
+    };
+    let mut params = test_params(&config);
+    for (l, layer) in params.layers.iter_mut().enumerate() {
+        (layer.norm_attn, layer.norm_mlp) = (norm(2 * l as u8 + 4), norm(2 * l as u8 + 5));
+    }
+    params.norm_final = norm(10);
+    assert!((0..7).all(|state| norm_of(&params, state) == &norm(state as u8 + 4)));
+    let own = Statistics {
+        norms: (0..7 * 8).map(|i| [0, 0, 15 * (i % 8)]).collect(),
+        sums: vec![0, 1 << 16],
+        tops: Vec::new(),
+        clips: Vec::new(),
+    };
+    // Squares and epsilon of the eight tokens of every state, of which two are leading rows.
+    let eps = |token: u64| if token < 2 { 46 } else { 1 };
+    let root = |scale: u32, token: u64| ((1u64 << (2 * scale + 2)) / (15 * token + eps(token))).isqrt() as u32;
+    let expected: Vec<u32> = (4..11)
+        .flat_map(|scale| (0..8).map(move |token| root(scale, token)))
+        .collect();
+    assert_eq!(own.rsqrts(&config, &params, 2), expected);
+    // One below a power of two: then a probability of 1 fits int16.
+    assert_eq!(own.reciprocals(), [(1 << 21) - 33, (1 << 20) - 17]);
+}

@@ -1,0 +1,71 @@
+//! What a family is, and what it says of a model.
+
+use tessera_circuits::model::ModelConfig;
+
+use super::place::{Pairs, Parameter, Place};
+use super::reader::Reader;
+use crate::intake::checkpoint::CheckpointError;
+
+/// Models that are described in the same way.
+#[derive(Debug)]
+pub struct Family {
+    /// What these models are called.
+    pub models: &'static str,
+    /// What `architectures` and `model_type` of `config.json` call them.
+    pub architecture: &'static str,
+    pub model_type: &'static str,
+    /// Reads a config. What is not supported is refused through the reader; errors are fields that cannot be read.
+    pub describe: fn(&mut Reader<'_>) -> Result<Description, CheckpointError>,
+    /// Where the checkpoint has a parameter.
+    pub place: fn(&ModelConfig, Parameter) -> Place,
+}
+
+/// What a family says of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// The architecture as it is proved.
+    pub config: ModelConfig,
+    /// Whether the output head is the embedding.
+    pub tied: bool,
+    /// Which channels of a head are rotated together.
+    pub pairs: Pairs,
+    pub factors: Factors,
+    /// What makes the context shorter than that of the checkpoint.
+    pub notes: Vec<String>,
+}
+
+/// Numbers that multiply what matrices give. They are folded into the weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    pub embedding: f64,
+    /// Of scores.
+    pub attention: f64,
+    /// Of what attention and MLP add to the residual stream.
+    pub residual: f64,
+    pub logits: f64,
+    /// Of cos and sin, where a pair is rotated.
+    pub rotation: f64,
+}
+
+impl Description {
+    /// What multiplies the channels of a head of Q in a layer, beside the factor of scores: the factor of cos and sin, of
+    /// queries and keys at once; `None` if that is 1.
+    pub fn of_queries(&self, layer: usize) -> Option<Vec<f64>> {
+        let config = &self.config;
+        let (half, factor) = (config.head_dim / 2, self.factors.rotation);
+        let rotation = config.rotations.get(config.rotation(layer)).filter(|_| factor != 1.0)?;
+        let of = |x: usize| match rotation.frequency(config.head_dim, x % half) {
+            0.0 => 1.0,
+            _ => factor * factor,
+        };
+        Some((0..config.head_dim).map(of).collect())
+    }
+
+    /// Statements have at most `rows` token rows, for this reason.
+    pub fn limit_context(&mut self, rows: usize, reason: &str) {
+        if rows < self.config.context {
+            self.config.context = rows;
+            self.notes.push(format!("at most {rows} token rows: {reason}"));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Llama, and all models that are published as such.
+
+use super::description::{Description, Family};
+use super::reader::Reader;
+use super::standard::{self, Defaults};
+use crate::intake::checkpoint::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "Llama 1 to 3.x (also SmolLM2, TinyLlama, Yi, DeepSeek-R1-Distill-Llama)",
+    architecture: "LlamaForCausalLM",
+    model_type: "llama",
+    describe,
+    place: standard::place,
+};
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    standard::describe(reader, &Defaults::LLAMA)
+}

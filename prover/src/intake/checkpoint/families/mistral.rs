@@ -1,0 +1,26 @@
+//! Mistral and Ministral: Llama with a window in some of them, and with heads of a length of their own (Nemo).
+
+use super::description::{Description, Family};
+use super::reader::Reader;
+use super::standard::{self, Defaults};
+use crate::intake::checkpoint::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "Mistral 7B, Nemo and Small",
+    architecture: "MistralForCausalLM",
+    model_type: "mistral",
+    describe,
+    place: standard::place,
+};
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    let defaults = Defaults {
+        kv_heads_as_heads: false,
+        context: 131_072,
+        ..Defaults::LLAMA
+    };
+    let mut description = standard::describe(reader, &defaults)?;
+    // Every layer has the window, without a switch.
+    standard::window(reader, &mut description, true)?;
+    Ok(description)
+}

@@ -1,0 +1,249 @@
+//! The families of models that can be proved. A family is one file: it reads `config.json` (through a [`Reader`], which
+//! refuses what it was not asked for), says where the tensors are, and what is folded into weights. One that needs
+//! nothing new of the proof is such a file and its line in [`FAMILIES`].
+
+mod description;
+mod ernie4_5;
+mod granite;
+mod harmless;
+mod llama;
+mod mistral;
+mod phi3;
+mod place;
+mod reader;
+mod rotation;
+mod smollm3;
+mod standard;
+
+use super::config::HubConfig;
+use super::{CheckpointError, Unsupported};
+
+pub use description::{Description, Factors, Family};
+pub use harmless::{Reason, HARMLESS};
+pub use place::{PairOrder, Pairs, Parameter, Place};
+pub use reader::Reader;
+
+/// As which other architectures are read, to say what is known of them.
+pub(super) const LLAMA: Family = llama::FAMILY;
+
+/// All families.
+pub const FAMILIES: [&Family; 6] = [
+    &llama::FAMILY,
+    &mistral::FAMILY,
+    &phi3::FAMILY,
+    &granite::FAMILY,
+    &smollm3::FAMILY,
+    &ernie4_5::FAMILY,
+];
+
+/// Architectures that people ask for, and what they need that is missing.
+const MISSING: [(&[&str], &str); 12] = [
+    (
+        &["Qwen2ForCausalLM", "qwen2"],
+        "biases of queries, keys and values are missing",
+    ),
+    (
+        &["Qwen3ForCausalLM", "qwen3"],
+        "norms of the queries and keys of each head are missing",
+    ),
+    (
+        &["GemmaForCausalLM", "gemma"],
+        "the activation GeGLU and heads of 256 are missing",
+    ),
+    (
+        &[
+            "Gemma2ForCausalLM",
+            "gemma2",
+            "Gemma3ForCausalLM",
+            "gemma3",
+            "gemma3_text",
+        ],
+        "norms after attention and MLP, the activation GeGLU and heads of 256 are missing",
+    ),
+    (
+        &["GPT2LMHeadModel", "gpt2"],
+        "LayerNorm, biases, learned positions and an MLP without gate are missing",
+    ),
+    (
+        &[
+            "GPTNeoXForCausalLM",
+            "gpt_neox",
+            "gptneox",
+            "PhiForCausalLM",
+            "phi",
+            "phi2",
+            "FalconForCausalLM",
+            "falcon",
+            "StableLmForCausalLM",
+            "stablelm",
+            "Starcoder2ForCausalLM",
+            "starcoder2",
+        ],
+        "LayerNorm, biases and residuals in parallel are missing",
+    ),
+    (
+        &["Olmo2ForCausalLM", "olmo2"],
+        "norms after attention and MLP, and those of queries and keys, are missing",
+    ),
+    (
+        &["CohereForCausalLM", "cohere", "command-r"],
+        "LayerNorm and residuals in parallel are missing",
+    ),
+    (
+        &[
+            "MixtralForCausalLM",
+            "mixtral",
+            "Qwen2MoeForCausalLM",
+            "qwen2_moe",
+            "qwen2moe",
+            "Qwen3MoeForCausalLM",
+            "qwen3_moe",
+            "qwen3moe",
+            "GraniteMoeForCausalLM",
+            "granitemoe",
+            "GptOssForCausalLM",
+            "gpt_oss",
+            "gpt-oss",
+        ],
+        "mixtures of experts are missing",
+    ),
+    (
+        &[
+            "DeepseekV2ForCausalLM",
+            "deepseek_v2",
+            "deepseek2",
+            "DeepseekV3ForCausalLM",
+            "deepseek_v3",
+        ],
+        "mixtures of experts and attention through latents are missing",
+    ),
+    (
+        &[
+            "BertModel",
+            "BertForMaskedLM",
+            "bert",
+            "RobertaModel",
+            "roberta",
+            "XLMRobertaModel",
+            "xlm-roberta",
+        ],
+        "encoders are missing",
+    ),
+    (
+        &["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"],
+        "recurrences over tokens are missing",
+    ),
+];
+
+/// A config as its family reads it.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// `None` if the architecture is not supported; it is then described as if it were Llama, as far as that goes.
+    pub(super) family: Option<&'static Family>,
+    pub(super) description: Result<Description, CheckpointError>,
+    pub(super) unsupported: Vec<Unsupported>,
+}
+
+/// The family of an architecture, by either of its names.
+pub(super) fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES
+        .into_iter()
+        .find(|f| f.architecture == name || f.model_type == name)
+}
+
+/// What all families are called, for messages and documents.
+pub fn supported() -> String {
+    let models: Vec<&str> = FAMILIES.iter().map(|f| f.models).collect();
+    models.join("; ")
+}
+
+/// Why an architecture is not supported, and what is.
+pub(super) fn refusal(architecture: &str) -> String {
+    let known = MISSING.iter().find(|(names, _)| names.contains(&architecture));
+    let why = known.map_or("no family of this program has this name", |(_, why)| why);
+    format!(
+        "the architecture {architecture} is not supported: {why}; supported are {}",
+        supported()
+    )
+}
+
+/// What a parameter is called in most checkpoints, and in messages about all.
+pub(super) fn name(parameter: Parameter) -> String {
+    standard::name(parameter)
+}
+
+/// Reads a config.
+pub(super) fn read(hub: &HubConfig) -> Read {
+    let name = hub.architecture();
+    let family = family(&name);
+    let mut reader = Reader::new(hub);
+    // Both names, where there are both, are those of the family.
+    let model_type = reader.get("model_type").and_then(|v| v.as_str());
+    reader.get("architectures");
+    match (family, model_type) {
+        (None, _) => reader.refuse("architecture", refusal(&name)),
+        (Some(family), Some(other)) if other != family.model_type => {
+            let detail = format!("{name}, but model_type is {other}, not {}", family.model_type);
+            reader.refuse("architecture", detail);
+        }
+        _ => {}
+    }
+    // Weights would have to be unpacked.
+    if reader.get("quantization_config").is_some() {
+        reader.refuse(
+            "quantised weights",
+            "quantization_config is present; the checkpoint before its quantisation can be read",
+        );
+    }
+    let description = (family.unwrap_or(&LLAMA).describe)(&mut reader);
+    let mut unsupported = reader.finish();
+    // What comes after an error was not asked for, and another architecture has other fields.
+    if description.is_err() || family.is_none() {
+        unsupported.retain(|u| ["architecture", "quantised weights"].contains(&u.feature.as_str()));
+    }
+    Read {
+        family,
+        description,
+        unsupported,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_of_no_family_that_there_is() {
+        for (names, why) in MISSING {
+            for name in names {
+                assert!(family(name).is_none(), "{name}");
+                let refusal = refusal(name);
+                assert!(
+                    refusal.contains(why) && refusal.contains(FAMILIES[0].models),
+                    "{refusal}"
+                );
+            }
+        }
+        assert!(refusal("NewForCausalLM").contains("no family of this program has this name"));
+    }
+
+    /// A channel of the proof is one stored channel, and pairs of the proof are pairs of the checkpoint.
+    #[test]
+    fn pairs_are_a_permutation_of_the_channels_of_a_head() {
+        for order in [PairOrder::Halves, PairOrder::Neighbours] {
+            for rotated in [2, 4, 8, 12] {
+                let pairs = Pairs { rotated, order };
+                let mut all: Vec<usize> = (0..12).map(|x| pairs.stored(x, 12)).collect();
+                for (a, b) in (0..rotated / 2).map(|x| (all[x], all[x + 6])) {
+                    let expected = match order {
+                        PairOrder::Halves => (b - rotated / 2, a + rotated / 2),
+                        PairOrder::Neighbours => (b - 1, a + 1),
+                    };
+                    assert_eq!((a, b), expected);
+                }
+                all.sort_unstable();
+                assert_eq!(all, (0..12).collect::<Vec<_>>());
+            }
+        }
+    }
+}

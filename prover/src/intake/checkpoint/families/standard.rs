@@ -1,0 +1,142 @@
+//! What most families have in common: names of fields and of tensors.
+
+use serde_json::{json, Value};
+use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
+
+use super::description::{Description, Factors};
+use super::place::{Pairs, Parameter, Place};
+use super::reader::Reader;
+use super::rotation;
+use crate::intake::checkpoint::config::EOS;
+use crate::intake::checkpoint::CheckpointError;
+
+/// What a config leaves out because it is the default of its family.
+pub struct Defaults {
+    /// Whether there are as many heads of keys and values as of queries; otherwise their number must be given.
+    pub kv_heads_as_heads: bool,
+    pub context: usize,
+    pub rms_eps: f64,
+    pub rope_theta: f64,
+    pub tied: bool,
+}
+
+impl Defaults {
+    /// Those of Llama.
+    pub const LLAMA: Self = Self {
+        kv_heads_as_heads: true,
+        context: 2048,
+        rms_eps: 1e-6,
+        rope_theta: 10_000.0,
+        tied: false,
+    };
+}
+
+/// Dimensions and constants. The context is clamped to [`MAX_CONTEXT`]. Dimensions are not checked against the limits of
+/// the proof system here.
+pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
+    let hidden = reader.required("hidden_size")?;
+    let heads = reader.required("num_attention_heads")?;
+    let head_dim = match reader.integer("head_dim")? {
+        Some(d) => d,
+        None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
+        None => {
+            let problem = format!("missing, and hidden_size {hidden} is not a multiple of {heads} heads");
+            return Err(reader.error("head_dim", problem));
+        }
+    };
+    let kv_heads = match defaults.kv_heads_as_heads {
+        true => reader.integer("num_key_value_heads")?.unwrap_or(heads),
+        false => reader.required("num_key_value_heads")?,
+    };
+    let context = reader.integer("max_position_embeddings")?.unwrap_or(defaults.context);
+    let config = ModelConfig {
+        hidden,
+        layers: reader.required("num_hidden_layers")?,
+        heads,
+        kv_heads,
+        head_dim,
+        ff: reader.required("intermediate_size")?,
+        vocab: reader.required("vocab_size")?,
+        context: context.min(MAX_CONTEXT),
+        rms_eps: reader.positive("rms_norm_eps")?.unwrap_or(defaults.rms_eps),
+        rotations: Vec::new(),
+        rotation_of: Vec::new(),
+        bos: reader.token_ids("bos_token_id")?.first().copied(),
+        eos: reader.token_ids(EOS)?,
+    };
+    let tied = reader.switch("tie_word_embeddings")?.unwrap_or(defaults.tied);
+    reader.only("hidden_act", &json!("silu"));
+    reader.only("attention_bias", &json!(false));
+    reader.only("mlp_bias", &json!(false));
+    let mut description = Description {
+        config,
+        tied,
+        pairs: Pairs::halves(head_dim),
+        factors: Factors {
+            embedding: 1.0,
+            attention: 1.0 / (head_dim as f64).sqrt(),
+            residual: 1.0,
+            logits: 1.0,
+            rotation: 1.0,
+        },
+        notes: Vec::new(),
+    };
+    rotation::read(reader, &mut description, defaults.rope_theta)?;
+    Ok(description)
+}
+
+/// Attention looks back by no more than a window of tokens, in some layers or in all. Texts are kept as short as that, so
+/// that it sees all of them.
+pub fn window(
+    reader: &mut Reader<'_>,
+    description: &mut Description,
+    default_used: bool,
+) -> Result<(), CheckpointError> {
+    let used = reader.switch("use_sliding_window")?.unwrap_or(default_used);
+    // They say which layers have the window; all do as if they had.
+    reader.get("max_window_layers");
+    for kind in reader
+        .get("layer_types")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        if ![json!("full_attention"), json!("sliding_attention")].contains(kind) {
+            reader.refuse(
+                "layer_types",
+                format!("{kind} is neither \"full_attention\" nor \"sliding_attention\""),
+            );
+        }
+    }
+    if let Some(window) = reader.integer("sliding_window")?.filter(|_| used) {
+        if window == 0 {
+            return Err(reader.error("sliding_window", "a window of 0 tokens sees nothing"));
+        }
+        description.limit_context(window, &format!("attention has a window of {window} tokens"));
+    }
+    Ok(())
+}
+
+/// The names that most checkpoints have.
+pub fn place(_: &ModelConfig, parameter: Parameter) -> Place {
+    Place::whole(name(parameter))
+}
+
+/// The name of the tensor of a parameter, in most checkpoints.
+pub fn name(parameter: Parameter) -> String {
+    let part = |layer: usize, part: &str| format!("model.layers.{layer}.{part}.weight");
+    match parameter {
+        Parameter::Matrix(MatmulKind::Embed, _) => "model.embed_tokens.weight".to_string(),
+        Parameter::Matrix(MatmulKind::Head, _) => "lm_head.weight".to_string(),
+        Parameter::Matrix(MatmulKind::Q, l) => part(l, "self_attn.q_proj"),
+        Parameter::Matrix(MatmulKind::K, l) => part(l, "self_attn.k_proj"),
+        Parameter::Matrix(MatmulKind::V, l) => part(l, "self_attn.v_proj"),
+        Parameter::Matrix(MatmulKind::O, l) => part(l, "self_attn.o_proj"),
+        Parameter::Matrix(MatmulKind::Gate, l) => part(l, "mlp.gate_proj"),
+        Parameter::Matrix(MatmulKind::Up, l) => part(l, "mlp.up_proj"),
+        Parameter::Matrix(MatmulKind::Down, l) => part(l, "mlp.down_proj"),
+        Parameter::AttentionNorm(l) => part(l, "input_layernorm"),
+        Parameter::MlpNorm(l) => part(l, "post_attention_layernorm"),
+        Parameter::FinalNorm => "model.norm.weight".to_string(),
+    }
+}

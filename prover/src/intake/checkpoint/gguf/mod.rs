@@ -1,0 +1,88 @@
+//! GGUF files of Llama models: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
+//! those of safetensors files do, and blocks are decoded where they are read.
+
+mod blocks;
+mod config;
+mod container;
+mod names;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+mod value;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(super) use blocks::Blocks;
+pub use container::MAGIC;
+
+use super::storage::{Info, Storage};
+use super::survey::Unsupported;
+use super::{families, CheckpointError, Source, TokenizerSource, HEAD};
+use crate::intake::tokenizer::TokenizerFiles;
+use crate::support::files;
+use config::Described;
+use container::Container;
+use value::Problem;
+
+/// Opens a file, whatever model it holds.
+pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
+    let map = files::map(path)?;
+    let header = Header::read(map.bytes()).map_err(|problem| CheckpointError::Format {
+        path: path.to_path_buf(),
+        problem,
+    })?;
+    let Header {
+        mut tensors,
+        end,
+        described,
+        tokenizer,
+    } = header;
+    let Described { hub, mut unsupported } = described;
+    let tokenizer = tokenizer.unwrap_or_else(|detail| {
+        unsupported.push(Unsupported {
+            feature: "tokenizer".to_string(),
+            detail,
+            tensors: Vec::new(),
+        });
+        TokenizerFiles::default()
+    });
+    let head_dim = families::read(&hub).description.ok().map(|d| d.config.head_dim);
+    for (name, info) in &mut tensors {
+        // Rows of q and k are stored in the order of the pairs that are rotated together.
+        if name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") {
+            info.paired = head_dim.filter(|d| *d > 0 && d.is_multiple_of(2));
+        }
+    }
+    Ok(Source {
+        hub,
+        storage: Storage::of_file(path.to_path_buf(), map, end, tensors, names::canonical),
+        tokenizer: TokenizerSource::Made(tokenizer),
+        unsupported,
+    })
+}
+
+/// What the header says.
+struct Header {
+    tensors: BTreeMap<String, Info>,
+    /// Where it ends.
+    end: usize,
+    described: Described,
+    /// The tokenizer, or what of it is not supported.
+    tokenizer: Result<TokenizerFiles, Problem>,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Result<Self, Problem> {
+        let Container { metadata, tensors, end } = Container::read(bytes)?;
+        let tied = !tensors.keys().any(|name| names::canonical(name) == HEAD);
+        let made = tokenizer::read(&metadata);
+        let tokens = made.as_ref().ok().and_then(|made| Some(made.as_ref()?.tokens));
+        Ok(Self {
+            tensors,
+            end,
+            described: config::describe(&metadata, tied, tokens)?,
+            tokenizer: made.map(|made| made.map(|made| made.files).unwrap_or_default()),
+        })
+    }
+}

@@ -1,0 +1,346 @@
+//! Checkpoints of the dimensions of public models, with random weights, to measure what such models cost. Written as
+//! they are made: memory does not grow with them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use half::bf16;
+use rayon::prelude::*;
+use serde_json::{json, Value};
+use tessera_circuits::model::{MatmulKind, ModelConfig};
+
+use super::{normal, SynthError};
+use crate::intake::checkpoint::families::{Description, Parameter};
+use crate::intake::checkpoint::{tensors, CheckpointError, Needed};
+use crate::support::files::{self, AtomicDir, AtomicFile};
+use crate::support::progress::Progress;
+use crate::support::random::SplitMix;
+
+/// Bytes of tensors in a file, unless one tensor has more.
+const SHARD: u64 = 1 << 30;
+/// Bytes of a tensor that are made at once.
+const PIECE: usize = 16 << 20;
+const WORD: usize = 2;
+/// Deviates to draw from: as many as 16 bits tell apart.
+const DEVIATES: usize = 1 << 16;
+
+/// The dimensions of a public model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicShape {
+    SmolLm2_135m,
+    /// With Llama's architecture, as the next one.
+    Gpt2_124m,
+    Qwen2_5_0_5b,
+    TinyLlama1_1b,
+    /// Layers of a model of 7 billion weights; one of them by default.
+    Llama7bLayer,
+    Llama3_2_1b,
+    Phi3Mini,
+    Granite3_2b,
+    SmolLm3_3b,
+    Ernie4_5_0_3b,
+}
+
+impl PublicShape {
+    /// `config.json`, with another number of layers if one is given.
+    pub fn hub(self, layers: Option<usize>) -> Value {
+        let mut config = match self {
+            Self::SmolLm2_135m => llama([576, 30, 9, 3, 64, 1536, 49_152, 8192], true),
+            Self::Gpt2_124m => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
+            Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
+            Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
+            Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
+            Self::Llama3_2_1b => with(
+                llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
+                json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
+            ),
+            Self::Phi3Mini => with(
+                llama([3072, 32, 32, 32, 96, 8192, 32_064, 4096], false),
+                json!({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "sliding_window": 2047}),
+            ),
+            Self::Granite3_2b => with(
+                llama([2048, 40, 32, 8, 64, 8192, 49_155, 4096], true),
+                json!({"architectures": ["GraniteForCausalLM"], "model_type": "granite", "embedding_multiplier": 12.0,
+                    "attention_multiplier": 0.015_625, "residual_multiplier": 0.22, "logits_scaling": 8.0}),
+            ),
+            Self::SmolLm3_3b => with(
+                llama([2048, 36, 16, 4, 128, 11_008, 128_256, 65_536], true),
+                json!({"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "rope_theta": 5_000_000.0,
+                    "no_rope_layer_interval": 4}),
+            ),
+            Self::Ernie4_5_0_3b => with(
+                llama([1024, 18, 16, 2, 128, 3072, 103_424, 131_072], true),
+                json!({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "rope_theta": 500_000.0}),
+            ),
+        };
+        if let Some(layers) = layers {
+            config["num_hidden_layers"] = layers.into();
+        }
+        config
+    }
+
+    /// The architecture.
+    pub fn description(self) -> Result<Description, CheckpointError> {
+        Ok(tensors(self.hub(None).to_string().as_bytes())?.1)
+    }
+}
+
+/// The config of a Llama model: hidden size, layers, heads of queries and of keys, their length, size of the MLP,
+/// vocabulary, context.
+fn llama(dimensions: [usize; 8], tied: bool) -> Value {
+    let [hidden, layers, heads, kv_heads, head_dim, ff, vocab, context] = dimensions;
+    json!({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+        "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+        "head_dim": head_dim, "intermediate_size": ff, "vocab_size": vocab, "max_position_embeddings": context,
+        "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "tie_word_embeddings": tied, "bos_token_id": 1, "eos_token_id": [2],
+    })
+}
+
+/// A config with other fields.
+fn with(mut config: Value, fields: Value) -> Value {
+    if let (Some(config), Value::Object(fields)) = (config.as_object_mut(), fields) {
+        config.extend(fields);
+    }
+    config
+}
+
+/// A tensor to be written.
+struct Planned {
+    name: String,
+    shape: Vec<usize>,
+    /// Standard deviation of a matrix, `None` for a gain.
+    deviation: Option<f32>,
+    seed: u64,
+}
+
+impl Planned {
+    fn bytes(&self) -> u64 {
+        (self.shape.iter().product::<usize>() * WORD) as u64
+    }
+}
+
+/// Writes a random BF16 checkpoint of a `config.json`, without tokenizer, in files of about 1 GiB: `config.json`,
+/// `model-0000i-of-0000n.safetensors` and their index. The same seed gives the same bytes. Returns the number of
+/// parameters, and what the model is.
+pub fn write_shape(
+    dir: &Path,
+    hub: &Value,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<(u64, Description), SynthError> {
+    let (needed, description) = tensors(hub.to_string().as_bytes())?;
+    let target = AtomicDir::create(dir)?;
+    let json_file = |name: &str, value: &Value| files::write(&target.path().join(name), value.to_string().as_bytes());
+    json_file("config.json", hub)?;
+    let tensors = planned(needed, &description.config, seed);
+    let bytes: u64 = tensors.iter().map(Planned::bytes).sum();
+    progress.phase("write tensors", Some(bytes));
+    let shards = shards(&tensors);
+    let deviates = deviates();
+    let mut weight_map = BTreeMap::new();
+    for (i, shard) in shards.iter().enumerate() {
+        let name = format!("model-{:05}-of-{:05}.safetensors", i + 1, shards.len());
+        write_shard(&target.path().join(&name), shard, &deviates, progress)?;
+        weight_map.extend(shard.iter().map(|t| (t.name.clone(), name.clone())));
+    }
+    json_file(
+        "model.safetensors.index.json",
+        &json!({"metadata": {"total_size": bytes}, "weight_map": weight_map}),
+    )?;
+    target.commit()?;
+    progress.done();
+    Ok((bytes / WORD as u64, description))
+}
+
+fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned> {
+    let mut seeds = SplitMix(seed);
+    let plan = |Needed { parameter, name, shape }: Needed| {
+        let deviation = match parameter {
+            Parameter::Matrix(MatmulKind::Embed, _) => Some(0.05),
+            Parameter::Matrix(kind, _) => {
+                let inputs = config.dims(kind).0 as f32;
+                Some(match kind {
+                    // Deep models keep the residual stream bounded by small updates.
+                    MatmulKind::O | MatmulKind::Down => 0.5 / (2.0 * config.layers as f32 * inputs).sqrt(),
+                    _ => 1.0 / inputs.sqrt(),
+                })
+            }
+            _ => None,
+        };
+        let seed = seeds.next_u64();
+        Planned {
+            name,
+            shape,
+            deviation,
+            seed,
+        }
+    };
+    needed.into_iter().map(plan).collect()
+}
+
+/// Cuts the tensors into files.
+fn shards(tensors: &[Planned]) -> Vec<&[Planned]> {
+    let (mut shards, mut first, mut bytes) = (Vec::new(), 0, 0);
+    for (i, tensor) in tensors.iter().enumerate() {
+        if bytes > 0 && bytes + tensor.bytes() > SHARD {
+            shards.push(&tensors[first..i]);
+            (first, bytes) = (i, 0);
+        }
+        bytes += tensor.bytes();
+    }
+    shards.push(&tensors[first..]);
+    shards
+}
+
+fn write_shard(path: &Path, tensors: &[Planned], deviates: &[f32], progress: &dyn Progress) -> Result<(), SynthError> {
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
+    for tensor in tensors {
+        let start = end;
+        end += tensor.bytes();
+        let entry = json!({"dtype": "BF16", "shape": tensor.shape, "data_offsets": [start, end]});
+        header.insert(tensor.name.clone(), entry);
+    }
+    let mut header = Value::Object(header).to_string();
+    // The data are aligned to eight bytes.
+    while !header.len().is_multiple_of(8) {
+        header.push(' ');
+    }
+    let mut file = AtomicFile::create(path)?;
+    file.append(&(header.len() as u64).to_le_bytes())?;
+    file.append(header.as_bytes())?;
+    for tensor in tensors {
+        let rows = tensor.shape.len().checked_sub(2).map_or(1, |axis| tensor.shape[axis]);
+        let width = tensor.bytes() as usize / rows;
+        let piece_rows = (PIECE / width).max(1);
+        let mut bytes = vec![0; piece_rows.min(rows) * width];
+        for first in (0..rows).step_by(piece_rows) {
+            let bytes = &mut bytes[..piece_rows.min(rows - first) * width];
+            bytes
+                .par_chunks_exact_mut(width)
+                .enumerate()
+                .for_each(|(i, row)| fill(tensor, (first + i) as u64, deviates, row));
+            file.append(bytes)?;
+            progress.advance(bytes.len() as u64);
+        }
+    }
+    Ok(file.commit()?)
+}
+
+/// Fills a row: a row of a matrix has a scale of its own, as in trained models.
+fn fill(tensor: &Planned, row: u64, deviates: &[f32], bytes: &mut [u8]) {
+    let mut rng = SplitMix(tensor.seed ^ row.wrapping_mul(0xd6e8_feb8_6659_fd93));
+    let words = bytes.as_chunks_mut::<WORD>().0;
+    match tensor.deviation {
+        None => words
+            .iter_mut()
+            .for_each(|word| *word = bf16::from_f64((0.3 * normal(&mut rng)).exp()).to_le_bytes()),
+        Some(deviation) => {
+            let scale = deviation * (0.3 * normal(&mut rng)).exp() as f32;
+            for four in words.chunks_mut(4) {
+                let bits = rng.next_u64();
+                for (i, word) in four.iter_mut().enumerate() {
+                    let deviate = deviates[(bits >> (16 * i)) as u16 as usize];
+                    // Cut off, not rounded: these are random values.
+                    *word = (((scale * deviate).to_bits() >> 16) as u16).to_le_bytes();
+                }
+            }
+        }
+    }
+}
+
+/// Normal deviates, one in 500 of them an outlier four times as large.
+fn deviates() -> Vec<f32> {
+    let mut rng = SplitMix(1);
+    (0..DEVIATES)
+        .map(|_| normal(&mut rng) as f32 * if rng.below(500) == 0 { 4.0 } else { 1.0 })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intake::checkpoint::{Checkpoint, EMBED};
+    use crate::intake::synth::hub_config;
+    use crate::support::progress::Silent;
+    use crate::testing::families::cases;
+    use crate::testing::odd_config;
+
+    #[test]
+    fn shapes_are_provable_models_of_the_published_sizes() {
+        for (shape, parameters) in [
+            (PublicShape::SmolLm2_135m, 134_515_008),
+            (PublicShape::Gpt2_124m, 0),
+            (PublicShape::Qwen2_5_0_5b, 0),
+            (PublicShape::TinyLlama1_1b, 1_100_048_384),
+            (PublicShape::Llama7bLayer, 0),
+            (PublicShape::Llama3_2_1b, 1_235_814_400),
+            (PublicShape::Phi3Mini, 3_821_079_552),
+            (PublicShape::Granite3_2b, 2_533_531_648),
+            (PublicShape::SmolLm3_3b, 3_075_098_624),
+            (PublicShape::Ernie4_5_0_3b, 360_748_032),
+        ] {
+            let (needed, description) = tensors(shape.hub(None).to_string().as_bytes()).unwrap();
+            assert_eq!(description.config.check(), Ok(()));
+            assert_eq!(shape.description().unwrap(), description);
+            let size = |t: &Planned| t.bytes() / 2;
+            let total: u64 = planned(needed, &description.config, 1).iter().map(size).sum();
+            assert!(parameters == 0 || total == parameters, "{shape:?}: {total}");
+            assert_eq!(shape.hub(Some(3))["num_hidden_layers"], 3);
+        }
+    }
+
+    #[test]
+    fn checkpoints_are_read_back_and_the_seed_decides() {
+        for tied in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let hub = hub_config(&odd_config(), tied).unwrap();
+            let write = |name: &str, seed| {
+                let path = dir.path().join(name);
+                let (parameters, _) = write_shape(&path, &hub, seed, &Silent).unwrap();
+                let checkpoint = Checkpoint::open(&path).unwrap();
+                assert_eq!((checkpoint.config(), checkpoint.tied()), (&odd_config(), tied));
+                assert!(parameters > 0);
+                checkpoint.values(EMBED).unwrap()
+            };
+            let embed = write("a", 1);
+            assert!(embed.iter().any(|v| *v != embed[0]));
+            assert_eq!(embed, write("b", 1));
+            assert_ne!(embed, write("c", 2));
+        }
+    }
+
+    /// Tensors of every family are those that its checkpoints have.
+    #[test]
+    fn checkpoints_of_every_family_are_read_back() {
+        for case in cases() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("checkpoint");
+            let (_, description) = write_shape(&path, &case.config, 1, &Silent).unwrap();
+            assert_eq!(
+                Checkpoint::open(&path).unwrap().description(),
+                &description,
+                "{}",
+                case.name
+            );
+        }
+    }
+
+    #[test]
+    fn files_hold_what_fits() {
+        let tensor = |gib: usize| Planned {
+            name: String::new(),
+            shape: vec![gib << 27, 4],
+            deviation: None,
+            seed: 0,
+        };
+        let tensors = [tensor(1), tensor(2), tensor(1), tensor(1)];
+        assert_eq!(
+            shards(&tensors).iter().map(|s| s.len()).collect::<Vec<_>>(),
+            [1, 1, 1, 1]
+        );
+        assert_eq!(shards(&tensors[..0]).len(), 1);
+    }
+}

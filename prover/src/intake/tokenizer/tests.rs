@@ -1,0 +1,229 @@
+use super::*;
+use crate::testing::{golden, FIXTURE};
+
+fn file(name: &str) -> Vec<u8> {
+    std::fs::read(std::path::Path::new(FIXTURE).join(name)).unwrap()
+}
+
+#[test]
+fn golden_texts_round_trip() {
+    let tokenizer = Tokenizer::from_bytes(&file("tokenizer.json"), Some(&file("tokenizer_config.json"))).unwrap();
+    assert_eq!(tokenizer.vocab_size(), 2048);
+    for sample in golden() {
+        // The sampler that made the texts put a space between special tokens.
+        let text = sample.text.replace("> <", "><");
+        assert_eq!(tokenizer.decode(&sample.ids, false).unwrap(), text);
+    }
+    let ids = tokenizer.encode("Once upon a time").unwrap();
+    assert_eq!(ids[0], 1);
+    assert_eq!(ids.iter().filter(|id| **id == 1).count(), 1);
+    assert_eq!(tokenizer.decode(&ids, true).unwrap(), "Once upon a time");
+}
+
+#[test]
+fn bos_is_added_once() {
+    let mut json: Value = serde_json::from_slice(&file("tokenizer.json")).unwrap();
+    json["post_processor"] = Value::Null;
+    let bare = json.to_string();
+    let config = file("tokenizer_config.json");
+    let with = Tokenizer::from_bytes(bare.as_bytes(), Some(&config))
+        .unwrap()
+        .encode("hello")
+        .unwrap();
+    let without = Tokenizer::from_bytes(bare.as_bytes(), None)
+        .unwrap()
+        .encode("hello")
+        .unwrap();
+    assert_eq!((with[0], &with[1..]), (1, without.as_slice()));
+    assert_ne!(without[0], 1);
+}
+
+/// Both were found by the fuzzer.
+#[test]
+fn tokenizers_that_the_library_gives_up_on_are_errors() {
+    let empty = r#""version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        "pre_tokenizer":null,"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}"#;
+    let bad_escape = format!(r#"{{{empty},"post_processor":null,"decoder":{{"type":"\ud800\u0041"}}}}"#);
+    let error = Tokenizer::from_bytes(bad_escape.as_bytes(), None).unwrap_err();
+    assert!(matches!(error, TokenizerError::Format(_)), "{error}");
+    let template = r#"{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"k","type_id":0}}],"pair":[],
+        "special_tokens":{}}"#;
+    let unknown = format!(r#"{{{empty},"post_processor":{template},"decoder":null}}"#);
+    let tokenizer = Tokenizer::from_bytes(unknown.as_bytes(), None);
+    let error = tokenizer.and_then(|t| t.encode("a")).unwrap_err();
+    assert!(
+        matches!(error, TokenizerError::Guard(GuardError::Panicked(_))),
+        "{error}"
+    );
+}
+
+#[test]
+fn errors_name_the_file() {
+    assert!(matches!(
+        Tokenizer::from_bytes(b"{}", None),
+        Err(TokenizerError::Format(_))
+    ));
+    let good = file("tokenizer.json");
+    for config in [
+        &b"x"[..],
+        br#"{"add_bos_token": true}"#,
+        br#"{"add_bos_token": true, "bos_token": "none"}"#,
+    ] {
+        assert!(matches!(
+            Tokenizer::from_bytes(&good, Some(config)),
+            Err(TokenizerError::Config(_))
+        ));
+    }
+}
+
+fn bundled() -> Tokenizer {
+    Tokenizer::from_bytes(&file("tokenizer.json"), Some(&file("tokenizer_config.json"))).unwrap()
+}
+
+#[test]
+fn a_text_that_spells_its_beginning_does_not_get_it_twice() {
+    let tokenizer = bundled();
+    let ids = tokenizer.encode("Once upon a time").unwrap();
+    let spelled = tokenizer.encode("<|start_story|>Once upon a time").unwrap();
+    assert_eq!(spelled.iter().filter(|id| **id == 1).count(), 1, "{spelled:?}");
+    assert_eq!(spelled[0], ids[0]);
+}
+
+fn special(position: usize, id: u32, name: &str) -> Piece {
+    let name = (!name.is_empty()).then(|| name.to_owned());
+    Piece::Special { position, id, name }
+}
+
+#[test]
+fn texts_name_special_tokens_where_they_are() {
+    let tokenizer = bundled();
+    let prompt = tokenizer.encode("Once upon a time").unwrap();
+    let story = &tokenizer.encode(", a girl").unwrap()[1..];
+    let output = [story, &[2, 5000, 1], story].concat();
+    let texts = tokenizer.texts(&prompt, &output).unwrap();
+    assert_eq!(texts.prompt.text, "Once upon a time");
+    let text = Piece::Text("Once upon a time".to_owned());
+    assert_eq!(texts.prompt.pieces, [special(0, 1, "<|start_story|>"), text]);
+    let [Piece::Text(first), end, unknown, start, Piece::Text(again)] = texts.output.pieces.as_slice() else {
+        panic!("{:?}", texts.output.pieces);
+    };
+    // The output goes on with the prompt: its first space is shown. After a special token it begins anew.
+    assert!(
+        first.ends_with(", a girl") && again.ends_with(", a girl"),
+        "{first:?} {again:?}"
+    );
+    let n = story.len();
+    assert_eq!(
+        [end, unknown, start],
+        [
+            &special(n, 2, "<|end_story|>"),
+            &special(n + 1, 5000, ""),
+            &special(n + 2, 1, "<|start_story|>")
+        ]
+    );
+    let whole = tokenizer.decode(&[prompt.as_slice(), &output].concat(), true).unwrap();
+    assert_eq!(texts.whole(), whole);
+}
+
+/// Five kB of decoders that double a text would make 2^60 bytes of one token.
+#[test]
+fn a_small_file_that_explodes_is_refused_before_it_is_used() {
+    let mut json: Value = serde_json::from_slice(&file("tokenizer.json")).unwrap();
+    let double = serde_json::json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    json["decoder"] = serde_json::json!({"type": "Sequence", "decoders": vec![double; 60]});
+    let error = Tokenizer::from_bytes(json.to_string().as_bytes(), None).unwrap_err();
+    assert!(matches!(&error, TokenizerError::Limit(_)), "{error}");
+}
+
+#[test]
+fn tokens_of_a_megabyte_are_not_shown() {
+    let word = "a".repeat(TEXT_BYTES / 2);
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": {"b": 0, word: 1}, "unk_token": "b"}
+    });
+    let tokenizer = Tokenizer::from_bytes(json.to_string().as_bytes(), None).unwrap();
+    assert_eq!(tokenizer.decode(&[1, 0], true).unwrap().len(), TEXT_BYTES / 2 + 2);
+    for ids in [vec![1; 3], vec![1; 8000]] {
+        let error = tokenizer.decode(&ids, true).unwrap_err();
+        assert!(error.to_string().contains("longer than 1048576 bytes"), "{error}");
+        assert!(tokenizer.texts(&ids, &[0]).is_err());
+    }
+}
+
+/// Tokens and a decoder; the last two tokens are special.
+fn made(tokens: &[String], decoder: Value) -> Vec<u8> {
+    let vocab: serde_json::Map<String, Value> = tokens.iter().zip(0u32..).map(|(t, i)| (t.clone(), i.into())).collect();
+    let n = tokens.len();
+    let added = [("<|end|>", n), ("é<s>", n + 1)]
+        .map(|(content, id)| serde_json::json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}));
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": decoder,
+        "model": {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": null}
+    });
+    json.to_string().into_bytes()
+}
+
+/// Small programs show text without the library that encodes it. Whatever the ids are, they show the same.
+#[test]
+fn the_small_decoder_shows_what_the_library_shows() {
+    use serde_json::json;
+    use tessera_verdict::text::Decode;
+    use tessera_verdict::vocabulary::Vocabulary;
+    use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
+    use crate::testing::SplitMix;
+
+    let mut alphabet: Vec<String> = ByteLevel::alphabet().into_iter().map(String::from).collect();
+    alphabet.sort();
+    assert_eq!(alphabet.len(), 256);
+    alphabet.extend(["Ġthe", "Ã©", "ðŁ", "plain text", "猫"].map(str::to_owned));
+    let pieces = [
+        "▁the", "a▁", "▁", "<0x0A>", "<0xE7>", "<0x8C>", "<0xAB>", "<0xFF>", "<0x+A>", "<0x1>", "猫", " ", "b",
+    ];
+    let pieces = pieces.map(str::to_owned);
+    let sequence = |decoders: Value| json!({"type": "Sequence", "decoders": decoders});
+    let spaces = json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "});
+    // The library panics where there is nothing to strip at the end.
+    let strip = |start| json!({"type": "Strip", "content": " ", "start": start, "stop": 0});
+    let metaspace =
+        |scheme: &str| json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true});
+    let (fallback, fuse) = (json!({"type": "ByteFallback"}), json!({"type": "Fuse"}));
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+    let files = [
+        (file("tokenizer.json"), 2050),
+        (made(&alphabet, byte_level), 264),
+        (made(&pieces, Value::Null), 16),
+        (made(&pieces, sequence(json!([spaces, fallback, fuse, strip(1)]))), 16),
+        (made(&pieces, sequence(json!([fallback, spaces, strip(2), fuse]))), 16),
+        (made(&pieces, metaspace("always")), 16),
+        (made(&pieces, metaspace("never")), 16),
+    ];
+    let mut rng = SplitMix(16);
+    for (at, (bytes, vocab)) in files.iter().enumerate() {
+        let library = Tokenizer::from_bytes(bytes, None).unwrap();
+        let small = Vocabulary::from_bytes(bytes).unwrap();
+        for id in 0..*vocab {
+            assert_eq!(
+                (small.token(id), small.special(id)),
+                (library.token(id), library.special(id)),
+                "{at}: {id}"
+            );
+        }
+        for _ in 0..300 {
+            let mut ids = |most: u64| -> Vec<u32> {
+                let n = 1 + rng.below(most);
+                (0..n).map(|_| rng.below(u64::from(*vocab)) as u32).collect()
+            };
+            let (prompt, output) = (ids(6), ids(12));
+            let texts = Texts::of(&small, &prompt, &output).unwrap();
+            assert_eq!(
+                texts,
+                library.texts(&prompt, &output).unwrap(),
+                "{at}: {prompt:?} {output:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Binding variables of base field tables to points: what turns committed tensors into the short tables
+//! that a sumcheck runs on. Products of a base field element with a coordinate of a secure field element
+//! are summed four at a time in 64 bits before they are reduced.
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
+use stwo::prover::backend::simd::m31::N_LANES;
+use stwo::prover::backend::simd::qm31::PackedSecureField;
+use tessera_circuits::mle;
+
+/// Entries of a row that are summed together when rows are long.
+const BLOCK: usize = 64;
+/// Running sums when rows are shorter than that; a power of two.
+const SIMD_LANES: usize = 32;
+/// Products that fit 64 bits: `4 (2^31 - 1)^2 < 2^64`.
+const GROUP: usize = 4;
+/// Base field entries worth a task of their own.
+const GRAIN: usize = 1 << 15;
+
+/// Coordinates of a secure field element.
+type Coordinates = [u32; SECURE_EXTENSION_DEGREE];
+
+/// `out[o][i] = sum_m weights[m] table[o][m][i]` for a table laid out as `[outer][weights.len()][inner]`;
+/// the result is laid out as `[outer][inner]`.
+///
+/// # Panics
+/// If the table does not have `outer * weights.len() * inner` entries.
+pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], inner: usize) -> Vec<SecureField> {
+    let slab = weights.len() * inner;
+    assert_eq!(
+        table.len(),
+        outer * slab,
+        "entries of a table [{outer}][{}][{inner}]",
+        weights.len()
+    );
+    let mut out = vec![SecureField::zero(); outer * inner];
+    if slab == 0 || outer == 0 {
+        return out;
+    }
+    let weights: Vec<Coordinates> = weights.iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
+    if SIMD_LANES.is_multiple_of(inner) {
+        let spread = spread(&weights, inner);
+        out.par_chunks_mut(inner)
+            .zip(table.par_chunks(slab))
+            .with_min_len(GRAIN.div_ceil(slab))
+            .for_each(|(out, slab)| bind_short_rows(slab, &spread, out));
+    } else {
+        out.par_chunks_mut(inner)
+            .zip(table.par_chunks(slab))
+            .with_min_len(GRAIN.div_ceil(slab))
+            .for_each(|(out, slab)| bind_long_rows(slab, &weights, out));
+    }
+    out
+}
+
+/// Binds the first `point.len()` variables of a table: `out[z] = sum_m eq(point, m) table[m][z]`.
+///
+/// # Panics
+/// If the length of the table is not a multiple of `2^point.len()`.
+pub fn bind_leading(table: &[BaseField], point: &[SecureField]) -> Vec<SecureField> {
+    bind_middle(table, 1, &eq_table(point), table.len() >> point.len())
+}
+
+/// Binds the last `point.len()` variables of a table: `out[z] = sum_m table[z][m] eq(point, m)`.
+///
+/// # Panics
+/// If the length of the table is not a multiple of `2^point.len()`.
+pub fn bind_trailing(table: &[BaseField], point: &[SecureField]) -> Vec<SecureField> {
+    bind_middle(table, table.len() >> point.len(), &eq_table(point), 1)
+}
+
+/// `sum of coefficient * column`, row by row.
+pub fn combine(columns: &[Vec<BaseField>], terms: &[(usize, SecureField)]) -> Vec<SecureField> {
+    let rows = columns.first().map_or(0, Vec::len);
+    let weights: Vec<Coordinates> = terms.iter().map(|(_, k)| k.to_m31_array().map(|c| c.0)).collect();
+    let mut out = vec![SecureField::zero(); rows];
+    out.par_chunks_mut(BLOCK)
+        .with_min_len(16)
+        .enumerate()
+        .for_each(|(block, out)| {
+            let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
+            let column = |at: usize| &columns[terms[at].0][block * BLOCK..][..out.len()];
+            let mut at = 0;
+            if out.len() == BLOCK {
+                for group in weights.as_chunks::<GROUP>().0 {
+                    let rows: [&[BaseField; BLOCK]; GROUP] =
+                        std::array::from_fn(|g| column(at + g).first_chunk().expect("a block of rows"));
+                    for (c, sums) in sums.iter_mut().enumerate() {
+                        add_group(sums, rows, group.map(|w| u64::from(w[c])));
+                    }
+                    at += GROUP;
+                }
+            }
+            for (m, weight) in weights.iter().enumerate().skip(at) {
+                for (sums, &w) in sums.iter_mut().zip(weight) {
+                    for (sum, x) in sums.iter_mut().zip(column(m)) {
+                        *sum += fold(u64::from(x.0) * u64::from(w));
+                    }
+                }
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = reduce(sums.each_ref().map(|s| s[i]));
+            }
+        });
+    out
+}
+
+/// The MLE of a table at `point`, in parallel.
+///
+/// # Panics
+/// If the table does not have `2^point.len()` entries.
+pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
+    let (leading, trailing) = point.split_at(point.len() / 2);
+    let rows = bind_trailing(table, trailing);
+    mle::eq_table(leading).iter().zip(&rows).map(|(&w, &v)| w * v).sum()
+}
+
+/// [`mle::eq_table`], in parallel: the product of the tables of the two halves of the point.
+pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
+    let (leading, trailing) = point.split_at(point.len() / 2);
+    let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
+    let (packs, _) = row.as_chunks::<N_LANES>();
+    if packs.is_empty() {
+        return mle::eq_table(point);
+    }
+    let packs: Vec<_> = packs.iter().map(|&pack| PackedSecureField::from_array(pack)).collect();
+    let mut out = vec![SecureField::zero(); rows.len() * row.len()];
+    out.par_chunks_mut(row.len())
+        .zip(&rows)
+        .with_min_len((GRAIN / 4).div_ceil(row.len()))
+        .for_each(|(out, &r)| {
+            for (out, &pack) in out.as_chunks_mut::<N_LANES>().0.iter_mut().zip(&packs) {
+                *out = (pack * r).to_array();
+            }
+        });
+    out
+}
+
+/// Folds the high bits of a sum: congruent modulo `P`, below `2^34`.
+const fn fold(v: u64) -> u64 {
+    (v & P as u64) + (v >> 31)
+}
+
+/// A secure field element from sums of at most `2^28` folded values per coordinate.
+fn reduce(sums: [u64; SECURE_EXTENSION_DEGREE]) -> SecureField {
+    SecureField::from_m31_array(sums.map(|v| BaseField::reduce(fold(v))))
+}
+
+/// Adds `sum_g x_g w_g` per lane to `sums`, reduced once per group.
+fn add_group<const N: usize>(sums: &mut [u64; N], rows: [&[BaseField; N]; GROUP], weights: [u64; GROUP]) {
+    for (lane, sum) in sums.iter_mut().enumerate() {
+        let products = (0..GROUP).map(|g| u64::from(rows[g][lane].0) * weights[g]);
+        *sum += fold(products.sum());
+    }
+}
+
+/// One slab `[weights.len()][out.len()]` with long rows, block by block.
+fn bind_long_rows(slab: &[BaseField], weights: &[Coordinates], out: &mut [SecureField]) {
+    let inner = out.len();
+    out.par_chunks_mut(BLOCK)
+        .with_min_len(GRAIN.div_ceil(BLOCK * weights.len()))
+        .enumerate()
+        .for_each(|(block, out)| {
+            let column = &slab[block * BLOCK..];
+            // Long columns are cut, so that tall tables keep all threads busy.
+            let piece = weights
+                .len()
+                .max(1)
+                .div_ceil(rayon::current_num_threads())
+                .max(GRAIN / BLOCK);
+            let sums: Vec<SecureField> = weights
+                .par_chunks(piece)
+                .enumerate()
+                .map(|(i, weights)| bind_column(&column[i * piece * inner..], inner, weights, out.len()))
+                .reduce(
+                    || vec![SecureField::zero(); BLOCK],
+                    |a, b| a.iter().zip(&b).map(|(&x, &y)| x + y).collect(),
+                );
+            out.copy_from_slice(&sums[..out.len()]);
+        });
+}
+
+/// Weighted sum of `weights.len()` rows of `width` entries, `stride` apart; padded to `BLOCK` entries.
+fn bind_column(column: &[BaseField], stride: usize, weights: &[Coordinates], width: usize) -> Vec<SecureField> {
+    let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
+    let mut first = 0;
+    if width == BLOCK {
+        let (groups, _) = weights.as_chunks::<GROUP>();
+        for group in groups {
+            let rows: [&[BaseField; BLOCK]; GROUP] = std::array::from_fn(|g| {
+                column[(first + g) * stride..]
+                    .first_chunk()
+                    .expect("a block has BLOCK entries in every row")
+            });
+            for (c, sums) in sums.iter_mut().enumerate() {
+                add_group(sums, rows, group.map(|w| u64::from(w[c])));
+            }
+            first += GROUP;
+        }
+    }
+    for (m, weight) in weights.iter().enumerate().skip(first) {
+        let row = &column[m * stride..][..width];
+        for (sums, &w) in sums.iter_mut().zip(weight) {
+            for (sum, x) in sums.iter_mut().zip(row) {
+                *sum += fold(u64::from(x.0) * u64::from(w));
+            }
+        }
+    }
+    (0..BLOCK)
+        .map(|lane| reduce(sums.each_ref().map(|s| s[lane])))
+        .collect()
+}
+
+/// The weights of all entries of a slab, one list per coordinate.
+fn spread(weights: &[Coordinates], inner: usize) -> [Vec<u32>; SECURE_EXTENSION_DEGREE] {
+    std::array::from_fn(|c| weights.iter().flat_map(|w| std::iter::repeat_n(w[c], inner)).collect())
+}
+
+/// One slab with rows of `out.len()` entries, a divisor of `SIMD_LANES`: the slab is one long row whose lanes
+/// are summed by their position modulo the row length.
+fn bind_short_rows(slab: &[BaseField], weights: &[Vec<u32>; SECURE_EXTENSION_DEGREE], out: &mut [SecureField]) {
+    let inner = out.len();
+    let mut sums = [[0u64; SIMD_LANES]; SECURE_EXTENSION_DEGREE];
+    let (chunks, _) = slab.as_chunks::<SIMD_LANES>();
+    let (groups, _) = chunks.as_chunks::<GROUP>();
+    let done = groups.len() * GROUP * SIMD_LANES;
+    for (sums, all) in sums.iter_mut().zip(weights) {
+        let (weights, _) = all.as_chunks::<SIMD_LANES>();
+        let (weights, _) = weights.as_chunks::<GROUP>();
+        for (x, w) in groups.iter().zip(weights) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                let products = (0..GROUP).map(|g| u64::from(x[g][lane].0) * u64::from(w[g][lane]));
+                *sum += fold(products.sum());
+            }
+        }
+        for (i, (x, &w)) in slab.iter().zip(all).enumerate().skip(done) {
+            sums[i % SIMD_LANES] += fold(u64::from(x.0) * u64::from(w));
+        }
+    }
+    // Both are powers of two.
+    for sums in &mut sums {
+        let mut width = SIMD_LANES;
+        while width > inner {
+            width /= 2;
+            let (low, high) = sums.split_at_mut(width);
+            low.iter_mut().zip(high).for_each(|(l, h)| *l += *h);
+        }
+    }
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = reduce(sums.each_ref().map(|s| s[i]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(seed: u64) -> impl Iterator<Item = BaseField> {
+        let step = |state: &u64| {
+            Some(
+                state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(0x1405_7b7e_f767_814f),
+            )
+        };
+        // Every fourth value is the largest, so that sums come close to their bounds.
+        let word = |(i, state): (usize, u64)| if i % 4 == 3 { P - 1 } else { (state >> 33) as u32 % P };
+        std::iter::successors(Some(seed), step)
+            .skip(1)
+            .enumerate()
+            .map(word)
+            .map(BaseField::from_u32_unchecked)
+    }
+
+    fn base(seed: u64, n: usize) -> Vec<BaseField> {
+        words(seed).take(n).collect()
+    }
+
+    fn secure(seed: u64, n: usize) -> Vec<SecureField> {
+        let all = base(seed.wrapping_add(99), 4 * n);
+        all.as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&c| SecureField::from_m31_array(c))
+            .collect()
+    }
+
+    fn reference(table: &[BaseField], outer: usize, weights: &[SecureField], inner: usize) -> Vec<SecureField> {
+        let entry = |o: usize, m: usize, i: usize| table[(o * weights.len() + m) * inner + i];
+        let sum = |(o, i)| weights.iter().enumerate().map(|(m, &w)| w * entry(o, m, i)).sum();
+        (0..outer)
+            .flat_map(|o| (0..inner).map(move |i| (o, i)))
+            .map(sum)
+            .collect()
+    }
+
+    fn check(outer: usize, middle: usize, inner: usize, seed: u64) {
+        let (table, weights) = (base(seed, outer * middle * inner), secure(seed, middle));
+        let expected = reference(&table, outer, &weights, inner);
+        assert!(
+            bind_middle(&table, outer, &weights, inner) == expected,
+            "[{outer}][{middle}][{inner}]"
+        );
+    }
+
+    #[test]
+    fn bind_middle_agrees_with_the_definition() {
+        for (outer, middle) in [(0, 3), (1, 0), (1, 1), (2, 3), (5, 4), (3, 8), (1, 37), (2, 129)] {
+            for inner in [0, 1, 2, 3, 4, 8, 16, 31, 32, 33, 48, 63, 64, 65, 128, 200] {
+                check(outer, middle, inner, 1);
+            }
+        }
+        for (outer, middle, inner) in [
+            (1, 1 << 13, 64),
+            (1, 1 << 11, 96),
+            (1 << 12, 16, 1),
+            (1, 1 << 16, 1),
+            (2, 5000, 8),
+        ] {
+            check(outer, middle, inner, 2);
+        }
+    }
+
+    #[test]
+    fn combinations_agree_with_the_definition() {
+        for (columns, rows) in [(1, 64), (5, 64), (8, 128), (11, 1024), (3, 1)] {
+            let table: Vec<Vec<BaseField>> = (0..columns).map(|c| base(c as u64, rows)).collect();
+            // A column may be there twice.
+            let terms: Vec<(usize, SecureField)> = (0..columns + 1)
+                .map(|c| c % columns)
+                .zip(secure(9, columns + 1))
+                .collect();
+            let sum = |row: usize| terms.iter().map(|(c, k)| *k * table[*c][row]).sum();
+            let expected: Vec<SecureField> = (0..rows).map(sum).collect();
+            assert_eq!(combine(&table, &terms), expected, "{columns} columns of {rows} rows");
+        }
+        assert_eq!(combine(&[], &[]), []);
+        assert_eq!(combine(&[base(1, 64)], &[]), vec![SecureField::zero(); 64]);
+    }
+
+    #[test]
+    fn sums_do_not_overflow_at_the_largest_values() {
+        let largest = BaseField::from_u32_unchecked(P - 1);
+        let middle = 1 << 14;
+        let weights = vec![SecureField::from_m31_array([largest; 4]); middle];
+        for inner in [1, 32, 64, 70] {
+            let out = bind_middle(&vec![largest; middle * inner], 1, &weights, inner);
+            assert_eq!(
+                out,
+                vec![SecureField::from_m31_array([BaseField::from(middle); 4]); inner]
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn bindings_agree_with_multilinear_evaluation(k in 0usize..12, cut in 0usize..12, seed in any::<u64>()) {
+            let (table, point) = (base(seed, 1 << k), secure(seed, k));
+            let expected = mle::eval_base(&table, &point).unwrap();
+            prop_assert_eq!(eval_base(&table, &point), expected);
+            prop_assert_eq!(eq_table(&point), mle::eq_table(&point));
+            let (leading, trailing) = point.split_at(cut.min(k));
+            let rest = bind_leading(&table, leading);
+            prop_assert_eq!(mle::eval_dense(&rest, trailing), Ok(expected));
+            let rest = bind_trailing(&table, trailing);
+            prop_assert_eq!(mle::eval_dense(&rest, leading), Ok(expected));
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The batch of linear claims (docs/protocol.md, section 8), proved at the cost of a few passes over the columns.
+//!
+//! A part's share is `sum_z sum_g W_g(z) C_g(z)`, with `C_g` a combination of columns and `W_g` a sum of tensor products.
+//! The variables of a row are split at a boundary of axes, `z = (outer, inner)`. With `W_g = sum_v U_v (x) v` over the
+//! distinct inner factors `v`, the rounds of the outer variables run on
+//!
+//! ```text
+//! sum_outer U_v(outer) D_v(outer),    D_v(outer) = sum_inner v(inner) C_g(outer, inner)
+//! ```
+//!
+//! and those of the inner variables, the outer ones being bound to `r`, on
+//!
+//! ```text
+//! sum_inner (sum_v U_v~(r) v(inner)) C_g~(r, inner)
+//! ```
+//!
+//! so that no table of extension field elements is as long as a column. The messages are the same as without a split.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use num_traits::{One, Zero};
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::claims::{add_tensor, Batch, Group, Weight};
+use tessera_circuits::mle::eval_dense;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::wiring::suffix;
+use tessera_verifier::transcript::Transcript;
+
+use super::bind::{bind_leading, bind_middle};
+use super::stark::trace::Columns;
+use super::sumcheck::{self, Instance, Proved, Staged, Table};
+
+type K = SecureField;
+
+/// Time of a product of two extension field elements in those of a base field element and one.
+const SECURE_COST: usize = 5;
+/// What a row's sum costs beside its products.
+const ROW_COST: usize = 32;
+/// An inner factor with fewer entries than this part of its length is walked entry by entry.
+const SPARSE: usize = 8;
+
+/// Proves the batch; also returns the evaluations of the claimed columns at its end point.
+pub fn prove(
+    batch: &Batch,
+    shape: &Shape,
+    columns: &[Columns],
+    transcript: &mut Transcript,
+) -> (Proved, Vec<Vec<SecureField>>) {
+    let claimed: Vec<Part> = shape.claimed().collect();
+    let parts: Vec<Split> = claimed
+        .par_iter()
+        .map(|part| Split::new(batch, *part, shape.log_rows(*part), &columns[part.index()]))
+        .collect();
+    let instances = parts.iter().map(Split::instance).collect();
+    let proved = sumcheck::prove_staged("claims", batch.value, instances, transcript);
+    let evaluations: Vec<Vec<K>> = claimed
+        .iter()
+        .zip(&parts)
+        .map(|(part, split)| split.evaluations(suffix(&proved.point, shape.log_rows(*part))))
+        .collect();
+    transcript.message("evaluations", &evaluations.concat());
+    (proved, evaluations)
+}
+
+/// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of
+/// the inner ones.
+pub fn bytes(batch: &Batch, shape: &Shape, part: Part) -> [u64; 2] {
+    const SECURE: u64 = size_of::<K>() as u64;
+    let log_rows = shape.log_rows(part);
+    let groups: Vec<&Group> = batch.of(part).collect();
+    let outer = best_boundary(&groups, log_rows);
+    let inner = log_rows - outer;
+    let (mut pairs, mut largest) = (0, 0);
+    for group in &groups {
+        let split = SplitGroup::new(group, outer);
+        pairs += split.factors.len() as u64;
+        let along = split.shared_axis().map_or(1, |(axis, distinct)| {
+            let rest = inner - split.factors[0].inner[axis].log_len();
+            (distinct as u64) << (outer + rest)
+        });
+        largest = largest.max(along + (1 << inner));
+    }
+    let threads = rayon::current_num_threads() as u64;
+    let columns = batch.columns(part).len() as u64;
+    let first = ((2 * pairs) << outer) + threads * largest;
+    let second = (columns + 2 * groups.len() as u64) << inner;
+    [SECURE * first, SECURE * second]
+}
+
+/// A part's share of the batch.
+struct Split<'a> {
+    log_rows: u32,
+    /// Variables of the first rounds.
+    outer: u32,
+    columns: &'a Columns,
+    /// Columns that carry a claim, ascending.
+    claimed: Vec<usize>,
+    groups: Vec<SplitGroup<'a>>,
+    /// The claimed columns with the outer variables bound.
+    bound: OnceLock<Vec<Vec<K>>>,
+}
+
+/// A group whose tensors are cut at the boundary.
+struct SplitGroup<'a> {
+    terms: &'a [(usize, K)],
+    factors: Vec<Factor<'a>>,
+}
+
+/// The tensors of a group that have one inner factor.
+struct Factor<'a> {
+    inner: &'a [Weight],
+    outer: Vec<&'a [Weight]>,
+}
+
+impl<'a> Split<'a> {
+    fn new(batch: &'a Batch, part: Part, log_rows: u32, columns: &'a Columns) -> Self {
+        let groups: Vec<&Group> = batch.of(part).collect();
+        let outer = best_boundary(&groups, log_rows);
+        Self {
+            log_rows,
+            outer,
+            columns,
+            claimed: batch.columns(part),
+            groups: groups.into_iter().map(|group| SplitGroup::new(group, outer)).collect(),
+            bound: OnceLock::new(),
+        }
+    }
+
+    fn inner(&self) -> u32 {
+        self.log_rows - self.outer
+    }
+
+    fn instance(&self) -> Staged<'_> {
+        let tables = self.groups.par_iter().flat_map_iter(|group| {
+            let weights = group.factors.iter().map(|f| sum_of(&f.outer, self.outer));
+            let sums = group.sums(self.columns, self.outer, self.inner());
+            weights.zip(sums).map(|(u, d)| (u.into(), d.into()))
+        });
+        Staged {
+            first: Instance {
+                pairs: tables.collect(),
+                variables: self.outer as usize,
+            },
+            variables: self.log_rows as usize,
+            second: Box::new(|finals, point| self.inner_tables(finals, point)),
+        }
+    }
+
+    /// The tables of the inner variables, when the outer ones are bound to `point`; `finals` are the evaluations
+    /// `(U_v~, D_v~)` there.
+    fn inner_tables(&self, finals: &[(K, K)], point: &[K]) -> Vec<(Table, Table)> {
+        let bind = |c: &usize| bind_leading(&self.columns[*c], point);
+        let bound = self.bound.get_or_init(|| self.claimed.par_iter().map(bind).collect());
+        let mut starts = Vec::with_capacity(self.groups.len());
+        let mut start = 0;
+        for group in &self.groups {
+            starts.push(start);
+            start += group.factors.len();
+        }
+        let tables = self.groups.par_iter().zip(starts).map(|(group, start)| {
+            let mut weights = vec![K::zero(); 1 << self.inner()];
+            for (factor, (scale, _)) in group.factors.iter().zip(&finals[start..]) {
+                add_tensor(&mut weights, factor.inner, *scale);
+            }
+            let mut combined = vec![K::zero(); 1 << self.inner()];
+            for (column, k) in group.terms {
+                let at = self
+                    .claimed
+                    .binary_search(column)
+                    .expect("columns of groups are claimed");
+                combined.iter_mut().zip(&bound[at]).for_each(|(sum, v)| *sum += *k * *v);
+            }
+            (weights.into(), combined.into())
+        });
+        tables.collect()
+    }
+
+    /// Of the claimed columns at a point of the rows.
+    fn evaluations(&self, point: &[K]) -> Vec<K> {
+        let (outer, inner) = point.split_at(self.outer as usize);
+        let bind = |c: &usize| bind_leading(&self.columns[*c], outer);
+        let bound = self.bound.get_or_init(|| self.claimed.par_iter().map(bind).collect());
+        let evaluate = |column: &Vec<K>| eval_dense(column, inner).expect("a bound column has the inner variables");
+        bound.par_iter().map(evaluate).collect()
+    }
+}
+
+/// Cuts a tensor where its first factors have `outer` variables.
+fn cut(tensor: &[Weight], outer: u32) -> Option<(&[Weight], &[Weight])> {
+    let mut variables = 0;
+    let mut at = 0;
+    while variables < outer {
+        variables += tensor.get(at)?.log_len();
+        at += 1;
+    }
+    (variables == outer).then(|| tensor.split_at(at))
+}
+
+/// The boundary at which a part's share is cheapest to prove.
+fn best_boundary(groups: &[&Group], log_rows: u32) -> u32 {
+    let cost = |outer: u32| {
+        let fits = groups.iter().all(|g| g.weights.iter().all(|t| cut(t, outer).is_some()));
+        let of = |group: &&Group| SplitGroup::new(group, outer).cost(outer, log_rows - outer);
+        fits.then(|| (groups.iter().map(of).sum::<usize>(), outer))
+    };
+    (0..=log_rows).filter_map(cost).min().map_or(0, |(_, outer)| outer)
+}
+
+impl<'a> SplitGroup<'a> {
+    fn new(group: &'a Group, outer: u32) -> Self {
+        let mut factors: Vec<Factor<'a>> = Vec::new();
+        // A long list of clipped values has as many tensors.
+        let mut known: HashMap<_, Vec<usize>> = HashMap::new();
+        for tensor in &group.weights {
+            let (first, inner) = cut(tensor, outer).unwrap_or((&[], tensor));
+            let alike = known.entry(sketch(inner)).or_default();
+            match alike.iter().find(|i| factors[**i].inner == inner) {
+                Some(same) => factors[*same].outer.push(first),
+                None => {
+                    alike.push(factors.len());
+                    factors.push(Factor {
+                        inner,
+                        outer: vec![first],
+                    });
+                }
+            }
+        }
+        Self {
+            terms: &group.columns,
+            factors,
+        }
+    }
+
+    /// Products of a base field element and an extension field element that it takes to prove.
+    fn cost(&self, outer: u32, inner: u32) -> usize {
+        let passes: usize = match self.shared_axis() {
+            Some((axis, distinct)) => {
+                let rest = inner - self.factors[0].inner[axis].log_len();
+                ((self.terms.len() * distinct) << inner) + ((SECURE_COST * self.factors.len()) << rest)
+            }
+            None => {
+                let entries = |f: &Factor| entries(f.inner) + ROW_COST;
+                self.terms.len() * self.factors.iter().map(entries).sum::<usize>()
+            }
+        };
+        let first = SECURE_COST * 5 * self.factors.len();
+        let second = SECURE_COST * (self.terms.len() + self.factors.len() + 5);
+        ((passes + first) << outer) + (second << inner)
+    }
+
+    /// The axis along which fewer distinct weights occur than there are inner factors, and their number: the columns are
+    /// summed along this axis first, once for each.
+    fn shared_axis(&self) -> Option<(usize, usize)> {
+        let [first, rest @ ..] = self.factors.as_slice() else {
+            return None;
+        };
+        let lengths = |f: &Factor| f.inner.iter().map(Weight::log_len).collect::<Vec<_>>();
+        if first.inner.len() < 2 || rest.iter().any(|f| lengths(f) != lengths(first)) {
+            return None;
+        }
+        let distinct = |axis: usize| distinct(self.factors.iter().map(|f| &f.inner[axis])).len();
+        let of = (0..first.inner.len()).map(|axis| (distinct(axis), axis));
+        let (number, axis) = of.min()?;
+        (number < self.factors.len()).then_some((axis, number))
+    }
+
+    /// `D_v`, for every inner factor.
+    fn sums(&self, columns: &Columns, outer: u32, inner: u32) -> Vec<Vec<K>> {
+        let Some((axis, _)) = self.shared_axis() else {
+            let of = |factor: &Factor| self.sum(columns, factor.inner, outer, inner);
+            return self.factors.par_iter().map(of).collect();
+        };
+        let log = |weights: &[Weight]| weights.iter().map(Weight::log_len).sum::<u32>();
+        let shared = distinct(self.factors.iter().map(|f| &f.inner[axis]));
+        let before = log(&self.factors[0].inner[..axis]);
+        let after = log(&self.factors[0].inner[axis + 1..]);
+        let along: Vec<Vec<K>> = shared
+            .par_iter()
+            .map(|weight| {
+                let weights = weight.table();
+                self.combine(columns, |c| bind_middle(c, 1 << (outer + before), &weights, 1 << after))
+            })
+            .collect();
+        let of = |factor: &Factor| {
+            let position = shared.iter().position(|w| **w == factor.inner[axis]);
+            let table = &along[position.expect("every factor has one of the shared weights")];
+            let rest: Vec<Weight> = [&factor.inner[..axis], &factor.inner[axis + 1..]].concat();
+            let (rest, length) = (Entries::of(&rest), 1 << (before + after));
+            table.chunks(length).map(|row| rest.dot(row)).collect()
+        };
+        self.factors.par_iter().map(of).collect()
+    }
+
+    /// `D_v` of one inner factor.
+    fn sum(&self, columns: &Columns, factor: &[Weight], outer: u32, inner: u32) -> Vec<K> {
+        match Entries::of(factor) {
+            Entries::All(weights) => self.combine(columns, |c| bind_middle(c, 1 << outer, &weights, 1)),
+            Entries::Some(entries) => self.combine(columns, |c| {
+                let row = |row: &[_]| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row[*i]);
+                c.chunks(1 << inner).map(row).collect()
+            }),
+        }
+    }
+
+    /// The combination of what is made of each column.
+    fn combine(&self, columns: &Columns, of: impl Fn(&[BaseField]) -> Vec<K>) -> Vec<K> {
+        let mut sum: Vec<K> = Vec::new();
+        for (column, k) in self.terms {
+            let own = of(&columns[*column]);
+            sum.resize(own.len(), K::zero());
+            sum.iter_mut().zip(own).for_each(|(s, v)| *s += *k * v);
+        }
+        sum
+    }
+}
+
+/// What most tensors differ in that differ at all.
+fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
+    let of = |weight: &Weight| match weight {
+        Weight::Eq(point) => point.first().map(|k| (0, *k)),
+        Weight::Dense(values) => values.first().map(|k| (1, *k)),
+        Weight::Ones(_) => None,
+        Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
+    };
+    let words = |(i, k): (usize, K)| (i, k.to_m31_array().map(|c| c.0));
+    tensor.iter().filter_map(of).map(words).collect()
+}
+
+/// The distinct weights, in the order of their first occurrence.
+fn distinct<'a>(weights: impl Iterator<Item = &'a Weight>) -> Vec<&'a Weight> {
+    let mut list: Vec<&Weight> = Vec::new();
+    for weight in weights {
+        if !list.contains(&weight) {
+            list.push(weight);
+        }
+    }
+    list
+}
+
+/// Entries of a tensor product that are not known to be zero.
+fn entries(tensor: &[Weight]) -> usize {
+    let of = |weight: &Weight| match weight {
+        Weight::Sparse(_, entries) => entries.len(),
+        other => 1 << other.log_len(),
+    };
+    tensor.iter().map(of).product()
+}
+
+/// A tensor product, entry by entry.
+enum Entries {
+    All(Vec<K>),
+    /// Ascending; the others are zero.
+    Some(Vec<(usize, K)>),
+}
+
+impl Entries {
+    fn of(tensor: &[Weight]) -> Self {
+        let log: u32 = tensor.iter().map(Weight::log_len).sum();
+        if entries(tensor) < (1 << log) / SPARSE {
+            return Self::Some(listed(tensor));
+        }
+        let mut all = vec![K::zero(); 1 << log];
+        add_tensor(&mut all, tensor, K::one());
+        Self::All(all)
+    }
+
+    fn dot(&self, values: &[K]) -> K {
+        match self {
+            Self::All(all) => all.iter().zip(values).fold(K::zero(), |sum, (w, v)| sum + *w * *v),
+            Self::Some(entries) => entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * values[*i]),
+        }
+    }
+}
+
+/// The entries of a tensor product that are not known to be zero, with their places.
+fn listed(tensor: &[Weight]) -> Vec<(usize, K)> {
+    tensor.iter().fold(vec![(0, K::one())], |left, weight| {
+        let own: Vec<(usize, K)> = match weight {
+            Weight::Sparse(_, entries) => entries.clone(),
+            other => other.table().into_iter().enumerate().collect(),
+        };
+        let log = weight.log_len();
+        let with = |(i, v): &(usize, K)| own.iter().map(|(j, w)| ((i << log) + j, *v * *w)).collect::<Vec<_>>();
+        left.iter().flat_map(with).collect()
+    })
+}
+
+/// The sum of tensor products of `variables` variables.
+fn sum_of(tensors: &[&[Weight]], variables: u32) -> Vec<K> {
+    let mut sum = vec![K::zero(); 1 << variables];
+    for tensor in tensors {
+        add_tensor(&mut sum, tensor, K::one());
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests;

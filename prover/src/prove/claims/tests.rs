@@ -1,0 +1,180 @@
+use super::*;
+use crate::prove::bind::eval_base;
+use crate::support::random::SplitMix;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, Rotation};
+
+fn shape(rows: usize) -> Shape {
+    let config = ModelConfig {
+        hidden: 48,
+        layers: 3,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        ff: 96,
+        vocab: 200,
+        context: 64,
+        rms_eps: 1e-5,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
+        bos: None,
+        eos: Vec::new(),
+    };
+    Shape::with_limbs(&config, LimbSet::all(Limbs::One), &Chunk::whole(3), rows)
+}
+
+struct Random(SplitMix);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0.below(n as u64) as usize
+    }
+
+    fn element(&mut self) -> K {
+        let mut word = || self.0.below((1 << 31) - 1) as u32;
+        K::from_u32_unchecked(word(), word(), word(), word())
+    }
+
+    fn elements(&mut self, n: usize) -> Vec<K> {
+        (0..n).map(|_| self.element()).collect()
+    }
+
+    fn weight(&mut self, log: u32, kind: usize) -> Weight {
+        match kind {
+            0 => Weight::Eq(self.elements(log as usize)),
+            1 => Weight::Ones(log),
+            2 => Weight::dense(self.elements(1 << log)),
+            _ => {
+                let mut places: Vec<usize> = (0..3).map(|_| self.below(1 << log)).collect();
+                places.sort_unstable();
+                places.dedup();
+                Weight::Sparse(log, places.into_iter().map(|i| (i, self.element())).collect())
+            }
+        }
+    }
+
+    /// Tensors of one group: some share factors, some have a factor that spans two axes.
+    fn tensors(&mut self, axes: &[u32]) -> Vec<Vec<Weight>> {
+        let joint = self.below(3) == 0;
+        let axes: Vec<u32> = match axes {
+            [a, b, rest @ ..] if joint => [&[a + b], rest].concat(),
+            other => other.to_vec(),
+        };
+        let kinds: Vec<usize> = axes.iter().map(|_| self.below(4)).collect();
+        let fresh = |own: &mut Self| -> Vec<Weight> {
+            axes.iter()
+                .zip(&kinds)
+                .map(|(log, kind)| own.weight(*log, *kind))
+                .collect()
+        };
+        let first = fresh(self);
+        let mut list = vec![first.clone()];
+        for _ in 0..self.below(9) {
+            let mut tensor = fresh(self);
+            for (own, shared) in tensor.iter_mut().zip(&first) {
+                if self.below(2) == 0 {
+                    *own = shared.clone();
+                }
+            }
+            list.push(tensor);
+        }
+        list
+    }
+
+    fn batch(&mut self, shape: &Shape, columns: &[Columns]) -> Batch {
+        let mut groups = Vec::new();
+        for part in shape.claimed() {
+            for _ in 0..self.below(5) {
+                let own = columns[part.index()].len();
+                let terms = (0..1 + self.below(4)).map(|_| (self.below(own), self.element()));
+                let terms = terms.collect();
+                groups.push(Group::new_sum(part, self.tensors(&shape.axes(part)), terms));
+            }
+        }
+        let value = groups.iter().map(|g| dot(&g.table(), &combination(g, columns))).sum();
+        Batch { groups, value }
+    }
+}
+
+fn combination(group: &Group, columns: &[Columns]) -> Vec<K> {
+    let own = &columns[group.part.index()];
+    let row = |row: usize| group.columns.iter().map(|(c, k)| *k * own[*c][row]).sum();
+    (0..own[0].len()).map(row).collect()
+}
+
+fn dot(a: &[K], b: &[K]) -> K {
+    a.iter().zip(b).map(|(a, b)| *a * *b).sum()
+}
+
+/// The split sends what whole tables send, of claims of any form and cut of the parts.
+#[test]
+fn the_messages_are_those_of_whole_tables() {
+    for seed in 0..12 {
+        let mut random = Random(SplitMix(seed));
+        let shape = shape([1, 4, 16][seed as usize % 3]);
+        let mut columns: Vec<Columns> = Vec::new();
+        for part in shape.claimed() {
+            columns.resize_with(columns.len().max(part.index() + 1), Vec::new);
+            let mut column = || -> Vec<BaseField> {
+                let value = |_| BaseField::from(random.0.below(1 << 31) as u32);
+                (0..1 << shape.log_rows(part)).map(value).collect()
+            };
+            columns[part.index()] = (0..5).map(|_| column()).collect();
+        }
+        let batch = random.batch(&shape, &columns);
+        let instances: Vec<Instance> = shape
+            .claimed()
+            .map(|part| Instance {
+                pairs: batch.of(part).map(|g| (g.table(), combination(g, &columns))).collect(),
+                variables: shape.log_rows(part) as usize,
+            })
+            .collect();
+        let whole = sumcheck::prove("claims", batch.value, instances, &mut Transcript::new("test"));
+        let (split, evaluations) = prove(&batch, &shape, &columns, &mut Transcript::new("test"));
+        assert_eq!(split.proof, whole.proof, "seed {seed}");
+        for (part, evaluations) in shape.claimed().zip(evaluations) {
+            let point = suffix(&split.point, shape.log_rows(part));
+            let expected = batch
+                .columns(part)
+                .into_iter()
+                .map(|c| eval_base(&columns[part.index()][c], point));
+            assert_eq!(evaluations, expected.collect::<Vec<_>>(), "seed {seed}, {part:?}");
+        }
+    }
+}
+
+/// Every boundary gives the same sums: the one that is chosen is a matter of time alone.
+#[test]
+fn sums_of_inner_factors_are_those_of_the_definition() {
+    let mut random = Random(SplitMix(77));
+    let axes = [2, 3, 4];
+    let column: Vec<BaseField> = (0..1 << 9).map(|i| BaseField::from(i * i + 3)).collect();
+    let columns = vec![column];
+    for _ in 0..40 {
+        let tensors = random.tensors(&axes);
+        let group = Group::new_sum(Part::Ff, tensors, vec![(0, random.element())]);
+        let expected = dot(
+            &group.table(),
+            &combination(
+                &group,
+                &vec![Vec::new(); Part::Ff.index()]
+                    .into_iter()
+                    .chain([columns.clone()])
+                    .collect::<Vec<_>>(),
+            ),
+        );
+        for outer in 0..=9 {
+            if group.weights.iter().any(|t| cut(t, outer).is_none()) {
+                continue;
+            }
+            let split = SplitGroup::new(&group, outer);
+            let sums = split.sums(&columns, outer, 9 - outer);
+            let total = split
+                .factors
+                .iter()
+                .zip(&sums)
+                .map(|(f, d)| dot(&sum_of(&f.outer, outer), d));
+            assert_eq!(total.sum::<K>(), expected, "outer {outer}: {:?}", group.weights);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The leaves of a tree of lookups, made from the columns where they are needed: kept, the denominators would take as much
+//! memory as all layers above them.
+
+use num_traits::One;
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::{Linear, Uses};
+use tessera_circuits::air::Relations;
+use tessera_circuits::trees::{LookupTree, Plane};
+
+use super::field::{words, Packed, Words, LOG_LANES, SIMD_LANES};
+use super::rounds::BLOCK;
+use crate::prove::stark::trace::Columns;
+
+type K = SecureField;
+
+/// The largest layer that is kept of a tree of `2^log` leaves.
+pub(super) fn top(log: u32, counted: bool) -> u32 {
+    log - u32::from(!counted)
+}
+
+/// A linear form in columns.
+struct Form<'a> {
+    constant: Words,
+    terms: Vec<(&'a [[BaseField; SIMD_LANES]], Option<Words>)>,
+}
+
+impl<'a> Form<'a> {
+    /// Without its constant, which is the second value.
+    fn new(form: &Linear, columns: &'a Columns) -> Self {
+        let term = |(column, factor): &(usize, BaseField)| {
+            let rows = columns[*column].as_chunks().0;
+            (rows, (!factor.is_one()).then(|| words::splat(*factor)))
+        };
+        Self {
+            constant: words::splat(form.constant),
+            terms: form.terms.iter().map(term).collect(),
+        }
+    }
+
+    /// The values in the vector `at` of rows.
+    #[inline(always)]
+    fn at(&self, at: usize) -> Words {
+        self.terms.iter().fold(self.constant, |sum, (rows, factor)| {
+            let value = words::load(&rows[at]);
+            words::plus(sum, factor.map_or(value, |factor| words::times(value, factor)))
+        })
+    }
+}
+
+/// A plane, with its challenges.
+struct Run<'a> {
+    /// Vectors before it.
+    start: usize,
+    vectors: usize,
+    first: Form<'a>,
+    second: Option<(Form<'a>, Packed)>,
+    minus_z: Packed,
+    numerator: Option<&'a [[BaseField; SIMD_LANES]]>,
+}
+
+impl<'a> Run<'a> {
+    fn new(start: usize, plane: &Plane, columns: &'a [Columns], relations: &Relations) -> Self {
+        let own = &columns[plane.part.index()];
+        let [z, alpha] = relations.challenges(plane.lookup.relation);
+        let [first, second] = [0, 1].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
+        Self {
+            start,
+            vectors: 1 << (plane.log_rows - LOG_LANES),
+            first: first.expect("a tuple has a value"),
+            second: second.map(|form| (form, Packed::broadcast(alpha))),
+            minus_z: Packed::broadcast(-z),
+            numerator: match plane.lookup.uses {
+                Uses::Once => None,
+                Uses::Column(column) => Some(own[column].as_chunks().0),
+            },
+        }
+    }
+
+    /// The denominators in vectors `from..` of the plane.
+    fn denominators(&self, from: usize, out: &mut [Packed]) {
+        match &self.second {
+            None => {
+                let value = |(i, out): (usize, &mut Packed)| *out = self.minus_z.add_words(self.first.at(from + i));
+                out.iter_mut().enumerate().for_each(value);
+            }
+            Some((second, alpha)) if self.first.terms.is_empty() => {
+                let constant = self.minus_z.add_words(self.first.constant);
+                let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(second.at(from + i), constant);
+                out.iter_mut().enumerate().for_each(value);
+            }
+            Some((second, alpha)) => {
+                let value = |(i, out): (usize, &mut Packed)| {
+                    let first = self.minus_z.add_words(self.first.at(from + i));
+                    *out = alpha.mul_add(second.at(from + i), first);
+                };
+                out.iter_mut().enumerate().for_each(value);
+            }
+        }
+    }
+}
+
+/// The leaves of a tree.
+pub struct Leaves<'a> {
+    runs: Vec<Run<'a>>,
+    pub log: u32,
+    pub counted: bool,
+}
+
+impl<'a> Leaves<'a> {
+    /// Of columns by part.
+    pub fn new(tree: &LookupTree, columns: &'a [Columns], relations: &Relations) -> Self {
+        let mut start = 0;
+        let runs = tree.planes.iter().map(|plane| {
+            let run = Run::new(start, plane, columns, relations);
+            start += run.vectors;
+            run
+        });
+        Self {
+            runs: runs.collect(),
+            log: tree.log_leaves(),
+            counted: tree.counted,
+        }
+    }
+
+    /// log2 of the nodes of the largest layer that is kept.
+    pub fn top(&self) -> u32 {
+        top(self.log, self.counted)
+    }
+
+    /// Denominators from vector `first` on; one beyond the planes.
+    pub fn denominators(&self, first: usize, out: &mut [Packed]) {
+        self.fill(first, out, Packed::broadcast(K::one()), |run, from, out| {
+            run.denominators(from, out);
+        });
+    }
+
+    /// Numerators from vector `first` on, of a tree that is counted.
+    pub fn numerators(&self, first: usize, out: &mut [Packed]) {
+        self.fill(first, out, Packed::ZERO, |run, from, out| {
+            let rows = run.numerator.unwrap_or_default();
+            for (out, rows) in out.iter_mut().zip(&rows[from..]) {
+                *out = Packed::ZERO.add_words(words::load(rows));
+            }
+        });
+    }
+
+    fn fill(&self, first: usize, out: &mut [Packed], padding: Packed, of: impl Fn(&Run<'_>, usize, &mut [Packed])) {
+        let mut at = self.runs.partition_point(|run| run.start + run.vectors <= first);
+        let (mut first, mut out) = (first, out);
+        while !out.is_empty() {
+            let Some(run) = self.runs.get(at) else {
+                out.fill(padding);
+                return;
+            };
+            let from = first - run.start;
+            let (own, rest) = out.split_at_mut(out.len().min(run.vectors - from));
+            of(run, from, own);
+            (first, out, at) = (first + own.len(), rest, at + 1);
+        }
+    }
+
+    /// What `work` makes of denominators: of `len` vectors from `at` on, in each of the pieces that begin at `starts`.
+    pub fn block<const N: usize, R>(
+        &self,
+        at: usize,
+        starts: [usize; N],
+        len: usize,
+        work: impl FnOnce([&[Packed]; N]) -> R,
+    ) -> R {
+        let mut buffers = [[Packed::ZERO; BLOCK]; N];
+        for (buffer, start) in buffers.iter_mut().zip(starts) {
+            self.denominators(start + at, &mut buffer[..len]);
+        }
+        work(std::array::from_fn(|i| &buffers[i][..len]))
+    }
+
+    /// Numerators and denominators of all leaves.
+    pub fn all(&self, numerators: &mut [Packed], denominators: &mut [Packed]) {
+        let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
+        blocks.enumerate().for_each(|(i, (n, d))| {
+            self.numerators(i * BLOCK, n);
+            self.denominators(i * BLOCK, d);
+        });
+    }
+}

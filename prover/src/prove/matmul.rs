@@ -1,0 +1,410 @@
+//! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
+//! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
+
+use std::ops::Range;
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
+use stwo::prover::backend::simd::qm31::PackedSecureField;
+use tessera_circuits::air::{ff, requant, scores};
+use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
+use tessera_circuits::shape::Part;
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
+use tessera_verifier::opening::OpenedColumns;
+use tessera_verifier::proof::MatmulProof;
+use tessera_verifier::transcript::Transcript;
+
+use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
+use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
+use crate::prove::bind::bind_middle;
+use crate::prove::stark::trace::Columns;
+use crate::prove::sumcheck::{self, Instance};
+use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
+use crate::support::pages::Table;
+
+type K = SecureField;
+
+/// The matmuls, proved: what the aggregator is given instead of the weights.
+pub struct PrecomputedMatmuls {
+    pub proof: MatmulProof,
+    /// End point of the sumcheck.
+    pub point: Vec<K>,
+    /// `B~(local point)` of every opened band, for the opening.
+    pub band_values: Vec<K>,
+    /// Memory that is free for other tables now.
+    pub memory: Table<Elements>,
+    /// What the pass over the weights read.
+    pub traffic: Traffic,
+}
+
+/// Bands that a thread takes at a time.
+const TASK_BANDS: usize = 64;
+
+/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. `columns` are the trace columns by part.
+pub fn prove(
+    public: &Public<'_>,
+    columns: &[Columns],
+    tiles: &dyn TileSource,
+    opened: &OpenedColumns,
+    transcript: &mut Transcript,
+) -> PrecomputedMatmuls {
+    let witness = Factors {
+        public,
+        columns,
+        opened,
+    };
+    let tiles = TileRange::new(tiles, opened.tiles());
+    let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
+    let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1));
+    let instances: Vec<Instance> = PRODUCTS
+        .iter()
+        .map(|&product| {
+            let pair = match product {
+                _ if !product.exists(public.shape) => (vec![K::zero()], vec![K::zero()]),
+                Product::Norm | Product::NormLimbs | Product::Att | Product::Ff => witness.weighted(product, &tables),
+                Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
+                Product::Head => witness.head(&tables),
+                Product::Act => witness.act(),
+                Product::Score => witness.scores(),
+                Product::Value => witness.values(),
+            };
+            Instance {
+                pairs: vec![pair],
+                variables: product.variables(public.shape) as usize,
+            }
+        })
+        .collect();
+    let claim = instances
+        .par_iter()
+        .flat_map(|i| &i.pairs)
+        .map(|(a, b)| a.iter().zip(b).fold(K::zero(), |sum, (a, b)| sum + *a * *b))
+        .reduce(K::zero, |a, b| a + b);
+    debug_assert_eq!(
+        instances.iter().map(|i| i.variables).max(),
+        Some(product_variables(public.shape) as usize)
+    );
+    let proved = sumcheck::prove("matmuls", claim, instances, transcript);
+    let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
+    for (operand, finals) in operands.iter_mut().zip(&proved.finals) {
+        let (a, b) = finals[0];
+        *operand = [a, b];
+    }
+    tessera_verifier::verify::absorb_operands(&operands, transcript);
+    let band_values = band_values(&tables, suffix(&proved.point, TILE_LOG));
+    let proof = MatmulProof {
+        claim,
+        sumcheck: proved.proof,
+        operands,
+    };
+    PrecomputedMatmuls {
+        proof,
+        point: proved.point,
+        band_values,
+        memory: tables,
+        traffic,
+    }
+}
+
+/// First pass over the weights: `t_B(x) = sum_(d, y) B(d, x, y) eq(point, (d, y))` for every band, `x` the lane and `d` the
+/// tile in the band. A point of six coordinates has bands of one tile, and every coordinate more doubles them. The table
+/// has memory for `room` bytes, if these are more.
+///
+/// # Panics
+/// If the last band is not full.
+pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<Elements>, Traffic) {
+    let (isa, format) = (Isa::best(), source.format());
+    let eq = eq_table(point);
+    let of_tiles = eq.as_chunks::<TILE>().0;
+    let terms: Vec<_> = of_tiles.iter().flat_map(|eq| planes_of(format, eq)).collect();
+    let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
+    let band = of_tiles.len();
+    let (size, number) = (band * tile_bytes(format), source.tiles() / band);
+    assert_eq!(source.tiles(), number * band, "tiles of whole bands");
+    let parts = cut(number, window_tiles(source) / band);
+    let tiles = |bands: &Range<usize>| bands.start * band..bands.end * band;
+    let windows: Vec<Window> = parts.clone().map(|bands| vec![tiles(&bands)]).collect();
+    let mut out = Table::with_room(number, room);
+    let ((), traffic) = WeightPass::run(source, &windows, |pass| {
+        for bands in parts {
+            let (bytes, sums) = (source.bytes(tiles(&bands)), &mut out[bands]);
+            pass.next(|| {
+                let bands = bytes.par_chunks(TASK_BANDS * size).zip(sums.par_chunks_mut(TASK_BANDS));
+                bands.for_each(|(bands, sums)| combine(isa, bands.as_chunks().0, &terms, sums));
+            });
+        }
+    });
+    (out, traffic)
+}
+
+/// `B~(d, point, y)` of every band, from its sums of [`bind_bands`] at `(d, y)`.
+pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
+    let inner = eq_table(point);
+    let inner = inner.as_chunks::<N_LANES>().0;
+    let inner: Vec<PackedSecureField> = inner.iter().map(|e| PackedSecureField::from_array(*e)).collect();
+    let value = |band: &Elements| {
+        let groups = band.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
+        groups.fold(PackedSecureField::zero(), |sum, v| sum + v).pointwise_sum()
+    };
+    tables.par_iter().map(value).collect()
+}
+
+/// Value of a lane.
+pub fn lane(elements: &Elements, lane: usize) -> K {
+    let group = &elements[lane / 16];
+    K::from_m31_array(std::array::from_fn(|c| {
+        BaseField::from_u32_unchecked(group[c][lane % 16])
+    }))
+}
+
+/// Sixteen lanes as the field arithmetic takes them.
+fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
+    PackedSecureField::from_packed_m31s(
+        group.map(|lanes| PackedBaseField::from_array(lanes.map(BaseField::from_u32_unchecked))),
+    )
+}
+
+/// The factor tables of the products.
+struct Factors<'a> {
+    public: &'a Public<'a>,
+    columns: &'a [Columns],
+    /// The columns whose bands are bound.
+    opened: &'a OpenedColumns,
+}
+
+impl Factors<'_> {
+    /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
+    /// beyond the committed lanes.
+    fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
+        self.bound_with(part, columns, outer, &eq_table(point))
+    }
+
+    /// The same with other weights than those of a point.
+    fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
+        let shape = self.public.shape;
+        let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
+        let lead: u32 = axes[..outer].iter().sum();
+        let rest: u32 = axes[outer + 1..].iter().sum();
+        let others: Vec<usize> = (0..axes.len()).filter(|axis| *axis != outer).collect();
+        let mut sum = vec![K::zero(); 1 << others.iter().map(|axis| full[*axis]).sum::<u32>()];
+        for lane in 0..shape.lanes(part) {
+            let mut bound = vec![K::zero(); 1 << (lead + rest)];
+            for (column, factor) in columns {
+                let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
+                let column = &self.columns[part.index()][lane * width + column];
+                let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
+                bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
+            }
+            // Where a row of the lane, along the last axis, goes.
+            let start = shape.lane_start(part, lane);
+            let last = others.last().map_or(0, |axis| axes[*axis]);
+            for (row, values) in bound.chunks(1 << last).enumerate() {
+                let (mut rest, mut at, mut stride) = (row << last, 0, 1);
+                for axis in others.iter().rev() {
+                    let offset = start.iter().find(|(cut, _)| cut == axis).map_or(0, |(_, first)| *first);
+                    at += ((rest & ((1 << axes[*axis]) - 1)) + offset) * stride;
+                    rest >>= axes[*axis];
+                    stride <<= full[*axis];
+                }
+                sum[at..at + values.len()].copy_from_slice(values);
+            }
+        }
+        sum
+    }
+
+    fn limbs(&self, hi: usize, lo: usize) -> [(usize, K); 2] {
+        [
+            (hi, K::from(BaseField::from_u32_unchecked(1))),
+            (lo, self.public.points.limb),
+        ]
+    }
+
+    /// Operands bound at the token point, and the weights of the same product.
+    fn weighted(&self, product: Product, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+        let (part, columns) = match product {
+            Product::Norm => (Part::Stream, self.public.normed_columns(Limbs::One)),
+            Product::NormLimbs => (Part::Stream, self.public.normed_columns(Limbs::Two)),
+            Product::Att => (Part::Att, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
+            _ => (Part::Ff, self.limbs(ff::H_HI, ff::H_LO).to_vec()),
+        };
+        let operand = self.bound(part, &columns, 1, &self.public.points.token);
+        (operand, self.weights(product, tables))
+    }
+
+    /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
+    fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
+        let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
+        let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
+        for m in self.public.shape.matmuls() {
+            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape.limbs);
+            if own != product {
+                continue;
+            }
+            let point = self.public.points.out(m.out_log);
+            let blocks = eq_table(&point[..point.len() - (log_band + TILE_LOG) as usize]);
+            let weight = self.public.points.matmul_weight(m.kind, m.layer);
+            let start = lead << m.in_log;
+            let row_bands = m.out_blocks >> log_band;
+            let factors = blocks.iter().take(row_bands);
+            let factors: Vec<_> = factors.map(|e| PackedSecureField::broadcast(weight * *e)).collect();
+            let rows = tables[(m.first_tile >> log_band) - first..][..m.in_blocks * row_bands].par_chunks(row_bands);
+            let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
+            targets.zip(rows).for_each(|(target, row)| {
+                let mut sums = [PackedSecureField::zero(); TILE / N_LANES];
+                for (band, factor) in row.iter().zip(&factors) {
+                    for (sum, group) in sums.iter_mut().zip(band) {
+                        *sum += packed(group) * *factor;
+                    }
+                }
+                let sums = sums.iter().flat_map(|sum| sum.to_array());
+                target.iter_mut().zip(sums).for_each(|(t, v)| *t += v);
+            });
+        }
+        out
+    }
+
+    /// The last normed state of the generated positions, and the head; zero in chunks without head.
+    fn head(&self, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+        let shape = self.public.shape;
+        let weights = self.weights(Product::Head, tables);
+        let rows = self.public.generated_rows();
+        let columns = self.public.normed_columns(shape.limbs.head);
+        let states = self.bound_with(Part::Stream, &columns, 1, &rows);
+        (
+            states[(shape.states() - 1) * weights.len()..][..weights.len()].to_vec(),
+            weights,
+        )
+    }
+
+    /// A column of a part along its whole axes, zero beyond the committed lanes.
+    fn whole(&self, part: Part, column: usize) -> Vec<BaseField> {
+        let shape = self.public.shape;
+        let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
+        let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
+        let last = axes.last().map_or(0, |log| 1usize << log);
+        for lane in 0..shape.lanes(part) {
+            let start = shape.lane_start(part, lane);
+            let column = &self.columns[part.index()][lane * width + column];
+            for (row, values) in column.chunks(last).enumerate() {
+                let (mut rest, mut at, mut stride) = (row * last, 0, 1);
+                for axis in (0..axes.len()).rev() {
+                    let offset = start
+                        .iter()
+                        .find(|(cut, _)| *cut == axis)
+                        .map_or(0, |(_, first)| *first);
+                    at += ((rest & ((1 << axes[axis]) - 1)) + offset) * stride;
+                    rest >>= axes[axis];
+                    stride <<= full[axis];
+                }
+                out[at..at + values.len()].copy_from_slice(values);
+            }
+        }
+        out
+    }
+
+    /// SiLU of the gates, each times its weight among the accumulators, and up projections.
+    fn act(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let mut layers = points.layer_weights(shape.config.layers);
+        layers.resize(1 << shape.full_axes(Part::Ff)[0], K::zero());
+        let (tokens, features) = (eq_table(&points.token), eq_table(points.out(shape.padded.ff)));
+        let (silu, up) = (self.whole(Part::Ff, ff::SILU), self.whole(Part::Ff, ff::UP));
+        let weight = points.act_weight();
+        let rows = silu.par_chunks(features.len()).enumerate();
+        let gates = rows.flat_map_iter(|(row, values)| {
+            let factor = weight * layers[row / tokens.len()] * tokens[row % tokens.len()];
+            values.iter().zip(&features).map(move |(v, w)| factor * *w * *v)
+        });
+        (gates.collect(), up.into_par_iter().map(K::from).collect())
+    }
+
+    /// The one-hot matrix of the row tokens, bound at the token point.
+    fn one_hot(&self) -> Vec<K> {
+        let shape = self.public.shape;
+        let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
+        let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
+        let tokens = eq_table(&self.public.points.token);
+        for (weight, id) in tokens.into_iter().zip(self.public.statement.row_ids(shape.token)) {
+            out[id as usize] += weight * scale;
+        }
+        out
+    }
+
+    /// A table over (layer, head, ...) from one over (layer', kv or q head, ...): real layers only, heads
+    /// through `map`, every (layer, head) block scaled by `scale`.
+    fn spread(
+        &self,
+        table: &[K],
+        heads: u32,
+        block: usize,
+        map: impl Fn(usize) -> usize,
+        scale: Option<(&[K], &[K])>,
+        power: K,
+    ) -> Vec<K> {
+        let p = &self.public.shape.padded;
+        let mut out = vec![K::zero(); block << (p.layers + p.heads)];
+        for l in 0..self.public.shape.config.layers {
+            for h in 0..1usize << p.heads {
+                let from = &table[((l << heads) | map(h)) * block..][..block];
+                let to = &mut out[((l << p.heads) | h) * block..][..block];
+                let factor = scale.map_or(power, |(layers, heads)| layers[l] * heads[h] * power);
+                to.iter_mut().zip(from).for_each(|(t, v)| *t = *v * factor);
+            }
+        }
+        out
+    }
+
+    /// Interleaves the tables of the two halves: (layer, head, half, index).
+    fn halves(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
+        let block = 1usize << self.public.shape.padded.half;
+        let [first, second] = [0, 1].map(|half| self.bound(part, &columns(half), 1, point));
+        first
+            .chunks(block)
+            .zip(second.chunks(block))
+            .flat_map(|(a, b)| [a, b].concat())
+            .collect()
+    }
+
+    fn scores(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let p = &shape.padded;
+        let block = 1usize << p.head_dim();
+        let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
+        let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
+        let of = |part: Part, half: usize| shape.rope(part).after(half);
+        let queries = self.halves(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
+        let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
+        let keys = self.halves(Part::K, |half| limbs(of(Part::K, half)), &points.key);
+        let weight = points.score_weight();
+        let kv = |h: usize| shape.config.kv_head(h);
+        (
+            self.spread(&queries, p.heads, block, |h| h, Some((&layers, &heads)), felt(1)),
+            self.spread(&keys, p.kv_heads, block, kv, None, weight),
+        )
+    }
+
+    fn values(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let p = &shape.padded;
+        let tokens = 1usize << shape.token;
+        let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
+        let one = K::from(BaseField::from_u32_unchecked(1));
+        let probabilities = self.bound(Part::Scores, &[(scores::P, one)], 2, &points.token);
+        let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
+        let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
+        // (layer, token, kv head) to (layer, kv head, token).
+        let kv_heads = 1usize << p.kv_heads;
+        let turned: Vec<K> = values
+            .chunks(tokens * kv_heads)
+            .flat_map(|layer| (0..kv_heads).flat_map(move |g| (0..tokens).map(move |j| layer[j * kv_heads + g])))
+            .collect();
+        let kv = |h: usize| shape.config.kv_head(h);
+        (
+            self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
+            self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
+        )
+    }
+}

@@ -1,0 +1,422 @@
+//! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
+
+pub mod bind;
+pub mod claims;
+pub mod gkr;
+pub mod matmul;
+pub mod opening;
+pub mod stark;
+mod stopwatch;
+pub mod sumcheck;
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
+use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::wiring::{Points, Public, WEIGHTED};
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::opening::{OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, TracePolicy, MIN_BITS};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::draw_relations;
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
+};
+use thiserror::Error;
+
+use self::matmul::PrecomputedMatmuls;
+use self::opening::{Codeword, OpeningProverError};
+use self::stark::trace::{statistics, Columns, Source};
+use self::stark::{twiddles, ProveStarkError, Trace};
+use self::stopwatch::Stopwatch;
+use crate::model::passes::Traffic;
+use crate::model::QuantisedModel;
+use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
+use crate::run::generate::{generate, GenerateError, GenerateOptions};
+use crate::support::progress::Progress;
+
+/// A model as the prover needs it.
+#[derive(Clone, Copy)]
+pub struct ProverModel<'a> {
+    pub key: &'a ModelKey,
+    pub id: ModelId,
+    pub quantised: &'a QuantisedModel,
+    pub codeword: &'a Codeword,
+    /// Whether the coefficients of the trace are kept: faster, for more memory.
+    pub keep_coefficients: bool,
+}
+
+/// A finished proof and how it was made.
+#[derive(Clone, Debug)]
+pub struct ProveReport {
+    pub proof: Proof,
+    pub bytes: Vec<u8>,
+    /// Seconds of each phase, in order.
+    pub phases: Vec<(String, f64)>,
+    /// What phases read of the weights.
+    pub weights: Vec<(String, Traffic)>,
+    /// Saturated values by tensor, over all rows.
+    pub saturated: Saturations,
+    /// Bits of the soundness ledger.
+    pub security_bits: f64,
+}
+
+/// Why no proof was made.
+#[derive(Debug, Error)]
+pub enum ProveError {
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    #[error("{0}; the model is far from its calibration text on this prompt")]
+    Clipped(#[from] StatisticsError),
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    #[error(transparent)]
+    Opening(#[from] OpeningProverError),
+    #[error(transparent)]
+    Stark(#[from] ProveStarkError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("internal error: the proof does not verify: {0}")]
+    Check(#[source] VerifyError),
+    #[error(
+        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
+        (got * 10.0).floor() / 10.0
+    )]
+    Security { rows: usize, got: f64, min: f64 },
+}
+
+/// Continues `prompt` as the options say, and proves in one piece that the model does.
+pub fn prove(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    let mut watch = Stopwatch::new(progress);
+    let statement = generated(model, prompt, options, &mut watch)?;
+    whole(model, statement, watch)
+}
+
+/// Proves in one piece a statement whose output the model is known to generate.
+pub fn prove_statement(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    whole(model, statement, Stopwatch::new(progress))
+}
+
+/// The statement of how the model continues `prompt`.
+pub fn generate_statement(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    progress: &dyn Progress,
+) -> Result<Statement, ProveError> {
+    generated(model, prompt, options, &mut Stopwatch::new(progress))
+}
+
+/// The residual stream between any two neighbouring chunks.
+pub fn boundaries(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunks: &[Chunk],
+    progress: &dyn Progress,
+) -> Result<Vec<Boundary>, ProveError> {
+    progress.phase("activations", Some(chunks.len() as u64));
+    let token_log = ModelConfig::token_log(statement.rows());
+    let ids = statement.row_ids(token_log);
+    let leading = statement.leading(&model.key.params.leading, token_log);
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
+        let entering = |boundary| Input::Stream(boundary, leading);
+        let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
+        boundaries.push(run.output);
+        progress.advance(1);
+    }
+    Ok(boundaries)
+}
+
+/// Refuses statements that no verifier accepts; returns the bits of security of a proof in these chunks.
+pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
+    statement.check(&key.config)?;
+    let rows = statement.rows();
+    let got = security_bits(key, chunks, statement.lengths());
+    match got < MIN_BITS {
+        true => Err(ProveError::Security {
+            rows,
+            got,
+            min: MIN_BITS,
+        }),
+        false => Ok(got),
+    }
+}
+
+/// A chunk, proved.
+#[derive(Clone, Debug)]
+pub struct ProvedChunk {
+    pub proof: ChunkProof,
+    /// Seconds of each phase, in order.
+    pub phases: Vec<(String, f64)>,
+    /// Saturated values by tensor, over all rows.
+    pub saturated: Saturations,
+}
+
+/// Proves one chunk of a statement whose output the model is known to generate; of any other output no proof verifies.
+/// The proof is the same whenever and wherever it is made.
+pub fn prove_chunk(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunk: &Chunk,
+    ends: Ends<'_>,
+    progress: &dyn Progress,
+) -> Result<ProvedChunk, ProveError> {
+    let mut watch = Stopwatch::new(progress);
+    let (proof, saturated) = checked(model, statement, chunk, ends, &mut watch)?;
+    progress.done();
+    Ok(ProvedChunk {
+        proof,
+        phases: watch.phases,
+        saturated,
+    })
+}
+
+fn generated(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    watch: &mut Stopwatch<'_>,
+) -> Result<Statement, ProveError> {
+    let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
+    watch.read("generate", generation.traffic);
+    Ok(Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    })
+}
+
+/// Proves a statement in one piece.
+fn whole(model: &ProverModel<'_>, statement: Statement, mut watch: Stopwatch<'_>) -> Result<ProveReport, ProveError> {
+    let chunk = Chunk::whole(model.key.config.layers);
+    let security_bits = check_security(model.key, &[chunk], &statement)?;
+    let (chunk, saturated) = checked(model, &statement, &chunk, Ends::default(), &mut watch)?;
+    let proof = Proof {
+        model: model.id,
+        statement,
+        boundaries: Vec::new(),
+        chunks: vec![chunk],
+    };
+    let bytes = proof.to_bytes()?;
+    watch.done();
+    Ok(ProveReport {
+        proof,
+        bytes,
+        phases: watch.phases,
+        weights: watch.weights,
+        saturated,
+        security_bits,
+    })
+}
+
+/// Proves a chunk and checks the proof. Also returns the saturated values.
+fn checked(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunk: &Chunk,
+    ends: Ends<'_>,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement,
+        chunk,
+        ends,
+    };
+    let run = Run::of(model, &claim, watch)?;
+    let (proof, saturated) = unchecked(model, &claim, run, watch)?;
+    watch
+        .phase("check", || verify_chunk(&claim, &proof))
+        .map_err(ProveError::Check)?;
+    Ok((proof, saturated))
+}
+
+/// What a chunk computes, laid out as a trace.
+struct Run {
+    shape: Shape,
+    params: ModelParams,
+    statistics: Statistics,
+    columns: Vec<Columns>,
+    saturated: Saturations,
+}
+
+impl Run {
+    /// Runs the chunk of a statement.
+    fn of(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, watch: &mut Stopwatch<'_>) -> Result<Self, ProveError> {
+        let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
+        let shape = key.shape(chunk, statement.lengths());
+        let params = chunk.params(&key.params);
+        let mut witness = Witness::default();
+        let run = watch.phase("forward pass", || {
+            let ids = statement.row_ids(shape.token);
+            let leading = statement.leading(&key.params.leading, shape.token);
+            let entering = |boundary| Input::Stream(boundary, leading);
+            let input = input.map_or(Input::Tokens(&ids), entering);
+            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
+        })?;
+        watch.read("forward pass", run.traffic);
+
+        let mut statistics = statistics(&shape, statement, &witness);
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = watch.phase("trace", || {
+            let source = Source {
+                shape: &shape,
+                params: &params,
+                statement,
+                input,
+                witness: &witness,
+                statistics: &statistics,
+            };
+            shape.parts().iter().map(|p| source.columns(*p)).unzip()
+        });
+        statistics.clips = clips.concat();
+        statistics.check(&shape, &params, statement)?;
+        Ok(Self {
+            shape,
+            params,
+            statistics,
+            columns,
+            saturated: run.saturated,
+        })
+    }
+}
+
+/// The phases of the protocol. Also returns the saturated values.
+fn unchecked(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    run: Run,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
+    // Commitments before any challenge.
+    let policy = TracePolicy::of(shape);
+    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &claim.ends);
+    let twiddles = twiddles(shape);
+    let trace = watch.phase("commit trace", || {
+        let keep = model.keep_coefficients;
+        Trace::commit(shape, &run.params, run.columns, keep, &twiddles, &mut transcript)
+    });
+    absorb_statistics(&run.statistics, &mut transcript);
+
+    // Lookups.
+    let relations = draw_relations(&mut transcript);
+    let trees = lookup_trees(shape);
+    let lookups = watch.phase("lookups", || {
+        gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
+    })?;
+
+    // Matmuls.
+    let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));
+    let public = Public {
+        shape,
+        params: &run.params,
+        statement,
+        ends: claim.ends,
+        statistics: &run.statistics,
+        points: &points,
+    };
+    let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
+    let mut matmuls = watch.phase("matmuls", || {
+        matmul::prove(&public, &trace.columns, weights, &opened, &mut transcript)
+    });
+    watch.read("matmuls", matmuls.traffic);
+    let families = weight_families(&mut transcript);
+
+    // Linear claims.
+    let (batch, linear, evaluations) = watch.phase("claims", || {
+        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+        let batch = batch(claims, transcript.challenge("claims"));
+        let (linear, evaluations) = claims::prove(&batch, shape, &trace.columns, &mut transcript);
+        (batch, linear, evaluations)
+    });
+
+    // Weights.
+    let (opening, traffic) = watch.phase("open weights", || {
+        open_weights(model, &public, opened, &families, &mut matmuls, &mut transcript)
+    })?;
+    watch.read("open weights", traffic);
+
+    // Aggregator.
+    let (claimed_sums, stark) = watch.phase("stark", || {
+        trace.prove(&relations, &batch, &linear.point, &mut transcript)
+    })?;
+    let proof = ChunkProof {
+        layers: chunk.layers().len() as u32,
+        statistics: run.statistics,
+        lookups: lookups.proofs,
+        matmuls: matmuls.proof,
+        linear: linear.proof,
+        evaluations,
+        opening,
+        claimed_sums,
+        stark,
+    };
+    Ok((proof, run.saturated))
+}
+
+/// Everything that is claimed of sums of columns.
+fn linear_claims(
+    public: &Public<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    lookups: &gkr::Proved,
+    matmuls: &PrecomputedMatmuls,
+) -> Vec<LinearClaim> {
+    let mut claims = public.trace_claims(matmuls.proof.claim);
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.extend(tree.claims(public.shape, relations, leaf).into_iter().flatten());
+    }
+    claims
+}
+
+/// Opens the weights that the matmuls have read, in memory that these leave.
+fn open_weights(
+    model: &ProverModel<'_>,
+    public: &Public<'_>,
+    columns: OpenedColumns,
+    families: &[SecureField; WEIGHTED.len()],
+    matmuls: &mut PrecomputedMatmuls,
+    transcript: &mut Transcript,
+) -> Result<(OpeningProof, Traffic), OpeningProverError> {
+    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
+    let claim = OpeningClaim {
+        columns,
+        gamma: &gamma,
+        local_point: &public.local_point(&matmuls.point, columns.log_band),
+        value: opening::value(&gamma, &matmuls.band_values),
+    };
+    let (weights, policy) = (&model.quantised.weights, opening_policy(model.key.weights.log_blowup));
+    let memory = std::mem::take(&mut matmuls.memory);
+    opening::open(
+        weights,
+        model.codeword,
+        &policy,
+        &claim,
+        &matmuls.band_values,
+        memory,
+        transcript,
+    )
+}

@@ -1,0 +1,51 @@
+//! Why weights cannot be committed to or opened.
+
+use std::path::PathBuf;
+
+use tessera_verifier::opening::{CommitmentParams, OpeningError};
+use thiserror::Error;
+
+/// Why weights cannot be committed to or opened.
+#[derive(Debug, Error)]
+pub enum OpeningProverError {
+    #[error(transparent)]
+    Invalid(#[from] OpeningError),
+    #[error("{what}: {got} entries, expected {expected}")]
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
+    #[error("writing the codeword: {0}")]
+    Write(#[source] std::io::Error),
+    #[error("cannot read {path}: {source}")]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} has {got} bytes, expected {expected}")]
+    CacheLength { path: PathBuf, got: u64, expected: u64 },
+    #[error("the codeword has parameters {got:?}, the opening {expected:?}")]
+    CodewordParams {
+        got: CommitmentParams,
+        expected: CommitmentParams,
+    },
+    #[error("{path} belongs to root {got}, expected {expected}")]
+    CacheRoot {
+        path: PathBuf,
+        got: String,
+        expected: String,
+    },
+    #[error("{path} is corrupted: the values from leaf {leaf} on are not those that were committed to")]
+    CodewordValues { path: PathBuf, leaf: usize },
+    #[error("the weights are not those that were committed to")]
+    OtherWeights,
+}
+
+pub(super) fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningProverError> {
+    match got == expected {
+        true => Ok(()),
+        false => Err(OpeningProverError::Length { what, got, expected }),
+    }
+}

@@ -1,0 +1,496 @@
+//! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
+//! Padded features, layers and heads are rows like any other, computed from zero accumulators.
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::{ff, logits, requant, scores, stream};
+use tessera_circuits::chunk::Boundary;
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
+use tessera_circuits::semantics::{rope_angle, round_shift, sat16, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::{class_of, norm_of, Statement};
+use tessera_circuits::statistics::{Clip, Statistics};
+
+use crate::run::forward::Witness;
+
+/// Columns of one part, each in row order.
+pub type Columns = Vec<Vec<BaseField>>;
+
+/// Everything the trace is made from.
+pub struct Source<'a> {
+    pub shape: &'a Shape,
+    /// The parameters of the chunk alone.
+    pub params: &'a ModelParams,
+    pub statement: &'a Statement,
+    /// What enters the chunk; `None` in the first one.
+    pub input: Option<&'a Boundary>,
+    pub witness: &'a Witness,
+    pub statistics: &'a Statistics,
+}
+
+/// Row statistics of a witness of a chunk, without clipped values: those are found when the trace is made.
+pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> Statistics {
+    let norms = witness
+        .streams
+        .iter()
+        .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
+        .collect();
+    let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
+    let vocab = shape.config.vocab;
+    let generated = statement.generated().filter(|_| shape.chunk.is_last());
+    let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
+    Statistics {
+        norms,
+        sums,
+        tops: generated.map(top).collect(),
+        clips: Vec::new(),
+    }
+}
+
+fn felt(v: i64) -> u32 {
+    v.rem_euclid(i64::from(P)) as u32
+}
+
+/// A value that was rounded: what it was clipped to, and what it exceeds that by.
+#[derive(Clone, Copy)]
+struct Clipped {
+    out: i64,
+    excess: i64,
+}
+
+impl Clipped {
+    fn of(value: i64) -> Self {
+        let out = i64::from(sat16(value));
+        Self {
+            out,
+            excess: value - out,
+        }
+    }
+}
+
+/// An accumulator in limbs, and the residual that is added to the high one.
+#[derive(Clone, Copy, Default)]
+struct Accumulator {
+    hi: i64,
+    lo: i64,
+    residual: i64,
+}
+
+impl Accumulator {
+    fn of([hi, lo]: [i64; 2]) -> Self {
+        Self { hi, lo, residual: 0 }
+    }
+
+    /// A product that is no sum of limbs.
+    fn product(lo: i64) -> Self {
+        Self::of([0, lo])
+    }
+
+    fn total(&self) -> i64 {
+        256 * (self.hi + self.residual) + self.lo
+    }
+
+    fn rounded(&self, shift: u32) -> Clipped {
+        Clipped::of(round_shift(self.total(), 8 + shift))
+    }
+
+    /// Writes what the claim on accumulators needs beside the rounded value.
+    fn write(&self, row: &mut [u32], at: Remainder, shift: u32, Clipped { out, excess }: Clipped) {
+        let value = out + excess;
+        let rest = self.total() + (1 << (7 + shift)) - (value << (8 + shift));
+        debug_assert!((0..1 << (8 + shift)).contains(&rest), "a remainder");
+        match at.limbs {
+            Limbs::One => {
+                row[at.pow()] = 1 << (8 + shift);
+                row[at.rest()] = rest as u32;
+            }
+            Limbs::Two => {
+                let delta = self.hi + self.residual - (value << shift) + Remainder::OFFSET;
+                row[at.pow()] = 1 << shift;
+                row[at.r_hi()] = (rest >> 8) as u32;
+                row[at.r_lo()] = (rest & 0xff) as u32;
+                row[at.d_hi()] = felt(delta >> 7);
+                row[at.d_lo()] = (delta & 0x7f) as u32;
+            }
+        }
+    }
+}
+
+/// Writes a value in one column or in limbs.
+fn write(row: &mut [u32], at: usize, limbs_of: Limbs, value: i64) {
+    match limbs_of {
+        Limbs::One => row[at] = felt(value),
+        Limbs::Two => [row[at], row[at + 1]] = limbs(value),
+    }
+}
+
+fn limbs(out: i64) -> [u32; 2] {
+    [felt(out >> 8), (out & 0xff) as u32]
+}
+
+/// Rows filled at once.
+const BLOCK: usize = 256;
+
+/// What exceeds int16 in a row, by [`Rounded::tensor`].
+type Excesses = [i64; 4];
+
+/// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
+/// the part's axes, writes its columns and says what exceeds int16.
+fn build<const N: usize>(
+    shape: &Shape,
+    part: Part,
+    fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
+) -> (Columns, Vec<Clip>) {
+    let (axes, full) = (shape.axes(part), shape.full_axes(part));
+    let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
+    let mut columns: Columns = (0..shape.columns(part))
+        .map(|_| vec![BaseField::zero(); rows])
+        .collect();
+    let mut clips = Vec::new();
+    for (lane, columns) in columns.chunks_mut(width).enumerate() {
+        let start = shape.lane_start(part, lane);
+        let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
+        for column in columns {
+            for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
+                block.push(piece);
+            }
+        }
+        let of_block = |(b, block): (usize, &mut Vec<&mut [BaseField]>)| {
+            let (mut row, mut clips) = (vec![0u32; width], Vec::new());
+            for i in 0..BLOCK.min(rows) {
+                let mut indices = unpack(b * BLOCK + i, &axes);
+                for (axis, first) in start {
+                    if let Some(index) = indices.get_mut(axis) {
+                        *index += first;
+                    }
+                }
+                row.fill(0);
+                let excesses = fill(indices, &mut row);
+                let exceeding = excesses.iter().enumerate().filter(|(_, excess)| **excess != 0);
+                clips.extend(exceeding.map(|(tensor, excess)| {
+                    Clip {
+                        part: part.index() as u8,
+                        tensor: tensor as u8,
+                        at: indices
+                            .iter()
+                            .zip(&full)
+                            .fold(0, |at, (i, log)| (at << log) | *i as u64),
+                        excess: *excess as i32,
+                    }
+                }));
+                for (piece, value) in block.iter_mut().zip(&row) {
+                    piece[i] = BaseField::from_u32_unchecked(*value);
+                }
+            }
+            clips
+        };
+        clips.extend(
+            blocks
+                .par_iter_mut()
+                .enumerate()
+                .flat_map_iter(of_block)
+                .collect::<Vec<_>>(),
+        );
+    }
+    clips.sort_unstable_by_key(|clip| (clip.tensor, clip.at));
+    (columns, clips)
+}
+
+/// Splits a row index into the indices along axes of the given log lengths.
+fn unpack<const N: usize>(row: usize, axes: &[u32]) -> [usize; N] {
+    let mut rest = row;
+    let mut out = [0; N];
+    for (o, log) in out.iter_mut().zip(axes).rev() {
+        *o = rest & ((1 << log) - 1);
+        rest >>= log;
+    }
+    out
+}
+
+/// A value of a real-dimension tensor, 0 outside it.
+fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
+    at.map_or(0, |i| values[i].into())
+}
+
+impl Source<'_> {
+    /// All columns of a part, but for the tables' multiplicities, which are counted separately; and the values that were
+    /// clipped, ascending.
+    pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
+        match part {
+            Part::Stream => self.stream(),
+            Part::Q => self.rope(part),
+            Part::K => self.rope(part),
+            Part::V => self.values(),
+            Part::Scores => self.scores(),
+            Part::Att => self.attention(),
+            Part::Ff => self.ff(),
+            Part::Logits => self.logits(),
+            Part::Tables => (Vec::new(), Vec::new()),
+        }
+    }
+
+    fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
+        (0..self.shape.config.layers)
+            .map(|l| pow_column(&self.shape.config, kind, self.shift(kind, l), log))
+            .collect()
+    }
+
+    fn shift(&self, kind: MatmulKind, layer: usize) -> &ChannelShift {
+        shift_of(self.params, kind, layer).expect("the layer exists")
+    }
+
+    fn stream(&self) -> (Columns, Vec<Clip>) {
+        let (shape, w) = (self.shape, self.witness);
+        let (states, hidden) = (shape.states(), shape.config.hidden);
+        let leading = self.statement.leading(&self.params.leading, shape.token);
+        let updates: Vec<[Update<'_>; 2]> = (0..states)
+            .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
+            .collect();
+        build(shape, Part::Stream, |[n, i, x], row| {
+            let state = w.streams.get(n);
+            let at = (x < hidden).then_some(i * hidden + x);
+            let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
+            let before = match (state, n.checked_sub(1)) {
+                (None, _) => 0,
+                (_, Some(n)) => get(&w.streams[n].x, at),
+                (_, None) => self.input.map_or(0, |boundary| get(&boundary.0, at)),
+            };
+            let exponents = updates.get(n).filter(|_| x < hidden);
+            let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
+            let acc = Accumulator {
+                hi,
+                lo,
+                residual: before << skip,
+            };
+            let value = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
+            acc.write(row, stream::UPDATE, shift.into(), value);
+            let (hi, lo) = (value.out >> 8, value.out & 0xff);
+            [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
+            row[stream::HH] = felt(hi * hi);
+            row[stream::HL] = felt(hi * lo);
+            row[stream::LL] = felt(lo * lo);
+            let r = state.map_or(0, |s| s.rsqrt[i]);
+            let shift = match state {
+                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent(x),
+                _ => PADDED_EXPONENT,
+            };
+            let acc = Accumulator::product(value.out * i64::from(r));
+            let normed = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.y, at) == normed.out));
+            acc.write(row, stream::NORM, shift.into(), normed);
+            write(row, stream::Y, shape.normed(), normed.out);
+            [value.excess, normed.excess, 0, 0]
+        })
+    }
+
+    fn rope(&self, part: Part) -> (Columns, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let half_dim = config.head_dim / 2;
+        let air = shape.rope(part);
+        let (kind, heads, width) = match part {
+            Part::Q => (MatmulKind::Q, config.heads, shape.padded.q()),
+            _ => (MatmulKind::K, config.kv_heads, shape.padded.kv()),
+        };
+        let pows = self.pows(kind, width);
+        let angles = |rotation| -> Vec<(i32, i32)> {
+            let all = (0..(1 << shape.token) * half_dim).into_par_iter();
+            all.map(|i| rope_angle(config, rotation, i / half_dim, i % half_dim))
+                .collect()
+        };
+        let angles: Vec<_> = (0..config.rotations.len()).map(angles).collect();
+        build(shape, part, |[l, i, h, x], row| {
+            let layer = self.witness.layers.get(l);
+            let real = layer.is_some() && h < heads && x < half_dim;
+            let (mut pair, mut excesses) = ([0; 2], [0; 4]);
+            for (half, value) in pair.iter_mut().enumerate() {
+                let at = real.then(|| (i * heads + h) * config.head_dim + half * half_dim + x);
+                let acc = Accumulator::of(layer.map_or([0, 0], |w| match part {
+                    Part::Q => [get(&w.q_acc_hi, at), get(&w.q_acc_lo, at)],
+                    _ => [get(&w.k_acc_hi, at), get(&w.k_acc_lo, at)],
+                }));
+                let pow = pows
+                    .get(l)
+                    .map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
+                let shift = pow.trailing_zeros();
+                let rounded = acc.rounded(shift);
+                acc.write(row, air.remainder(half), shift, rounded);
+                row[air.before(half)] = felt(rounded.out);
+                (*value, excesses[half]) = (rounded.out, rounded.excess);
+            }
+            let (cos, sin) = match x < half_dim {
+                true => angles[config.rotation(l)][i * half_dim + x],
+                false => (0, 0),
+            };
+            let ([a, b], cos, sin) = (pair, i64::from(cos), i64::from(sin));
+            for (half, t) in [a * cos - b * sin, b * cos + a * sin].into_iter().enumerate() {
+                let value = round_shift(t, ROPE_BITS);
+                let rotated = Clipped::of(value);
+                row[air.rest(half)] = (t + (1 << (ROPE_BITS - 1)) - (value << ROPE_BITS)) as u32;
+                write(row, air.after(half), air.out, rotated.out);
+                excesses[2 + half] = rotated.excess;
+            }
+            excesses
+        })
+    }
+
+    fn requant(
+        &self,
+        part: Part,
+        (heads, limbs): (usize, Limbs),
+        source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
+        pow: impl Fn(usize, usize, usize) -> u32 + Sync,
+    ) -> (Columns, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
+        build(shape, part, |[l, i, h, x], row| {
+            let (side, within) = (x >> half, x & ((1 << half) - 1));
+            let real = l < config.layers && h < heads && within < half_dim;
+            let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
+            let acc = Accumulator::of(source(l, at));
+            let pow = if l < config.layers { pow(l, h, x) } else { 2 };
+            let shift = pow.trailing_zeros();
+            let value = acc.rounded(shift);
+            acc.write(row, requant::remainder(limbs), shift, value);
+            write(row, requant::OUT_HI, Limbs::Two, value.out);
+            [value.excess, 0, 0, 0]
+        })
+    }
+
+    fn values(&self) -> (Columns, Vec<Clip>) {
+        let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
+        let head_dim = self.shape.padded.head_dim();
+        self.requant(
+            Part::V,
+            (self.shape.config.kv_heads, self.shape.limbs.v),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)])
+            },
+            |l, h, x| pows[l][(h << head_dim) | x],
+        )
+    }
+
+    fn attention(&self) -> (Columns, Vec<Clip>) {
+        self.requant(
+            Part::Att,
+            (self.shape.config.heads, Limbs::Two),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
+            },
+            |l, _, _| 1 << self.params.layers[l].att,
+        )
+    }
+
+    fn scores(&self) -> (Columns, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        build(shape, Part::Scores, |[l, h, i, j], row| {
+            let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
+            let line = h * tokens + i;
+            let cell = line * tokens + j;
+            let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
+            let acc = Accumulator::of(acc);
+            let score = acc.rounded(shift);
+            acc.write(row, scores::SCORE, shift, score);
+            row[scores::S] = felt(score.out);
+            let (max, arg, recip) = layer.map_or((0, 0, 0), |w| (w.max[line], w.arg[line] as usize, w.recip[line]));
+            let open = l < config.layers && j <= i;
+            let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
+            row[scores::MAX] = felt(i64::from(max));
+            row[scores::MASK] = u32::from(open);
+            row[scores::D] = if open { felt(i64::from(max) - score.out) } else { 0 };
+            row[scores::EXP] = exp;
+            row[scores::SELECT] = u32::from(open && j == arg);
+            let shift = 8 + u32::from(PROB_SHIFT);
+            let share = i64::from(exp) * i64::from(recip);
+            let p = round_shift(share, shift);
+            let rest = share + (1 << (shift - 1)) - (p << shift);
+            row[scores::P] = p as u32;
+            row[scores::P_HI] = (rest >> 8) as u32;
+            row[scores::P_LO] = (rest & 0xff) as u32;
+            let high = i64::from(exp) * i64::from(recip >> 8);
+            row[scores::P_DELTA] = felt(high - (p << PROB_SHIFT) + scores::P_OFFSET);
+            [score.excess, 0, 0, 0]
+        })
+    }
+
+    fn ff(&self) -> (Columns, Vec<Clip>) {
+        let (shape, width) = (self.shape, self.shape.config.ff);
+        let air = shape.ff();
+        let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
+        let leading = self.statement.leading(&self.params.leading, shape.token);
+        // Padded gates are 0, and so is their SiLU.
+        build(shape, Part::Ff, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
+            let shift = gates.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let gate = acc.rounded(shift);
+            acc.write(row, air.gate_remainder(), shift, gate);
+            row[ff::GATE] = felt(gate.out);
+            let silu = layer.map_or(0, |w| get(&w.silu, at));
+            row[ff::SILU] = felt(silu);
+
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[ff::UP] = felt(up.out);
+
+            let class = class_of(i, leading);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.act.of(class)).into();
+            let acc = Accumulator::product(silu * up.out);
+            let h = acc.rounded(shift);
+            acc.write(row, ff::PRODUCT, shift, h);
+            write(row, ff::H_HI, Limbs::Two, h.out);
+            [gate.excess, up.excess, h.excess, 0]
+        })
+    }
+
+    fn logits(&self) -> (Columns, Vec<Clip>) {
+        let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
+        let remainder = logits::remainder(shape.limbs.head);
+        let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
+        let scale = remainder.scale() as u32;
+        let first = self.statement.prompt.len() - 1 - w.first_logits;
+        build(shape, Part::Logits, |[o, v], row| {
+            row[remainder.pow()] = pows[v] * scale;
+            if o >= shape.outputs || v >= vocab {
+                return [0; 4];
+            }
+            let at = (first + o) * vocab + v;
+            let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
+            let shift = pows[v].trailing_zeros();
+            let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
+            // A logit that is clipped for being small needs no place in the list as long as its margin fits, which is 0 at
+            // the output token.
+            let logit = acc.rounded(shift);
+            let margin = top - logit.out - logit.excess;
+            let most = if v == self.statement.output[o] as usize {
+                0
+            } else {
+                0xffff
+            };
+            let value = match (0..=most).contains(&margin) {
+                true => Clipped {
+                    out: logit.out + logit.excess,
+                    excess: 0,
+                },
+                false => logit,
+            };
+            row[logits::MARGIN] = felt(top - value.out);
+            acc.write(row, remainder, shift, value);
+            [value.excess, 0, 0, 0]
+        })
+    }
+}

@@ -1,0 +1,587 @@
+//! Chooses all scales: powers of two such that every tensor fits int16 with headroom, every shift is one
+//! that the constraints support, and no sum wraps the field.
+//!
+//! A tensor with `bits` fractional bits holds `round(value * 2^bits)`. A matmul of inputs with `a` bits
+//! and weights with `w` bits, requantised by `shift`, has `a + w - 8 - shift` bits. Where that shift would be
+//! too large, the weights get fewer bits (by then their error is far below the output's unit); where it
+//! would be too small, the output does. The residual stream has bits for each class of rows, and `k` bits less in a channel
+//! with exponent `k`; so has the MLP product, but for the exponents.
+
+use std::collections::BTreeMap;
+
+use tessera_circuits::bounds::{MAX_SILU_BITS, ONE_LIMB_SHIFT};
+use tessera_circuits::model::{
+    max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
+    StreamShift, KINDS,
+};
+
+use super::calibrate::{Classes, LayerRanges, Ranges};
+use super::exponents::Stream;
+use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
+use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
+use super::products::{DownWeights, Room};
+use super::{CalibrationReport, QuantiseError, QuantiseOptions};
+use crate::intake::checkpoint::matmul_tensor;
+
+mod report;
+
+/// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
+const RSQRT_TARGET: f64 = 20.0;
+/// Room of the channels of Up's output and of the product where some have exponents: another text may make a channel large that
+/// was not, and then the units of the largest ones are not its own.
+const CHANNEL_HEADROOM: f64 = 2.0;
+/// No tensor gets more fractional bits than this, whatever its range.
+const MAX_BITS: i32 = 24;
+/// Outputs of norms have at most this many: then the smallest shift keeps the reciprocal square root within
+/// its 22 bits for every row whose root mean square is at least one unit.
+const MAX_NORM_BITS: i32 = 13;
+/// Room of the first state of the residual stream, which is bounded exactly, for the rounding of its weights.
+const EMBEDDING_HEADROOM: f64 = 1.01;
+/// Room of gates in leading rows, which have units with all other rows: what massive values they make is seen by other rows
+/// through norms, so that one that is clipped a little does no harm, and a bit less for all gates does.
+const LEADING_GATE_HEADROOM: f64 = 1.1;
+const CLASSES: [RowClass; 2] = [RowClass::Body, RowClass::Lead];
+
+/// Fractional bits of weights, one per output channel.
+pub(super) type WeightBits = BTreeMap<(MatmulKind, usize), Vec<i32>>;
+/// By state of the residual stream and channel: squares of the weights that read it, relative to their mean.
+pub(super) type Readers = Vec<Vec<f64>>;
+
+/// Largest number of fractional bits with which `max` fits int16.
+fn fit(max: f64) -> i32 {
+    ((f64::from(i16::MAX) / max).log2().floor()).min(f64::from(MAX_BITS)) as i32
+}
+
+/// Largest number of fractional bits with which gates, or their SiLU, fit in both classes of rows.
+pub(super) fn gate_bits(range: Classes<f32>, headroom: f64) -> i32 {
+    let leading = headroom.min(LEADING_GATE_HEADROOM);
+    fit(f64::from(range.body) * headroom).min(fit(f64::from(range.lead) * leading))
+}
+
+/// Fractional bits of the activations of one layer.
+#[derive(Clone, Copy, Debug)]
+struct LayerBits {
+    norm_attn: i32,
+    q: i32,
+    k: i32,
+    v: i32,
+    attention: i32,
+    norm_mlp: i32,
+    up: i32,
+    product: ByClass<i32>,
+}
+
+/// Fractional bits of all activations.
+#[derive(Clone, Debug)]
+struct Bits {
+    layers: Vec<LayerBits>,
+    residual: Vec<ByClass<i32>>,
+    norm_final: i32,
+    score: i32,
+    gate: i32,
+    silu: i32,
+    logit: i32,
+}
+
+/// What was chosen.
+pub(super) struct Solved {
+    /// All integer parameters.
+    pub params: ModelParams,
+    /// The final fractional bits of all weights.
+    pub weights: WeightBits,
+    /// By layer, exponents of the inputs of Down.
+    pub products: Vec<Vec<u8>>,
+    pub report: CalibrationReport,
+}
+
+/// The choice of all scales.
+pub(super) struct Scales<'a> {
+    config: &'a ModelConfig,
+    options: &'a QuantiseOptions,
+    weight_bits: [u8; KINDS],
+    ranges: &'a Ranges,
+    weights: WeightBits,
+    /// Squares of the columns of matrices that read a norm.
+    squares: Squares,
+    /// Exponents of the channels of the residual stream; none if all are 0.
+    exponents: Vec<u8>,
+    /// By layer, the weights of Down as far as exponents of its inputs follow from them, and those exponents; none if all are 0.
+    down: Vec<Option<DownWeights>>,
+    products: Vec<Vec<u8>>,
+    /// Fractional bits of the output of the norm after each state of the residual stream.
+    norms: Vec<i32>,
+}
+
+impl<'a> Scales<'a> {
+    pub(super) fn new(
+        config: &'a ModelConfig,
+        options: &'a QuantiseOptions,
+        ranges: &'a Ranges,
+        (weights, squares): (WeightBits, Squares),
+        down: Vec<Option<DownWeights>>,
+        readers: &Readers,
+    ) -> Self {
+        // No output of a norm without gain can exceed sqrt(hidden).
+        let bound = (config.hidden as f64).sqrt();
+        let after = |max: f32| fit((f64::from(max) * options.headroom).min(bound)).min(MAX_NORM_BITS);
+        let layers = ranges
+            .layers
+            .iter()
+            .flat_map(|r| [after(r.norm_attn), after(r.norm_mlp)]);
+        let norms = layers.chain([after(ranges.norm_final)]).collect();
+        let mut scales = Self {
+            config,
+            options,
+            weight_bits: options.strategy.weight_bits(config),
+            ranges,
+            weights,
+            squares,
+            exponents: Vec::new(),
+            down,
+            products: vec![Vec::new(); config.layers],
+            norms,
+        };
+        scales.exponents = scales.stream(readers).exponents(options.exponents);
+        scales
+    }
+
+    pub(super) fn solve(mut self) -> Result<Solved, QuantiseError> {
+        self.choose_products();
+        let bits = self.activations();
+        self.lower_norms(&bits);
+        let bits = self.activations();
+        let params = self.parameters(&bits)?;
+        Ok(Solved {
+            params,
+            report: self.report(&bits),
+            weights: self.weights,
+            products: self.products,
+        })
+    }
+
+    fn fit(&self, max: f32) -> i32 {
+        fit(f64::from(max) * self.options.headroom)
+    }
+
+    /// Room of a state of the residual stream.
+    fn headroom(&self, n: usize) -> f64 {
+        match n {
+            0 => EMBEDDING_HEADROOM,
+            _ => self.options.headroom,
+        }
+    }
+
+    fn exponent(&self, c: usize) -> i32 {
+        self.exponents.get(c).copied().map_or(0, i32::from)
+    }
+
+    fn largest_exponent(&self) -> i32 {
+        self.exponents.iter().copied().max().map_or(0, i32::from)
+    }
+
+    /// What the choice of exponents follows from: the rows of the body.
+    fn stream(&self, readers: &Readers) -> Stream {
+        let mut sensitivity: Vec<Vec<f64>> = Vec::new();
+        let mut later = vec![0.0; self.config.hidden];
+        for (readers, state) in readers.iter().zip(&self.ranges.residual).rev() {
+            let square = state.body.median().powi(2).max(f64::MIN_POSITIVE);
+            later.iter_mut().zip(readers).for_each(|(a, r)| *a += r / square);
+            sensitivity.push(later.clone());
+        }
+        sensitivity.reverse();
+        let need = |n: usize, max: f32| (f64::from(max).max(1e-9) * self.headroom(n) / f64::from(i16::MAX)).log2();
+        let states = self.ranges.residual.iter().enumerate();
+        Stream {
+            needs: states
+                .map(|(n, state)| state.body.max.iter().map(|max| need(n, *max)).collect())
+                .collect(),
+            sensitivity,
+        }
+    }
+
+    /// Largest scale of the reciprocal square root of a norm that keeps it below its target on calibrated
+    /// rows. Rows whose root mean square is below one unit carry no information and do not count.
+    fn norm_scale(&self, n: usize, residual_bits: ByClass<i32>) -> i32 {
+        let scales = CLASSES.map(|class| {
+            let square = self.ranges.residual[n].of(class).min_square + self.config.rms_eps;
+            let log_rms = square.log2() / 2.0 + f64::from(residual_bits.of(class));
+            (RSQRT_TARGET + log_rms.max(0.0)).floor() as i32
+        });
+        scales[0].min(scales[1])
+    }
+
+    /// Fewest bits of a channel of a weight matrix.
+    fn min_weight(&self, kind: MatmulKind, layer: usize) -> i32 {
+        self.weights[&(kind, layer)].iter().copied().min().unwrap_or(0)
+    }
+
+    /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
+    fn min_writer(&self, kind: MatmulKind, layer: usize) -> i32 {
+        let channels = self.weights[&(kind, layer)].iter().enumerate();
+        channels.map(|(c, w)| w + self.exponent(c)).min().unwrap_or(0)
+    }
+
+    /// Bits of the output of a matmul: as wished, unless the shift would be too small.
+    fn output(&self, kind: MatmulKind, layer: usize, input: i32, wish: i32) -> i32 {
+        wish.min(input + self.min_weight(kind, layer) - BASE - MIN_SHIFT)
+    }
+
+    /// Fits of all layers, the smallest.
+    fn global(&self, fit: impl Fn(&LayerRanges) -> i32) -> i32 {
+        self.ranges.layers.iter().map(fit).min().unwrap_or(0)
+    }
+
+    /// Bits of the SiLU of gates.
+    fn silu(&self) -> i32 {
+        let headroom = self.options.headroom;
+        self.global(|r| gate_bits(r.silu, headroom)).min(MAX_SILU_BITS.into())
+    }
+
+    /// What Up's output and the products of a layer have room for, with exponents of their channels or without. The norm before
+    /// has `input` bits.
+    fn room(&self, layer: usize, input: i32, silu: i32, exponents: bool) -> Room {
+        let range = &self.ranges.layers[layer].product;
+        let fits = |max: &[f32], headroom: f64| max.iter().map(|max| fit(f64::from(*max) * headroom)).collect();
+        let own = self.options.headroom;
+        let by_channel = if exponents { own.max(CHANNEL_HEADROOM) } else { own };
+        let up: Vec<i32> = fits(&range.up, by_channel);
+        let up = up.into_iter().zip(&self.weights[&(MatmulKind::Up, layer)]);
+        Room {
+            up: up
+                .map(|(up, weight)| up.min(input + weight - BASE - MIN_SHIFT))
+                .collect(),
+            body: fits(&range.max.body, by_channel),
+            lead: fits(&range.max.lead, own),
+            silu,
+        }
+    }
+
+    /// Chooses the exponents of the products' channels, and with them the bits of the weights that read these.
+    fn choose_products(&mut self) {
+        let silu = self.silu();
+        for (l, down) in self.down.iter().enumerate() {
+            let Some(down) = down else { continue };
+            let room = |exponents| self.room(l, self.norms[2 * l + 1], silu, exponents);
+            let exponents = down.exponents(&room(false), &room(true));
+            if !exponents.is_empty() {
+                self.weights.insert((MatmulKind::Down, l), down.weight_bits(&exponents));
+            }
+            self.products[l] = exponents;
+        }
+    }
+
+    fn activations(&self) -> Bits {
+        let ranges = &self.ranges.layers;
+        let mut score = self.global(|r| self.fit(r.scores));
+        let mut gate = self.global(|r| gate_bits(r.gate, self.options.headroom));
+        let silu = self.silu();
+        let mut layers = Vec::new();
+        for (l, r) in ranges.iter().enumerate() {
+            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
+            let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
+            let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
+            score = score.min(q + k - BASE - MIN_SHIFT);
+            gate = self.output(MatmulKind::Gate, l, norm_mlp, gate);
+            let exponents = &self.products[l];
+            let [up, body, lead] = self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents);
+            layers.push(LayerBits {
+                norm_attn,
+                q,
+                k,
+                v: self.output(MatmulKind::V, l, norm_attn, self.fit(r.v)),
+                attention: self.fit(r.attention),
+                norm_mlp,
+                up,
+                product: ByClass { body, lead },
+            });
+        }
+        for b in &mut layers {
+            // The larger of the two gives way.
+            for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - score).max(0) {
+                *(if b.q > b.k { &mut b.q } else { &mut b.k }) -= 1;
+            }
+            // Probabilities have 15 bits.
+            let most = 15 + b.v - BASE;
+            b.attention = b.attention.clamp(most - MAX_SHIFT, most - MIN_SHIFT);
+        }
+        let norm_final = self.norms[self.norms.len() - 1];
+        Bits {
+            residual: self.residual(&layers),
+            layers,
+            norm_final,
+            score,
+            gate,
+            silu,
+            logit: self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
+        }
+    }
+
+    /// Lowers the bits of norms to those of one limb, and to those that are best for matmuls in one limb.
+    fn lower_norms(&mut self, bits: &Bits) {
+        let most = most_norm_bits(self.config.hidden, self.largest_exponent());
+        for n in 0..self.norms.len() {
+            let own = self.norms[n].min(most.unwrap_or(i32::MAX));
+            let of = |kind, layer, output| self.reader(kind, layer, output);
+            let readers = match bits.layers.get(n / 2) {
+                None => vec![of(MatmulKind::Head, 0, bits.logit)],
+                Some(b) if n % 2 == 0 => {
+                    let kinds = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                }
+                Some(b) => {
+                    let kinds = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                }
+            };
+            self.norms[n] = norm_bits(&readers, own);
+        }
+    }
+
+    fn reader(&self, kind: MatmulKind, layer: usize, output: i32) -> Reader<'_> {
+        Reader {
+            kind,
+            hidden: self.config.hidden,
+            output,
+            exponents: match kind {
+                MatmulKind::Up => &self.products[layer],
+                _ => &[],
+            },
+            weights: &self.weights[&(kind, layer)],
+            squares: &self.squares[&(kind, layer)],
+        }
+    }
+
+    /// Kind, layer and input bits of the matmul that leads to state `n >= 1` of the residual stream.
+    fn update(&self, n: usize, layers: &[LayerBits]) -> (MatmulKind, usize, ByClass<i32>) {
+        let layer = (n - 1) / 2;
+        match n % 2 {
+            1 => (MatmulKind::O, layer, ByClass::both(layers[layer].attention)),
+            _ => (MatmulKind::Down, layer, layers[layer].product),
+        }
+    }
+
+    /// Bits of the residual stream: as many as fit, lowered until every channel of every update has a shift in both classes
+    /// of rows.
+    fn residual(&self, layers: &[LayerBits]) -> Vec<ByClass<i32>> {
+        let states = self.ranges.residual.iter().enumerate();
+        let mut x: Vec<ByClass<i32>> = states
+            .map(|(n, state)| {
+                let of = |class: RowClass| {
+                    let channels = state.of(class).max.iter().enumerate();
+                    let needs = channels.map(|(c, max)| f64::from(*max) * f64::from(-self.exponent(c)).exp2());
+                    fit(needs.fold(0.0, f64::max) * self.headroom(n))
+                };
+                let body = of(RowClass::Body);
+                let lead = of(RowClass::Lead).min(body);
+                ByClass { body, lead }
+            })
+            .collect();
+        let embed = self.min_writer(MatmulKind::Embed, 0) + MAX_SHIFT - MIN_SHIFT;
+        loop {
+            let before = x.clone();
+            let spread = MAX_SHIFT - MIN_SHIFT;
+            let least = x[0].body.min(x[0].lead);
+            x[0] = ByClass {
+                body: x[0].body.min(embed).min(least + spread),
+                lead: x[0].lead.min(embed).min(least + spread),
+            };
+            for n in (1..x.len()).rev() {
+                let (kind, layer, input) = self.update(n, layers);
+                let accumulator = input.body - BASE + self.min_writer(kind, layer);
+                let (before, after) = x.split_at_mut(n);
+                let states = [&mut before[n - 1], &mut after[0]];
+                lower(states, accumulator, input.lead - input.body, self.limit(kind));
+            }
+            if x == before {
+                return x;
+            }
+        }
+    }
+
+    /// Largest shift of a matmul, and largest exponent of the residual's factor.
+    fn limit(&self, kind: MatmulKind) -> i32 {
+        let bits = super::options::bits_of(&self.weight_bits, kind);
+        // `Strategy::weight_bits` has seen to it that there is one.
+        shift_limit(self.config, kind, max_weight(bits)).unwrap_or(MIN_SHIFT)
+    }
+
+    /// Shifts of a matmul that reads a norm; lowers the bits of weights whose shift would be too large, or whose accumulators
+    /// would not fit one limb.
+    fn shifts(
+        &mut self,
+        kind: MatmulKind,
+        layer: usize,
+        input: i32,
+        output: i32,
+    ) -> Result<ChannelShift, QuantiseError> {
+        let spare = BASE + self.limit(kind) - input;
+        let reader = self.reader(kind, layer, output);
+        let bits: Vec<(i32, i32)> = reader.bits(input).zip(reader.outputs()).collect();
+        let channels = self.weights.entry((kind, layer)).or_default();
+        let shift = |(w, (bits, output)): (&mut i32, (i32, i32))| {
+            *w = bits.min(output + spare);
+            small(input + *w - BASE - output, || matmul_tensor(kind, layer))
+        };
+        channels
+            .iter_mut()
+            .zip(bits)
+            .map(shift)
+            .collect::<Result<_, _>>()
+            .map(ChannelShift)
+    }
+
+    /// Shifts into a state of the residual stream; lowers the bits of weights where a shift or the residual's factor would
+    /// be too large in a class of rows. `before` is the state that is added, if there is one.
+    fn writer(
+        &mut self,
+        kind: MatmulKind,
+        layer: usize,
+        input: ByClass<i32>,
+        before: Option<ByClass<i32>>,
+        after: ByClass<i32>,
+    ) -> Result<StreamShift, QuantiseError> {
+        let limit = self.limit(kind);
+        let most = CLASSES.map(|class| {
+            let before = before.map_or(i32::MAX, |before| before.of(class));
+            before.min(after.of(class)) + limit - (input.of(class) - BASE)
+        });
+        let most = most[0].min(most[1]);
+        let name = || matmul_tensor(kind, layer);
+        let exponents: Vec<i32> = (0..self.config.hidden).map(|c| self.exponent(c)).collect();
+        let channels = self.weights.entry((kind, layer)).or_default();
+        let shift = |(w, k): (&mut i32, &i32)| {
+            *w = (*w).min(most - k);
+            small(input.body + *w - BASE - (after.body - k), name)
+        };
+        let lead = (input.lead - input.body) - (after.lead - after.body);
+        Ok(StreamShift {
+            body: ChannelShift(
+                channels
+                    .iter_mut()
+                    .zip(&exponents)
+                    .map(shift)
+                    .collect::<Result<_, _>>()?,
+            ),
+            lead: signed(lead, name)?,
+        })
+    }
+
+    fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
+        let name = || format!("norm {n}");
+        let output = self.norms[n];
+        let least = MIN_SHIFT + self.largest_exponent();
+        let scale = self.norm_scale(n, residual_bits).min(most_scale(self.config.hidden));
+        let most = (ONE_LIMB_SHIFT - BASE).clamp(least, MAX_SHIFT);
+        let shift = (scale - BASE - output).clamp(least, most);
+        let eps = |class| {
+            let unit = f64::from(2 * residual_bits.of(class)).exp2();
+            let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
+            (eps.round() as u64).max(1)
+        };
+        Ok(NormParams {
+            scale: small(output + BASE + shift, name)?,
+            eps: ByClass {
+                body: eps(RowClass::Body),
+                lead: eps(RowClass::Lead),
+            },
+            shift: small(shift, name)?,
+        })
+    }
+
+    fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
+        let b = &bits.layers[l];
+        let x = &bits.residual[2 * l..2 * l + 3];
+        let skip = |n: usize| {
+            let name = || format!("residual of layer {l}");
+            Ok::<_, QuantiseError>(ByClass {
+                body: signed(x[n].body - x[n - 1].body, name)?,
+                lead: signed(x[n].lead - x[n - 1].lead, name)?,
+            })
+        };
+        let act = |class| {
+            let shift = bits.silu + b.up - BASE - b.product.of(class);
+            small(shift, || format!("mlp product of layer {l}"))
+        };
+        Ok(LayerParams {
+            norm_attn: self.norm(2 * l, x[0])?,
+            q: self.shifts(MatmulKind::Q, l, b.norm_attn, b.q)?,
+            k: self.shifts(MatmulKind::K, l, b.norm_attn, b.k)?,
+            v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
+            score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
+            att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
+            skip_attn: skip(1)?,
+            o: self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(x[0]), x[1])?,
+            norm_mlp: self.norm(2 * l + 1, x[1])?,
+            gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+            up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
+            act: ByClass {
+                body: act(RowClass::Body)?,
+                lead: act(RowClass::Lead)?,
+            },
+            skip_mlp: skip(2)?,
+            down: self.writer(MatmulKind::Down, l, b.product, Some(x[1]), x[2])?,
+        })
+    }
+
+    fn parameters(&mut self, bits: &Bits) -> Result<ModelParams, QuantiseError> {
+        let x0 = bits.residual[0];
+        let exponent = x0.body.max(x0.lead) - self.min_writer(MatmulKind::Embed, 0) + MIN_SHIFT;
+        let exponent = exponent.max(0);
+        let last = bits.residual.len() - 1;
+        Ok(ModelParams {
+            format: self.options.strategy.format(),
+            weight_bits: self.weight_bits,
+            leading: self.options.leading,
+            exponents: self.exponents.clone(),
+            embed_exponent: small(exponent, || "embedding".to_string())?,
+            embed: self.writer(MatmulKind::Embed, 0, ByClass::both(BASE + exponent), None, x0)?,
+            layers: (0..self.config.layers)
+                .map(|l| self.layer(l, bits))
+                .collect::<Result<_, _>>()?,
+            norm_final: self.norm(last, bits.residual[last])?,
+            head: self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+            score_bits: bits.score,
+            gate_bits: bits.gate,
+            silu_bits: bits.silu,
+            logit_bits: bits.logit,
+            columns: Vec::new(),
+        }
+        .with_largest_norms(self.config))
+    }
+}
+
+/// Lowers the bits of a state before and after an update until some shift serves both classes of rows. `accumulator` are
+/// the bits of the channel with the fewest in the body, less the base shift, and `lead` is what leading rows have more; a
+/// channel with more of them can give up bits of its weights, so that what counts is: the bits `a` of an accumulator must
+/// be those of the state after it plus `1..=limit`, and those of the state before it plus `0..=limit`.
+fn lower([before, after]: [&mut ByClass<i32>; 2], accumulator: i32, lead: i32, limit: i32) {
+    let offset = |class| match class {
+        RowClass::Body => 0,
+        RowClass::Lead => lead,
+    };
+    // The most bits of an accumulator of the body with which both classes are within the limit.
+    let most = CLASSES.map(|class| before.of(class).min(after.of(class)) + limit - offset(class));
+    let most = most[0].min(most[1]).min(accumulator);
+    let lowered = |x: &ByClass<i32>, less: i32| ByClass {
+        body: x.body.min(most - less),
+        lead: x.lead.min(most + lead - less),
+    };
+    (*before, *after) = (lowered(before, 0), lowered(after, MIN_SHIFT));
+}
+
+/// A shift or scale as a byte. All have been brought into range, so an error means that a tensor has a
+/// range that no choice of scales can represent.
+fn small(value: i32, tensor: impl FnOnce() -> String) -> Result<u8, QuantiseError> {
+    u8::try_from(value).map_err(|_| QuantiseError::Scales {
+        tensor: tensor(),
+        value,
+    })
+}
+
+/// As [`small`], with a sign.
+fn signed(value: i32, tensor: impl FnOnce() -> String) -> Result<i8, QuantiseError> {
+    i8::try_from(value).map_err(|_| QuantiseError::Scales {
+        tensor: tensor(),
+        value,
+    })
+}

@@ -1,0 +1,591 @@
+//! The float model: the reference for calibration and for the fidelity report. Not proved, not exact.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use tessera_circuits::model::MatmulKind;
+use thiserror::Error;
+
+use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError};
+use crate::run::gemm;
+use crate::run::precision::Precision;
+
+/// Why the float model could not run.
+#[derive(Debug, Error)]
+pub enum FloatError {
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error("no tokens to run")]
+    Empty,
+    #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
+    Token { id: u32, position: usize, vocab: usize },
+    #[error("{rows} tokens are more than the context of {context}")]
+    TooLong { rows: usize, context: usize },
+}
+
+/// Where in the model an observed tensor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Site {
+    /// Residual stream `n` in `0..=2 * layers`: embedding, after attention, after MLP, ...; `[rows][hidden]`.
+    Residual(usize),
+    /// Input of attention of a layer without its gain, `[rows][hidden]`.
+    NormAttn(usize),
+    /// Queries and keys after RoPE, `[rows][heads * head_dim]`; queries are multiplied by the
+    /// factor of scores, `1 / sqrt(head_dim)` in most models.
+    Q(usize),
+    K(usize),
+    V(usize),
+    /// Causal scores of one head and position, `[position + 1]`.
+    Scores(usize),
+    /// Output of attention before the output projection.
+    Attention(usize),
+    NormMlp(usize),
+    Gate(usize),
+    Silu(usize),
+    Up(usize),
+    Product(usize),
+    NormFinal,
+    Logits,
+}
+
+/// Receives every intermediate tensor of a forward pass.
+pub trait Observer {
+    /// The sequences, by their index in [`FloatModel::run`], whose rows all tensors have that come until the next call.
+    fn sequences(&mut self, _: Range<usize>) {}
+
+    /// `values` is row-major; the shape is given at the site. Rows of several sequences may come together, and logits
+    /// in pieces of the vocabulary.
+    fn observe(&mut self, site: Site, values: &[f32]);
+
+    /// Whether it wants [`Site::Scores`], whose memory grows with the square of a text's length.
+    fn wants_scores(&self) -> bool {
+        true
+    }
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Blind;
+
+impl Observer for Blind {
+    fn observe(&mut self, _: Site, _: &[f32]) {}
+
+    fn wants_scores(&self) -> bool {
+        false
+    }
+}
+
+/// A model in float32 or bfloat16, with sums of norms and softmax in float64. Weights stay in the files of the
+/// checkpoint and are converted where they are used.
+#[derive(Clone, Copy, Debug)]
+pub struct FloatModel<'a> {
+    checkpoint: &'a Checkpoint,
+    precision: Precision,
+}
+
+/// Token rows that go through a matrix together.
+pub(crate) const GROUP_ROWS: usize = 1024;
+/// Logits of so many vocabulary entries are observed at once.
+pub(crate) const LOGITS: usize = 1 << 12;
+
+impl<'a> FloatModel<'a> {
+    /// The model of a checkpoint, in float32.
+    pub fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self::with_precision(checkpoint, Precision::Float32)
+    }
+
+    /// The model of a checkpoint, stored in this precision.
+    pub fn with_precision(checkpoint: &'a Checkpoint, precision: Precision) -> Self {
+        Self { checkpoint, precision }
+    }
+
+    /// Logits `[rows][vocab]` of token ids.
+    pub fn forward(&self, ids: &[u32]) -> Result<Vec<f32>, FloatError> {
+        let mut run = self.run(&[ids])?;
+        for l in 0..self.checkpoint.config().layers {
+            run.layer(l, &mut Blind)?;
+        }
+        run.output(&mut Blind)
+    }
+
+    /// Starts to run token sequences, layer by layer.
+    pub fn run(&self, sequences: &[&[u32]]) -> Result<FloatRun<'a>, FloatError> {
+        let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
+        let factor = self.checkpoint.description().factors.embedding as f32;
+        let d = embed.width();
+        let mut groups: Vec<Group> = Vec::new();
+        for (i, ids) in sequences.iter().enumerate() {
+            self.check(ids)?;
+            if groups.last().is_none_or(|g| g.x.len() / d + ids.len() > GROUP_ROWS) {
+                groups.push(Group {
+                    first: i,
+                    ..Group::default()
+                });
+            }
+            let Some(group) = groups.last_mut() else { continue };
+            for id in *ids {
+                let at = group.x.len();
+                group.x.resize(at + d, 0.0);
+                embed.read(*id as usize * d, &mut group.x[at..])?;
+                self.precision.store_here(&mut group.x[at..]);
+                if factor != 1.0 {
+                    group.x[at..].iter_mut().for_each(|v| *v *= factor);
+                    self.precision.store_here(&mut group.x[at..]);
+                }
+            }
+            group.lengths.push(ids.len());
+        }
+        Ok(FloatRun {
+            checkpoint: self.checkpoint,
+            precision: self.precision,
+            groups,
+        })
+    }
+
+    fn check(&self, ids: &[u32]) -> Result<(), FloatError> {
+        let config = self.checkpoint.config();
+        let (vocab, context) = (config.vocab, config.context);
+        if ids.is_empty() {
+            return Err(FloatError::Empty);
+        }
+        if ids.len() > context {
+            return Err(FloatError::TooLong {
+                rows: ids.len(),
+                context,
+            });
+        }
+        match ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
+            Some((position, &id)) => Err(FloatError::Token { id, position, vocab }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Sequences that go through the matrices together.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Index of the first sequence.
+    first: usize,
+    lengths: Vec<usize>,
+    /// The residual stream, `[rows][hidden]`.
+    x: Vec<f32>,
+}
+
+impl Group {
+    fn sequences(&self) -> Range<usize> {
+        self.first..self.first + self.lengths.len()
+    }
+}
+
+/// Sequences on their way through the model.
+#[derive(Clone, Debug)]
+pub struct FloatRun<'a> {
+    checkpoint: &'a Checkpoint,
+    precision: Precision,
+    groups: Vec<Group>,
+}
+
+/// Sequences that have left the last layer and its norm.
+#[derive(Clone, Debug)]
+pub struct FloatOutput<'a> {
+    run: FloatRun<'a>,
+    /// `[rows][hidden]`, the rows of all sequences.
+    y: Vec<f32>,
+}
+
+impl FloatOutput<'_> {
+    /// Logits `[rows][vocab]` of some rows, counted through all sequences.
+    ///
+    /// # Panics
+    /// If there are not so many rows.
+    pub fn logits(&self, rows: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        let c = self.run.checkpoint.config();
+        self.run
+            .outputs(&self.y[rows.start * c.hidden..rows.end * c.hidden], 0..c.vocab)
+    }
+}
+
+impl<'a> FloatRun<'a> {
+    /// Takes all sequences through layer `l`, the next one; the observer receives every intermediate tensor.
+    pub fn layer(&mut self, l: usize, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let done = groups.iter_mut().try_for_each(|group| self.group(l, group, observer));
+        self.groups = groups;
+        done
+    }
+
+    fn group(&self, l: usize, group: &mut Group, observer: &mut impl Observer) -> Result<(), FloatError> {
+        observer.sequences(group.sequences());
+        let x = &mut group.x;
+        if l == 0 {
+            observer.observe(Site::Residual(0), x);
+        }
+        let y = self.normalise(x);
+        observer.observe(Site::NormAttn(l), &y);
+        let y = self.scale(y, Parameter::AttentionNorm(l))?;
+        let attention = self.attention(l, &y, &group.lengths, observer)?;
+        self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
+        observer.observe(Site::Residual(2 * l + 1), x);
+        let y = self.normalise(x);
+        observer.observe(Site::NormMlp(l), &y);
+        let y = self.scale(y, Parameter::MlpNorm(l))?;
+        let product = self.mlp(l, &y, observer)?;
+        self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
+        observer.observe(Site::Residual(2 * l + 2), x);
+        Ok(())
+    }
+
+    /// After the last layer: logits `[rows][vocab]` of all sequences.
+    pub fn output(&self, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        let mut logits = Vec::new();
+        for group in &self.groups {
+            let y = self.last_norm(group, observer)?;
+            let all = self.outputs(&y, 0..self.checkpoint.config().vocab)?;
+            observer.observe(Site::Logits, &all);
+            logits.extend(all);
+        }
+        Ok(logits)
+    }
+
+    /// After the last layer: logits of any rows, when they are asked for.
+    pub fn into_output(self) -> Result<FloatOutput<'a>, FloatError> {
+        let mut y = Vec::new();
+        for group in &self.groups {
+            y.extend(self.last_norm(group, &mut Blind)?);
+        }
+        Ok(FloatOutput { run: self, y })
+    }
+
+    /// As [`FloatRun::output`], but the logits are only observed, a piece of the vocabulary at a time.
+    pub fn observe_output(&self, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let vocab = self.checkpoint.config().vocab;
+        for group in &self.groups {
+            let y = self.last_norm(group, observer)?;
+            for first in (0..vocab).step_by(LOGITS) {
+                observer.observe(Site::Logits, &self.outputs(&y, first..vocab.min(first + LOGITS))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// After the last layer: the last norm is observed, nothing else.
+    pub fn observe_last_norm(&self, observer: &mut impl Observer) -> Result<(), FloatError> {
+        let mut groups = self.groups.iter();
+        groups.try_for_each(|group| self.last_norm(group, observer).map(|_| ()))
+    }
+
+    fn last_norm(&self, group: &Group, observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        observer.sequences(group.sequences());
+        let y = self.normalise(&group.x);
+        observer.observe(Site::NormFinal, &y);
+        self.scale(y, Parameter::FinalNorm)
+    }
+
+    /// RMSNorm without the gain.
+    fn normalise(&self, x: &[f32]) -> Vec<f32> {
+        let c = self.checkpoint.config();
+        let mut y = normalise(x, c.hidden, c.rms_eps);
+        self.precision.store(&mut y);
+        y
+    }
+
+    /// Multiplies every row by a gain.
+    fn scale(&self, y: Vec<f32>, norm: Parameter) -> Result<Vec<f32>, FloatError> {
+        let mut gain = self.checkpoint.gain(norm)?;
+        self.precision.store_here(&mut gain);
+        let mut y = scale(y, &gain);
+        self.precision.store(&mut y);
+        Ok(y)
+    }
+
+    fn add(&self, x: &mut [f32], y: &[f32]) {
+        x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+        self.precision.store(x);
+    }
+
+    fn outputs(&self, y: &[f32], outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        self.product(y, MatmulKind::Head, 0, outputs)
+    }
+
+    fn matmul(&self, x: &[f32], kind: MatmulKind, l: usize) -> Result<Vec<f32>, FloatError> {
+        let (_, out_dim) = self.checkpoint.config().dims(kind);
+        self.product(x, kind, l, 0..out_dim)
+    }
+
+    fn product(&self, x: &[f32], kind: MatmulKind, l: usize, outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        let (in_dim, _) = self.checkpoint.config().dims(kind);
+        let weights = self.checkpoint.matrix(kind, l)?;
+        let orientation = self.checkpoint.orientation(kind);
+        let mut product = gemm::matmul(x, in_dim, &weights, orientation, outputs, self.precision)?;
+        let factors = &self.checkpoint.description().factors;
+        let factor = match kind {
+            MatmulKind::O | MatmulKind::Down => factors.residual as f32,
+            MatmulKind::Head => factors.logits as f32,
+            _ => 1.0,
+        };
+        if factor != 1.0 {
+            product.iter_mut().for_each(|v| *v *= factor);
+            self.precision.store(&mut product);
+        }
+        // Whoever reads them next finds them in the cache of the system.
+        weights.release();
+        Ok(product)
+    }
+
+    /// Causal attention with grouped queries, `[rows][heads * head_dim]`.
+    fn attention(
+        &self,
+        l: usize,
+        y: &[f32],
+        lengths: &[usize],
+        observer: &mut impl Observer,
+    ) -> Result<Vec<f32>, FloatError> {
+        let c = self.checkpoint.config();
+        let hd = c.head_dim;
+        let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
+        let mut q = self.matmul(y, MatmulKind::Q, l)?;
+        let factor = self.checkpoint.description().factors.attention as f32;
+        // bfloat16 multiplies the scores instead, and rounds before and after.
+        let later = match self.precision {
+            Precision::Float32 => {
+                q.iter_mut().for_each(|v| *v *= factor);
+                1.0
+            }
+            Precision::Bfloat16 => factor,
+        };
+        if let Some(factors) = self.checkpoint.description().of_queries(l) {
+            for head in q.chunks_exact_mut(hd) {
+                head.iter_mut().zip(&factors).for_each(|(v, f)| *v *= *f as f32);
+            }
+        }
+        let keep = observer.wants_scores();
+        let mut k = self.matmul(y, MatmulKind::K, l)?;
+        let v = self.matmul(y, MatmulKind::V, l)?;
+        let mut out = vec![0.0; q.len()];
+        let mut first = 0;
+        for &rows in lengths {
+            let (own_q, own_kv) = (
+                first * q_width..(first + rows) * q_width,
+                first * kv_width..(first + rows) * kv_width,
+            );
+            self.rotate(l, &mut q[own_q.clone()], q_width);
+            self.rotate(l, &mut k[own_kv.clone()], kv_width);
+            let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
+            let scores: Vec<Vec<f32>> = out[own_q]
+                .par_chunks_exact_mut(q_width)
+                .enumerate()
+                .flat_map_iter(|(i, out)| {
+                    out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
+                        let query = &q[i * q_width + h * hd..][..hd];
+                        let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, i, out);
+                        if keep {
+                            scores
+                        } else {
+                            Vec::new()
+                        }
+                    })
+                })
+                .collect();
+            if keep {
+                scores.iter().for_each(|row| observer.observe(Site::Scores(l), row));
+            }
+            first += rows;
+        }
+        self.precision.store(&mut out);
+        observer.observe(Site::Q(l), &q);
+        observer.observe(Site::K(l), &k);
+        observer.observe(Site::V(l), &v);
+        observer.observe(Site::Attention(l), &out);
+        Ok(out)
+    }
+
+    /// Attention of the query at position `i`, whose keys and values start at `at` of rows of `width`: adds to `out`,
+    /// and returns the scores, which are multiplied by `factor`.
+    #[allow(clippy::too_many_arguments)]
+    fn attend(
+        &self,
+        query: &[f32],
+        factor: f32,
+        k: &[f32],
+        v: &[f32],
+        width: usize,
+        at: usize,
+        i: usize,
+        out: &mut [f32],
+    ) -> Vec<f32> {
+        let row = |j: usize| j * width + at..j * width + at + query.len();
+        let stored = |v| self.precision.round(v);
+        let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
+        let scores: Vec<f32> = (0..=i).map(score).collect();
+        let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
+        let sum: f64 = exp.iter().sum();
+        for (j, e) in exp.iter().enumerate() {
+            let p = stored((e / sum) as f32);
+            out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
+        }
+        scores
+    }
+
+    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by `pos` times its
+    /// frequency in layer `l`.
+    fn rotate(&self, l: usize, x: &mut [f32], width: usize) {
+        let c = self.checkpoint.config();
+        let half = c.head_dim / 2;
+        let rotation = &c.rotations[c.rotation(l)];
+        let frequencies: Vec<f64> = (0..half).map(|i| rotation.frequency(c.head_dim, i)).collect();
+        x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
+            let angles = frequencies.iter().map(|f| (pos as f64 * f).sin_cos());
+            let angles: Vec<(f64, f64)> = angles.collect();
+            for head in row.chunks_exact_mut(c.head_dim) {
+                let (first, second) = head.split_at_mut(half);
+                for ((a, b), angle) in first.iter_mut().zip(second).zip(&angles) {
+                    (*a, *b) = rotate_pair(self.precision, *a, *b, *angle);
+                }
+            }
+        });
+    }
+
+    /// `silu(gate) * up`, `[rows][ff]`.
+    fn mlp(&self, l: usize, y: &[f32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
+        let mut gate = self.matmul(y, MatmulKind::Gate, l)?;
+        observer.observe(Site::Gate(l), &gate);
+        gate.par_iter_mut()
+            .with_min_len(SMALL)
+            .for_each(|g| *g /= 1.0 + (-*g).exp());
+        self.precision.store(&mut gate);
+        observer.observe(Site::Silu(l), &gate);
+        let up = self.matmul(y, MatmulKind::Up, l)?;
+        observer.observe(Site::Up(l), &up);
+        gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
+        self.precision.store(&mut gate);
+        observer.observe(Site::Product(l), &gate);
+        Ok(gate)
+    }
+}
+
+/// Values that are worth a thread.
+const SMALL: usize = 1 << 14;
+
+/// RMSNorm of rows without the gain.
+fn normalise(x: &[f32], width: usize, eps: f64) -> Vec<f32> {
+    let mut y = x.to_vec();
+    y.par_chunks_exact_mut(width).for_each(|row| {
+        let squares: f64 = row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum();
+        let r = 1.0 / (squares / width as f64 + eps).sqrt();
+        row.iter_mut().for_each(|v| *v = (f64::from(*v) * r) as f32);
+    });
+    y
+}
+
+/// Multiplies every row by the gain.
+fn scale(mut y: Vec<f32>, gain: &[f32]) -> Vec<f32> {
+    y.chunks_exact_mut(gain.len())
+        .for_each(|row| row.iter_mut().zip(gain).for_each(|(v, g)| *v *= g));
+    y
+}
+
+/// The pair `(a, b)`, rotated by the angle of `(sin, cos)`.
+fn rotate_pair(precision: Precision, a: f32, b: f32, (sin, cos): (f64, f64)) -> (f32, f32) {
+    if precision == Precision::Float32 {
+        let (u, v) = (f64::from(a), f64::from(b));
+        return ((u * cos - v * sin) as f32, (v * cos + u * sin) as f32);
+    }
+    let stored = |v| precision.round(v);
+    let (sin, cos) = (stored(sin as f32), stored(cos as f32));
+    let (x, y) = (stored(a * cos) - stored(b * sin), stored(b * cos) + stored(a * sin));
+    (stored(x), stored(y))
+}
+
+/// Sum of products, in 16 interleaved partial sums.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let (a16, a_rest) = a.as_chunks::<16>();
+    let (b16, b_rest) = b.as_chunks::<16>();
+    let mut sums = [0.0f32; 16];
+    for (a, b) in a16.iter().zip(b16) {
+        for i in 0..16 {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::quantise::negative_log_likelihood;
+    use crate::testing::{golden, FIXTURE};
+
+    #[test]
+    fn fixture_matches_the_golden_reference() {
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let (model, vocab) = (FloatModel::new(&checkpoint), checkpoint.config().vocab);
+        let (mut nll, mut predictions) = (0.0, 0);
+        for sample in golden() {
+            let logits = model.forward(&sample.ids).unwrap();
+            for (pos, row) in logits.chunks_exact(vocab).enumerate() {
+                let best = (0..vocab)
+                    .max_by(|a, b| row[*a].total_cmp(&row[*b]).then(b.cmp(a)))
+                    .unwrap();
+                assert_eq!(best as u32, sample.argmax[pos], "position {pos} of {:?}", sample.text);
+                if let Some(next) = sample.ids.get(pos + 1) {
+                    let one = negative_log_likelihood(row, *next as usize);
+                    assert!((one - sample.nll[pos]).abs() < 1e-3);
+                    nll += one;
+                    predictions += 1;
+                }
+            }
+            let last = &logits[logits.len() - vocab..];
+            let worst = last
+                .iter()
+                .zip(&sample.logits_last)
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f32::max);
+            assert!(worst < 1e-3, "logits are off by {worst}");
+        }
+        let perplexity = (nll / f64::from(predictions)).exp();
+        assert_eq!((predictions, format!("{perplexity:.4}").as_str()), (1505, "12.1996"));
+    }
+
+    #[test]
+    fn unusable_ids_are_named() {
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let model = FloatModel::new(&checkpoint);
+        let error = |ids: &[u32]| model.forward(ids).unwrap_err();
+        assert!(matches!(error(&[]), FloatError::Empty));
+        assert!(matches!(
+            error(&[1, 2048]),
+            FloatError::Token {
+                id: 2048,
+                position: 1,
+                vocab: 2048
+            }
+        ));
+        assert!(matches!(
+            error(&[1; 513]),
+            FloatError::TooLong {
+                rows: 513,
+                context: 512
+            }
+        ));
+    }
+
+    /// Sequences that run together do not see each other, whatever they are grouped with.
+    #[test]
+    fn sequences_run_alone() {
+        let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();
+        let model = FloatModel::new(&checkpoint);
+        let samples = golden();
+        let ids: Vec<&[u32]> = samples.iter().map(|s| s.ids.as_slice()).collect();
+        assert!(ids.iter().map(|i| i.len()).sum::<usize>() > GROUP_ROWS);
+        let mut run = model.run(&ids).unwrap();
+        (0..checkpoint.config().layers).for_each(|l| run.layer(l, &mut Blind).unwrap());
+        let together = run.output(&mut Blind).unwrap();
+        let alone: Vec<f32> = ids.iter().flat_map(|ids| model.forward(ids).unwrap()).collect();
+        assert!(together == alone);
+    }
+}

@@ -1,0 +1,599 @@
+//! The integer forward pass of a quantised model (docs/protocol.md, section 2), incremental with a
+//! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
+
+mod kernels;
+mod matmul;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Range};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use tessera_circuits::chunk::{Boundary, Chunk};
+use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
+use tessera_circuits::rounding::Update;
+use tessera_circuits::semantics::{
+    exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
+};
+use tessera_circuits::statement::{class_of, Lengths};
+use thiserror::Error;
+
+use crate::model::passes::{Traffic, WeightPass, Window};
+use crate::model::QuantisedModel;
+use kernels::{
+    attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
+};
+use matmul::{embedding, matmul, windows};
+
+pub use witness::{LayerWitness, Stream, Witness};
+
+/// Why a block of tokens cannot be run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ForwardError {
+    #[error("no tokens to run")]
+    Empty,
+    #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
+    UnknownToken { id: u32, position: usize, vocab: usize },
+    #[error("{rows} token rows are more than the {max} rows of a context of {context}")]
+    TooManyRows { rows: usize, max: usize, context: usize },
+    #[error("a witness is recorded from position 0, but {cached} rows were processed already")]
+    NotFirst { cached: usize },
+}
+
+/// What enters a chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    Tokens(&'a [u32]),
+    /// What enters, and how many of its rows are leading ones: the tokens are not seen here.
+    Stream(&'a Boundary, usize),
+}
+
+/// Values of a tensor that did not fit int16 and were clamped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saturation {
+    /// Clamped to the smallest and to the largest value.
+    pub low: u64,
+    pub high: u64,
+    /// All values of the tensor.
+    pub of: u64,
+}
+
+impl Saturation {
+    /// Clamped values.
+    pub const fn total(&self) -> u64 {
+        self.low + self.high
+    }
+}
+
+impl AddAssign for Saturation {
+    fn add_assign(&mut self, other: Self) {
+        self.low += other.low;
+        self.high += other.high;
+        self.of += other.of;
+    }
+}
+
+/// Saturation by tensor (`embed`, `layers.0.q`, ...); tensors without any are absent.
+pub type Saturations = BTreeMap<String, Saturation>;
+
+/// A chunk that was run.
+#[derive(Clone, Debug)]
+pub struct ChunkRun {
+    /// The residual stream that leaves it.
+    pub output: Boundary,
+    /// As [`ForwardState::saturated`].
+    pub saturated: Saturations,
+    /// What was read of the weights.
+    pub traffic: Traffic,
+}
+
+/// State of a forward pass: lookup tables, key/value cache and saturation counts.
+pub struct ForwardState<'m> {
+    model: &'m QuantisedModel,
+    /// cos and sin, `[max_rows][head_dim / 2]`.
+    /// By rotation, `[position][pair]`.
+    rope: Vec<Vec<(i32, i32)>>,
+    exp: Vec<u32>,
+    silu: Vec<i16>,
+    /// `[layers][kv_heads]`.
+    cache: Vec<Vec<HeadCache>>,
+    rows: usize,
+    /// Leading rows so far, and the id that all rows so far have, if there is one.
+    leading: usize,
+    run: Option<u32>,
+    /// Rows whose saturated values are counted: the first ones.
+    real: usize,
+    saturated: Saturations,
+    windows: Arc<[Window]>,
+    traffic: Traffic,
+}
+
+/// A pass over the weights.
+type Pass<'a> = WeightPass<'a>;
+
+impl<'m> ForwardState<'m> {
+    /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the
+    /// matrices must have its dimensions, and the accumulators must fit i32, as a model key guarantees.
+    pub fn new(model: &'m QuantisedModel) -> Self {
+        let config = &model.config;
+        let half = config.head_dim / 2;
+        let angles = Self::max_rows_of(model) * half;
+        Self {
+            model,
+            rope: (0..config.rotations.len())
+                .map(|rotation| {
+                    let all = (0..angles).into_par_iter();
+                    all.map(|i| rope_angle(config, rotation, i / half, i % half)).collect()
+                })
+                .collect(),
+            exp: exp_table(model.params.score_bits),
+            silu: silu_table(model.params.gate_bits, model.params.silu_bits),
+            cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
+            rows: 0,
+            leading: 0,
+            run: None,
+            real: usize::MAX,
+            saturated: Saturations::new(),
+            windows: windows(model, &Chunk::whole(config.layers)).into(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    fn max_rows_of(model: &QuantisedModel) -> usize {
+        model.config.context.next_power_of_two()
+    }
+
+    /// Rows processed so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Largest number of rows: the context rounded up to a power of two, as the padding rows of a proof
+    /// may lie beyond the context.
+    pub fn max_rows(&self) -> usize {
+        Self::max_rows_of(self.model)
+    }
+
+    /// Forgets all rows, to begin another text. Counts of saturated values go on.
+    pub fn restart(&mut self) {
+        (self.rows, self.leading, self.run) = (0, 0, None);
+        let heads = self.cache.iter_mut().flatten();
+        heads.for_each(|head| *head = HeadCache::default());
+    }
+
+    /// Saturated values by tensor name. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
+    pub fn saturated(&self) -> Saturations {
+        let clipped = self.saturated.iter().filter(|(_, s)| s.total() > 0);
+        clipped.map(|(name, s)| (name.clone(), *s)).collect()
+    }
+
+    /// What all passes so far have read of the weights.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Processes the tokens that follow the cached ones; returns their logits, `[rows][vocab]`. Any split
+    /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
+    /// which must be the first one. On error nothing has changed.
+    pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
+        self.process(ids, 0..ids.len(), witness)
+    }
+
+    /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
+    pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
+        self.process(ids, ids.len().saturating_sub(1)..ids.len(), None)
+    }
+
+    fn process(
+        &mut self,
+        ids: &[u32],
+        logits: Range<usize>,
+        witness: Option<&mut Witness>,
+    ) -> Result<Vec<i16>, ForwardError> {
+        self.check(ids, witness.is_some())?;
+        let (model, windows) = (self.model, self.windows.clone());
+        let whole = Chunk::whole(model.config.layers);
+        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, witness, pass);
+        let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
+        self.traffic += traffic;
+        Ok(logits)
+    }
+
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
+    /// the statement are padding, which no other row sees: what saturates there does not count. The last chunk has the
+    /// logits of the generated positions.
+    ///
+    /// # Panics
+    /// If the chunk is the first one and `input` no tokens, or the other way round.
+    pub fn run_chunk(
+        model: &'m QuantisedModel,
+        chunk: &Chunk,
+        input: Input<'_>,
+        lengths: impl Into<Lengths>,
+        witness: Option<&mut Witness>,
+    ) -> Result<ChunkRun, ForwardError> {
+        let Lengths { rows: real, outputs } = lengths.into();
+        assert_eq!(
+            chunk.is_first(),
+            matches!(input, Input::Tokens(_)),
+            "tokens enter the first chunk"
+        );
+        let mut state = Self {
+            real,
+            ..Self::new(model)
+        };
+        if let Input::Tokens(ids) = input {
+            state.check(ids, false)?;
+        }
+        let windows = windows(model, chunk);
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, witness, pass);
+        let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
+        Ok(ChunkRun {
+            output: Boundary(output),
+            saturated: state.saturated(),
+            traffic,
+        })
+    }
+
+    /// Returns the residual stream that leaves the chunk, and the logits of these of the rows if it is the last one.
+    fn pass(
+        &mut self,
+        chunk: &Chunk,
+        input: Input<'_>,
+        logits: Range<usize>,
+        witness: Option<&mut Witness>,
+        pass: &mut Pass<'_>,
+    ) -> (Vec<i16>, Vec<i16>) {
+        let (model, keep) = (self.model, witness.is_some());
+        let hidden = model.config.hidden;
+        let mut record = Witness::default();
+        let mut stream = match input {
+            Input::Tokens(ids) => {
+                record.ids = ids.to_vec();
+                self.lead(ids);
+                self.embed(ids)
+            }
+            Input::Stream(boundary, leading) => {
+                self.leading = leading;
+                self.enter(chunk.start, boundary.0.clone())
+            }
+        };
+        for l in chunk.layers() {
+            let mut layer = LayerWitness::default();
+            let middle = self.attention(l, &stream, keep, &mut layer, pass);
+            let end = self.mlp(l, &middle, &mut layer, pass);
+            let start = std::mem::replace(&mut stream, end);
+            if keep {
+                record.streams.extend([start, middle]);
+                record.layers.push(layer);
+            }
+        }
+        let logit_rows = logits.start..logits.end.min(stream.sums.len());
+        self.rows += logit_rows.start;
+        let (mut acc, mut logits) = (Acc::default(), Vec::new());
+        if chunk.is_last() {
+            let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
+            (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
+        }
+        self.rows += stream.sums.len() - logit_rows.start;
+        let output = stream.x.clone();
+        if let Some(witness) = witness {
+            record.streams.push(stream);
+            *witness = Witness {
+                first_logits: logit_rows.start,
+                logits_acc_hi: acc.hi,
+                logits_acc_lo: acc.lo,
+                logits: logits.clone(),
+                ..record
+            };
+        }
+        (output, logits)
+    }
+
+    /// The first stage of a chunk without embedding.
+    fn enter(&mut self, l: usize, x: Vec<i16>) -> Stream {
+        let acc = Acc {
+            hi: vec![0; x.len()],
+            lo: vec![0; x.len()],
+        };
+        // Saturation of this norm was counted where the chunk before this one ends.
+        let counted = self.saturated.clone();
+        let stream = self.stream(String::new(), acc, x, &self.model.params.layers[l].norm_attn);
+        self.saturated = counted;
+        stream
+    }
+
+    fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {
+        let (rows, max, vocab) = (
+            self.rows.saturating_add(ids.len()),
+            self.max_rows(),
+            self.model.config.vocab,
+        );
+        if ids.is_empty() {
+            return Err(ForwardError::Empty);
+        }
+        if rows > max {
+            return Err(ForwardError::TooManyRows {
+                rows,
+                max,
+                context: self.model.config.context,
+            });
+        }
+        if witness && self.rows > 0 {
+            return Err(ForwardError::NotFirst { cached: self.rows });
+        }
+        match ids.iter().position(|&id| id as usize >= vocab) {
+            Some(at) => Err(ForwardError::UnknownToken {
+                id: ids[at],
+                position: self.rows + at,
+                vocab,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the leading rows among the rows that follow.
+    fn lead(&mut self, ids: &[u32]) {
+        let rule = &self.model.params.leading;
+        let before = self.rows;
+        let first = match before {
+            0 => ids.first().copied(),
+            _ => self.run,
+        };
+        let same = ids.iter().take_while(|id| Some(**id) == first).count();
+        let total = before + ids.len();
+        if rule.run && first.is_some() {
+            self.leading = self.leading.max(before + same);
+        }
+        self.run = first.filter(|_| same == ids.len());
+        self.leading = self.leading.max(usize::from(rule.first).min(total));
+    }
+
+    /// Leading rows among those that are being processed.
+    fn leading_here(&self) -> usize {
+        self.leading.saturating_sub(self.rows)
+    }
+
+    /// Rows that are counted among `rows` that are being processed.
+    fn counted_here(&self, rows: usize) -> usize {
+        rows.min(self.real.saturating_sub(self.rows))
+    }
+
+    fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
+        *self.saturated.entry(tensor).or_default() += Saturation {
+            low: clipped.low,
+            high: clipped.high,
+            of: of as u64,
+        };
+    }
+
+    /// A weight matmul with requantisation; `tensor` names the output.
+    fn project(
+        &mut self,
+        tensor: String,
+        kind: MatmulKind,
+        l: usize,
+        a: &[i16],
+        s: &ChannelShift,
+        pass: &mut Pass<'_>,
+    ) -> (Acc, Vec<i16>) {
+        let acc = matmul(self.model, kind, l, a, pass);
+        let (inputs, outputs) = self.model.config.dims(kind);
+        let counted = self.counted_here(a.len() / inputs);
+        let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
+        self.count(tensor, clipped, counted * outputs);
+        (acc, out)
+    }
+
+    /// Rounds accumulators and the previous values into state `n` of the residual stream.
+    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: Option<&[i16]>) -> Vec<i16> {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let of = |class| {
+            let update = Update::of(params, n, class).expect("the state exists");
+            (0..hidden).map(|c| update.exponents(c)).collect::<Vec<_>>()
+        };
+        let (lead, body) = (of(RowClass::Lead), of(RowClass::Body));
+        let counted = self.counted_here(acc.hi.len() / hidden);
+        let (x, clipped) = requantise_stream(acc, previous, [&lead, &body], self.leading_here(), counted);
+        self.count(tensor, clipped, counted * hidden);
+        x
+    }
+
+    /// The next stage of the residual stream, from its accumulators and values.
+    fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let exponents = &params.exponents;
+        let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
+        let leading = self.leading_here();
+        let rsqrt = sums.iter().enumerate();
+        let rsqrt: Vec<_> = rsqrt
+            .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
+            .collect();
+        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent(c)).collect();
+        let counted = self.counted_here(rsqrt.len());
+        let mut clipped = Clipped::default();
+        let mut y = Vec::with_capacity(x.len());
+        for (i, (row, &r)) in x.chunks_exact(hidden).zip(&rsqrt).enumerate() {
+            y.extend(row.iter().zip(&shifts).map(|(&v, &shift)| {
+                let out = norm_element(v, r, shift);
+                if i < counted {
+                    clipped.count(out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
+                }
+                out
+            }));
+        }
+        self.count(norm_tensor, clipped, counted * hidden);
+        Stream {
+            acc_hi: acc.hi,
+            acc_lo: acc.lo,
+            x,
+            sums,
+            rsqrt,
+            y,
+        }
+    }
+
+    fn embed(&mut self, ids: &[u32]) -> Stream {
+        let params = &self.model.params;
+        let hi = embedding(self.model, ids);
+        let hi: Vec<i32> = hi.iter().map(|&w| i32::from(w) << params.embed_exponent).collect();
+        let acc = Acc {
+            lo: vec![0; hi.len()],
+            hi,
+        };
+        let x = self.update("embed".into(), 0, &acc, None);
+        self.stream("layers.0.norm_attn".into(), acc, x, &params.layers[0].norm_attn)
+    }
+
+    /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
+    /// all pairs of rows are computed and recorded only if `keep`.
+    fn attention(
+        &mut self,
+        l: usize,
+        stream: &Stream,
+        keep: bool,
+        out: &mut LayerWitness,
+        pass: &mut Pass<'_>,
+    ) -> Stream {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let (config, params) = (&model.config, &model.params.layers[l]);
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
+        let q_rot = self.rotate(name("q_rot"), l, &q, config.heads);
+        let k_rot = self.rotate(name("k_rot"), l, &k, config.kv_heads);
+        let width = config.kv_heads * config.head_dim;
+        for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
+            let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
+            for (cache, (k, v)) in self.cache[l].iter_mut().zip(heads) {
+                cache.keys.extend(k);
+                cache.values.extend(v);
+            }
+        }
+        let att_acc = self.attend(l, &q_rot, keep, out);
+        let counted = self.counted_here(stream.sums.len()) * config.heads * config.head_dim;
+        let (att, clipped) = requantise_counted(att_acc.totals().map(|acc| (acc, params.att)), counted);
+        self.count(name("att"), clipped, counted);
+
+        let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
+        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(&stream.x));
+        (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
+        (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
+        (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
+        (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
+        self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
+    }
+
+    /// RoPE of new rows of layer `l`, `[rows][heads][head_dim]`.
+    fn rotate(&mut self, tensor: String, l: usize, rows: &[i16], heads: usize) -> Vec<i16> {
+        let head_dim = self.model.config.head_dim;
+        let half = head_dim / 2;
+        let counted = self.counted_here(rows.len() / (heads * head_dim));
+        let mut out = Vec::with_capacity(rows.len());
+        let mut clipped = Clipped::default();
+        for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
+            let angles = &self.rope[self.model.config.rotation(l)][(self.rows + i) * half..][..half];
+            let (row, n) = rotate(row, head_dim, angles);
+            out.extend(row);
+            if i < counted {
+                clipped += n;
+            }
+        }
+        self.count(tensor, clipped, counted * heads * head_dim);
+        out
+    }
+
+    /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
+    /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
+    fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
+        let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
+        let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
+        let rows = q_rot.len() / (heads * head_dim);
+        let attended: Vec<AttentionRow> = (0..heads * rows)
+            .into_par_iter()
+            .map(|at| {
+                let (h, i) = (at / rows, at % rows);
+                let visible = first + i + 1;
+                let keys = if keep { first + rows } else { visible };
+                let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
+                attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
+            })
+            .collect();
+        let counted = self.counted_here(rows);
+        self.count(
+            format!("layers.{l}.score"),
+            (0..heads * rows)
+                .filter(|at| at % rows < counted)
+                .map(|at| attended[at].clipped)
+                .sum(),
+            heads * (0..counted).map(|i| first + i + 1).sum::<usize>(),
+        );
+
+        let mut acc = Acc::default();
+        for row in (0..rows)
+            .flat_map(|i| (0..heads).map(move |h| h * rows + i))
+            .map(|at| &attended[at])
+        {
+            acc.hi.extend(&row.att_acc.hi);
+            acc.lo.extend(&row.att_acc.lo);
+        }
+        for row in attended.into_iter().filter(|_| keep) {
+            out.score_acc_hi.extend(row.score_acc.hi);
+            out.score_acc_lo.extend(row.score_acc.lo);
+            out.score.extend(row.score);
+            out.max.push(row.max);
+            out.arg.push(row.arg);
+            out.exp.extend(row.exp);
+            out.sum.push(row.sum);
+            out.recip.push(row.recip);
+            out.prob.extend(row.prob);
+        }
+        acc
+    }
+
+    /// The MLP of layer `l`, from the stream before it to the stream after it.
+    fn mlp(&mut self, l: usize, stream: &Stream, out: &mut LayerWitness, pass: &mut Pass<'_>) -> Stream {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let params = &model.params.layers[l];
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, &stream.y, &params.gate, pass);
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, &stream.y, &params.up, pass);
+        let silu: Vec<i16> = gate
+            .iter()
+            .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
+            .collect();
+        let counted = self.counted_here(stream.sums.len()) * model.config.ff;
+        let mut clipped = Clipped::default();
+        for (&g, &s) in gate.iter().zip(&silu).take(counted) {
+            clipped.count(s, || self.unclamped_silu(g));
+        }
+        self.count(name("silu"), clipped, counted);
+        let (width, leading) = (model.config.ff, self.leading_here());
+        let products = silu.iter().zip(&up).enumerate().map(|(at, (&s, &u))| {
+            let class = class_of(at / width, leading);
+            (i64::from(s) * i64::from(u), params.act.of(class))
+        });
+        let (h, clipped) = requantise_counted(products, counted);
+        self.count(name("act"), clipped, counted);
+
+        let acc = matmul(model, MatmulKind::Down, l, &h, pass);
+        let x = self.update(name("residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));
+        (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
+        (out.up_acc_hi, out.up_acc_lo, out.up, out.h) = (up_acc.hi, up_acc.lo, up, h);
+        match model.params.layers.get(l + 1) {
+            Some(next) => self.stream(format!("layers.{}.norm_attn", l + 1), acc, x, &next.norm_attn),
+            None => self.stream("norm_final".into(), acc, x, &model.params.norm_final),
+        }
+    }
+
+    /// Entry of the SiLU table at `gate`, before it is clamped.
+    fn unclamped_silu(&self, gate: i16) -> i64 {
+        let params = &self.model.params;
+        let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
+        (f64::from(params.silu_bits).exp2() * x / (1.0 + (-x).exp())).round() as i64
+    }
+}

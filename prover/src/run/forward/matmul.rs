@@ -1,0 +1,136 @@
+//! Weight matmuls of the forward pass.
+
+use std::iter;
+use std::ops::Range;
+
+use rayon::prelude::*;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
+
+use super::kernels::Acc;
+use crate::model::passes::{cut, window_tiles, WeightPass, Window};
+use crate::model::tiles::{planes, TileSource};
+use crate::model::QuantisedModel;
+use crate::run::kernels::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
+
+/// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
+const STRIP: usize = 4;
+/// Tiles of a strip that are not worth sharing between threads.
+const MIN_TILES: usize = 16;
+
+/// Blocks of a matrix that are in memory together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    inputs: Range<usize>,
+    outputs: Range<usize>,
+}
+
+/// The pieces of a matrix, in the order of the file.
+pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
+    let window = window_tiles(&model.weights);
+    let rows = (window / m.out_blocks).clamp(1, m.in_blocks);
+    cut(m.in_blocks, rows)
+        .flat_map(|inputs| {
+            cut(m.out_blocks, window.min(m.out_blocks)).map(move |outputs| Piece {
+                inputs: inputs.clone(),
+                outputs,
+            })
+        })
+        .collect()
+}
+
+/// The windows of a forward pass of a chunk: every matrix but the embedding, of which a pass reads few rows.
+pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
+    let layers = chunk.layers().flat_map(|l| LAYER_KINDS.map(|kind| (kind, l)));
+    layers
+        .chain(chunk.is_last().then_some((MatmulKind::Head, 0)))
+        .flat_map(|(kind, l)| {
+            let m = model.matmul(kind, l);
+            pieces(model, m).into_iter().map(move |piece| {
+                let row = |b: usize| m.first_tile + b * m.out_blocks;
+                match piece.outputs.len() == m.out_blocks {
+                    true => iter::once(row(piece.inputs.start)..row(piece.inputs.end)).collect(),
+                    false => piece
+                        .inputs
+                        .map(|b| row(b) + piece.outputs.start..row(b) + piece.outputs.end)
+                        .collect(),
+                }
+            })
+        })
+        .collect()
+}
+
+/// Activations `[rows][in]` times a matrix, whose windows are the next ones of the pass. The bounds that are
+/// checked when a model key is made keep the accumulators inside i32.
+pub(super) fn matmul(
+    model: &QuantisedModel,
+    kind: MatmulKind,
+    layer: usize,
+    a: &[i16],
+    pass: &mut WeightPass<'_>,
+) -> Acc {
+    let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
+    let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
+    let rows = a.tokens();
+    let planes = planes(model.params.format);
+    // [out-block][row]
+    let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
+    for piece in pieces(model, m) {
+        let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
+        pass.next(|| {
+            let share = piece
+                .outputs
+                .len()
+                .div_ceil(4 * rayon::current_num_threads())
+                .max(MIN_TILES.div_ceil(STRIP));
+            sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
+                let first = piece.outputs.start + i * share;
+                for strip in piece.inputs.clone().step_by(STRIP) {
+                    let strip = strip..piece.inputs.end.min(strip + STRIP);
+                    for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
+                        for plane in (0..planes).rev() {
+                            let tile = |b: usize| {
+                                let t = m.first_tile + b * m.out_blocks + c;
+                                &model.weights.bytes(t..t + 1).as_chunks().0[plane]
+                            };
+                            let tiles: [&Plane; STRIP] =
+                                std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
+                            multiply(isa, &tiles[..strip.len()], &a, strip.start, 8 * plane as u32, sums);
+                        }
+                    }
+                }
+            });
+        });
+    }
+    let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
+    let limb = |limb: usize| {
+        let mut out = vec![0; rows * m.out_dim];
+        out.par_chunks_mut(m.out_dim).enumerate().for_each(|(row, out)| {
+            for (v, place) in out.iter_mut().zip(&places) {
+                *v = sums[place / SIMD_LANES * rows + row][limb][place % SIMD_LANES];
+            }
+        });
+        out
+    };
+    Acc {
+        hi: limb(0),
+        lo: limb(1),
+    }
+}
+
+/// The rows of the embedding of some tokens, `[ids][hidden]`.
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32]) -> Vec<i16> {
+    let hidden = model.config.hidden;
+    let weight = |id: &u32, y: usize| model.weight(MatmulKind::Embed, 0, *id as usize, y);
+    let rows = ids
+        .par_iter()
+        .flat_map_iter(|id| (0..hidden).map(move |y| weight(id, y)));
+    let rows = rows.collect();
+    if let Some((file, _)) = model.weights.streamed() {
+        // Pages around those that were read may have become resident, too.
+        file.release(
+            0..model.matmul(MatmulKind::Embed, 0).tiles() * crate::model::tiles::tile_bytes(model.params.format),
+        );
+    }
+    rows
+}

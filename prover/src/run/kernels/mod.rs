@@ -1,0 +1,123 @@
+//! The inner loops over stored weights: exact integers, the same on every processor.
+//!
+//! Weights come as signed bytes in the order of `tiles`: a *block* is 256 bytes, four for each of 64 lanes.
+//! All loops are byte dot products of four terms, unsigned times signed, added to 32-bit lanes.
+//!
+//! | function | used by | a block is | lanes |
+//! |---|---|---|---|
+//! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
+//! | [`combine_columns`], [`scatter`] | second pass | 64 pairs of neighbours of two columns | the pairs |
+//! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
+//!
+//! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
+//! time ([`Isa::best`]).
+
+use stwo::core::fields::qm31::SecureField;
+
+mod layout;
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::layout::{
+    coefficients, interleaved_lane, pair, Activations, Coefficients, Elements, Isa, LimbSums, Lines, Plane, Run, Runs,
+    BLOCK, BLOCK_COLUMNS, COLUMNS, LINE, MAX_TERMS, P, PLANE_BLOCKS, ROWS, SIMD_LANES, TERMS,
+};
+
+/// Sums of tiles of as many blocks as there are coefficients: sets each lane to the sum over its terms in all blocks of the
+/// tile, signed byte times coefficient. They are written past the caches where they are aligned to a line.
+///
+/// # Panics
+/// If a tile has more than [`MAX_TERMS`] terms, the blocks are not those of as many tiles as there are sums, or `isa` is not
+/// available.
+pub fn combine(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements]) {
+    combine_to(isa, blocks, coefficients, sums, true);
+}
+
+/// As [`combine`], of one tile whose sums are wanted at once.
+///
+/// # Panics
+/// As [`combine`].
+pub fn combine_cached(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut Elements) {
+    combine_to(isa, blocks, coefficients, std::slice::from_mut(sums), false);
+}
+
+fn combine_to(isa: Isa, blocks: &[[u8; BLOCK]], coefficients: &[Coefficients], sums: &mut [Elements], stream: bool) {
+    assert!(
+        blocks.len() == sums.len() * coefficients.len() && TERMS * coefficients.len() <= MAX_TERMS,
+        "blocks of a combination"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::combine(isa, blocks, coefficients, sums, stream),
+        _ => scalar::combine(blocks, coefficients, sums),
+    }
+}
+
+/// Sums the products of the pairs of bytes at `pair(i, z)` of all columns and their coefficients, two for each column, in the
+/// `i`-th sums, lane `interleaved_lane(z)`: sets the sums, or adds to them, which must be reduced then. Meanwhile, makes
+/// [`Runs`] of the runs `next`, one for each column.
+///
+/// # Panics
+/// If there are more than [`COLUMNS`] columns or next ones, or the latter are not even, or `isa` is not available.
+pub fn combine_columns(
+    isa: Isa,
+    columns: &Runs,
+    coefficients: &[Coefficients],
+    sums: &mut [Elements; ROWS],
+    add: bool,
+    next: (&[&Run], &mut Runs),
+) {
+    assert!(
+        BLOCK_COLUMNS * coefficients.len() <= COLUMNS
+            && next.0.len() <= COLUMNS
+            && next.0.len().is_multiple_of(BLOCK_COLUMNS),
+        "columns of a combination"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::combine_columns(isa, columns, coefficients, sums, add, next),
+        _ => scalar::combine_columns(columns, coefficients, sums, add, next),
+    }
+}
+
+/// Writes sums of [`combine_columns`] to the table `out`, or adds them to it: pair `z` of row `i` is element `z % 4` of
+/// line `starts[i] + z / 4 * stride`. Sums and table must be reduced. Lines that are set are written past the caches where
+/// they are aligned.
+///
+/// # Panics
+/// If a line is beyond the table or `isa` is not available.
+pub fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out: &mut [SecureField]) {
+    let last = lines
+        .starts
+        .iter()
+        .max()
+        .map_or(0, |start| start + (SIMD_LANES / LINE - 1) * lines.stride);
+    assert!((last + 1) * LINE <= out.len(), "lines of a table");
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => x86::scatter(isa, sums, lines, add, out),
+        _ => scalar::scatter(sums, lines, add, out),
+    }
+}
+
+/// Adds to `sums`, one entry per token, `2^shift` times the products of the weights in `planes` and the
+/// activations. The planes are those of tiles with the same outputs; the first one has the inputs of in-block
+/// `first`, and so on. Sums wrap.
+///
+/// # Panics
+/// If there are not as many sums as tokens or fewer in-blocks than planes, or `isa` is not available.
+pub fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    assert!(
+        sums.len() == a.tokens && (first + planes.len()) * a.tokens <= a.hi.len() && shift < 32,
+        "sums and activations of a matmul"
+    );
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => x86::multiply(isa, planes, a, first, shift, sums),
+        _ => scalar::multiply(planes, a, first, shift, sums),
+    }
+}

@@ -1,0 +1,375 @@
+//! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
+//! follows `prove/mod.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
+
+use tessera_circuits::air::{tables, PART_INTERACTION};
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::wiring::PRODUCTS;
+use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
+use tessera_verifier::policy::{opening_policy, TracePolicy};
+
+use super::{claims, Choices, Phase};
+use crate::model::tiles::tile_bytes;
+use crate::model::weights::Residency;
+use crate::prove::gkr;
+use crate::prove::opening::Tree;
+use crate::quantise::comparison::comparison_bytes;
+use crate::quantise::feedback_bytes;
+use crate::run::float::{GROUP_ROWS, LOGITS};
+
+/// The program, its threads, the key and the tokenizer.
+const FIXED: u64 = 40 << 20;
+/// Bytes of a field element, and of an element of its extension.
+const WORD: u64 = 4;
+const SECURE: u64 = 16;
+const DIGEST: u64 = 32;
+/// Bytes of the sums of a band in the first pass over the weights.
+const BAND_SUMS: u64 = 1024;
+/// Buffers of the second pass over the weights.
+const COMBINE: u64 = 16 << 20;
+/// Values of a Merkle leaf in FRI.
+const FRI_LEAF: u64 = 4;
+/// Tables of a product sumcheck that are copied at once, as instances become packed.
+const COPIES: usize = 2;
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Model<'a> {
+    pub config: &'a ModelConfig,
+    pub format: WeightFormat,
+    pub exponents: &'a [u8],
+    pub limbs: LimbSet,
+    pub commitment: CommitmentParams,
+    pub codeword_file: bool,
+}
+
+impl Model<'_> {
+    /// Bytes of the weights file.
+    pub fn weights(&self) -> u64 {
+        (self.commitment.tiles * tile_bytes(self.format)) as u64
+    }
+
+    /// Resident weights in a phase that reads them, and in one that does not.
+    fn resident(&self, residency: Residency) -> (u64, u64) {
+        match residency {
+            Residency::Keep => (self.weights(), self.weights()),
+            Residency::Window { bytes } => ((bytes as u64).min(self.weights()), 0),
+        }
+    }
+
+    /// What is in memory as soon as the model is open.
+    fn open(&self) -> u64 {
+        FIXED + 2 * Tree::file_len(&self.commitment)
+    }
+
+    /// The state of the forward pass: rotations, tables, and the key/value cache of `rows` rows.
+    fn state(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let rope = c.context.next_power_of_two() * c.head_dim / 2 * 8 * c.rotations.len();
+        let cache = 2 * 2 * c.layers * c.kv_heads * c.head_dim;
+        rope as u64 + (6 << 16) + rows * cache as u64 * 3 / 2
+    }
+
+    /// Values of a layer or two, as a pass without a record has them.
+    fn activations(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        rows * (24 * c.hidden + 28 * q + 34 * kv + 40 * c.ff) as u64
+            + rows * rows * c.heads as u64 * 4
+            + 22 * c.vocab as u64
+    }
+
+    /// Generation from a prompt of `rows` rows at most, perhaps followed by a pass for the logits of all rows.
+    pub fn generate(&self, rows: u64, logits: bool, residency: Residency) -> Phase {
+        let logits = if logits {
+            18 * rows * self.config.vocab as u64
+        } else {
+            0
+        };
+        let bytes = self.open() + self.resident(residency).0 + self.state(rows) + self.activations(rows) + logits;
+        Phase {
+            name: "generate",
+            bytes,
+        }
+    }
+}
+
+/// What is there of a part of the trace, in bytes.
+#[derive(Clone, Copy)]
+struct PartBytes {
+    /// PartBytes in row order.
+    trace: u64,
+    /// Interaction columns.
+    interaction: u64,
+}
+
+/// Trees of the trace and what else a statement has, all in bytes.
+struct Trace {
+    shape: Shape,
+    parts: Vec<PartBytes>,
+    /// PartBytes of all parts in row order, and their interaction columns.
+    columns: u64,
+    interaction: u64,
+    /// log2 of the inverse rate.
+    blowup: u32,
+    /// Length of the longest codeword.
+    longest: u64,
+    /// Tables of the lookups, with their extension.
+    tables: u64,
+}
+
+impl Trace {
+    fn new(shape: Shape) -> Self {
+        let part = |part: &Part| {
+            let rows = WORD << shape.log_rows(*part);
+            let interaction = match part {
+                Part::Tables => tables::COLUMNS / 2 * 4,
+                _ => PART_INTERACTION,
+            };
+            PartBytes {
+                trace: rows * shape.columns(*part) as u64,
+                interaction: rows * interaction as u64,
+            }
+        };
+        let parts: Vec<PartBytes> = shape.parts().iter().map(part).collect();
+        let blowup = TracePolicy::of(&shape).log_blowup;
+        Self {
+            columns: parts.iter().map(|p| p.trace).sum(),
+            interaction: parts.iter().map(|p| p.interaction).sum(),
+            parts,
+            blowup,
+            longest: 1 << (shape.max_log_rows() + blowup),
+            tables: (WORD * tables::COLUMNS as u64 * (1 << tables::LOG_ROWS)) << (blowup + 1),
+            shape,
+        }
+    }
+
+    /// A tree over columns up to the greatest height.
+    fn merkle(&self) -> u64 {
+        2 * DIGEST * self.longest
+    }
+
+    /// PartBytes extended, with their coefficients if these are kept.
+    fn extended(&self, columns: u64, kept: bool) -> u64 {
+        (columns << self.blowup) + if kept { columns } else { 0 }
+    }
+
+    /// PartBytes that threads are extending.
+    fn extending(&self) -> u64 {
+        rayon::current_num_threads() as u64 * ((WORD * self.longest) >> self.blowup)
+    }
+
+    /// What is held from the commitment to the trace on: columns in row order, tree and twiddles.
+    fn committed(&self, kept: bool) -> u64 {
+        self.columns + self.held(kept)
+    }
+
+    /// As [`Self::committed`], without the columns in row order.
+    fn held(&self, kept: bool) -> u64 {
+        let twiddles = 2 * WORD * self.longest;
+        self.extended(self.columns, kept) + self.merkle() + twiddles + 2 * self.tables
+    }
+
+    fn prove(&self, kept: bool) -> u64 {
+        // Part by part, the interaction columns are made, the part's trace is given up, and they are extended.
+        let (mut trace, mut extended, mut made) = (self.columns, 0, 0);
+        for part in &self.parts {
+            let own = self.extended(part.interaction, kept);
+            made = made
+                .max(trace + extended + part.interaction)
+                .max(trace - part.trace + extended + own + self.extending());
+            trace -= part.trace;
+            extended += own;
+        }
+        let committed = extended + self.merkle();
+        let secure = SECURE * self.longest;
+        // Quotients of constraints, then the composition, its extension and its tree.
+        let composition = 3 * secure + self.merkle();
+        // Numerators at two points, the quotient, folded layers and their trees; weights for sampling the columns.
+        let weights = if kept { 0 } else { 2 * secure };
+        let fri = 4 * secure + self.merkle() + self.merkle() * 2 / FRI_LEAF + weights;
+        self.held(kept) + made.max(committed + composition.max(fri))
+    }
+}
+
+/// Coefficients of all columns of a proof of a chunk.
+pub(super) fn coefficients(config: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: Lengths) -> u64 {
+    let trace = Trace::new(Shape::with_limbs(config, limbs, chunk, lengths));
+    trace.columns + trace.interaction
+}
+
+/// The record of a forward pass of a chunk, without and with its logits.
+fn witness(shape: &Shape) -> (u64, u64) {
+    let (c, rows) = (&shape.config, 1u64 << shape.token);
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let stream = rows * (12 * c.hidden + 28) as u64;
+    let pairs = rows * rows * c.heads as u64;
+    let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
+    let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
+    let logits = if shape.chunk.is_last() {
+        (shape.outputs * c.vocab) as u64
+    } else {
+        0
+    };
+    (all, all + 12 * logits)
+}
+
+/// The largest tables of a phase, taken twice while they are copied.
+fn copied(mut tables: Vec<u64>) -> u64 {
+    tables.sort_unstable();
+    tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
+}
+
+/// All phases of a proof of a chunk.
+pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
+    let trace = Trace::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
+    let (shape, c) = (&trace.shape, &trace.shape.config);
+    let padded_rows = 1u64 << shape.token;
+    let base = model.open();
+    let (reading, idle) = model.resident(choices.residency);
+    let kept = choices.keep_coefficients;
+    let phase = |name, bytes| Phase { name, bytes };
+
+    let (body, record) = witness(shape);
+    let scores = 16 * padded_rows * padded_rows * c.heads as u64;
+    let logits = if chunk.is_last() {
+        18 * (shape.outputs * c.vocab) as u64
+    } else {
+        0
+    };
+    let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
+
+    let threads = rayon::current_num_threads() as u64;
+    let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
+    let made = base + idle + record + trace.columns;
+    let commit = base + idle + counts.max(trace.committed(kept) + trace.extending());
+
+    let opened = model
+        .commitment
+        .columns_of(&chunk.tiles(model.config), model.config.band_log());
+    let bands = opened.bands().len() as u64;
+    let sums = BAND_SUMS * bands;
+    let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
+    let committed = base + trace.committed(kept);
+    let matmuls = committed + reading + sums + copied(products);
+
+    let trees = lookup_trees(shape);
+    let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
+    let lookups = committed + idle + arena;
+
+    // The sums of the first pass become the message of the second.
+    let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
+
+    vec![
+        model.generate(lengths.rows as u64, false, choices.residency),
+        phase("forward pass", forward),
+        phase("trace", made),
+        phase("commit trace", commit),
+        phase("lookups", lookups),
+        phase("matmuls", matmuls),
+        phase("claims", claims),
+        phase("open weights", committed + opening(model, bands, choices.residency)),
+        phase("stark", base + idle + trace.prove(kept)),
+    ]
+}
+
+/// Bytes of the twiddles of the weight code, and of making them.
+fn code_twiddles(params: &CommitmentParams) -> (u64, u64) {
+    let points = 1u64 << (params.log_codeword() - 1);
+    (2 * WORD * points, 5 * WORD * points)
+}
+
+/// What encoding a batch of columns holds.
+fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
+    let length = 1u64 << params.log_message;
+    32 * length + ((64 * length) >> choices.split.log())
+}
+
+/// What the opening of some bands of the weights holds: the combined message, its oracles, and the opened rows.
+fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
+    let params = &model.commitment;
+    let (reading, idle) = model.resident(residency);
+    // Folded once while it is made.
+    let message = SECURE << (params.log_message - 1);
+    let (twiddles, making) = code_twiddles(params);
+    // The message is in the memory of the first pass's sums; it is folded to another table.
+    let combined = message.max(BAND_SUMS * bands);
+    let start = combined + making.max(twiddles + message / 2);
+    let oracle = |variables: u32| {
+        let values = SECURE << (variables + params.log_blowup);
+        values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
+    };
+    let first = params.oracles().next().unwrap_or(0);
+    let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
+    let oracles: u64 = params.oracles().map(oracle).sum();
+    let queries = opening_policy(params.log_blowup).queries as u64;
+    let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
+    // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
+    let rows = match model.codeword_file {
+        true => idle,
+        false => reading + 3 * queries * 64 * WORD * params.columns() as u64 + COMBINE,
+    };
+    let tables = 3 * SECURE * bands;
+    let later = idle + start.max(folded);
+    tables
+        + (reading + combined + COMBINE)
+            .max(later)
+            .max(rows + oracles + twiddles + subtrees)
+}
+
+/// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the
+/// float model, which takes so many rows through a layer at once.
+fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
+    let (q, kv, rows) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens.min(GROUP_ROWS));
+    let tensors = c.matmuls().into_iter().map(|m| 4 * (m.in_dim * m.out_dim) as u64);
+    let layer = (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab.min(LOGITS));
+    let bytes = 4 * (rows * layer + tokens * c.hidden) as u64;
+    (tensors.max().unwrap_or(0), bytes)
+}
+
+/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
+/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+fn turned(model: &Model<'_>, tokens: usize) -> u64 {
+    if model.format != WeightFormat::Int8 {
+        return 0;
+    }
+    let matrices = [MatmulKind::O, MatmulKind::Down].map(|kind| model.config.dims(kind));
+    let largest = matrices.into_iter().map(|(inputs, outputs)| inputs * outputs).max();
+    4 * (largest.unwrap_or(0) + tokens.min(GROUP_ROWS) * model.config.hidden) as u64
+}
+
+/// A comparison of the integer model with the float model.
+pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
+    let (tensor, values) = float(model.config, tokens);
+    let rows = window as u64;
+    let integer = model.resident(residency).0 + model.state(rows) + model.activations(rows);
+    Phase {
+        name: "compare models",
+        bytes: FIXED + tensor + values.max(integer) + comparison_bytes(model.config, tokens, window),
+    }
+}
+
+/// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
+pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<Phase> {
+    let (c, params) = (model.config, &model.commitment);
+    let phase = |name, bytes| Phase { name, bytes };
+    let (tensor, values) = float(c, tokens);
+    let values = values + turned(model, tokens);
+    let calibrate = FIXED + tensor + values;
+    // Where errors of rounding are fed back, the float model runs again.
+    let fed_back = feedback_bytes(c, model.format, tokens);
+    let write = FIXED + tensor + values + fed_back + (64 << 20);
+    let leaves = 1u64 << params.log_leaves();
+    let (twiddles, making) = code_twiddles(params);
+    let hashes = 36 * leaves + 2 * Tree::file_len(params);
+    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (48 << 20);
+    vec![
+        phase("calibrate", calibrate),
+        phase("write weights", write),
+        phase("commit to weights", commit),
+        phase("commit to tables", FIXED + (24 << 20)),
+    ]
+}

@@ -1,0 +1,143 @@
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::shape::Shape;
+use tessera_verifier::policy::TracePolicy;
+
+use super::*;
+use crate::intake::synth::PublicShape;
+use crate::testing::fixture_size_config;
+
+fn subject(config: &ModelConfig, codeword_file: bool) -> Subject {
+    Subject::of_config(config, WeightFormat::Int8, codeword_file)
+}
+
+fn tinyllama() -> ModelConfig {
+    PublicShape::TinyLlama1_1b.description().unwrap().config
+}
+
+/// A proof in one piece.
+fn prove(config: &ModelConfig, rows: usize) -> Task {
+    Task::Prove {
+        lengths: rows.into(),
+        chunk: Chunk::whole(config.layers),
+    }
+}
+
+fn tasks(config: &ModelConfig) -> [Task; 5] {
+    // The last chunk of two.
+    let chunk = Chunk {
+        start: config.layers / 2,
+        ..Chunk::whole(config.layers)
+    };
+    [
+        prove(config, 4),
+        Task::Prove {
+            lengths: 4.into(),
+            chunk,
+        },
+        Task::Generate { rows: 4, logits: true },
+        Task::Setup { tokens: 384 },
+        Task::Compare {
+            tokens: 2048,
+            window: 300,
+        },
+    ]
+}
+
+/// More rows or layers never need less, whatever is chosen. Statements beyond a certain size use a code that needs half
+/// the memory: those before it are not compared with those after it.
+#[test]
+fn predictions_are_monotone() {
+    let rises = |list: Vec<(u32, u64)>, what: &str| {
+        for pair in list.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            assert!(pair[0].1 <= pair[1].1, "{what}: {list:?}");
+        }
+    };
+    let code = |config: &ModelConfig, task| match task {
+        Task::Prove { lengths, chunk } => {
+            let shape = Shape::with_limbs(config, LimbSet::all(Limbs::One), &chunk, lengths);
+            TracePolicy::of(&shape).log_blowup
+        }
+        _ => 0,
+    };
+    for codeword_file in [false, true] {
+        let tinyllama = tinyllama();
+        let ways = tasks(&tinyllama).map(|task| subject(&tinyllama, codeword_file).ways(task));
+        for choices in ways.into_iter().flatten() {
+            let entry = |config: &ModelConfig, task| {
+                let plan = subject(config, codeword_file).with_choices(task, choices);
+                (code(config, task), plan.predicted_bytes())
+            };
+            let config = fixture_size_config();
+            let rows = [1, 2, 4, 16, 64, 128, 256].map(|rows| entry(&config, prove(&config, rows)));
+            rises(rows.to_vec(), &format!("rows, {choices:?}"));
+            for task in 0..tasks(&config).len() {
+                let layers = [2, 4, 8, 22].map(|layers| {
+                    let config = ModelConfig {
+                        layers,
+                        ..tinyllama.clone()
+                    };
+                    entry(&config, tasks(&config)[task])
+                });
+                rises(layers.to_vec(), &format!("layers, task {task}, {choices:?}"));
+            }
+        }
+    }
+}
+
+/// The next way to do a task is for a smaller budget, as far as it differs in what the task holds.
+#[test]
+fn ways_get_smaller() {
+    for task in tasks(&tinyllama()) {
+        let subject = subject(&tinyllama(), false);
+        let bytes: Vec<u64> = subject
+            .ways(task)
+            .into_iter()
+            .map(|c| subject.with_choices(task, c).predicted_bytes())
+            .collect();
+        let least = bytes.iter().min().unwrap();
+        assert_eq!(bytes.last(), Some(least), "{task:?}: {bytes:?}");
+        assert!(bytes[0] >= *least, "{task:?}: {bytes:?}");
+    }
+}
+
+#[test]
+fn budgets_are_kept_or_refused() {
+    for (config, codeword_file) in [(fixture_size_config(), true), (tinyllama(), false), (tinyllama(), true)] {
+        for task in tasks(&config) {
+            let subject = subject(&config, codeword_file);
+            let refused = subject.plan(task, Some(Budget(1 << 20))).unwrap_err();
+            let text = refused.to_string();
+            for number in [refused.budget, refused.smallest, refused.predicted] {
+                assert!(text.contains(&number.to_string()), "{text}");
+            }
+            assert_eq!(refused.budget, 1 << 20);
+            let exact = subject.plan(task, Some(Budget(refused.smallest))).unwrap();
+            assert_eq!(exact.budget_bytes(), refused.smallest, "{task:?}");
+            assert_eq!(exact, subject.smallest(task));
+            let error = subject.plan(task, Some(Budget(refused.smallest - 1))).unwrap_err();
+            assert_eq!(error.smallest, refused.smallest, "{task:?}");
+            for budget in [refused.smallest, 2 * refused.smallest, 1 << 40] {
+                let plan = subject.plan(task, Some(Budget(budget))).unwrap();
+                assert!(plan.predicted_bytes() < budget, "{task:?}");
+            }
+        }
+    }
+}
+
+/// With enough memory nothing is done without; with less, weights are streamed.
+#[test]
+fn choices_follow_the_budget() {
+    let subject = subject(&tinyllama(), false);
+    let task = prove(&tinyllama(), 1);
+    assert_eq!(subject.plan(task, None).unwrap().choices, Choices::default());
+    assert_eq!(
+        subject.plan(task, Some(Budget(1 << 40))).unwrap().choices,
+        Choices::default()
+    );
+    let smallest = subject.smallest(task);
+    assert!(matches!(smallest.choices.residency, Residency::Window { .. }));
+    assert!(!smallest.choices.keep_coefficients);
+    let setup = subject.smallest(Task::Setup { tokens: 384 });
+    assert_eq!(setup.choices.split.log(), Split::MAX);
+}

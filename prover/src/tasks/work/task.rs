@@ -1,0 +1,23 @@
+//! A chunk that is to be proved.
+
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::statement::Statement;
+
+use crate::prove::{prove_chunk, ProveError, ProvedChunk};
+use crate::support::progress::Progress;
+use crate::tasks::loaded::Model;
+
+/// A chunk to prove.
+pub struct ChunkTask<'a> {
+    pub model: &'a Model,
+    pub statement: &'a Statement,
+    pub chunk: Chunk,
+    pub ends: Ends<'a>,
+}
+
+impl ChunkTask<'_> {
+    /// Proves it on the threads of the caller.
+    pub fn prove(&self, progress: &dyn Progress) -> Result<ProvedChunk, ProveError> {
+        prove_chunk(&self.model.prover(), self.statement, &self.chunk, self.ends, progress)
+    }
+}

@@ -1,0 +1,451 @@
+//! The soundness ledger: every source of error of a statement, added up (docs/security.md, protocol section 14).
+
+use stwo::core::fields::m31::P;
+use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
+use tessera_circuits::air::{tables, Bound, Relations};
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::{lookup_trees, tree_claims};
+use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
+
+use crate::key::ModelKey;
+use crate::opening::OpenedColumns;
+use crate::policy::{opening_policy, queries, OpeningPolicy, TracePolicy, MIN_BITS, TRACE_FOLD_STEP, TRACE_WORK_BITS};
+use crate::stark::dummy_binding;
+
+/// log2 of the size of the challenge field.
+pub const FIELD_BITS: f64 = 123.999_999;
+/// log2 of the rows of the tallest part for which stwo has domains, with room for blowup and composition.
+const MAX_LOG_ROWS: u32 = 27;
+
+/// One error term: `2^-bits`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// What can go wrong.
+    pub name: String,
+    /// How likely it is, as a formula.
+    pub formula: String,
+    /// `-log2` of it.
+    pub bits: f64,
+}
+
+/// All error terms of one statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger {
+    /// One for everything that can go wrong.
+    pub terms: Vec<Term>,
+}
+
+impl Ledger {
+    /// `-log2` of the sum of all terms.
+    pub fn bits(&self) -> f64 {
+        // Zero, where there is no security, and not its negative.
+        0.0 - self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
+    }
+}
+
+/// Counts that the ledger depends on, from the constraints themselves.
+struct Counts {
+    constraints: f64,
+    samples: f64,
+    columns: f64,
+}
+
+fn counts(shape: &Shape) -> Counts {
+    let mut counts = Counts {
+        constraints: 0.0,
+        samples: 16.0,
+        columns: 0.0,
+    };
+    for &part in shape.parts() {
+        let binding = dummy_binding(shape, part);
+        let bound = Bound {
+            air: shape.air(part),
+            relations: Relations::dummy(),
+            binding,
+        };
+        let tables = part == Part::Tables;
+        let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
+        use stwo::core::air::Component;
+        counts.constraints += component.n_constraints() as f64;
+        let bounds = component.trace_log_degree_bounds();
+        let width: usize = bounds.iter().map(Vec::len).sum();
+        counts.columns += width as f64;
+        // Columns with two samples get a third, periodicity one: eq (4) and the last sum (4).
+        counts.samples += width as f64 + if tables { 8.0 } else { 16.0 };
+    }
+    counts
+}
+
+/// Adds the term `numerator / |K|`.
+fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64) {
+    terms.push(Term {
+        name: name.to_owned(),
+        formula,
+        bits: FIELD_BITS - numerator.max(1.0).log2(),
+    });
+}
+
+/// Bits of a proof in chunks of a statement of these lengths: `-log2` of the sum of all terms of all chunks. Below
+/// [`MIN_BITS`] it is only known that they are below: errors add up, so the other chunks need not be looked at.
+pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> f64 {
+    let lengths = lengths.into();
+    let bits = |errors: f64| 0.0 - errors.log2();
+    // Most chunks are alike, and have the same ledger.
+    let kind = |chunk: &Chunk| {
+        let opened = key.opened(chunk);
+        (chunk.is_first(), chunk.is_last(), chunk.layers().len(), opened.params)
+    };
+    let mut known = Vec::new();
+    let mut sum = 0.0;
+    for chunk in chunks {
+        let own = kind(chunk);
+        let error = match known.iter().find(|(kind, _)| *kind == own) {
+            Some((_, error)) => *error,
+            None => {
+                let error = (-ledger(key, chunk, lengths).bits()).exp2();
+                known.push((own, error));
+                error
+            }
+        };
+        sum += error;
+        if bits(sum) < MIN_BITS {
+            break;
+        }
+    }
+    bits(sum)
+}
+
+/// Bits of security of every source of error of an opening, in the unique-decoding regime
+/// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`, code length `n = 2^log_codeword`):
+/// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
+///   work: `queries log2(2 / (1 + rho)) + work_bits`;
+/// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
+/// - folds: `kappa` folds of codes of length at most `n`, `n / |K|` each;
+/// - sumchecks: degree 2, so `2 / |K|` per round.
+pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
+    let params = &columns.params;
+    let field_bits = 4.0 * f64::from(P).log2();
+    let n = f64::from(params.log_codeword());
+    let rate = (-f64::from(params.log_blowup)).exp2();
+    let rounds = columns.log_bands() + (params.log_message - params.log_final()).saturating_sub(1);
+    let mut terms = vec![
+        (
+            "opening: queries".to_string(),
+            policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.work_bits),
+        ),
+        (
+            "opening: folds".to_string(),
+            field_bits - n - f64::from(params.log_message).log2(),
+        ),
+        (
+            "opening: sumchecks".to_string(),
+            field_bits - 1.0 - f64::from(rounds).log2(),
+        ),
+    ];
+    if params.log_columns() > 0 {
+        terms.push((
+            "opening: column batch".to_string(),
+            field_bits - n - f64::from(params.log_columns()).log2(),
+        ));
+    }
+    terms
+}
+
+/// What leaves a statement without any security, if anything does: that it is too large.
+fn too_large(shape: &Shape) -> Option<Term> {
+    let (height, lookups) = (shape.max_log_rows(), shape.fractions());
+    let none = |name: &str, formula: String| {
+        Some(Term {
+            name: name.to_owned(),
+            formula,
+            bits: 0.0,
+        })
+    };
+    if height > MAX_LOG_ROWS {
+        return none(
+            "height",
+            format!("2^{height} rows, and the field has no domain for them"),
+        );
+    }
+    if lookups >= u128::from(P) {
+        return none(
+            "LogUp multiplicities",
+            format!("{lookups} lookups >= p, multiplicities could wrap"),
+        );
+    }
+    None
+}
+
+/// Terms of what is claimed of columns and lookups, of which `columns` have a claim.
+fn claim_terms(shape: &Shape, columns: f64, terms: &mut Vec<Term>) {
+    let points = Points::count(shape) as f64;
+    algebraic(
+        terms,
+        "random point of claims",
+        format!("({points} coordinates + 12 kinds) / |K|"),
+        points + 12.0,
+    );
+    let clips = Statistics::MAX_CLIPS as f64;
+    algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);
+    let trees = lookup_trees(shape);
+    let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
+    algebraic(terms, "batching of claims", format!("{claims} / |K|"), claims);
+    let rounds = f64::from(product_variables(shape) + shape.max_log_rows());
+    algebraic(terms, "sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
+    algebraic(terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
+    algebraic(
+        terms,
+        "binding of evaluations",
+        format!("{columns} columns / |K|"),
+        columns,
+    );
+    // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
+    let (fractions, entries) = (shape.fractions() as f64, (tables::COLUMNS << tables::LOG_ROWS) as f64);
+    algebraic(
+        terms,
+        "LogUp",
+        format!("({fractions} lookups + 2 x {entries} entries) / |K|"),
+        fractions + 2.0 * entries,
+    );
+    // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
+    let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
+    let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
+    algebraic(
+        terms,
+        "sums of lookups",
+        format!("{layers} in {} trees / |K|", trees.len()),
+        layers,
+    );
+}
+
+/// Terms of the proof that all rows satisfy their constraints.
+fn stark_terms(shape: &Shape, constraints: f64, samples: f64, terms: &mut Vec<Term>) {
+    algebraic(
+        terms,
+        "composition",
+        format!("{constraints} constraints / |K|"),
+        constraints,
+    );
+    let TracePolicy { log_blowup } = TracePolicy::of(shape);
+    let log_n = shape.max_log_rows() + log_blowup;
+    let n = f64::from(log_n).exp2();
+    algebraic(terms, "out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
+    algebraic(
+        terms,
+        "FRI batching, unique decoding",
+        format!("{samples} samples x 2^{log_n} / |K|"),
+        samples * n,
+    );
+    let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
+    algebraic(
+        terms,
+        "FRI folding, unique decoding",
+        format!("2 x {fold} x 2^{log_n} / |K|"),
+        2.0 * fold * n,
+    );
+    let (rate, trace_queries) = ((-f64::from(log_blowup)).exp2(), queries(log_blowup));
+    let query_bits = trace_queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
+    terms.push(Term {
+        name: "FRI queries, unique decoding".to_owned(),
+        formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
+        bits: query_bits,
+    });
+}
+
+/// The ledger of a chunk of a statement of these lengths of a model.
+pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
+    let shape = key.shape(chunk, lengths);
+    // Before anything is counted: the components of such statements have millions of columns.
+    if let Some(term) = too_large(&shape) {
+        return Ledger { terms: vec![term] };
+    }
+    let counts = counts(&shape);
+    let mut terms = Vec::new();
+    claim_terms(&shape, counts.columns, &mut terms);
+    stark_terms(&shape, counts.constraints, counts.samples, &mut terms);
+    for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(key.weights.log_blowup)) {
+        terms.push(Term {
+            name: format!("weights: {name}"),
+            formula: String::new(),
+            bits,
+        });
+    }
+    Ledger { terms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::CommitmentHeader;
+    use crate::opening::CommitmentParams;
+    use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
+    use crate::recipe::Recipe;
+    use tessera_circuits::model::{
+        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
+        KINDS, MAX_CONTEXT,
+    };
+
+    /// A key with this config; the ledger reads nothing else but the parameters of the weights.
+    fn key(config: ModelConfig) -> ModelKey {
+        let norm = NormParams {
+            scale: 30,
+            eps: ByClass::both(1),
+            shift: 1,
+        };
+        ModelKey {
+            weights: CommitmentParams {
+                tiles: config.total_tiles(),
+                log_message: 18,
+                log_blowup: 2,
+            },
+            config,
+            params: ModelParams {
+                format: WeightFormat::Int8,
+                weight_bits: [8; KINDS],
+                leading: LeadingRows { first: 1, run: true },
+                exponents: Vec::new(),
+                embed_exponent: 0,
+                embed: StreamShift::one(1),
+                layers: Vec::new(),
+                norm_final: norm,
+                head: ChannelShift(vec![1]),
+                score_bits: 10,
+                gate_bits: 10,
+                silu_bits: 10,
+                logit_bits: 10,
+                columns: Vec::new(),
+            },
+            header: CommitmentHeader::CURRENT,
+            weights_root: [0; 32],
+            tables_roots: [[0; 32]; 2],
+            tokenizer: Vec::new(),
+            tokenizer_config: Vec::new(),
+            recipe: Recipe::default(),
+        }
+    }
+
+    /// Dimensions that are cut into lanes.
+    fn laned() -> ModelConfig {
+        ModelConfig {
+            hidden: 576,
+            layers: 12,
+            heads: 9,
+            kv_heads: 3,
+            head_dim: 64,
+            ff: 1536,
+            vocab: 50_257,
+            context: 64,
+            rms_eps: 1e-5,
+            rotations: vec![Rotation::Base(1e4)],
+            rotation_of: Vec::new(),
+            bos: None,
+            eos: Vec::new(),
+        }
+    }
+
+    /// Every combination of the smallest and the largest dimensions that a key may have.
+    #[test]
+    fn the_ledger_is_total_on_every_config() {
+        for bits in 0..1u32 << 7 {
+            let pick = |bit: u32, small: usize, large: usize| if bits >> bit & 1 == 1 { large } else { small };
+            let heads = pick(2, 1, 1 << 8);
+            let config = ModelConfig {
+                hidden: pick(0, 2, 1 << 14),
+                layers: pick(1, 1, 1 << 10),
+                heads,
+                kv_heads: pick(3, 1, heads),
+                head_dim: pick(4, 2, 128),
+                ff: pick(5, 1, 1 << 16),
+                vocab: pick(6, 2, 1 << 18),
+                context: MAX_CONTEXT,
+                rms_eps: 0.0,
+                rotations: vec![Rotation::Base(1e12)],
+                rotation_of: Vec::new(),
+                bos: None,
+                eos: Vec::new(),
+            };
+            assert_eq!(config.check(), Ok(()));
+            let key = key(config);
+            for rows in [1, 2, 256, MAX_CONTEXT] {
+                let shape = key.shape(&Chunk::whole(key.config.layers), rows);
+                let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
+                assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
+                if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {
+                    assert!(total < MIN_BITS);
+                }
+            }
+        }
+    }
+
+    /// A chain of as many chunks as a key may have layers is refused at the first chunk that makes it too long; what comes
+    /// after costs nothing. Chunks that are alike are counted as often as they are there.
+    #[test]
+    fn long_chains_are_refused_where_they_fall_below_the_minimum() {
+        let config = ModelConfig {
+            layers: 1 << 10,
+            ..laned()
+        };
+        let key = key(config);
+        let chunks: Vec<Chunk> = Chunk::partition([1; 1 << 10], 1 << 10).unwrap();
+        let first = ledger(&key, &chunks[0], 64).bits();
+        let whole = security_bits(&key, &chunks, 64);
+        assert!(
+            first >= MIN_BITS && (MIN_BITS - 0.5..MIN_BITS).contains(&whole),
+            "{whole}"
+        );
+        // As the sum of all ledgers says, up to the chunk that ends it.
+        let mut sum = 0.0;
+        let own = chunks.iter().map(|chunk| {
+            sum += (-ledger(&key, chunk, 64).bits()).exp2();
+            -f64::log2(sum)
+        });
+        let bits: Vec<f64> = own.take_while(|bits| *bits >= MIN_BITS).collect();
+        let end = bits.len();
+        assert!((10..1000).contains(&end), "{end} chunks");
+        assert_eq!(security_bits(&key, &chunks[..end], 64), bits[end - 1]);
+        assert_eq!(security_bits(&key, &chunks[..=end], 64), whole);
+    }
+
+    /// A key has a root of its tables for each code, and its id is shown as 64 digits.
+    #[test]
+    fn tables_have_a_root_for_each_code() {
+        let mut own = key(laned());
+        own.tables_roots = [[1; 32], [2; 32]];
+        assert_eq!(TracePolicy::ALL.map(|code| *own.tables_root(code)), own.tables_roots);
+        let id = crate::key::ModelId([0x5a; 32]);
+        assert_eq!((id.to_string(), format!("{id:?}")), ("5a".repeat(32), "5a".repeat(32)));
+    }
+
+    /// Every rate that a key may have: enough queries, and not one more.
+    #[test]
+    fn queries_have_their_bits_at_every_rate() {
+        for log_blowup in 1..=4 {
+            let weights = CommitmentParams {
+                tiles: 1 << 16,
+                log_message: 18,
+                log_blowup,
+            };
+            let policy = opening_policy(log_blowup);
+            assert_eq!(policy.check(), Ok(()));
+            let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
+            let bits = policy.queries as f64 * one;
+            assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
+            let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
+            assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
+            let [.., queries, work] = parameter_words(log_blowup, TracePolicy::ALL[0]);
+            assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
+        }
+    }
+
+    /// The count of lookups from the shape is that of the leaves.
+    #[test]
+    fn fractions_are_those_of_the_trees() {
+        let shape = Shape::new(&laned(), 64);
+        assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
+        let leaves: usize = lookup_trees(&shape).iter().map(|tree| tree.leaves()).sum();
+        assert_eq!(shape.fractions(), leaves as u128);
+    }
+}

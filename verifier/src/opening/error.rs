@@ -1,0 +1,82 @@
+//! Why an opening is not accepted.
+
+use thiserror::Error;
+
+/// Names one Merkle tree of an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeName {
+    /// The committed weights.
+    Weights,
+    /// A folded oracle, counted from 0.
+    Oracle(usize),
+}
+
+impl std::fmt::Display for TreeName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Weights => write!(f, "weight tree"),
+            Self::Oracle(i) => write!(f, "tree of folded oracle {i}"),
+        }
+    }
+}
+
+/// Why an opening is not accepted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+// The messages say what each is.
+#[allow(missing_docs)]
+#[non_exhaustive]
+pub enum OpeningError {
+    #[error("{what} is {value}, but must be in {min}..={max}")]
+    OutOfRange {
+        what: &'static str,
+        value: usize,
+        min: usize,
+        max: usize,
+    },
+    #[error("policy with {queries} queries and {work_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
+    Policy { queries: usize, work_bits: u32 },
+    #[error("{what}: {got} entries, expected {expected}")]
+    Length {
+        what: &'static str,
+        got: usize,
+        expected: usize,
+    },
+    #[error("{tree}: {got} opened values, expected {expected}")]
+    OpenedValues {
+        tree: TreeName,
+        got: usize,
+        expected: usize,
+    },
+    #[error("{what}: a field element is not canonical")]
+    NotCanonical { what: &'static str },
+    #[error("the band sumcheck does not end at the claimed evaluation of the weights")]
+    BandClaim,
+    #[error("the folding sumcheck does not end at the final message")]
+    FoldClaim,
+    #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
+    Work { bits: u32, nonce: u64 },
+    #[error("{tree}: the authentication path is too short")]
+    PathTooShort { tree: TreeName },
+    #[error("{tree}: {unused} nodes of the authentication path are not used")]
+    PathTooLong { tree: TreeName, unused: usize },
+    #[error("{tree}: the opened leaves do not hash to the root")]
+    Root { tree: TreeName },
+    #[error("folded oracle {oracle} at position {position} is not the fold of the oracle before it")]
+    Fold { oracle: usize, position: usize },
+    #[error("the final message at position {position} is not the fold of the last oracle")]
+    FinalMessage { position: usize },
+}
+
+pub(super) fn range(what: &'static str, value: usize, min: usize, max: usize) -> Result<(), OpeningError> {
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(OpeningError::OutOfRange { what, value, min, max }),
+    }
+}
+
+pub(super) fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningError> {
+    match got == expected {
+        true => Ok(()),
+        false => Err(OpeningError::Length { what, got, expected }),
+    }
+}

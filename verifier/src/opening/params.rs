@@ -1,0 +1,176 @@
+//! The shape of a commitment, and of what is opened of it.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{range, OpeningError};
+use crate::policy::OpeningPolicy;
+
+/// log2 of the number of weights of a tile.
+pub const TILE_AREA_LOG: u32 = 12;
+/// Number of folds between two committed oracles: log2 of the number of values in a leaf of an oracle.
+pub const FOLD_LOG: u32 = 3;
+/// An oracle is committed while the message has more than this many variables.
+pub const FINAL_LOG: u32 = 5;
+/// Points of one leaf of the weight tree: a fibre of the first fold.
+pub const FIBRE: usize = 2;
+
+const MAX_TILES: usize = 1 << 24;
+/// log2 of the most weights that a column can have.
+pub const MAX_MESSAGE_LOG: u32 = 24;
+const MAX_BLOWUP_LOG: u32 = 4;
+
+/// Shape of a weight commitment. Part of the model key. Every method assumes that [`Self::check`] passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitmentParams {
+    /// Number of 64 x 64 tiles.
+    pub tiles: usize,
+    /// `kappa`: log2 of the number of weights in a column.
+    pub log_message: u32,
+    /// log2 of the inverse rate of the code.
+    pub log_blowup: u32,
+}
+
+impl CommitmentParams {
+    /// Checks that the commitment is one this code can verify. Total on hostile input.
+    pub fn check(&self) -> Result<(), OpeningError> {
+        range("number of tiles", self.tiles, 1, MAX_TILES)?;
+        range(
+            "log2 of the message length",
+            self.log_message as usize,
+            TILE_AREA_LOG as usize,
+            MAX_MESSAGE_LOG as usize,
+        )?;
+        range(
+            "log2 of the blowup",
+            self.log_blowup as usize,
+            1,
+            MAX_BLOWUP_LOG as usize,
+        )
+    }
+
+    /// The columns that hold `tiles`, at least one, in bands of `2^log_band` tiles or as many as a column has.
+    pub fn columns_of(&self, tiles: &Range<usize>, log_band: u32) -> OpenedColumns {
+        let log = self.log_column_tiles();
+        let first = (tiles.start >> log).min(self.columns().saturating_sub(1));
+        let end = (tiles.end.div_ceil(1 << log) << log).min(self.tiles);
+        OpenedColumns {
+            first,
+            params: Self {
+                tiles: end.saturating_sub(first << log).max(1),
+                ..*self
+            },
+            log_band: log_band.min(log),
+        }
+    }
+
+    /// Tiles per column, log2.
+    pub const fn log_column_tiles(&self) -> u32 {
+        self.log_message.saturating_sub(TILE_AREA_LOG)
+    }
+
+    /// Number of columns; the last one is zero-padded.
+    pub const fn columns(&self) -> usize {
+        self.tiles.div_ceil(1 << self.log_column_tiles())
+    }
+
+    /// log2 of the number of columns of the multilinear extension (zero columns included).
+    pub const fn log_columns(&self) -> u32 {
+        self.columns().next_power_of_two().trailing_zeros()
+    }
+
+    /// log2 of the number of tiles of the multilinear extension.
+    pub const fn log_tiles(&self) -> u32 {
+        self.log_columns() + self.log_column_tiles()
+    }
+
+    /// log2 of the length of a codeword.
+    pub const fn log_codeword(&self) -> u32 {
+        self.log_message + self.log_blowup
+    }
+
+    /// log2 of the number of leaves of the weight tree, one per fibre of the first fold.
+    pub const fn log_leaves(&self) -> u32 {
+        self.log_codeword() - 1
+    }
+
+    /// Number of variables of the message of every committed oracle, in order.
+    pub fn oracles(&self) -> impl Iterator<Item = u32> {
+        let first = self.log_message.saturating_sub(1);
+        (0..)
+            .map_while(move |i| first.checked_sub(i * FOLD_LOG))
+            .take_while(|&variables| variables > FINAL_LOG)
+    }
+
+    /// Number of variables of the final message.
+    pub fn log_final(&self) -> u32 {
+        self.oracles()
+            .last()
+            .unwrap_or(FINAL_LOG + FOLD_LOG)
+            .saturating_sub(FOLD_LOG)
+    }
+}
+
+/// The columns of a commitment that hold the tiles of a chunk: what an opening is about. Its tiles are numbered from the
+/// first tile of the first of these columns on. Methods assume what [`OpenedColumns::check`] checks, which the columns of
+/// [`CommitmentParams::columns_of`] satisfy where the tiles are whole bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenedColumns {
+    /// The first of the columns.
+    pub first: usize,
+    /// The columns as a commitment of their own.
+    pub params: CommitmentParams,
+    /// log2 of the number of tiles of a band, at most that of a column.
+    pub log_band: u32,
+}
+
+impl OpenedColumns {
+    /// Checks that the columns are ones this code can open, and made of whole bands. Total on hostile input.
+    pub fn check(&self) -> Result<(), OpeningError> {
+        self.params.check()?;
+        let max = self.params.log_column_tiles() as usize;
+        range("log2 of the tiles of a band", self.log_band as usize, 0, max)?;
+        range(
+            "number of tiles beyond the last band",
+            self.params.tiles % (1 << self.log_band),
+            0,
+            0,
+        )
+    }
+
+    /// The bands of the tiles in the columns, as the whole commitment numbers them.
+    pub const fn bands(&self) -> Range<usize> {
+        let tiles = self.tiles();
+        tiles.start >> self.log_band..tiles.end >> self.log_band
+    }
+
+    /// log2 of the number of bands of the multilinear extension: rounds of the band sumcheck.
+    pub const fn log_bands(&self) -> u32 {
+        self.params.log_tiles() - self.log_band
+    }
+
+    /// log2 of the number of weights of a band: coordinates of the local point.
+    pub const fn log_area(&self) -> u32 {
+        self.log_band + TILE_AREA_LOG
+    }
+
+    /// The tiles in the columns, as the whole commitment numbers them.
+    pub const fn tiles(&self) -> Range<usize> {
+        let start = self.first << self.params.log_column_tiles();
+        start..start + self.params.tiles
+    }
+}
+
+impl OpeningPolicy {
+    /// Checks that a proof under this policy can exist and means something.
+    pub fn check(&self) -> Result<(), OpeningError> {
+        if !(1..=1 << 12).contains(&self.queries) || self.work_bits > 32 {
+            return Err(OpeningError::Policy {
+                queries: self.queries,
+                work_bits: self.work_bits,
+            });
+        }
+        Ok(())
+    }
+}

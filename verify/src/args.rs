@@ -1,0 +1,75 @@
+//! Arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tessera_verdict::expected::Ids;
+
+/// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
+///
+/// Exit status: 0 every proof accepted, 1 a proof rejected (malformed included), 2 could not be done or decided (file
+/// not found, key of another model, wrong usage). Of several proofs, one that is rejected decides.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tessera-verify",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub verify: Option<VerifyArgs>,
+    /// Print JSON on stdout instead of text, also on failure: one object, or one for each proof and a summary
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Number of proofs that are checked at the same time [default: one per core]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check proofs; may be left out
+    Verify(VerifyArgs),
+    /// Say what a model key or proof is
+    Inspect(InspectArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Model key, from someone you trust
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Proof files; - is standard input. Of several, each has a line, and a summary follows
+    #[arg(required = true)]
+    pub proofs: Vec<PathBuf>,
+    /// A line and a summary for a single proof, too
+    #[arg(long)]
+    pub lines: bool,
+    /// Reject unless the prompt has these ids
+    #[arg(long, value_name = "IDS")]
+    pub expect_prompt_ids: Option<Ids>,
+    /// Reject unless the output has these ids
+    #[arg(long, value_name = "IDS")]
+    pub expect_output_ids: Option<Ids>,
+    /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "expect_output_ids",
+        allow_hyphen_values = true
+    )]
+    pub expect_output: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Model key or proof
+    pub path: PathBuf,
+    /// Prompt and generated tokens of the statement that security is said for
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub tokens: usize,
+}
