@@ -49,7 +49,11 @@ pub fn read(reader: &mut Reader<'_>, description: &mut Description, theta: f64) 
     let rotated = (head_dim as f64 * inner.or(outer).unwrap_or(1.0)) as usize;
     if rotated > head_dim || !rotated.is_multiple_of(2) || rotated == 0 {
         let problem = format!("{rotated} of {head_dim} channels of a head cannot be rotated in pairs");
-        return Err(reader.error("partial_rotary_factor", problem));
+        let field = match inner.or(outer) {
+            Some(_) => "partial_rotary_factor",
+            None => "head_dim",
+        };
+        return Err(reader.error(field, problem));
     }
     description.pairs = Pairs {
         rotated,
