@@ -56,7 +56,7 @@ impl Place {
         let own = rows.get(index).copied().unwrap_or_default();
         Self {
             tensor: tensor.into(),
-            fused: Some((rows.iter().sum(), vec![first..first + own])),
+            fused: Some((rows.iter().sum(), std::iter::once(first..first + own).collect())),
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn read(reader: &mut Reader<'_>, description: &mut Description, theta: f64) 
     }
     // Rounded down, as transformers does.
     let rotated = (head_dim as f64 * inner.or(outer).unwrap_or(1.0)) as usize;
-    if rotated > head_dim || rotated % 2 != 0 || rotated == 0 {
+    if rotated > head_dim || !rotated.is_multiple_of(2) || rotated == 0 {
         let problem = format!("{rotated} of {head_dim} channels of a head cannot be rotated in pairs");
         return Err(reader.error("partial_rotary_factor", problem));
     }
