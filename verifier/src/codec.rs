@@ -225,7 +225,8 @@ where
 
 fn decode_error(kind: FileKind, error: &DecodeError) -> CodecError {
     match error {
-        DecodeError::UnexpectedEnd { .. } => CodecError::Truncated { kind },
+        // A length that a host of 32 bits cannot hold: one of 64 bits finds that the file ends before so many entries.
+        DecodeError::UnexpectedEnd { .. } | DecodeError::OutsideUsizeRange(_) => CodecError::Truncated { kind },
         DecodeError::LimitExceeded => CodecError::ClaimTooLarge {
             kind,
             limit: kind.limit(),

@@ -55,7 +55,7 @@ test("what is no key or proof is said, whatever the bytes are", () => {
     const proof = readFileSync(`${demo}/story.proof`);
     proof.writeBigUInt64LE(length, 8 + 4 + 32);
     const { verdict, reason } = tessera.verify(key, proof);
-    assert.deepEqual([verdict, reason.startsWith("malformed proof: ")], ["reject", true], reason);
+    assert.deepEqual([verdict, reason], ["reject", "malformed proof: proof file ends early"]);
   }
 });
 
