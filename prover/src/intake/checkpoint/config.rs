@@ -5,18 +5,18 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{families, CheckpointError};
+use super::error::CheckpointError;
 use crate::support::files;
 
 /// The field of the tokens that end a text.
 pub(super) const EOS: &str = "eos_token_id";
 
-/// `config.json`, parsed but not understood: a family reads it ([`families`]).
+/// `config.json`, parsed but not understood: a family reads it ([`super::families`]).
 #[derive(Clone, Debug)]
 pub struct HubConfig {
     fields: Map<String, Value>,
     /// What they were read from.
-    origin: &'static str,
+    pub(super) origin: &'static str,
     /// What fields are called there, where they have another name.
     names: BTreeMap<&'static str, String>,
 }
@@ -65,15 +65,6 @@ impl HubConfig {
         &self.fields
     }
 
-    /// Errors unless the architecture is supported.
-    pub fn check_architecture(&self) -> Result<(), CheckpointError> {
-        let (origin, found) = (self.origin, self.architecture());
-        match families::family(&found) {
-            Some(_) => Ok(()),
-            None => Err(CheckpointError::Architecture { origin, found }),
-        }
-    }
-
     /// Reads `config.json` of a checkpoint. The tokens that end a text are those that it names and those that
     /// `generation_config.json` names, where there is one: chat models often have the end of a turn only there.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
@@ -97,15 +88,6 @@ impl HubConfig {
         self.fields.get(field).filter(|v| !v.is_null())
     }
 
-    /// What the checkpoint says it is: `architectures`, or else `model_type`; where that is known, as `architectures` would
-    /// have it.
-    pub fn architecture(&self) -> String {
-        let named = self.get("architectures").and_then(|v| v.get(0)).and_then(Value::as_str);
-        let name = named.or_else(|| self.get("model_type").and_then(Value::as_str));
-        let name = name.unwrap_or("unknown");
-        families::family(name).map_or(name, |f| f.architecture).to_string()
-    }
-
     /// A token id or a list of them.
     pub(super) fn token_ids(&self, field: &str, value: Option<&Value>) -> Result<Vec<u32>, CheckpointError> {
         let id = |v: &Value| {
@@ -126,6 +108,7 @@ mod tests {
     use tessera_circuits::model::{ModelConfig, Rotation, MAX_CONTEXT};
 
     use super::*;
+    use crate::intake::checkpoint::families;
 
     fn parse(more: &str) -> HubConfig {
         let json = format!(

@@ -5,7 +5,7 @@ use std::fmt;
 use half::f16;
 use safetensors::tensor::Dtype;
 
-use super::gguf::Blocks;
+use super::blocks::Blocks;
 
 /// The stored type of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::CheckpointError;
+use super::error::CheckpointError;
 
 /// What to do with a checkpoint of PyTorch.
 pub const CONVERT: &str = "only safetensors are read; convert it, for instance with transformers: \

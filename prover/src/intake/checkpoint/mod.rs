@@ -2,246 +2,39 @@
 //! files with an index), or a GGUF file. Its family says what its
 //! config and its tensors mean ([`families`]). Whatever a supported model does not have is refused by name.
 
+mod blocks;
 mod config;
 mod encoding;
+mod error;
 pub mod families;
 mod gguf;
 mod mistaken;
+mod open;
 mod orientation;
+mod source;
 mod storage;
 mod survey;
+mod tensors;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tessera_circuits::model::{MatmulKind, ModelConfig};
-use thiserror::Error;
 
+pub use error::{CheckpointError, Unsupported};
 pub use gguf::MAGIC as GGUF_MAGIC;
 pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
-pub use survey::{Survey, TensorSummary, Unsupported};
+pub use survey::{Survey, TensorSummary};
+pub use tensors::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD};
 
 use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
-use crate::support::files::FileError;
-use config::HubConfig;
 use families::{Description, Family, Pairs, Parameter, Place};
+use source::{Names, Source, TokenizerSource};
 use storage::Storage;
-
-/// Why a checkpoint cannot be used.
-#[derive(Debug, Error)]
-pub enum CheckpointError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("{origin}: {field}: {problem}")]
-    Config {
-        origin: &'static str,
-        field: String,
-        problem: String,
-    },
-    #[error("{}: {problem}", path.display())]
-    Format { path: PathBuf, problem: String },
-    #[error("{origin}: {}", families::refusal(found))]
-    Architecture { origin: &'static str, found: String },
-    #[error("the model is not supported: {}", list(.0))]
-    Unsupported(Vec<Unsupported>),
-    #[error("tensor {tensor} is missing")]
-    Missing { tensor: String },
-    #[error("tensor {tensor} has shape {got:?}, expected {expected:?}")]
-    Shape {
-        tensor: String,
-        got: Vec<usize>,
-        expected: Vec<usize>,
-    },
-    #[error("tensor {tensor} has type {dtype}, which is not read")]
-    Dtype { tensor: String, dtype: String },
-    #[error("tensor {tensor} has {value} at index {index}")]
-    NotFinite { tensor: String, index: usize, value: f32 },
-}
-
-fn list(unsupported: &[Unsupported]) -> String {
-    unsupported
-        .iter()
-        .map(Unsupported::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-/// Name of the embedding in most checkpoints.
-pub const EMBED: &str = "model.embed_tokens.weight";
-/// Name of the gain of the last norm in most checkpoints.
-pub const FINAL_NORM: &str = "model.norm.weight";
-/// Name of the output head in most checkpoints.
-pub const HEAD: &str = "lm_head.weight";
-
-/// Name of a weight matrix in most checkpoints, which messages use for all; its shape is `[out, in]`, except for the
-/// embedding, `[vocab, hidden]`.
-pub fn matmul_tensor(kind: MatmulKind, layer: usize) -> String {
-    families::name(Parameter::Matrix(kind, layer))
-}
-
-/// Name of the gain of the norm before attention in most checkpoints.
-pub fn attn_norm_tensor(layer: usize) -> String {
-    families::name(Parameter::AttentionNorm(layer))
-}
-
-/// Name of the gain of the norm before the MLP in most checkpoints.
-pub fn mlp_norm_tensor(layer: usize) -> String {
-    families::name(Parameter::MlpNorm(layer))
-}
-
-/// A tensor that a model has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needed {
-    /// What it is, or the first of what is in it.
-    pub parameter: Parameter,
-    /// Its name in the hub layout.
-    pub name: String,
-    pub shape: Vec<usize>,
-}
-
-/// All tensors that a model has; the head only if it is not tied.
-fn needed(family: &Family, description: &Description) -> Vec<Needed> {
-    let config = &description.config;
-    let mut all: Vec<Parameter> = Vec::new();
-    for m in config.matmuls() {
-        match m.kind {
-            MatmulKind::Head if description.tied => continue,
-            _ => all.push(Parameter::Matrix(m.kind, m.layer)),
-        }
-        if m.kind == MatmulKind::Down {
-            all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
-        }
-    }
-    all.push(Parameter::FinalNorm);
-    let tensor = |parameter: Parameter| {
-        let (rows, width) = parameter.shape(config);
-        let Place { tensor, fused } = (family.place)(config, parameter);
-        let rows = fused.as_ref().map_or(rows, |(stored, _)| *stored);
-        // Of a fused tensor, what comes first stands for all.
-        let first = fused.is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
-        let shape = match parameter {
-            Parameter::Matrix(..) => vec![rows, width],
-            _ => vec![width],
-        };
-        let name = tensor;
-        first.then_some(Needed { parameter, name, shape })
-    };
-    all.into_iter().filter_map(tensor).collect()
-}
-
-/// The shapes of all tensors that a model has, by name.
-fn expected_tensors(family: &Family, description: &Description) -> BTreeMap<String, Vec<usize>> {
-    let all = needed(family, description).into_iter();
-    all.map(|Needed { name, shape, .. }| (name, shape)).collect()
-}
-
-/// All tensors of a model with this `config.json`, and what it is.
-pub fn tensors(config: &[u8]) -> Result<(Vec<Needed>, Description), CheckpointError> {
-    let hub = HubConfig::parse(config)?;
-    hub.check_architecture()?;
-    let families::Read {
-        family,
-        description,
-        unsupported,
-    } = families::read(&hub);
-    let (Some(family), []) = (family, unsupported.as_slice()) else {
-        return Err(CheckpointError::Unsupported(unsupported));
-    };
-    let description = description?;
-    match description.config.check() {
-        Ok(()) => Ok((needed(family, &description), description)),
-        Err(error) => Err(CheckpointError::Unsupported(vec![Unsupported {
-            feature: "dimensions".to_string(),
-            detail: error.to_string(),
-            tensors: Vec::new(),
-        }])),
-    }
-}
-
-/// The stored names by the names of the hub layout.
-#[derive(Debug)]
-struct Names(BTreeMap<String, String>);
-
-impl Names {
-    fn of(storage: &Storage) -> Self {
-        Self(
-            storage
-                .tensors()
-                .map(|(name, _)| (storage.canonical(name), name.to_string()))
-                .collect(),
-        )
-    }
-
-    /// Names of the hub layout with the stored ones.
-    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, stored)| (name.as_str(), stored.as_str()))
-    }
-
-    /// The stored name, where `aliases` are names of one and the same tensor.
-    fn resolve(&self, name: &str, aliases: &[String]) -> Option<&str> {
-        let found = match aliases.iter().any(|n| n == name) {
-            true => aliases.iter().find_map(|n| self.0.get(n)),
-            false => self.0.get(name),
-        };
-        found.map(String::as_str)
-    }
-}
-
-/// The embedding and a tied head are the same tensor, stored under either name.
-fn aliases(family: &Family, description: &Description) -> Vec<String> {
-    let place = |kind| (family.place)(&description.config, Parameter::Matrix(kind, 0)).tensor;
-    match description.tied {
-        true => vec![place(MatmulKind::Embed), place(MatmulKind::Head)],
-        false => Vec::new(),
-    }
-}
-
-/// Where tokenizer files come from.
-#[derive(Debug)]
-enum TokenizerSource {
-    Directory(PathBuf),
-    /// Made from the metadata of the file.
-    Made(TokenizerFiles),
-}
-
-/// What is read of a checkpoint before it is known to be supported.
-#[derive(Debug)]
-struct Source {
-    hub: HubConfig,
-    storage: Storage,
-    tokenizer: TokenizerSource,
-    /// What the format found, beside all that fields and tensors say.
-    unsupported: Vec<Unsupported>,
-}
-
-impl Source {
-    /// A file is a GGUF file, anything else a directory in the hub layout.
-    fn open(path: &Path) -> Result<Self, CheckpointError> {
-        if path.is_file() {
-            return gguf::open(path);
-        }
-        let hub = HubConfig::read(path)?;
-        let storage = match Storage::open(path) {
-            Ok(storage) => storage,
-            // Another model may store its tensors in another way.
-            Err(error) => {
-                hub.check_architecture()?;
-                families::read(&hub).description?;
-                return Err(error);
-            }
-        };
-        Ok(Self {
-            hub,
-            storage,
-            tokenizer: TokenizerSource::Directory(path.to_path_buf()),
-            unsupported: Vec::new(),
-        })
-    }
-}
+use tensors::{aliases, expected_tensors};
 
 /// An open checkpoint of a supported model, with all tensors present and of the right shape.
 #[derive(Debug)]
@@ -257,7 +50,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Opens a checkpoint directory or file; refuses whatever the proof system does not represent.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let source = Source::open(path)?;
+        let source = open::open(path)?;
         source.hub.check_architecture()?;
         let families::Read {
             family, description, ..

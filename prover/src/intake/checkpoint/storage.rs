@@ -8,7 +8,8 @@ use safetensors::tensor::SafeTensors;
 use serde::Deserialize;
 
 use super::encoding::Encoding;
-use super::{mistaken, CheckpointError};
+use super::error::CheckpointError;
+use super::mistaken;
 use crate::support::files::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";

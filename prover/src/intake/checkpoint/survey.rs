@@ -1,36 +1,17 @@
 //! What a checkpoint contains and what of it cannot be proved.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 use tessera_circuits::model::{MatmulKind, ModelConfig, ModelError};
 
+use super::error::{CheckpointError, Unsupported};
 use super::families::{self, Description, Family, Parameter};
+use super::open;
+use super::source::{Names, Source};
 use super::storage::{Info, Storage};
-use super::{aliases, expected_tensors, CheckpointError, Names, Source};
-
-/// Something in a checkpoint that the proof system does not represent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unsupported {
-    /// Name of the feature, as the config names it where it does.
-    pub feature: String,
-    /// What was found.
-    pub detail: String,
-    /// Every tensor concerned, by its name in the checkpoint.
-    pub tensors: Vec<String>,
-}
-
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.feature, self.detail)?;
-        match self.tensors.as_slice() {
-            [] => Ok(()),
-            tensors => write!(f, " [{}]", tensors.join(", ")),
-        }
-    }
-}
+use super::tensors::{aliases, expected_tensors};
 
 /// One stored tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +42,7 @@ pub struct Survey {
 impl Survey {
     /// Surveys a checkpoint directory or file. Errors only if the files cannot be read as a checkpoint at all.
     pub fn of(path: &Path) -> Result<Self, CheckpointError> {
-        Ok(Self::new(&Source::open(path)?))
+        Ok(Self::new(&open::open(path)?))
     }
 
     /// Whether the model can be quantised and proved.

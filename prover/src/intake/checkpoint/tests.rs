@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 
 use safetensors::tensor::{serialize, Dtype, SafeTensors, TensorView};
@@ -7,6 +8,7 @@ use tessera_circuits::model::MAX_CONTEXT;
 
 use super::*;
 use crate::intake::synth::{write_synthetic, write_synthetic_as, Layout};
+use crate::support::files::FileError;
 use crate::testing::{odd_config, FIXTURE};
 
 fn synthetic(layout: Layout) -> TempDir {

@@ -15,8 +15,10 @@ mod rotation;
 mod smollm3;
 mod standard;
 
+use serde_json::Value;
+
 use super::config::HubConfig;
-use super::{CheckpointError, Unsupported};
+use super::error::{CheckpointError, Unsupported};
 
 pub use description::{Description, Factors, Family};
 pub use harmless::{Reason, HARMLESS};
@@ -205,6 +207,30 @@ pub(super) fn read(hub: &HubConfig) -> Read {
         family,
         description,
         unsupported,
+    }
+}
+
+impl HubConfig {
+    /// What the checkpoint says it is: `architectures`, or else `model_type`; where that is known, as `architectures` would
+    /// have it.
+    pub fn architecture(&self) -> String {
+        let named = self.get("architectures").and_then(|v| v.get(0)).and_then(Value::as_str);
+        let name = named.or_else(|| self.get("model_type").and_then(Value::as_str));
+        let name = name.unwrap_or("unknown");
+        family(name).map_or(name, |f| f.architecture).to_string()
+    }
+
+    /// Errors unless the architecture is supported.
+    pub fn check_architecture(&self) -> Result<(), CheckpointError> {
+        let (origin, found) = (self.origin, self.architecture());
+        match family(&found) {
+            Some(_) => Ok(()),
+            None => Err(CheckpointError::Architecture {
+                origin,
+                refusal: refusal(&found),
+                found,
+            }),
+        }
     }
 }
 

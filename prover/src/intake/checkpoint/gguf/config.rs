@@ -6,8 +6,8 @@ use serde_json::{json, Map, Value as Json};
 
 use super::value::{Metadata, Problem, Value};
 use crate::intake::checkpoint::config::HubConfig;
+use crate::intake::checkpoint::error::Unsupported;
 use crate::intake::checkpoint::families;
-use crate::intake::checkpoint::survey::Unsupported;
 
 /// The architecture that is supported, as `general.architecture` names it.
 const LLAMA: &str = "llama";

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::blocks::Blocks;
 use super::value::{Cursor, Metadata, Problem};
+use crate::intake::checkpoint::blocks::Blocks;
 use crate::intake::checkpoint::encoding::Encoding;
 use crate::intake::checkpoint::storage::Info;
 

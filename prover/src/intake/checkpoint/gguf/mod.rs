@@ -1,7 +1,6 @@
 //! GGUF files of Llama models: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
 //! those of safetensors files do, and blocks are decoded where they are read.
 
-mod blocks;
 mod config;
 mod container;
 mod names;
@@ -13,12 +12,13 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub(super) use blocks::Blocks;
 pub use container::MAGIC;
 
+use super::error::{CheckpointError, Unsupported};
+use super::families;
+use super::source::{Source, TokenizerSource};
 use super::storage::{Info, Storage};
-use super::survey::Unsupported;
-use super::{families, CheckpointError, Source, TokenizerSource, HEAD};
+use super::tensors::HEAD;
 use crate::intake::tokenizer::TokenizerFiles;
 use crate::support::files;
 use config::Described;

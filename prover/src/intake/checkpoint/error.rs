@@ -1,0 +1,74 @@
+//! Why a checkpoint cannot be used.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::support::files::FileError;
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{origin}: {field}: {problem}")]
+    Config {
+        origin: &'static str,
+        field: String,
+        problem: String,
+    },
+    #[error("{}: {problem}", path.display())]
+    Format { path: PathBuf, problem: String },
+    #[error("{origin}: {refusal}")]
+    Architecture {
+        origin: &'static str,
+        found: String,
+        /// What is known of it.
+        refusal: String,
+    },
+    #[error("the model is not supported: {}", list(.0))]
+    Unsupported(Vec<Unsupported>),
+    #[error("tensor {tensor} is missing")]
+    Missing { tensor: String },
+    #[error("tensor {tensor} has shape {got:?}, expected {expected:?}")]
+    Shape {
+        tensor: String,
+        got: Vec<usize>,
+        expected: Vec<usize>,
+    },
+    #[error("tensor {tensor} has type {dtype}, which is not read")]
+    Dtype { tensor: String, dtype: String },
+    #[error("tensor {tensor} has {value} at index {index}")]
+    NotFinite { tensor: String, index: usize, value: f32 },
+}
+
+fn list(unsupported: &[Unsupported]) -> String {
+    unsupported
+        .iter()
+        .map(Unsupported::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// Something in a checkpoint that the proof system does not represent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unsupported {
+    /// Name of the feature, as the config names it where it does.
+    pub feature: String,
+    /// What was found.
+    pub detail: String,
+    /// Every tensor concerned, by its name in the checkpoint.
+    pub tensors: Vec<String>,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.feature, self.detail)?;
+        match self.tensors.as_slice() {
+            [] => Ok(()),
+            tensors => write!(f, " [{}]", tensors.join(", ")),
+        }
+    }
+}
