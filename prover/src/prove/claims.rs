@@ -39,6 +39,8 @@ type K = SecureField;
 const SECURE_COST: usize = 5;
 /// What a row's sum costs beside its products.
 const ROW_COST: usize = 32;
+/// The most distinct weights of an axis that columns are summed along first.
+const MOST_SHARED: usize = 128;
 /// An inner factor with fewer entries than this part of its length is walked entry by entry.
 const SPARSE: usize = 8;
 
@@ -261,8 +263,12 @@ impl<'a> SplitGroup<'a> {
         if first.inner.len() < 2 || rest.iter().any(|f| lengths(f) != lengths(first)) {
             return None;
         }
-        let distinct = |axis: usize| distinct(self.factors.iter().map(|f| &f.inner[axis])).len();
-        let of = (0..first.inner.len()).map(|axis| (distinct(axis), axis));
+        let of = (0..first.inner.len()).filter_map(|axis| {
+            let weights = || self.factors.iter().map(|f| &f.inner[axis]);
+            // A rotation has as many as there are tokens, which are not compared with each other.
+            let few = distinct(weights().take(2 * MOST_SHARED)).len() <= MOST_SHARED;
+            few.then(|| (distinct(weights()).len(), axis))
+        });
         let (number, axis) = of.min()?;
         (number < self.factors.len()).then_some((axis, number))
     }
