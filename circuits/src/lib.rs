@@ -20,7 +20,6 @@ pub mod air;
 pub mod bounds;
 pub mod chunk;
 pub mod claims;
-pub mod eq_kernel;
 pub mod mle;
 pub mod model;
 pub mod rounding;

@@ -21,7 +21,7 @@ pub const TILE: usize = 1 << TILE_LOG;
 /// log2 of the most tiles of a band.
 pub const MAX_BAND_LOG: u32 = 2;
 /// Smallest log2 of the number of rows of a component.
-pub const MIN_ROWS_LOG: u32 = 6;
+pub const MIN_ROWS_LOG: u32 = 12;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
 

@@ -10,6 +10,8 @@ pub const PROB_BITS: u32 = 15;
 pub const RECIPROCAL: u64 = (1 << 36) - (1 << 20) - 1;
 /// Shift (minus 8) from `exp * reciprocal` to a probability: 36 - 15 - 8.
 pub const PROB_SHIFT: u8 = 13;
+/// The difference to the maximum that masked pairs have: the last one of the exp table, whose entry is 0.
+pub const MASKED: u32 = (1 << 16) - 1;
 /// Fractional bits of the RoPE tables.
 pub const ROPE_BITS: u32 = 14;
 /// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`.
@@ -94,11 +96,15 @@ pub fn rope_angle(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -
     )
 }
 
-/// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`.
+/// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`. The last one is 0 whatever the unit:
+/// it is that of masked pairs.
 pub fn exp_table(score_bits: i32) -> Vec<u32> {
     let unit = libm::pow(2.0, -f64::from(score_bits));
     (0..1 << 16)
-        .map(|d| libm::round(f64::from(1 << PROB_BITS) * libm::exp(-f64::from(d) * unit)) as u32)
+        .map(|d| match d {
+            MASKED => 0,
+            d => libm::round(f64::from(1 << PROB_BITS) * libm::exp(-f64::from(d) * unit)) as u32,
+        })
         .collect()
 }
 

@@ -1,8 +1,6 @@
 //! The gated MLP between its matmuls: `h = silu(gate) * up`. One row per (layer, token, feature). No constraint: the claim on
 //! accumulators says everything, that on the products included.
 
-use stwo_constraint_framework::EvalAtRow;
-
 use super::gadgets::{int16, Remainder};
 use super::lookups::{Linear, Lookup, Relation};
 use super::Air;
@@ -28,8 +26,6 @@ const OTHERS: usize = 7;
 /// The MLP: gate, activation, product.
 #[derive(Clone, Copy, Debug)]
 pub struct Ff {
-    /// log2 of the rows.
-    pub log_rows: u32,
     /// Of the accumulators of gate and up projection.
     pub gate: Limbs,
     /// Of the up projection.
@@ -55,16 +51,19 @@ impl Ff {
 }
 
 impl Air for Ff {
-    fn log_rows(&self) -> u32 {
-        self.log_rows
-    }
     fn columns(&self) -> usize {
         OTHERS + Remainder::columns(self.gate) + Remainder::columns(self.up)
     }
-    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
+    fn powers(&self) -> Vec<(usize, u8)> {
+        vec![
+            (PRODUCT.pow(), 2),
+            (self.gate_remainder().pow(), 0),
+            (self.up_remainder().pow(), 1),
+        ]
+    }
     fn lookups(&self) -> Vec<Lookup> {
         let index = Linear::column(GATE) + Linear::constant(1 << 15);
-        let mut list = vec![Lookup::once(Relation::Silu, [index, Linear::column(SILU)])];
+        let mut list = vec![Lookup::new(Relation::Silu, [index, Linear::column(SILU)])];
         list.extend(int16(UP, Limbs::One));
         list.extend(int16(H_HI, Limbs::Two));
         list.extend(PRODUCT.lookups());

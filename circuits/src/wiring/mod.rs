@@ -11,7 +11,6 @@ mod trace;
 
 use crate::chunk::Ends;
 use crate::claims::Weight;
-use crate::mle::less_than_eval;
 use crate::model::ModelParams;
 use crate::shape::{Part, Shape};
 use crate::statement::Statement;
@@ -43,12 +42,6 @@ pub struct Public<'a> {
 impl Public<'_> {
     fn lead(&self, part: Part) -> u32 {
         self.shape.full_axes(part).first().copied().unwrap_or(0)
-    }
-
-    /// Sum of `eq(point, .)` over the committed entries of an axis: what a column that is 1 along the axis
-    /// evaluates to.
-    fn cover(&self, part: Part, axis: usize, point: &[K]) -> K {
-        less_than_eval(self.shape.extent(part, axis), point)
     }
 
     /// Number of leading rows.

@@ -32,7 +32,7 @@ impl Public<'_> {
     pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
         let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head, norm_limbs, act] = *operands;
+        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square] = *operands;
         let mut claims = Vec::new();
         for (product, limbs, [operand, _]) in [
             (Product::Norm, Limbs::One, norm),
@@ -50,6 +50,7 @@ impl Public<'_> {
             claims.push(self.head_operand(at(Product::Head), head[0]));
         }
         claims.extend(self.act_operands(at(Product::Act), act));
+        claims.extend(self.square_operands(at(Product::Square), square));
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 
@@ -180,6 +181,32 @@ impl Public<'_> {
             claim("gates", Part::Ff, gates, vec![(ff::SILU, weight)], gate),
             claim("up projections", Part::Ff, ups, vec![(ff::UP, K::one())], up),
         ]
+    }
+
+    /// The stream times itself: the first factor is a table of products, entry by entry.
+    fn square_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+        let (points, part) = (self.points, Part::Stream);
+        let (state, rest) = at.split_at(self.lead(part) as usize);
+        let (token, feature) = rest.split_at(self.shape.token as usize);
+        let own_states = times(&points.state_weights(self.shape.states()), &eq_table(state));
+        let weighted = vec![
+            padded(own_states, self.lead(part)),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            padded(times(&self.squared_exponents(), &eq_table(feature)), self.shape.padded.hidden),
+        ];
+        let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
+        let plain = vec![eq(state), eq(token), eq(feature)];
+        [
+            claim("weighted states", part, weighted, columns(points.square_weight()), first),
+            claim("states", part, plain, columns(K::one()), second),
+        ]
+    }
+
+    /// `4^k` of every real channel, `k` its exponent.
+    pub fn squared_exponents(&self) -> Vec<K> {
+        let channels = 0..self.shape.config.hidden;
+        let exponent = |c| 2 * i64::from(self.params.exponent(c));
+        channels.map(|c| felt(1 << exponent(c).min(30))).collect()
     }
 
     /// The normed state as an operand: as it is, or its limbs apart.

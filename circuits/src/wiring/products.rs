@@ -26,10 +26,12 @@ pub enum Product {
     NormLimbs,
     /// SiLU of the gate times up projection, entry by entry; variables (layer, token, feature).
     Act,
+    /// The stream times itself, entry by entry; variables (state, token, feature).
+    Square,
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 9] = [
+pub const PRODUCTS: [Product; 10] = [
     Product::Norm,
     Product::Att,
     Product::Ff,
@@ -39,6 +41,7 @@ pub const PRODUCTS: [Product; 9] = [
     Product::Head,
     Product::NormLimbs,
     Product::Act,
+    Product::Square,
 ];
 
 /// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
@@ -72,7 +75,7 @@ impl Product {
             Self::NormLimbs => normed(Limbs::Two),
             Self::Embed => shape.chunk.is_first(),
             Self::Head => shape.chunk.is_last(),
-            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Act => true,
+            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Act | Self::Square => true,
         }
     }
 
@@ -90,6 +93,7 @@ impl Product {
             Self::Score => p.layers + p.heads + p.head_dim(),
             Self::Value => p.layers + p.heads + shape.token,
             Self::Act => lead(Part::Ff) + shape.token + p.ff,
+            Self::Square => lead(Part::Stream) + shape.token + p.hidden,
         }
     }
 

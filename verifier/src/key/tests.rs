@@ -69,7 +69,7 @@ fn key() -> ModelKey {
         config,
         header: CommitmentHeader::CURRENT,
         weights_root: [1; 32],
-        tables_roots: [[2; 32], [3; 32]],
+        tables_root: [2; 32],
         tokenizer: b"tokenizer".to_vec(),
         tokenizer_config: b"config".to_vec(),
         recipe: Recipe::default(),
@@ -119,7 +119,7 @@ fn every_field_that_defines_the_model_is_in_its_id() {
         ("random coefficients", |k| k.header.random_coefficients = 1),
         ("table columns", |k| k.header.table_columns = 1),
         ("root of the weights", |k| k.weights_root[31] ^= 1),
-        ("roots of the tables", |k| k.tables_roots.swap(0, 1)),
+        ("root of the tables", |k| k.tables_root[31] ^= 1),
         ("tokenizer", |k| k.tokenizer[0] ^= 1),
     ];
     let mut ids = vec![honest];

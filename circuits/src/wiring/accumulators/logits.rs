@@ -45,8 +45,7 @@ impl Public<'_> {
         };
         let scale = base(remainder.scale());
         claims.accumulators.value -= factor * scale * fixed;
-        let powers = self.add(&mut claims.accumulators, &rounding, remainder);
-        claims.powers.push(powers);
+        self.add(&mut claims.accumulators, &rounding, remainder);
         self.clipped(claims, &rounding, |place, clip| {
             clip.value() - self.logit_without_margin(place)
         });
