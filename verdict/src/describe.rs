@@ -32,7 +32,7 @@ pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<St
         ("log_message", json!(w.log_message)),
         ("log_blowup", json!(w.log_blowup)),
         ("weights_root", json!(hex::encode(key.weights_root))),
-        ("tables_roots", json!(key.tables_roots.map(hex::encode))),
+        ("tables_root", json!(hex::encode(key.tables_root))),
         ("tokenizer", json!(tokenizer)),
         ("computation_digest", json!(hex::encode(key.computation_digest()?))),
         ("tokenizer_digest", json!(hex::encode(key.tokenizer_digest()?))),
@@ -66,7 +66,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
             ),
         )
         .row("weights root", hex::encode(key.weights_root))
-        .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
+        .row("tables root", hex::encode(key.tables_root))
         .row(
             "tokenizer",
             match tokenizer {

@@ -12,6 +12,7 @@ mod trace;
 use crate::chunk::Ends;
 use crate::claims::Weight;
 use crate::model::ModelParams;
+use crate::rounding::Powers;
 use crate::shape::{Part, Shape};
 use crate::statement::Statement;
 use crate::statistics::Statistics;
@@ -42,6 +43,15 @@ pub struct Public<'a> {
 impl Public<'_> {
     fn lead(&self, part: Part) -> u32 {
         self.shape.full_axes(part).first().copied().unwrap_or(0)
+    }
+
+    /// The public columns.
+    pub fn powers(&self) -> Powers<'_> {
+        Powers {
+            shape: self.shape,
+            params: self.params,
+            leading: self.leading(),
+        }
     }
 
     /// Number of leading rows.

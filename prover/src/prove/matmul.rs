@@ -9,7 +9,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores};
+use tessera_circuits::air::{ff, requant, scores, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
@@ -21,7 +21,7 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::stark::trace::Columns;
+use crate::prove::trace::Columns;
 use crate::prove::sumcheck::{self, Instance};
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
@@ -69,6 +69,7 @@ pub fn prove(
                 Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
                 Product::Head => witness.head(&tables),
                 Product::Act => witness.act(),
+                Product::Square => witness.square(),
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
             };
@@ -319,6 +320,26 @@ impl Factors<'_> {
             values.iter().zip(&features).map(move |(v, w)| factor * *w * *v)
         });
         (gates.collect(), up.into_par_iter().map(K::from).collect())
+    }
+
+    /// The stream in limbs, each entry times its weight among the accumulators, and as it is.
+    fn square(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let mut states = points.state_weights(shape.states());
+        states.resize(1 << shape.full_axes(Part::Stream)[0], K::zero());
+        let tokens = eq_table(&points.token);
+        let mut channels = self.public.squared_exponents();
+        channels.resize(1 << shape.padded.hidden, K::zero());
+        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
+        let both = hi.into_par_iter().zip(lo).map(|(hi, lo)| points.limb * lo + hi);
+        let both: Vec<K> = both.collect();
+        let weight = points.square_weight();
+        let rows = both.par_chunks(channels.len()).enumerate();
+        let weighted = rows.flat_map_iter(|(row, values)| {
+            let factor = weight * states[row / tokens.len()] * tokens[row % tokens.len()];
+            values.iter().zip(&channels).map(move |(v, w)| factor * *w * *v)
+        });
+        (weighted.collect(), both)
     }
 
     /// The one-hot matrix of the row tokens, bound at the token point.

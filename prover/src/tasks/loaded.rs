@@ -138,7 +138,7 @@ impl Model {
             id: self.id,
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_coefficients: self.choices.keep_coefficients,
+            keep_codeword: self.choices.keep_codeword,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::model::tiles::{tile_bytes, TileSource};
 use crate::model::weights::{pack_matrix, PackedWeights, WeightsBuilder};
 use crate::model::QuantisedModel;
 use crate::prove::opening::{commit, Codeword, Split};
-use crate::prove::stark::tables_roots;
+use crate::prove::stark::tables_root;
 use crate::prove::{boundaries, generate_statement, prove_chunk, ProverModel};
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::run::generate::GenerateOptions;
@@ -235,7 +235,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         weights: params_for(model.config.total_tiles()),
         header: CommitmentHeader::CURRENT,
         weights_root: [0; 32],
-        tables_roots: [[0; 32]; 2],
+        tables_root: [0; 32],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
         recipe: Recipe::default(),
@@ -278,7 +278,7 @@ impl TestModel {
         let key = ModelKey {
             weights,
             weights_root,
-            tables_roots: tables_roots(&quantised.params),
+            tables_root: tables_root(&quantised.params),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");
@@ -296,7 +296,7 @@ impl TestModel {
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_coefficients: true,
+            keep_codeword: true,
         }
     }
 

@@ -102,10 +102,10 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
             numerator: SecureField::one(),
             denominator: SecureField::one(),
         };
-        claims.extend(tree.claims(shape, &Relations::dummy(), &leaf).into_iter().flatten());
+        claims.extend(tree.claim(&public.powers(), &Relations::dummy(), &leaf));
     }
     let batch = batch(claims, element(1 << 21));
-    let parts = shape.claimed().map(|part| split::bytes(&batch, shape, part));
+    let parts = shape.parts().iter().map(|part| split::bytes(&batch, shape, *part));
     // All parts are in one stage or the other, and those of the first stage are made together.
     parts.map(|[first, second]| first + second).sum()
 }
