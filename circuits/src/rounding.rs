@@ -171,7 +171,8 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         }
         (Part::Stream, _) => {
             let shift = norm_of(params, first).shift.saturating_sub(params.exponent(third));
-            (Some(shift).filter(|_| third < config.hidden), Limbs::One)
+            let real = first < shape.states() && third < config.hidden;
+            (Some(shift).filter(|_| real), Limbs::One)
         }
         (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
         (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
