@@ -1,4 +1,4 @@
-//! The columns of each kind of row and what is looked up in them (docs/protocol.md, section 8.4). Nothing else is said of a row
+//! The columns of each kind of row and what is looked up in them (docs/protocol.md, sections 8 and 16). Nothing else is said of a row
 //! alone: all roundings, sums, broadcasts and products are claims on multilinear extensions, see [`crate::wiring`].
 
 pub mod ff;

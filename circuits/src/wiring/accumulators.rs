@@ -1,4 +1,4 @@
-//! The claims on accumulators (docs/protocol.md, sections 5, 6 and 8.1): what was rounded follows from what it was rounded to.
+//! The claims on accumulators (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was rounded to.
 
 mod heads;
 mod logits;
@@ -198,7 +198,7 @@ impl Public<'_> {
         both.map(|(w, p)| *w * base(i64::from(p))).collect()
     }
 
-    /// Sections 5, 6 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck but
+    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck but
     /// for the squares. Beside it the claims on other roundings and on clipped values.
     pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
         let mut claims = Claims {

@@ -25,7 +25,7 @@ impl Public<'_> {
             .fold(K::zero(), |sum, (values, w)| sum + w * row(values))
     }
 
-    /// Section 7: what leaves the chunk.
+    /// Section 16.1: what leaves the chunk.
     fn stream(&self, claims: &mut Vec<LinearClaim>) {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);
