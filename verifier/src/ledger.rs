@@ -260,13 +260,17 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
-    use crate::opening::CommitmentParams;
-    use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
+    use crate::opening::{CommitmentParams, TILE_AREA_LOG};
+    use crate::policy::{parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS, STARK_LOG_LAST_LAYER};
     use crate::recipe::Recipe;
+    use std::collections::BTreeSet;
+    use stwo::core::channel::Blake2sChannel;
+    use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
         ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
         KINDS, MAX_CONTEXT,
     };
+    use tessera_circuits::shape::Part;
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
     fn key(config: ModelConfig) -> ModelKey {
@@ -389,12 +393,9 @@ mod tests {
         assert_eq!(security_bits(&key, &chunks[..=end], 64), whole);
     }
 
-    /// A key has a root of its tables for each code, and its id is shown as 64 digits.
+    /// A key's id is shown as 64 digits.
     #[test]
-    fn tables_have_a_root_for_each_code() {
-        let mut own = key(laned());
-        own.tables_roots = [[1; 32], [2; 32]];
-        assert_eq!(TracePolicy::ALL.map(|code| *own.tables_root(code)), own.tables_roots);
+    fn ids_are_shown_as_digits() {
         let id = crate::key::ModelId([0x5a; 32]);
         assert_eq!((id.to_string(), format!("{id:?}")), ("5a".repeat(32), "5a".repeat(32)));
     }
@@ -414,9 +415,13 @@ mod tests {
             let bits = policy.queries as f64 * one;
             assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
             let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
-            assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
-            let [.., queries, work] = parameter_words(log_blowup, TracePolicy::ALL[0]);
-            assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
+            assert_eq!(terms[0].1, bits + f64::from(OPENING_WORK_BITS));
+            let activations = CommitmentParams { tiles: 77, ..weights };
+            let own = parameter_words(log_blowup, &activations);
+            let queries = policy.queries as u32;
+            let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
+            assert_eq!(own[..5], trace);
+            assert_eq!(own[5..], [queries, policy.work_bits, 18, log_blowup, queries, 77]);
         }
     }
 
@@ -427,5 +432,57 @@ mod tests {
         assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
         let leaves: usize = lookup_trees(&shape).iter().map(|tree| tree.leaves()).sum();
         assert_eq!(shape.fractions(), leaves as u128);
+    }
+
+    /// The code of activations: at most 64 columns as long as no code is longer than `2^22`, of rate 1/4 up to `2^14` units and
+    /// of rate 1/2 above; never shorter than it must be.
+    #[test]
+    fn activations_have_a_code_by_their_number() {
+        let key = key(laned());
+        let (mut rates, mut longest) = (BTreeSet::new(), 0);
+        for rows in (0..13).map(|log| 1 << log) {
+            let shape = key.shape(&Chunk::whole(12), rows);
+            let own = activation_params(&shape);
+            assert_eq!(own.tiles as u128, shape.units());
+            assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
+            assert_eq!(own.log_blowup, if own.tiles <= MANY_UNITS { 2 } else { 1 });
+            assert!(own.log_codeword() <= MAX_CODE_LOG && own.log_message >= TILE_AREA_LOG);
+            assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == MAX_CODE_LOG);
+            // Half as long it would have more columns than it may.
+            assert!(own.log_message == TILE_AREA_LOG || 2 * own.columns() > ACTIVATION_COLUMNS);
+            assert_eq!(own.check(), Ok(()));
+            rates.insert(own.log_blowup);
+            longest = longest.max(own.columns());
+        }
+        assert!(rates.len() == 2 && longest > ACTIVATION_COLUMNS, "{rates:?}, {longest} columns");
+    }
+
+    /// As many samples as stwo makes of the columns, and no fewer.
+    #[test]
+    fn samples_are_not_undercounted() {
+        let component = component(&Relations::dummy(), SecureField::default());
+        let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
+        let points = component.mask_points(oods, tables::LOG_ROWS);
+        // A column with two samples gets a third.
+        let columns = points.iter().flatten().map(|points| points.len() + usize::from(points.len() == 2));
+        let real = tables::PREPROCESSED.len() + columns.sum::<usize>() + 8;
+        let mut terms = Vec::new();
+        stark_terms(&mut terms);
+        let term = terms.iter().find(|term| term.name.contains("FRI batching")).unwrap();
+        let counted: usize = term.formula.split(' ').next().unwrap().parse().unwrap();
+        assert!((real..2 * real).contains(&counted), "{real} samples, {counted} counted");
+    }
+
+    /// Triples count twice: their denominators have degree two in the challenges.
+    #[test]
+    fn triples_count_twice() {
+        let shape = Shape::new(&laned(), 64);
+        let rows = (shape.lanes(Part::Scores) as u128) << shape.log_rows(Part::Scores);
+        let entries = 5 << tables::LOG_ROWS;
+        let mut terms = Vec::new();
+        claim_terms(&shape, &mut terms);
+        let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
+        let expected = FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2();
+        assert_eq!(term.bits, expected, "{}", term.formula);
     }
 }

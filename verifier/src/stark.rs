@@ -210,4 +210,4 @@ fn check_structure(
 }
 
 #[cfg(test)]
-mod periodicity;
+mod tests;
