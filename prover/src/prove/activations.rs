@@ -11,7 +11,7 @@ use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns};
 use tessera_verifier::policy::activation_params;
 
 use super::bind::{bind_trailing, combine};
-use super::opening::batches::{self, Batches};
+use super::opening::batches;
 use super::opening::{Committed, OpeningProverError, Tree, Twiddles};
 use super::trace::Columns;
 use crate::support::pages::Table;
@@ -26,24 +26,21 @@ pub struct Activations<'a> {
     params: CommitmentParams,
     tree: Tree,
     root: Digest,
-    /// The codeword, if it is kept.
-    codeword: Option<Batches>,
 }
 
 impl<'a> Activations<'a> {
-    /// Commits to the columns of all parts. If `keep`, the codeword is kept, which takes `2^(b + 2)` bytes per cell; otherwise
-    /// the activations are encoded again when they are opened.
-    pub fn commit(shape: &'a Shape, columns: &'a [Columns], keep: bool) -> Self {
+    /// Commits to the columns of all parts. The codeword is not kept, as entering its memory takes longer than encoding the
+    /// activations again when they are opened.
+    pub fn commit(shape: &'a Shape, columns: &'a [Columns]) -> Self {
         let params = activation_params(shape);
         let units = units(shape, columns);
-        let (tree, codeword) = batches::commit(&units, &params, keep);
+        let tree = batches::commit(&units, &params);
         Self {
             shape,
             columns,
             params,
             root: tree.root(),
             tree,
-            codeword,
         }
     }
 
@@ -100,7 +97,6 @@ impl Committed for Activations<'_> {
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
         let units = units(self.shape, self.columns);
-        let opened = batches::open(&units, &self.params, &self.tree, self.codeword.as_ref(), twiddles, leaves);
-        Ok(opened)
+        Ok(batches::open(&units, &self.params, &self.tree, twiddles, leaves))
     }
 }

@@ -58,8 +58,6 @@ pub struct ProverModel<'a> {
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
     pub codeword: &'a Codeword,
-    /// Whether the codeword of the activations is kept: faster, for more memory.
-    pub keep_codeword: bool,
 }
 
 /// A finished proof and how it was made.
@@ -323,7 +321,7 @@ fn unchecked(
     let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
     let columns = run.columns;
     let mut activations = watch.phase("commit activations", || {
-        Activations::commit(shape, &columns, model.keep_codeword)
+        Activations::commit(shape, &columns)
     });
     let root = *activations.root();
     transcript.bytes("activations", &root);

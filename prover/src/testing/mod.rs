@@ -296,7 +296,6 @@ impl TestModel {
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_codeword: true,
         }
     }
 

@@ -1,4 +1,4 @@
-//! A commitment to what is in memory: the codeword is kept in the batches in which it was made, or made again.
+//! A commitment to what is in memory, whose codeword is made again where it is opened, a batch of columns at a time.
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -12,27 +12,12 @@ use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
 
-/// A codeword: of every batch of columns all values, one column per lane.
-pub type Batches = Vec<Vec<Packed>>;
-
-/// Commits to units of [`TILE_AREA`] values, and keeps the codeword if it is wanted. Otherwise it takes memory for one batch of
-/// columns.
-pub fn commit(units: &[&[BaseField]], params: &CommitmentParams, keep: bool) -> (Tree, Option<Batches>) {
+/// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
+pub fn commit(units: &[&[BaseField]], params: &CommitmentParams) -> Tree {
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     let mut leaves = Leaves::new(params);
-    let mut batches: Batches = Vec::new();
-    each_block(units, params, &twiddles, |batch, width, block, values| {
-        leaves.add(batch, width, block, values);
-        if keep {
-            if block == 0 {
-                batches.push(Vec::with_capacity(1 << params.log_codeword()));
-            }
-            if let Some(own) = batches.last_mut() {
-                own.extend_from_slice(values);
-            }
-        }
-    });
-    (leaves.tree(), keep.then_some(batches))
+    each_block(units, params, &twiddles, |batch, width, block, values| leaves.add(batch, width, block, values));
+    leaves.tree()
 }
 
 /// Opens leaves (increasing) of the tree that was made of `units`.
@@ -40,7 +25,6 @@ pub fn open(
     units: &[&[BaseField]],
     params: &CommitmentParams,
     tree: &Tree,
-    batches: Option<&Batches>,
     twiddles: &Twiddles,
     leaves: &[usize],
 ) -> LeafOpening {
@@ -67,16 +51,9 @@ pub fn open(
                 }
             });
         };
-        match batches {
-            Some(batches) => {
-                for (batch, values) in batches.iter().enumerate() {
-                    copy(batch, SIMD_LANES.min(params.columns() - batch * SIMD_LANES), 0, values);
-                }
-            }
-            None => each_block(units, params, twiddles, |batch, width, block, values| {
-                copy(batch, width, block * values.len(), values);
-            }),
-        }
+        each_block(units, params, twiddles, |batch, width, block, values| {
+            copy(batch, width, block * values.len(), values);
+        });
         Ok::<_, std::convert::Infallible>(subtrees)
     });
     match opened {

@@ -8,8 +8,6 @@ use crate::prove::opening::Split;
 pub struct Choices {
     /// How much of the weights stays in memory.
     pub residency: Residency,
-    /// Whether the codeword of the activations is kept until it is opened: more memory, less work.
-    pub keep_codeword: bool,
     /// How the codeword of the weights is cut while a set-up makes it.
     pub split: Split,
 }
@@ -19,7 +17,6 @@ impl Default for Choices {
     fn default() -> Self {
         Self {
             residency: Residency::Keep,
-            keep_codeword: true,
             split: Split::default(),
         }
     }

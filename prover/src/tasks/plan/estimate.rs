@@ -116,16 +116,9 @@ impl Activations {
         }
     }
 
-    /// The codeword, in batches of sixteen columns.
-    fn codeword(&self) -> u64 {
-        let columns = self.params.columns().next_multiple_of(SIMD_LANES) as u64;
-        (WORD * columns) << self.params.log_codeword()
-    }
-
     /// What is held from the commitment on.
-    fn committed(&self, kept: bool) -> u64 {
-        let codeword = if kept { self.codeword() } else { 0 };
-        self.columns + codeword + 2 * Tree::file_len(&self.params) + STARK
+    fn committed(&self) -> u64 {
+        self.columns + 2 * Tree::file_len(&self.params) + STARK
     }
 
     /// What encoding a batch of columns holds beside.
@@ -137,16 +130,10 @@ impl Activations {
     }
 
     /// What their opening holds beside.
-    fn opening(&self, kept: bool) -> u64 {
+    fn opening(&self) -> u64 {
         let units = self.params.tiles as u64;
-        let again = if kept { 0 } else { self.encoding() };
-        again + folding(&self.params, SECURE * units, 3 * SECURE * units)
+        self.encoding() + folding(&self.params, SECURE * units, 3 * SECURE * units)
     }
-}
-
-/// The codeword of the activations of a proof of a chunk.
-pub(super) fn codeword(config: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: Lengths) -> u64 {
-    Activations::new(Shape::with_limbs(config, limbs, chunk, lengths)).codeword()
 }
 
 /// The record of a forward pass of a chunk, without and with its logits.
@@ -178,7 +165,6 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
     let (reading, idle) = model.resident(choices.residency);
-    let kept = choices.keep_codeword;
     let phase = |name, bytes| Phase { name, bytes };
 
     let (body, record) = witness(shape);
@@ -193,7 +179,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
     let made = base + idle + record + trace.columns;
-    let commit = base + idle + trace.committed(kept) + counts.max(trace.encoding());
+    let commit = base + idle + trace.committed() + counts.max(trace.encoding());
 
     let opened = model
         .commitment
@@ -201,7 +187,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let bands = opened.bands().len() as u64;
     let sums = BAND_SUMS * bands;
     let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
-    let committed = base + trace.committed(kept);
+    let committed = base + trace.committed();
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
@@ -220,7 +206,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         phase("matmuls", matmuls),
         phase("claims", claims),
         phase("open weights", committed + opening(model, bands, choices.residency)),
-        phase("open activations", committed + idle + trace.opening(kept)),
+        phase("open activations", committed + idle + trace.opening()),
     ]
 }
 
