@@ -157,10 +157,7 @@ fn a_field_without_a_row_is_found() {
         ("chunks[0].activations", &["Change of chunks[0].activations"]),
         (
             "chunks[2].claimed_sum",
-            &[
-                "Change of chunks[2].claimed_sum",
-                "Modulus of chunks[2].claimed_sum",
-            ],
+            &["Change of chunks[2].claimed_sum", "Modulus of chunks[2].claimed_sum"],
         ),
         (
             "chunks[0].stark.commitments[1]",

@@ -275,7 +275,9 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
         match shape.chunk.is_first() {
             true => row!(Change operands => VerifyError::Matmuls),
             // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim.
-            false => row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Weights(OpeningError::BandClaim)),
+            false => {
+                row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Weights(OpeningError::BandClaim))
+            }
         },
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
         // What the rounds end in is claimed of the activations. The weights are opened before, with the challenges that
@@ -310,7 +312,9 @@ type Own = fn(&VerifyError) -> Option<&OpeningError>;
 /// The rows of one of the two openings, which is in `field`.
 fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
     let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
-        Row::new(&format!("{field}.{place}"), op, text, move |e| own(e).is_some_and(expected))
+        Row::new(&format!("{field}.{place}"), op, text, move |e| {
+            own(e).is_some_and(expected)
+        })
     };
     let band = |e: &OpeningError| matches!(e, OpeningError::BandClaim);
     let fold = |e: &OpeningError| matches!(e, OpeningError::FoldClaim);
@@ -323,7 +327,11 @@ fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
             }
         )
     };
-    let (band_text, fold_text, work_text) = ("OpeningError::BandClaim", "OpeningError::FoldClaim", "OpeningError::Work");
+    let (band_text, fold_text, work_text) = (
+        "OpeningError::BandClaim",
+        "OpeningError::FoldClaim",
+        "OpeningError::Work",
+    );
     let mut rows = vec![
         row("band_rounds[*]", Op::Change, band_text, band),
         row("band_value", Op::Change, band_text, band),
@@ -354,29 +362,31 @@ fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
 /// Opened leaves of one tree, and their paths.
 fn opened(name: &str, tree: TreeName, own: Own) -> Vec<Row> {
     type E = OpeningError;
-    let row = |place: &str, op, text, expected: fn(&E) -> Option<&TreeName>| {
-        Row::new(&format!("{name}.{place}"), op, text, move |e| {
-            own(e).and_then(expected) == Some(&tree)
-        })
+    let row = |place: &str, op, text, expected: E| {
+        Row::new(&format!("{name}.{place}"), op, text, move |e| own(e) == Some(&expected))
     };
-    let root = |e: &'_ E| match e {
-        E::Root { tree } => Some(tree),
-        _ => None,
-    };
-    let short = |e: &'_ E| match e {
-        E::PathTooShort { tree } => Some(tree),
-        _ => None,
-    };
-    let long = |e: &'_ E| match e {
-        E::PathTooLong { tree, unused: 1 } => Some(tree),
-        _ => None,
-    };
+    let root = "OpeningError::Root";
     vec![
-        row("values[*]", Op::Change, "OpeningError::Root", root),
-        row("path[*]", Op::Change, "OpeningError::Root", root),
-        row("path", Op::Truncate, "OpeningError::PathTooShort", short),
-        row("path", Op::Extend, "OpeningError::PathTooLong", long),
-        row("path", Op::Empty, "OpeningError::PathTooShort", short),
+        row("values[*]", Op::Change, root, E::Root { tree }),
+        row("path[*]", Op::Change, root, E::Root { tree }),
+        row(
+            "path",
+            Op::Truncate,
+            "OpeningError::PathTooShort",
+            E::PathTooShort { tree },
+        ),
+        row(
+            "path",
+            Op::Extend,
+            "OpeningError::PathTooLong",
+            E::PathTooLong { tree, unused: 1 },
+        ),
+        row(
+            "path",
+            Op::Empty,
+            "OpeningError::PathTooShort",
+            E::PathTooShort { tree },
+        ),
     ]
 }
 
