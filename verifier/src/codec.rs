@@ -59,7 +59,7 @@ impl FileKind {
         match self {
             Self::Proof => 5,
             Self::Chunk => 4,
-            Self::Key => 4,
+            Self::Key => 5,
         }
     }
 

@@ -284,8 +284,8 @@ mod tests {
     use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
     use crate::recipe::Recipe;
     use tessera_circuits::model::{
-        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
-        KINDS, MAX_CONTEXT,
+        Activation, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
+        WeightFormat, KINDS, MAX_CONTEXT,
     };
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
@@ -313,10 +313,12 @@ mod tests {
                 norm_final: norm,
                 head: ChannelShift(vec![1]),
                 score_bits: 10,
+                activation: Activation::Silu,
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
                 columns: Vec::new(),
+                biases: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
@@ -341,6 +343,9 @@ mod tests {
             rms_eps: 1e-5,
             rotations: vec![Rotation::Base(1e4)],
             rotation_of: Vec::new(),
+            positions: false,
+            gated: true,
+            parallel: false,
             bos: None,
             eos: Vec::new(),
         }
@@ -364,6 +369,9 @@ mod tests {
                 rms_eps: 0.0,
                 rotations: vec![Rotation::Base(1e12)],
                 rotation_of: Vec::new(),
+                positions: false,
+                gated: true,
+                parallel: false,
                 bos: None,
                 eos: Vec::new(),
             };

@@ -7,7 +7,7 @@ use stwo_constraint_framework::{EvalAtRow, RelationEntry};
 use super::lookups::{Lookup, Relation};
 use super::{base, constant, Air, Relations};
 use crate::model::ModelParams;
-use crate::semantics::{exp_table, silu_table};
+use crate::semantics::{exp_table, mlp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
@@ -62,10 +62,7 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
             .into_iter()
             .map(|v| base(i64::from(v)))
             .collect(),
-        silu_table(params.gate_bits, params.silu_bits)
-            .into_iter()
-            .map(|v| base(i64::from(v)))
-            .collect(),
+        mlp_table(params).into_iter().map(|v| base(i64::from(v))).collect(),
     ]
 }
 

@@ -78,6 +78,9 @@ fn config(hidden: usize, heads: usize, head_dim: usize, vocab: usize) -> ModelCo
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: None,
         eos: Vec::new(),
     }
