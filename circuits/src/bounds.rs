@@ -30,6 +30,9 @@ pub const MAX_EXPONENT: u8 = 6;
 /// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
 pub const MAX_SQUARES: u64 = 1 << 14;
 
+/// Largest absolute value of a bias: its high limb is at most `2^22`.
+pub const MAX_BIAS: u32 = 1 << 30;
+
 /// Bound on `|acc_hi + floor(acc_lo / 2^8)|` of a requantisation: the type of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccumulatorBound(u64);
@@ -41,6 +44,11 @@ impl AccumulatorBound {
         let product = (in_dim as u64).checked_mul(max_weight.unsigned_abs().into())?;
         let low = product.checked_mul(255)?;
         (low < LOW_LIMIT).then_some(Self(128 * product + LOW))
+    }
+
+    /// With a bias added.
+    pub const fn with_bias(self, bias: i32) -> Self {
+        Self(self.0 + (bias.unsigned_abs() as u64).div_ceil(1 << 8))
     }
 
     /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
@@ -131,9 +139,31 @@ impl Check<'_> {
         shift: &ChannelShift,
     ) -> Result<(), ModelError> {
         self.channels(what, kind, shift)?;
+        self.bias(what, kind, layer)?;
         let bound = self.bound(what, kind, layer)?;
-        let mut shifts = shift.0.iter();
-        shifts.try_for_each(|s| self.round(what, layer, bound, *s, None))
+        let mut channels = self.params.rounded_channels(kind, layer, shift);
+        channels.try_for_each(|(out, bias)| self.round(what, layer, bound.with_bias(bias), shift.at(out), None))
+    }
+
+    /// A bias has a number for every channel, if there is one.
+    fn bias(&self, what: &'static str, kind: MatmulKind, layer: usize) -> Result<(), ModelError> {
+        let bias = self.params.bias(kind, layer);
+        let (_, out_dim) = self.config.dims(kind);
+        if !bias.is_empty() && bias.len() != out_dim {
+            return Err(ModelError::Length {
+                what: "biases of a matrix",
+                got: bias.len(),
+                expected: out_dim,
+            });
+        }
+        match bias.iter().find(|b| b.unsigned_abs() > MAX_BIAS) {
+            Some(bias) => Err(ModelError::Bias {
+                what,
+                layer,
+                bias: *bias,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Shifts into the residual stream, with the residual multiplied by `2^(shift + skip)`; none enters the embedding.
@@ -146,9 +176,11 @@ impl Check<'_> {
         skip: Option<ByClass<i8>>,
     ) -> Result<(), ModelError> {
         self.channels(what, kind, &shift.body)?;
+        self.bias(what, kind, layer)?;
         let bound = self.bound(what, kind, layer)?;
         for class in [RowClass::Body, RowClass::Lead] {
-            for out in 0..shift.body.0.len() {
+            for (out, bias) in self.params.rounded_channels(kind, layer, &shift.body) {
+                let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = match skip {
                     Some(skip) => small("residual skip", i32::from(own) + i32::from(skip.of(class)), 0, 13)?,

@@ -1,6 +1,7 @@
 //! The model that is proved: architecture, quantisation parameters, padded dimensions and the list of
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
+mod mlp;
 mod params;
 mod rotation;
 
@@ -12,6 +13,7 @@ pub use params::{
     StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
+pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
@@ -50,6 +52,12 @@ pub struct ModelConfig {
     pub rotations: Vec<Rotation>,
     /// Which of them each layer has; empty if there is one only.
     pub rotation_of: Vec<u8>,
+    /// Whether positions have rows of their own in the embedding, after those of the vocabulary: one for each of the context.
+    pub positions: bool,
+    /// Whether the MLP is gated: its inputs are then multiplied by the activation of the gates, otherwise put through it.
+    pub gated: bool,
+    /// Whether the MLP reads the state that attention reads, not the one that attention writes.
+    pub parallel: bool,
     /// Token that begins a text.
     pub bos: Option<u32>,
     /// Tokens that end one.
@@ -265,6 +273,12 @@ pub enum ModelError {
         bound: u64,
         shift: u8,
     },
+    #[error("{what} in layer {layer}: a bias is {bias}, but must be at most 2^30 in absolute value")]
+    Bias {
+        what: &'static str,
+        layer: usize,
+        bias: i32,
+    },
     #[error(
         "{what} in layer {layer}: no matrix has columns of {inputs} weights up to {most} with norms l1 {l1} and square {square}"
     )]
@@ -322,6 +336,10 @@ impl ModelConfig {
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
+        // What the constraints are not written for yet.
+        range("learned positions", self.positions.into(), 0, 0)?;
+        range("an MLP with gates", self.gated.into(), 1, 1)?;
+        range("a residual in parallel", self.parallel.into(), 0, 0)?;
         self.check_rotations()?;
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
@@ -500,6 +518,9 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         rms_eps: 1e-6,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: None,
         eos: Vec::new(),
     }
@@ -542,9 +563,11 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         head: one(4),
         score_bits: 10,
         gate_bits: 10,
+        activation: Activation::Silu,
         silu_bits: 10,
         logit_bits: 10,
         columns: Vec::new(),
+        biases: Vec::new(),
     }
     .with_largest_norms(config)
 }

@@ -1,7 +1,7 @@
 //! The integer semantics, normative and written once (docs/protocol.md, sections 2 and 16). Plain integers, no
 //! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
 
-use crate::model::{ModelConfig, NormParams, RowClass};
+use crate::model::{Activation, ModelConfig, ModelParams, NormParams, RowClass};
 
 /// Fractional bits of softmax probabilities and of the exp table.
 pub const PROB_BITS: u32 = 15;
@@ -108,17 +108,24 @@ pub fn exp_table(score_bits: i32) -> Vec<u32> {
         .collect()
 }
 
-/// The SiLU table: entry `g + 2^15` is `silu(g / 2^gate_bits)` with `silu_bits` fractional bits,
-/// rounded and saturated.
-pub fn silu_table(gate_bits: i32, silu_bits: i32) -> Vec<i16> {
-    let unit = libm::pow(2.0, -f64::from(gate_bits));
-    let out = libm::pow(2.0, f64::from(silu_bits));
+/// The table of an activation: entry `g + 2^15` is the function of `g / 2^in_bits` with `out_bits` fractional bits, rounded and
+/// saturated.
+pub fn activation_table(activation: Activation, in_bits: i32, out_bits: i32) -> Vec<i16> {
+    let unit = libm::pow(2.0, -f64::from(in_bits));
+    let out = libm::pow(2.0, f64::from(out_bits));
     (-(1 << 15)..1 << 15)
-        .map(|g: i32| {
-            let x = f64::from(g) * unit;
-            sat16(libm::round(out * x / (1.0 + libm::exp(-x))) as i64)
-        })
+        .map(|g: i32| sat16(libm::round(out * activation.of(f64::from(g) * unit)) as i64))
         .collect()
+}
+
+/// The table of the MLP of a model.
+pub fn mlp_table(params: &ModelParams) -> Vec<i16> {
+    activation_table(params.activation, params.gate_bits, params.silu_bits)
+}
+
+/// The limbs of a bias, as those of the accumulator that it is added to.
+pub const fn bias_limbs(bias: i32) -> (i32, i32) {
+    (bias >> 8, bias & 0xff)
 }
 
 /// Softmax reciprocal of a sum of exponentials (`sum >= 2^15`, the maximum contributes `2^15`).

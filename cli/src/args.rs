@@ -475,7 +475,7 @@ pub enum ShapeArg {
     SmolLm2_135m,
     #[value(name = "gpt2-124m-llama")]
     Gpt2_124m,
-    #[value(name = "qwen2.5-0.5b-llama")]
+    #[value(name = "qwen2.5-0.5b")]
     Qwen2_5_0_5b,
     #[value(name = "tinyllama-1.1b")]
     TinyLlama1_1b,

@@ -267,8 +267,8 @@ mod tests {
     use stwo::core::channel::Blake2sChannel;
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
-        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
-        KINDS, MAX_CONTEXT,
+        Activation, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
+        WeightFormat, KINDS, MAX_CONTEXT,
     };
     use tessera_circuits::shape::Part;
 
@@ -297,10 +297,12 @@ mod tests {
                 norm_final: norm,
                 head: ChannelShift(vec![1]),
                 score_bits: 10,
+                activation: Activation::Silu,
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
                 columns: Vec::new(),
+                biases: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
@@ -325,6 +327,9 @@ mod tests {
             rms_eps: 1e-5,
             rotations: vec![Rotation::Base(1e4)],
             rotation_of: Vec::new(),
+            positions: false,
+            gated: true,
+            parallel: false,
             bos: None,
             eos: Vec::new(),
         }
@@ -348,6 +353,9 @@ mod tests {
                 rms_eps: 0.0,
                 rotations: vec![Rotation::Base(1e12)],
                 rotation_of: Vec::new(),
+                positions: false,
+                gated: true,
+                parallel: false,
                 bos: None,
                 eos: Vec::new(),
             };

@@ -7,7 +7,7 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 use super::lookups::Relation;
 use super::{base, Relations};
 use crate::model::ModelParams;
-use crate::semantics::{exp_table, silu_table};
+use crate::semantics::{exp_table, mlp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
@@ -63,10 +63,7 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
             .map(|v| base(i64::from(v)))
             .collect(),
         (0..1 << LOG_ROWS).map(|d| base(i64::from(d == 0))).collect(),
-        silu_table(params.gate_bits, params.silu_bits)
-            .into_iter()
-            .map(|v| base(i64::from(v)))
-            .collect(),
+        mlp_table(params).into_iter().map(|v| base(i64::from(v))).collect(),
     ]
 }
 

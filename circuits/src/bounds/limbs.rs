@@ -73,6 +73,21 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
+    if !params.biases.is_empty() && params.biases.len() != expected {
+        return Err(ModelError::Length {
+            what: "biases",
+            got: params.biases.len(),
+            expected,
+        });
+    }
+    // No list where there is no bias: a model has one key.
+    if !params.biases.is_empty() && params.biases.iter().all(Vec::is_empty) {
+        return Err(ModelError::Length {
+            what: "biases of a model without any",
+            got: expected,
+            expected: 0,
+        });
+    }
     let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
     let matmuls = layers.chain([(MatmulKind::Head, 0)]);
     for ((kind, layer), norms) in matmuls.zip(&params.columns) {
@@ -166,13 +181,15 @@ impl ModelParams {
         let (Some(norms), Some(at)) = (self.norms(kind, layer), self.layers.get(layer)) else {
             return false;
         };
+        let largest = self.bias(kind, layer).iter().map(|b| b.unsigned_abs()).max();
+        let largest = u128::from(largest.unwrap_or(0));
         let update = |skip: ByClass<i8>| {
             move |class, own| {
                 // The residual is scaled as the accumulator is.
                 let skip = u32::try_from(own + i32::from(skip.of(class)) + BASE)
                     .unwrap_or(64)
                     .min(64);
-                (plain_bound(norms.l1) + (1u128 << (15 + skip)), own + BASE)
+                (plain_bound(norms.l1) + largest + (1u128 << (15 + skip)), own + BASE)
             }
         };
         let (norm, shift) = match kind {
@@ -186,7 +203,11 @@ impl ModelParams {
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
         let bound = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), norms.square);
-        shift.0.iter().all(|s| fits_one_limb(kind, bound, i32::from(*s) + BASE))
+        let mut channels = self.rounded_channels(kind, layer, shift);
+        channels.all(|(out, bias)| {
+            let bound = bound + u128::from(bias.unsigned_abs());
+            fits_one_limb(kind, bound, i32::from(shift.at(out)) + BASE)
+        })
     }
 
     /// Whether every channel of an update of the residual stream fits in both classes of rows; `of` gives the bound and the

@@ -12,10 +12,11 @@ use super::{eq, felt, suffix, Public, K};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::{causal_eval, less_than_eval};
+use crate::mle::{causal_eval, eq_table, less_than_eval};
 use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::rounding::{pow_column, shift_of};
+use crate::semantics::bias_limbs;
 use crate::shape::Part;
 use crate::statistics::Clip;
 
@@ -198,13 +199,42 @@ impl Public<'_> {
         both.map(|(w, p)| *w * base(i64::from(p))).collect()
     }
 
+    /// What the biases add to all accumulators at the random point. Every token row has them, and of the logits every output.
+    fn biases(&self) -> K {
+        let (config, points) = (&self.shape.config, self.points);
+        let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
+        let mut sum = K::zero();
+        for m in self.shape.matmuls() {
+            let bias = self.params.bias(m.kind, m.layer);
+            if bias.is_empty() {
+                continue;
+            }
+            let weights = eq_table(points.out(m.out_log));
+            let limb = |bias: i32| match self.shape.limbs.of(m.kind) {
+                Limbs::One => felt(bias.into()),
+                Limbs::Two => {
+                    let (high, low) = bias_limbs(bias);
+                    felt(high.into()) + points.limb * base(low.into())
+                }
+            };
+            let terms = bias.iter().enumerate();
+            let own = terms.fold(K::zero(), |sum, (out, b)| {
+                let weight = weights.get(config.pad_out(m.kind, out)).copied();
+                sum + weight.unwrap_or_default() * limb(*b)
+            });
+            let rows = if m.kind == MatmulKind::Head { outputs } else { K::one() };
+            sum += points.matmul_weight(m.kind, m.layer) * rows * own;
+        }
+        sum
+    }
+
     /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck but
     /// for the squares. Beside it the claims on other roundings and on clipped values.
     pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
         let mut claims = Claims {
             accumulators: Sides {
                 groups: Vec::new(),
-                value: product - self.squares(),
+                value: product + self.biases() - self.squares(),
             },
             own: Vec::new(),
             clipped: Sides::default(),

@@ -265,6 +265,9 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(10_000.0)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     };

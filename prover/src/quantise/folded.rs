@@ -63,14 +63,7 @@ impl<'a> Folded<'a> {
             MatmulKind::Head => Some(Parameter::FinalNorm),
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
         };
-        let factors = &checkpoint.description().factors;
-        let factor = match kind {
-            MatmulKind::Embed => factors.embedding,
-            MatmulKind::Q => factors.attention,
-            MatmulKind::O | MatmulKind::Down => factors.residual,
-            MatmulKind::Head => factors.logits,
-            MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => 1.0,
-        };
+        let factor = checkpoint.description().factors.of(kind);
         let gain = match norm {
             Some(norm) => {
                 let gain = checkpoint.gain(norm)?;

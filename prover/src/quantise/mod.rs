@@ -1,5 +1,6 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
+mod biases;
 mod calibrate;
 pub mod comparison;
 mod exponents;
@@ -25,6 +26,7 @@ pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 use crate::intake::checkpoint::Checkpoint;
 use crate::run::float::{FloatError, FloatModel, FloatRun};
 use crate::support::progress::Progress;
+use biases::Biases;
 use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
@@ -35,7 +37,7 @@ use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
-use scales::{Scales, Solved, WeightBits};
+use scales::{Model, Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +71,7 @@ pub fn quantise(
     let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
     let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
     let weight_bits = options.strategy.weight_bits(config);
-    let (mut bits, mut squares) = (WeightBits::new(), Squares::new());
+    let (mut bits, mut squares, mut all_biases) = (WeightBits::new(), Squares::new(), Biases::new());
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
@@ -78,6 +80,9 @@ pub fn quantise(
         let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
         bits.insert((kind, layer), folded.choose_bits(max)?);
+        if let Some(own) = biases::folded(checkpoint, kind, layer, rotation)? {
+            all_biases.insert((kind, layer), own);
+        }
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
             squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
@@ -114,7 +119,14 @@ pub fn quantise(
     choose(MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
-    let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
+    let model = Model {
+        activation: checkpoint.description().activation,
+        weights: bits,
+        squares,
+        biases: all_biases,
+        down,
+    };
+    let solved = Scales::new(config, options, &ranges, model, &readers).solve()?;
     let Solved {
         params,
         weights: mut bits,

@@ -317,7 +317,14 @@ impl<'a> FloatRun<'a> {
         let (in_dim, _) = self.checkpoint.config().dims(kind);
         let weights = self.checkpoint.matrix(kind, l)?;
         let orientation = self.checkpoint.orientation(kind);
-        let mut product = gemm::matmul(x, in_dim, &weights, orientation, outputs, self.precision)?;
+        let mut product = gemm::matmul(x, in_dim, &weights, orientation, outputs.clone(), self.precision)?;
+        if let Some(bias) = self.checkpoint.bias(kind, l)? {
+            let mut bias = bias[outputs.clone()].to_vec();
+            self.precision.store_here(&mut bias);
+            let rows = product.par_chunks_exact_mut(bias.len());
+            rows.for_each(|row| row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b));
+            self.precision.store(&mut product);
+        }
         let factors = &self.checkpoint.description().factors;
         let factor = match kind {
             MatmulKind::O | MatmulKind::Down => factors.residual as f32,

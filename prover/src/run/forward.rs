@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::Update;
-use tessera_circuits::semantics::{
-    exp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift, silu_table,
-};
+use tessera_circuits::semantics::{exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift};
 use tessera_circuits::statement::{class_of, Lengths};
 use thiserror::Error;
 
@@ -132,7 +130,7 @@ impl<'m> ForwardState<'m> {
                 })
                 .collect(),
             exp: exp_table(model.params.score_bits),
-            silu: silu_table(model.params.gate_bits, model.params.silu_bits),
+            silu: mlp_table(&model.params),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             leading: 0,

@@ -4,11 +4,13 @@ pub mod families;
 pub mod gguf;
 
 use crate::prove::opening::params_for;
+use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
-    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
-    Rotation, StreamShift, WeightFormat, KINDS,
+    max_weight, Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams,
+    NormParams, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
+use tessera_circuits::rounding::shift_of;
 
 use crate::intake::checkpoint::Checkpoint;
 use crate::model::tiles::{tile_bytes, TileSource};
@@ -41,6 +43,9 @@ pub fn odd_config() -> ModelConfig {
         rms_eps: 1e-6,
         rotations: vec![Rotation::Base(10_000.0)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     }
@@ -117,11 +122,23 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     }
     let weights = weights.finish();
     params.columns = weights.norms(&config);
+    params.biases = random_biases(&config, &params, &mut rng);
     QuantisedModel::new(config, params, weights)
 }
 
+/// Biases of all matrices, as large as half of what their outputs are.
+fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix) -> Vec<Vec<i32>> {
+    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
+    let of = |(kind, layer): (MatmulKind, usize)| {
+        let shift = shift_of(params, kind, layer).expect("a layer");
+        let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
+        (0..config.dims(kind).1).map(bias).collect()
+    };
+    layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
+}
+
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
-/// saturates nearly everywhere.
+/// saturates nearly everywhere; biases are as large as they may be.
 pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut model = random_model(config, format, seed);
     for m in model.config.matmuls() {
@@ -132,6 +149,8 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     }
     let one = || ChannelShift(vec![1]);
     let params = &mut model.params;
+    let biases = params.biases.iter_mut().flatten();
+    biases.for_each(|b| *b = (MAX_BIAS as i32) * if *b < 0 { -1 } else { 1 });
     params.embed_exponent = 13;
     params.exponents.clear();
     (params.embed, params.head) = (StreamShift::one(1), one());
@@ -219,11 +238,13 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         norm_final: norm,
         head: channels(MatmulKind::Head, 3),
         score_bits: 10,
+        activation: Activation::Silu,
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
         // Of the weights, once they are made.
         columns: Vec::new(),
+        biases: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
@@ -415,6 +415,26 @@ fn norm_shifts_are_those_of_the_key() {
 #[test]
 fn score_shifts_are_those_of_the_key() {
     caught_impostor(SHIFTS, |m| m.params.layers[0].score += 1);
+}
+
+/// Another bias of one channel, in one limb and in two; none at all; and those of another layer.
+#[test]
+fn biases_are_those_of_the_key() {
+    let of = |m: &ModelParams, kind: MatmulKind, l: usize| {
+        let own = |own: &MatmulKind| *own == kind;
+        let place = l * LAYER_KINDS.len() + LAYER_KINDS.iter().position(own).unwrap_or(0);
+        assert_eq!(m.biases[place], m.bias(kind, l));
+        place
+    };
+    for kind in LAYER_KINDS {
+        impostor("accumulators", |m| {
+            let place = of(&m.params, kind, 1);
+            m.params.biases[place][3] += 1 << 20;
+        });
+    }
+    impostor("accumulators", |m| m.params.biases[LAYER_KINDS.len() * 2][7] -= 1 << 20);
+    impostor("accumulators", |m| m.params.biases.clear());
+    impostor("accumulators", |m| m.params.biases.swap(0, LAYER_KINDS.len()));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
+    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
 };
 
 use super::*;
@@ -24,6 +24,9 @@ fn key() -> ModelKey {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     };
@@ -60,10 +63,12 @@ fn key() -> ModelKey {
             norm_final: norm,
             head: shift(),
             score_bits: 10,
+            activation: Activation::Silu,
             gate_bits: 10,
             silu_bits: 10,
             logit_bits: 10,
             columns: Vec::new(),
+            biases: Vec::new(),
         }
         .with_largest_norms(&config),
         config,

@@ -18,6 +18,7 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::path::Path;
 
 use tessera_circuits::model::{MatmulKind, ModelConfig};
@@ -128,21 +129,42 @@ impl Checkpoint {
 
     /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored.
     pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
-        let (config, pairs) = (self.config(), &self.description.pairs);
-        let Place { tensor, fused } = (self.family.place)(config, Parameter::Matrix(kind, layer));
+        let Place { tensor, fused } = (self.family.place)(self.config(), Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
-        let rotated = matches!(kind, MatmulKind::Q | MatmulKind::K) && !pairs.is_plain(config.head_dim);
-        if fused.is_none() && !rotated {
-            return Ok(tensor);
+        Ok(match self.rows(kind, fused) {
+            Some(rows) => tensor.with_rows(rows),
+            None => tensor,
+        })
+    }
+
+    /// What is added to the outputs of a matrix, in the order of [`Checkpoint::matrix`]; `None` if nothing is.
+    pub fn bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let (config, description) = (self.config(), &self.description);
+        if !description.biases.contains(&kind) {
+            return Ok(None);
         }
+        let Place { tensor, fused } = (self.family.place)(config, Parameter::Bias(kind, layer));
+        let stored = self.values(&tensor)?;
+        let rows = self.rows(kind, fused);
+        Ok(Some(match rows {
+            Some(rows) => rows.into_iter().map(|row| stored[row]).collect(),
+            None => stored,
+        }))
+    }
+
+    /// Which of the stored outputs of a matrix are those of the proof, in their order; `None` if all are, as they are.
+    fn rows(&self, kind: MatmulKind, fused: Option<(usize, Vec<Range<usize>>)>) -> Option<Vec<usize>> {
+        let (config, pairs) = (self.config(), &self.description.pairs);
+        let rotated = matches!(kind, MatmulKind::Q | MatmulKind::K) && !pairs.is_plain(config.head_dim);
         let rows = match fused {
             Some((_, ranges)) => ranges.into_iter().flatten().collect(),
-            None => (0..config.dims(kind).1).collect::<Vec<_>>(),
+            None if rotated => (0..config.dims(kind).1).collect::<Vec<_>>(),
+            None => return None,
         };
-        Ok(tensor.with_rows(match rotated {
+        Some(match rotated {
             true => turned(&rows, pairs, config.head_dim),
             false => rows,
-        }))
+        })
     }
 
     /// The values of the gain of a norm.

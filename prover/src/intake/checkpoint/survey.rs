@@ -268,7 +268,10 @@ impl Findings<'_> {
                 continue;
             }
             let owned = || vec![name.to_string()];
-            if let Some((feature, detail, _)) = FOREIGN.iter().find(|(_, _, p)| p.iter().any(|p| canonical.contains(p)))
+            let is_expected = expected.is_some_and(|e| e.contains_key(&canonical));
+            if let Some((feature, detail, _)) = FOREIGN
+                .iter()
+                .find(|(_, _, p)| !is_expected && p.iter().any(|p| canonical.contains(p)))
             {
                 self.add(feature, *detail, owned());
                 continue;

@@ -50,6 +50,9 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
             MatmulKind::Head if description.tied => continue,
             _ => all.push(Parameter::Matrix(m.kind, m.layer)),
         }
+        if description.biases.contains(&m.kind) {
+            all.push(Parameter::Bias(m.kind, m.layer));
+        }
         if m.kind == MatmulKind::Down {
             all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
         }
@@ -60,9 +63,12 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         let Place { tensor, fused } = (family.place)(config, parameter);
         let rows = fused.as_ref().map_or(rows, |(stored, _)| *stored);
         // Of a fused tensor, what comes first stands for all.
-        let first = fused.is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
+        let first = fused
+            .as_ref()
+            .is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
         let shape = match parameter {
             Parameter::Matrix(..) => vec![rows, width],
+            Parameter::Bias(..) => vec![fused.map_or(width, |(stored, _)| stored)],
             _ => vec![width],
         };
         let name = tensor;

@@ -47,7 +47,10 @@ impl PublicShape {
         let mut config = match self {
             Self::SmolLm2_135m => llama([576, 30, 9, 3, 64, 1536, 49_152, 8192], true),
             Self::Gpt2_124m => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
-            Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
+            Self::Qwen2_5_0_5b => with(
+                llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
+                json!({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "rms_norm_eps": 1e-6, "rope_theta": 1e6}),
+            ),
             Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
             Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
             Self::Llama3_2_1b => with(
@@ -110,7 +113,7 @@ fn with(mut config: Value, fields: Value) -> Value {
 struct Planned {
     name: String,
     shape: Vec<usize>,
-    /// Standard deviation of a matrix, `None` for a gain.
+    /// Standard deviation of a matrix or bias, `None` for a gain.
     deviation: Option<f32>,
     seed: u64,
 }
@@ -167,6 +170,7 @@ fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned>
                     _ => 1.0 / inputs.sqrt(),
                 })
             }
+            Parameter::Bias(..) => Some(0.2),
             _ => None,
         };
         let seed = seeds.next_u64();
@@ -273,7 +277,7 @@ mod tests {
         for (shape, parameters) in [
             (PublicShape::SmolLm2_135m, 134_515_008),
             (PublicShape::Gpt2_124m, 0),
-            (PublicShape::Qwen2_5_0_5b, 0),
+            (PublicShape::Qwen2_5_0_5b, 494_032_768),
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),
             (PublicShape::Llama3_2_1b, 1_235_814_400),

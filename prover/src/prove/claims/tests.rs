@@ -19,6 +19,9 @@ fn shape(rows: usize) -> Shape {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: None,
         eos: Vec::new(),
     };

@@ -6,6 +6,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
+use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::Acc;
 use crate::model::passes::{cut, window_tiles, WeightPass, Window};
@@ -60,7 +61,7 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
         .collect()
 }
 
-/// Activations `[rows][in]` times a matrix, whose windows are the next ones of the pass. The bounds that are
+/// Activations `[rows][in]` times a matrix, and its biases; the matrix's windows are the next ones of the pass. The bounds that are
 /// checked when a model key is made keep the accumulators inside i32.
 pub(super) fn matmul(
     model: &QuantisedModel,
@@ -103,18 +104,25 @@ pub(super) fn matmul(
         });
     }
     let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
-    let limb = |limb: usize| {
+    let limb = |limb: usize, bias: fn((i32, i32)) -> i32| {
         let mut out = vec![0; rows * m.out_dim];
+        let biases: Vec<i32> = model
+            .params
+            .bias(kind, layer)
+            .iter()
+            .map(|b| bias(bias_limbs(*b)))
+            .collect();
         out.par_chunks_mut(m.out_dim).enumerate().for_each(|(row, out)| {
             for (v, place) in out.iter_mut().zip(&places) {
                 *v = sums[place / SIMD_LANES * rows + row][limb][place % SIMD_LANES];
             }
+            out.iter_mut().zip(&biases).for_each(|(v, bias)| *v += bias);
         });
         out
     };
     Acc {
-        hi: limb(0),
-        lo: limb(1),
+        hi: limb(0, |(hi, _)| hi),
+        lo: limb(1, |(_, lo)| lo),
     }
 }
 

@@ -6,8 +6,8 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
-    WeightFormat, KINDS,
+    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
+    StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -56,10 +56,12 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         norm_final: norm,
         head: shifts(MatmulKind::Head, 3),
         score_bits: 10,
+        activation: Activation::Silu,
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
         columns: Vec::new(),
+        biases: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a family is, and what it says of a model.
 
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::model::{Activation, MatmulKind, ModelConfig};
 
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
@@ -30,6 +30,10 @@ pub struct Description {
     /// Which channels of a head are rotated together.
     pub pairs: Pairs,
     pub factors: Factors,
+    /// The function of the MLP.
+    pub activation: Activation,
+    /// Kinds of matrices that have biases.
+    pub biases: Vec<MatmulKind>,
     /// What makes the context shorter than that of the checkpoint.
     pub notes: Vec<String>,
 }
@@ -45,6 +49,19 @@ pub struct Factors {
     pub logits: f64,
     /// Of cos and sin, where a pair is rotated.
     pub rotation: f64,
+}
+
+impl Factors {
+    /// Of the outputs of a matrix.
+    pub const fn of(&self, kind: MatmulKind) -> f64 {
+        match kind {
+            MatmulKind::Embed => self.embedding,
+            MatmulKind::Q => self.attention,
+            MatmulKind::O | MatmulKind::Down => self.residual,
+            MatmulKind::Head => self.logits,
+            MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => 1.0,
+        }
+    }
 }
 
 impl Description {

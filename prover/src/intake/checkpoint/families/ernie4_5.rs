@@ -23,6 +23,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rms_eps: 1e-5,
         rope_theta: 500_000.0,
         tied: true,
+        biases: false,
     };
     // Without it, the length of a head is not that of the other families.
     reader.required("head_dim")?;

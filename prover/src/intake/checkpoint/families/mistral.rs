@@ -17,6 +17,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         kv_heads_as_heads: false,
         context: 131_072,
+        biases: false,
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;

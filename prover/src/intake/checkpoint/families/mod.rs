@@ -10,6 +10,7 @@ mod llama;
 mod mistral;
 mod phi3;
 mod place;
+mod qwen2;
 mod reader;
 mod rotation;
 mod smollm3;
@@ -29,21 +30,18 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 6] = [
+pub const FAMILIES: [&Family; 7] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
     &granite::FAMILY,
     &smollm3::FAMILY,
     &ernie4_5::FAMILY,
+    &qwen2::FAMILY,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 12] = [
-    (
-        &["Qwen2ForCausalLM", "qwen2"],
-        "biases of queries, keys and values are missing",
-    ),
+const MISSING: [(&[&str], &str); 11] = [
     (
         &["Qwen3ForCausalLM", "qwen3"],
         "norms of the queries and keys of each head are missing",

@@ -21,6 +21,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 4096,
         rms_eps: 1e-5,
+        biases: false,
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;

@@ -15,6 +15,8 @@ pub enum Parameter {
     MlpNorm(usize),
     /// The gain of the last norm.
     FinalNorm,
+    /// What is added to the outputs of a matrix of a layer; 0 for the head.
+    Bias(MatmulKind, usize),
 }
 
 impl Parameter {
@@ -28,7 +30,8 @@ impl Parameter {
                     _ => (outputs, inputs),
                 }
             }
-            _ => (1, config.hidden),
+            Self::Bias(kind, _) => (1, config.dims(kind).1),
+            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::FinalNorm => (1, config.hidden),
         }
     }
 }
@@ -37,7 +40,8 @@ impl Parameter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub tensor: String,
-    /// Rows of the stored tensor, and those that are meant, in their order; `None` if it is the whole tensor.
+    /// Rows of the stored tensor, and those that are meant, in their order; `None` if it is the whole tensor. The rows of a bias
+    /// are its numbers.
     pub fused: Option<(usize, Vec<Range<usize>>)>,
 }
 

@@ -1,7 +1,7 @@
 //! What most families have in common: names of fields and of tensors.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, MAX_CONTEXT};
 
 use super::description::{Description, Factors};
 use super::place::{Pairs, Parameter, Place};
@@ -9,6 +9,10 @@ use super::reader::Reader;
 use super::rotation;
 use crate::intake::checkpoint::config::EOS;
 use crate::intake::checkpoint::CheckpointError;
+
+/// Matrices of attention and of the MLP.
+pub const ATTENTION: &[MatmulKind] = &[MatmulKind::Q, MatmulKind::K, MatmulKind::V, MatmulKind::O];
+const MLP: &[MatmulKind] = &[MatmulKind::Gate, MatmulKind::Up, MatmulKind::Down];
 
 /// What a config leaves out because it is the default of its family.
 pub struct Defaults {
@@ -18,6 +22,8 @@ pub struct Defaults {
     pub rms_eps: f64,
     pub rope_theta: f64,
     pub tied: bool,
+    /// Whether `attention_bias` and `mlp_bias` mean something.
+    pub biases: bool,
 }
 
 impl Defaults {
@@ -28,6 +34,7 @@ impl Defaults {
         rms_eps: 1e-6,
         rope_theta: 10_000.0,
         tied: false,
+        biases: true,
     };
 }
 
@@ -61,13 +68,24 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         rms_eps: reader.positive("rms_norm_eps")?.unwrap_or(defaults.rms_eps),
         rotations: Vec::new(),
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
     let tied = reader.switch("tie_word_embeddings")?.unwrap_or(defaults.tied);
     reader.only("hidden_act", &json!("silu"));
-    reader.only("attention_bias", &json!(false));
-    reader.only("mlp_bias", &json!(false));
+    let mut biases = Vec::new();
+    for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", MLP)] {
+        match defaults.biases {
+            true if reader.flag(switch)? => biases.extend(kinds),
+            true => {}
+            // A family may have read it otherwise.
+            false if reader.uses(switch) => {}
+            false => reader.only(switch, &json!(false)),
+        }
+    }
     let mut description = Description {
         config,
         tied,
@@ -79,6 +97,8 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             logits: 1.0,
             rotation: 1.0,
         },
+        activation: Activation::Silu,
+        biases,
         notes: Vec::new(),
     };
     rotation::read(reader, &mut description, defaults.rope_theta)?;
@@ -126,6 +146,10 @@ pub fn place(_: &ModelConfig, parameter: Parameter) -> Place {
 pub fn name(parameter: Parameter) -> String {
     let part = |layer: usize, part: &str| format!("model.layers.{layer}.{part}.weight");
     match parameter {
+        Parameter::Bias(kind, layer) => {
+            let weight = name(Parameter::Matrix(kind, layer));
+            format!("{}.bias", weight.trim_end_matches(".weight"))
+        }
         Parameter::Matrix(MatmulKind::Embed, _) => "model.embed_tokens.weight".to_string(),
         Parameter::Matrix(MatmulKind::Head, _) => "lm_head.weight".to_string(),
         Parameter::Matrix(MatmulKind::Q, l) => part(l, "self_attn.q_proj"),
