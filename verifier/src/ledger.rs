@@ -203,7 +203,12 @@ fn stark_terms(terms: &mut Vec<Term>) {
     );
     let log_n = tables::LOG_ROWS + STARK_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
-    algebraic(terms, "STARK: out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
+    algebraic(
+        terms,
+        "STARK: out-of-domain sampling",
+        format!("4 x 2^{log_n} / |K|"),
+        4.0 * n,
+    );
     // The columns with two samples, the four of the last sum, get a third for periodicity; and there is the composition.
     let columns: usize = component.trace_log_degree_bounds().iter().map(Vec::len).sum();
     let samples = columns as f64 + 8.0 + 16.0;
@@ -261,7 +266,10 @@ mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
     use crate::opening::{CommitmentParams, TILE_AREA_LOG};
-    use crate::policy::{parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS, STARK_LOG_LAST_LAYER};
+    use crate::policy::{
+        parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
+        STARK_LOG_LAST_LAYER,
+    };
     use crate::recipe::Recipe;
     use std::collections::BTreeSet;
     use stwo::core::channel::Blake2sChannel;
@@ -462,7 +470,10 @@ mod tests {
             rates.insert(own.log_blowup);
             longest = longest.max(own.columns());
         }
-        assert!(rates.len() == 2 && longest > ACTIVATION_COLUMNS, "{rates:?}, {longest} columns");
+        assert!(
+            rates.len() == 2 && longest > ACTIVATION_COLUMNS,
+            "{rates:?}, {longest} columns"
+        );
     }
 
     /// As many samples as stwo makes of the columns, and no fewer.
@@ -472,7 +483,10 @@ mod tests {
         let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
         let points = component.mask_points(oods, tables::LOG_ROWS);
         // A column with two samples gets a third.
-        let columns = points.iter().flatten().map(|points| points.len() + usize::from(points.len() == 2));
+        let columns = points
+            .iter()
+            .flatten()
+            .map(|points| points.len() + usize::from(points.len() == 2));
         let real = tables::PREPROCESSED.len() + columns.sum::<usize>() + 8;
         let mut terms = Vec::new();
         stark_terms(&mut terms);

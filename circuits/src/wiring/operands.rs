@@ -192,12 +192,21 @@ impl Public<'_> {
         let weighted = vec![
             padded(own_states, self.lead(part)),
             Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
-            padded(times(&self.squared_exponents(), &eq_table(feature)), self.shape.padded.hidden),
+            padded(
+                times(&self.squared_exponents(), &eq_table(feature)),
+                self.shape.padded.hidden,
+            ),
         ];
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
         let plain = vec![eq(state), eq(token), eq(feature)];
         [
-            claim("weighted states", part, weighted, columns(points.square_weight()), first),
+            claim(
+                "weighted states",
+                part,
+                weighted,
+                columns(points.square_weight()),
+                first,
+            ),
             claim("states", part, plain, columns(K::one()), second),
         ]
     }

@@ -68,7 +68,10 @@ fn committed<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> 
 
 /// The units of the committed columns, in order.
 fn units<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> {
-    committed(shape, columns).into_iter().flat_map(|column| column.chunks(UNIT)).collect()
+    committed(shape, columns)
+        .into_iter()
+        .flat_map(|column| column.chunks(UNIT))
+        .collect()
 }
 
 impl Committed for Activations<'_> {

@@ -21,8 +21,8 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::trace::Columns;
 use crate::prove::sumcheck::{self, Instance};
+use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
 

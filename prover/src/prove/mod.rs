@@ -36,11 +36,11 @@ use tessera_verifier::verify::{
 };
 use thiserror::Error;
 
-use self::matmul::PrecomputedMatmuls;
-use self::opening::{Codeword, OpeningProverError};
 use self::activations::Activations;
+use self::matmul::PrecomputedMatmuls;
 use self::multiplicities::multiplicities;
 use self::opening::{open_committed, Committed};
+use self::opening::{Codeword, OpeningProverError};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
 use self::sumcheck::Proved;
@@ -320,9 +320,7 @@ fn unchecked(
     let params = activation_params(shape);
     let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
     let columns = run.columns;
-    let mut activations = watch.phase("commit activations", || {
-        Activations::commit(shape, &columns)
-    });
+    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns));
     let root = *activations.root();
     transcript.bytes("activations", &root);
     let twiddles = twiddles();
@@ -334,9 +332,7 @@ fn unchecked(
     // Lookups.
     let relations = draw_relations(&mut transcript);
     let trees = lookup_trees(shape);
-    let lookups = watch.phase("lookups", || {
-        gkr::prove(&trees, &columns, &relations, &mut transcript)
-    })?;
+    let lookups = watch.phase("lookups", || gkr::prove(&trees, &columns, &relations, &mut transcript))?;
 
     // Matmuls.
     let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));

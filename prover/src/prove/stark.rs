@@ -7,6 +7,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
@@ -14,7 +15,6 @@ use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
-use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::model::ModelParams;
@@ -48,7 +48,11 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
 pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     let twiddles = twiddles();
     let mut scheme = Scheme::new(stark_config(), &twiddles);
-    commit(&mut scheme, &tables::preprocessed(params), &mut Blake2sChannel::default());
+    commit(
+        &mut scheme,
+        &tables::preprocessed(params),
+        &mut Blake2sChannel::default(),
+    );
     scheme.roots()[0].0
 }
 
@@ -67,7 +71,10 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
         let entry = coset_index_to_circle_domain_index(z, log_size);
         values[bit_reverse_index(entry, log_size)] = *row;
     }
-    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), BaseColumn::from_cpu(&values))
+    CircleEvaluation::new(
+        CanonicCoset::new(log_size).circle_domain(),
+        BaseColumn::from_cpu(&values),
+    )
 }
 
 /// The tables and how often they are used, committed.

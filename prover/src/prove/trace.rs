@@ -401,7 +401,11 @@ impl Source<'_> {
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && j <= i;
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
-            let difference = if open { i64::from(max) - score.out } else { MASKED.into() };
+            let difference = if open {
+                i64::from(max) - score.out
+            } else {
+                MASKED.into()
+            };
             row[scores::D] = felt(difference);
             row[scores::EXP] = exp;
             row[scores::ZERO] = u32::from(difference == 0);

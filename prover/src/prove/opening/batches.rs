@@ -16,7 +16,9 @@ use super::TILE_AREA;
 pub fn commit(units: &[&[BaseField]], params: &CommitmentParams) -> Tree {
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     let mut leaves = Leaves::new(params);
-    each_block(units, params, &twiddles, |batch, width, block, values| leaves.add(batch, width, block, values));
+    each_block(units, params, &twiddles, |batch, width, block, values| {
+        leaves.add(batch, width, block, values)
+    });
     leaves.tree()
 }
 
@@ -39,7 +41,10 @@ pub fn open(
         let mut copy = |batch: usize, width: usize, start: usize, values: &[Packed]| {
             subtrees.par_iter_mut().for_each(|subtree| {
                 let first = subtree.index * SUBTREE * FIBRE;
-                let Some(own) = first.checked_sub(start).and_then(|at| values.get(at..at + SUBTREE * FIBRE)) else {
+                let Some(own) = first
+                    .checked_sub(start)
+                    .and_then(|at| values.get(at..at + SUBTREE * FIBRE))
+                else {
                     return;
                 };
                 for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(own.chunks_exact(FIBRE)) {
@@ -83,9 +88,16 @@ fn each_block(
     };
     let zero = Packed::from_array([BaseField::zero(); SIMD_LANES]);
     let mut message = vec![zero; 1 << params.log_message];
-    let encoded = encode(params, twiddles, Split::default(), &mut message, load, |batch, width, block, values| {
-        each(batch, width, block, values);
-        Ok(())
-    });
+    let encoded = encode(
+        params,
+        twiddles,
+        Split::default(),
+        &mut message,
+        load,
+        |batch, width, block, values| {
+            each(batch, width, block, values);
+            Ok(())
+        },
+    );
     encoded.expect("nothing can fail");
 }
