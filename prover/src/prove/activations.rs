@@ -1,6 +1,8 @@
 //! Committing to the activations and opening them (docs/protocol.md, sections 4 and 10): the committed columns of all parts, cut
 //! in units, are the tiles of a commitment like that of the weights.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -24,6 +26,7 @@ pub struct Activations<'a> {
     shape: &'a Shape,
     columns: &'a [Columns],
     params: CommitmentParams,
+    twiddles: Arc<Twiddles>,
     tree: Tree,
     root: Digest,
 }
@@ -34,12 +37,14 @@ impl<'a> Activations<'a> {
     pub fn commit(shape: &'a Shape, columns: &'a [Columns]) -> Self {
         let params = activation_params(shape);
         let units = units(shape, columns);
-        let tree = batches::commit(&units, &params);
+        let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
+        let tree = batches::commit(&units, &params, &twiddles);
         Self {
             shape,
             columns,
             params,
             root: tree.root(),
+            twiddles,
             tree,
         }
     }
@@ -81,6 +86,10 @@ impl Committed for Activations<'_> {
 
     fn root(&self) -> &Digest {
         &self.root
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        Arc::clone(&self.twiddles)
     }
 
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {

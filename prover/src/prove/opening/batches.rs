@@ -12,11 +12,13 @@ use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
 
+/// In place of the units that the last columns lack.
+const ZEROS: &[BaseField; SIMD_LANES] = &[BaseField::from_u32_unchecked(0); SIMD_LANES];
+
 /// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
-pub fn commit(units: &[&[BaseField]], params: &CommitmentParams) -> Tree {
-    let twiddles = Twiddles::new(params.log_message, params.log_blowup);
+pub fn commit(units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
     let mut leaves = Leaves::new(params);
-    each_block(units, params, &twiddles, |batch, width, block, values| {
+    each_block(units, params, twiddles, |batch, width, block, values| {
         leaves.add(batch, width, block, values)
     });
     leaves.tree()
@@ -78,11 +80,11 @@ fn each_block(
     let load = |first: usize, message: &mut [Packed]| {
         let slots = message.par_chunks_mut(TILE_AREA).enumerate();
         slots.for_each(|(slot, message)| {
-            let unit = |lane: usize| units.get((first + lane) * length + slot).copied();
-            let lanes: [Option<&[BaseField]>; SIMD_LANES] = std::array::from_fn(unit);
-            for (i, packed) in message.iter_mut().enumerate() {
-                let value = |lane: Option<&[BaseField]>| lane.map_or(BaseField::zero(), |unit| unit[i]);
-                *packed = Packed::from_array(lanes.map(value));
+            let unit = |lane: usize| units.get((first + lane) * length + slot);
+            let lanes: [Option<&[[BaseField; SIMD_LANES]]>; SIMD_LANES] =
+                std::array::from_fn(|lane| unit(lane).map(|unit| unit.as_chunks().0));
+            for (i, packed) in message.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
+                *packed = Packed::transposed(lanes.map(|lane| lane.map_or(ZEROS, |unit| &unit[i])));
             }
         });
     };

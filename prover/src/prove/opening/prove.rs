@@ -1,5 +1,7 @@
 //! Opening a commitment: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
 
+use std::sync::Arc;
+
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
@@ -34,6 +36,9 @@ pub trait Committed {
     /// The root of its tree.
     fn root(&self) -> &Digest;
 
+    /// The twiddles of its code.
+    fn twiddles(&self) -> Arc<Twiddles>;
+
     /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
 
@@ -56,6 +61,11 @@ impl Committed for Weights<'_> {
 
     fn root(&self) -> &Digest {
         self.codeword.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        let params = self.codeword.params();
+        Arc::new(Twiddles::new(params.log_message, params.log_blowup))
     }
 
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
@@ -129,7 +139,7 @@ pub fn open_committed(
     let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
     let message = committed.combine(&claim.columns, &eq_table(column_point), fold);
     let message = Message::new(message, [band_point, rest].concat());
-    let mut folding = Folding::new(params, message);
+    let mut folding = Folding::new(params, message, committed.twiddles());
     folding.run(transcript);
     let proof = OpeningProof {
         band_rounds,
@@ -217,17 +227,17 @@ impl Oracle {
 /// State of the folding sumcheck and of the commitments between its rounds.
 pub(super) struct Folding {
     params: CommitmentParams,
-    twiddles: Twiddles,
+    twiddles: Arc<Twiddles>,
     pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
         Self {
             params: *params,
-            twiddles: Twiddles::new(params.log_message, params.log_blowup),
+            twiddles,
             message,
             rounds: Vec::new(),
             oracles: Vec::new(),
