@@ -13,10 +13,9 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::OpenedColumns;
+use crate::opening::{CommitmentParams, OpenedColumns};
 use crate::policy::{
-    activation_params, opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
-    STARK_WORK_BITS,
+    opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS,
 };
 use crate::stark::component;
 
@@ -244,7 +243,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     let mut terms = Vec::new();
     claim_terms(&shape, &mut terms);
     stark_terms(&mut terms);
-    let activations = activation_params(&shape);
+    let activations = CommitmentParams::of_activations(&shape);
     let openings = [
         ("weights", key.opened(chunk)),
         ("activations", activations.columns_of(&(0..activations.tiles), 0)),
@@ -458,7 +457,7 @@ mod tests {
         let (mut rates, mut longest) = (BTreeSet::new(), 0);
         for rows in (0..13).map(|log| 1 << log) {
             let shape = key.shape(&Chunk::whole(12), rows);
-            let own = activation_params(&shape);
+            let own = CommitmentParams::of_activations(&shape);
             assert_eq!(own.tiles as u128, shape.units());
             assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
             assert_eq!(own.log_blowup, if own.tiles <= MANY_UNITS { 2 } else { 1 });

@@ -10,7 +10,6 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::Shape;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns};
-use tessera_verifier::policy::activation_params;
 
 use super::bind::{bind_trailing, combine};
 use super::opening::batches;
@@ -35,7 +34,7 @@ impl<'a> Activations<'a> {
     /// Commits to the columns of all parts. The codeword is not kept, as entering its memory takes longer than encoding the
     /// activations again when they are opened.
     pub fn commit(shape: &'a Shape, columns: &'a [Columns]) -> Self {
-        let params = activation_params(shape);
+        let params = CommitmentParams::of_activations(shape);
         let units = units(shape, columns);
         let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
         let tree = batches::commit(&units, &params, &twiddles);

@@ -26,8 +26,8 @@ use tessera_circuits::wiring::{suffix, Points, Public, WEIGHTED};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::{OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{activation_params, opening_policy, MIN_BITS};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -317,7 +317,7 @@ fn unchecked(
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     // Commitments before any challenge.
-    let params = activation_params(shape);
+    let params = CommitmentParams::of_activations(shape);
     let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
     let columns = run.columns;
     let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns));

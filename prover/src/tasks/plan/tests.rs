@@ -1,7 +1,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
-use tessera_verifier::policy::activation_params;
+use tessera_verifier::opening::CommitmentParams;
 
 use super::*;
 use crate::intake::synth::PublicShape;
@@ -56,7 +56,7 @@ fn predictions_are_monotone() {
     let code = |config: &ModelConfig, task| match task {
         Task::Prove { lengths, chunk } => {
             let shape = Shape::with_limbs(config, LimbSet::all(Limbs::One), &chunk, lengths);
-            activation_params(&shape).log_blowup
+            CommitmentParams::of_activations(&shape).log_blowup
         }
         _ => 0,
     };
