@@ -409,8 +409,8 @@ Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
            (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
   memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
-  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
-Trace cells are counted from the shape of the proof, whose sides are powers of two.";
+  time     0.2 s + 40 ns per padded weight + 100 ns per committed cell
+Committed cells are counted from the shape of the proof, whose sides are powers of two.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = families_and_formulas())]

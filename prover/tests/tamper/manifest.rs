@@ -162,7 +162,7 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     let mut rows = statistics();
     rows.extend(logits(shape));
     rows.extend(clips(proof));
-    rows.extend(lookups());
+    rows.extend(lookups(proof.lookups.len()));
     rows.extend(sumchecks(shape));
     rows.extend(weights(&proof.weights));
     rows.extend(activations(&proof.opening));
@@ -255,14 +255,16 @@ fn clips(proof: &ChunkProof) -> Vec<Row> {
     ]
 }
 
-/// The sums of lookups: every message is in an equation with the next one.
-fn lookups() -> Vec<Row> {
+/// The sums of lookups in some trees: every message is in an equation with the next one.
+fn lookups(trees: usize) -> Vec<Row> {
     let mut rows = vec![
         row!(Change "lookups[*].root" => VerifyError::Gkr(GkrError::Layer { .. } | GkrError::ZeroDenominator { .. })),
         row!(Change "lookups[*].layers[*].rounds[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Change "lookups[*].layers[*].children" => VerifyError::Gkr(GkrError::Layer { .. })),
     ];
-    rows.extend(lengths("lookups", "lookups: trees"));
+    // One tree less than one is none.
+    let number = lengths("lookups", "lookups: trees").into_iter();
+    rows.extend(number.filter(|row| trees > 1 || row.op != Op::Truncate));
     rows.extend(lengths("lookups[*].layers", "lookups: layers"));
     rows.extend(lengths("lookups[*].layers[*].rounds", "lookups: rounds"));
     rows
