@@ -33,9 +33,9 @@ use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
-use rotation::Turned;
+use rotation::{Rotation, Turned};
 pub use saturation::{explain, Explanation};
-use scales::{Scales, Solved, WeightBits};
+use scales::{Readers, Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,31 +68,13 @@ pub fn quantise(
     let float = FloatModel::new(checkpoint);
     let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
     let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
-    let weight_bits = options.strategy.weight_bits(config);
-    let (mut bits, mut squares) = (WeightBits::new(), Squares::new());
-    let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
-    let mut down = Vec::new();
-    let mut choose = |kind, layer, ranges: &Ranges| -> Result<(), QuantiseError> {
-        let folded = Folded::new(checkpoint, kind, layer, rotation)?;
-        let max = max_weight(bits_of(&weight_bits, kind));
-        bits.insert((kind, layer), folded.choose_bits(max)?);
-        if let Some(state) = read_state(config, kind, layer) {
-            add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
-            squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
-        }
-        if kind == MatmulKind::Down {
-            // Weights of a byte have no bit to spare for a channel that is larger than others.
-            let own = match options.strategy.format() {
-                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
-                WeightFormat::Int8 => None,
-            };
-            down.push(own);
-        }
-        folded.release();
+    let mut weights = Weights::new(checkpoint, options, rotation);
+    let mut choose = |kind, layer, ranges: &Ranges| {
+        weights.add(kind, layer, ranges)?;
         progress.advance(1);
-        Ok(())
+        Ok::<(), QuantiseError>(())
     };
     for layer in 0..config.layers {
         ranges.expect(Set::Texts, &texts);
@@ -114,6 +96,13 @@ pub fn quantise(
     choose(MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
     ranges.check()?;
+    let Weights {
+        bits,
+        squares,
+        readers,
+        down,
+        ..
+    } = weights;
     let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
     let Solved {
         params,
@@ -134,6 +123,54 @@ pub fn quantise(
         bits: bits.collect(),
         products,
     })
+}
+
+/// What the scales have to know of the weights. Matrices are read one after the other, each when its layer is calibrated.
+struct Weights<'a> {
+    checkpoint: &'a Checkpoint,
+    rotation: Option<&'a Rotation>,
+    strategy: Strategy,
+    bits: WeightBits,
+    /// Squares of the weights by output, of matrices that read a norm.
+    squares: Squares,
+    /// By state, how much its channels matter to the matrices that read it.
+    readers: Readers,
+    down: Vec<Option<DownWeights>>,
+}
+
+impl<'a> Weights<'a> {
+    fn new(checkpoint: &'a Checkpoint, options: &QuantiseOptions, rotation: Option<&'a Rotation>) -> Self {
+        let config = checkpoint.config();
+        Self {
+            checkpoint,
+            rotation,
+            strategy: options.strategy,
+            bits: WeightBits::new(),
+            squares: Squares::new(),
+            readers: vec![vec![0.0; config.hidden]; 2 * config.layers + 1],
+            down: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, kind: MatmulKind, layer: usize, ranges: &Ranges) -> Result<(), QuantiseError> {
+        let config = self.checkpoint.config();
+        let folded = Folded::new(self.checkpoint, kind, layer, self.rotation)?;
+        let max = max_weight(bits_of(&self.strategy.weight_bits(config), kind));
+        self.bits.insert((kind, layer), folded.choose_bits(max)?);
+        if let Some(state) = read_state(config, kind, layer) {
+            add_reader(&mut self.readers[state], folded.input_squares(|_| 1.0)?);
+            self.squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
+        }
+        if kind == MatmulKind::Down {
+            // Weights of a byte have no bit to spare for a channel that is larger than others.
+            self.down.push(match self.strategy.format() {
+                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                WeightFormat::Int8 => None,
+            });
+        }
+        folded.release();
+        Ok(())
+    }
 }
 
 /// Calibration sequences, cut to the context.
