@@ -402,6 +402,7 @@ impl Shape {
     pub const fn ff(&self) -> Ff {
         Ff {
             log_rows: 0,
+            gated: self.config.gated,
             gate: self.limbs.gate,
             up: self.limbs.up,
         }
