@@ -91,18 +91,18 @@ impl Air for Ff {
             Lookup::once(Relation::Silu, [index, output])
         };
         let [high, low] = self.product();
-        if !self.gated {
-            let output = Linear::column(high) * base(256) + Linear::column(low);
-            let mut list = vec![entry(self.up(), output)];
-            list.extend(int16(high, Limbs::Two));
-            list.extend(self.up_remainder().lookups());
-            return list;
+        let mut list = match self.gated {
+            true => vec![entry(GATE, Linear::column(SILU))],
+            false => vec![entry(self.up(), Linear::column(high) * base(256) + Linear::column(low))],
+        };
+        if self.gated {
+            list.extend(int16(UP, Limbs::One));
         }
-        let mut list = vec![entry(GATE, Linear::column(SILU))];
-        list.extend(int16(UP, Limbs::One));
         list.extend(int16(high, Limbs::Two));
-        list.extend(PRODUCT.lookups());
-        list.extend(self.gate_remainder().lookups());
+        if self.gated {
+            list.extend(PRODUCT.lookups());
+            list.extend(self.gate_remainder().lookups());
+        }
         list.extend(self.up_remainder().lookups());
         list
     }
