@@ -1,4 +1,4 @@
-//! Linear claims on the committed columns (docs/protocol.md, sections 5 to 7): everything that crosses rows.
+//! Linear claims on the committed columns (docs/protocol.md, sections 7 and 16): everything that crosses rows.
 //! A claim says `sum of <W, column> = value` where each `W` is a sum of tensor products of one weight vector per
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.

@@ -1,4 +1,4 @@
-//! The integer semantics, normative and written once (docs/protocol.md, section 2). Plain integers, no
+//! The integer semantics, normative and written once (docs/protocol.md, sections 2 and 16). Plain integers, no
 //! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
 
 use crate::model::{Activation, ModelConfig, ModelParams, NormParams, RowClass};

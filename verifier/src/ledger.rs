@@ -123,7 +123,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + work_bits`;
 /// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
-/// - folds: `kappa` folds of codes of length at most `n`, `n / |K|` each;
+/// - folds: `mu` folds of codes of length at most `n`, `n / |K|` each;
 /// - sumchecks: degree 2, so `2 / |K|` per round.
 pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
     let params = &columns.params;

@@ -1,4 +1,4 @@
-//! The constraints: one [`Air`] per kind of row, each purely row-local (docs/protocol.md, section 8).
+//! The constraints: one [`Air`] per kind of row, each purely row-local (docs/protocol.md, sections 8 and 16).
 //! Everything that crosses rows (matmuls, sums, broadcasts, wires) is a claim on multilinear extensions,
 //! see [`crate::claims`]; [`Bound`] ties those claims to the committed columns.
 

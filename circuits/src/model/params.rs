@@ -139,7 +139,7 @@ impl StreamShift {
     }
 }
 
-/// RMSNorm parameters (docs/protocol.md, section 2.4).
+/// RMSNorm parameters (docs/protocol.md, section 16.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NormParams {
     /// `r` is the largest integer below 2^22 with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.

@@ -1,4 +1,4 @@
-//! The claims on accumulators (docs/protocol.md, sections 5, 6 and 8.1): what was rounded follows from what it was rounded to.
+//! The claims on accumulators (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was rounded to.
 
 mod heads;
 mod logits;
@@ -236,7 +236,7 @@ impl Public<'_> {
         sum
     }
 
-    /// Sections 5, 6 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
+    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
     /// Beside it the claims on other roundings, on their public columns and on clipped values.
     pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
         let mut claims = Claims {

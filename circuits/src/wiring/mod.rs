@@ -1,4 +1,4 @@
-//! The list of claims of a proof (docs/protocol.md, sections 5 to 8), written once and walked by both
+//! The list of claims of a proof (docs/protocol.md, sections 7 and 16), written once and walked by both
 //! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
 //! here; what does not appear here or in a row-local constraint is free.
 

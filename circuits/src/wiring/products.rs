@@ -1,11 +1,11 @@
-//! The instances of the batched matmul sumcheck (docs/protocol.md, sections 5 and 6).
+//! The instances of the batched matmul sumcheck (docs/protocol.md, sections 6 and 16).
 
 use stwo::core::fields::qm31::SecureField;
 
 use crate::model::{Limbs, MatmulKind};
 use crate::shape::{Part, Shape};
 
-/// The operand instances of the batched matmul sumcheck (docs/protocol.md, sections 5 and 6), in order.
+/// The operand instances of the batched matmul sumcheck (docs/protocol.md, sections 6 and 16), in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
     /// Normed states times those of q, k, v, gate and up that are claimed in one limb; variables (state, feature).

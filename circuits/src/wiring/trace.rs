@@ -25,7 +25,7 @@ impl Public<'_> {
             .fold(K::zero(), |sum, (values, w)| sum + w * row(values))
     }
 
-    /// Section 7: the residual wire, norm statistics, and the public columns of the stream.
+    /// Sections 16.1 and 16.2: the residual wire, norm statistics, and the public columns of the stream.
     fn stream(&self, claims: &mut Vec<LinearClaim>) {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);

@@ -1,4 +1,4 @@
-//! The batch of linear claims (docs/protocol.md, section 8), proved at the cost of a few passes over the columns.
+//! The batch of linear claims (docs/protocol.md, section 7), proved at the cost of a few passes over the columns.
 //!
 //! A part's share is `sum_z sum_g W_g(z) C_g(z)`, with `C_g` a combination of columns and `W_g` a sum of tensor products.
 //! The variables of a row are split at a boundary of axes, `z = (outer, inner)`. With `W_g = sum_v U_v (x) v` over the

@@ -1,4 +1,4 @@
-//! The integer forward pass of a quantised model (docs/protocol.md, section 2), incremental with a
+//! The integer forward pass of a quantised model (docs/protocol.md, sections 2 and 16), incremental with a
 //! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
 
 mod kernels;

@@ -26,7 +26,7 @@ const MAX_BLOWUP_LOG: u32 = 4;
 pub struct CommitmentParams {
     /// Number of 64 x 64 tiles.
     pub tiles: usize,
-    /// `kappa`: log2 of the number of weights in a column.
+    /// `mu`: log2 of the number of weights in a column.
     pub log_message: u32,
     /// log2 of the inverse rate of the code.
     pub log_blowup: u32,
