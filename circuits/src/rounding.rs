@@ -55,8 +55,13 @@ impl Rounded {
         Self::of(part, 2 + half as u8)
     }
 
+    /// Whether a model has it: without gates, the MLP rounds its up projection alone.
+    pub(crate) fn exists(self, config: &ModelConfig) -> bool {
+        self.tensor < Self::kinds(self.part) && (config.gated || self.part != Part::Ff || self == Self::UP)
+    }
+
     /// Number of kinds in a part.
-    pub(crate) const fn kinds(part: Part) -> u8 {
+    const fn kinds(part: Part) -> u8 {
         match part {
             Part::Stream => 2,
             Part::Q | Part::K => 4,

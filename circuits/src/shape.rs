@@ -355,6 +355,7 @@ impl Shape {
     /// The columns of the MLP.
     pub const fn ff(&self) -> Ff {
         Ff {
+            gated: self.config.gated,
             gate: self.limbs.gate,
             up: self.limbs.up,
         }

@@ -158,7 +158,10 @@ impl Statistics {
                 .iter()
                 .copied()
                 .find(|part| part.index() == usize::from(clip.part));
-            let part = part.filter(|part| clip.tensor < Rounded::kinds(*part));
+            let part = part.filter(|part| {
+                let tensor = clip.tensor;
+                Rounded { part: *part, tensor }.exists(&shape.config)
+            });
             let Some(part) = part.filter(|_| before.is_none_or(|before| before < order)) else {
                 return Err(StatisticsError::ClipPlace { index });
             };

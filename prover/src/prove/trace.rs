@@ -439,6 +439,32 @@ impl Source<'_> {
     }
 
     fn ff(&self) -> (Columns, Vec<Clip>) {
+        match self.shape.config.gated {
+            true => self.gated(),
+            false => self.plain(),
+        }
+    }
+
+    /// The MLP without gates: what the table has for the up projection.
+    fn plain(&self) -> (Columns, Vec<Clip>) {
+        let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
+        let ups = self.pows(MatmulKind::Up, shape.padded.ff);
+        // What is padded is 0, and so is what the table has for it.
+        build(shape, Part::Ff, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[air.up()] = felt(up.out);
+            let [high, _] = air.product();
+            write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
+            [0, up.excess, 0, 0]
+        })
+    }
+
+    fn gated(&self) -> (Columns, Vec<Clip>) {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
