@@ -47,14 +47,25 @@ pub trait Committed {
 }
 
 /// Weights with their commitment.
-struct Weights<'a> {
+pub(super) struct CommittedWeights<'a> {
     source: &'a dyn TileSource,
     codeword: &'a Codeword,
     memory: Table<Elements>,
     traffic: Traffic,
 }
 
-impl Committed for Weights<'_> {
+impl<'a> CommittedWeights<'a> {
+    pub(super) fn new(source: &'a dyn TileSource, codeword: &'a Codeword, memory: Table<Elements>) -> Self {
+        Self {
+            source,
+            codeword,
+            memory,
+            traffic: Traffic::default(),
+        }
+    }
+}
+
+impl Committed for CommittedWeights<'_> {
     fn params(&self) -> &CommitmentParams {
         self.codeword.params()
     }
@@ -96,12 +107,7 @@ pub fn open(
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     length("tiles of the source", source.tiles(), codeword.params().tiles)?;
-    let mut weights = Weights {
-        source,
-        codeword,
-        memory,
-        traffic: Traffic::default(),
-    };
+    let mut weights = CommittedWeights::new(source, codeword, memory);
     let proof = open_committed(&mut weights, policy, claim, band_values, transcript)?;
     Ok((proof, weights.traffic))
 }

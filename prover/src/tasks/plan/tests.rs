@@ -137,7 +137,6 @@ fn choices_follow_the_budget() {
     );
     let smallest = subject.smallest(task);
     assert!(matches!(smallest.choices.residency, Residency::Window { .. }));
-    assert!(!smallest.choices.keep_codeword);
     let setup = subject.smallest(Task::Setup { tokens: 384 });
     assert_eq!(setup.choices.split.log(), Split::MAX);
 }
