@@ -9,9 +9,9 @@ use tessera_circuits::air::{ff, requant, scores, stream, tables, AnyAir, Relatio
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_prover::prove::gkr::prove;
-use tessera_prover::prove::stark::check::{check, check_row, claim_holds, counts, Violations};
+use tessera_prover::prove::check::{check, check_row, claim_holds, counts, Violations};
 use tessera_prover::prove::stark::lookups::entry_sums;
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::SplitMix;
 use tessera_verifier::transcript::Transcript;
 

@@ -10,7 +10,7 @@ use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
-use tessera_prover::prove::stark::check::{check_row, claim_holds};
+use tessera_prover::prove::check::{check_row, claim_holds};
 use tessera_prover::testing::{fixture_size_config, odd_config, ragged_config, random_model, SplitMix};
 
 use crate::setup::{cases, random, three_layers, Case};

@@ -12,8 +12,8 @@ use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, ROPE_BITS,
 };
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::prove::stark::check::{check_row, Violations};
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::prove::check::{check_row, Violations};
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::random_model;
 
 use crate::setup::three_layers;

@@ -8,7 +8,7 @@ use tessera_circuits::air::{base, ff, logits, requant, scores, stream};
 use tessera_circuits::model::Limbs;
 use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::prove::stark::check::check_row;
+use tessera_prover::prove::check::check_row;
 use tessera_prover::testing::SplitMix;
 
 use crate::setup::{cases, Case, Coverage};
