@@ -432,7 +432,7 @@ mod tests {
             let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
             assert_eq!(terms[0].1, bits + f64::from(OPENING_WORK_BITS));
             let activations = CommitmentParams { tiles: 77, ..weights };
-            let own = parameter_words(log_blowup, &activations);
+            let own = parameter_words(log_blowup, activations.words());
             let queries = policy.queries as u32;
             let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
             assert_eq!(own[..5], trace);

@@ -25,7 +25,8 @@ use thiserror::Error;
 
 use super::trace::Columns;
 
-type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+/// The trees of a proof.
+pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub fn tables_root(params: &ModelParams) -> [u8; 32] {
 }
 
 /// Commits to columns, in row order, as the next tree.
-fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
+pub fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(columns.iter().map(|column| evaluation(column)).collect());
     tree.commit(channel);
@@ -121,7 +122,7 @@ impl<'a> Counted<'a> {
 
 /// The LogUp columns of the tables and their claimed sum: the first has the sum of the first two entries of a row, the last one
 /// sums on over rows.
-fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
+pub fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
     let [index, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| &entries[i]);
     let tuples = [
         (Relation::Range16, vec![index]),

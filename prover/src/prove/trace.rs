@@ -433,7 +433,7 @@ impl Source<'_> {
             let scores = &layer.score[line * tokens..][..i + 1];
             let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
             row[maxima::MAX] = felt(i64::from(layer.max[line]));
-            row[maxima::TIES] = ties as u32 - 1;
+            row[maxima::TIES] = felt(ties as i64 - 1);
             [0; 4]
         })
     }
