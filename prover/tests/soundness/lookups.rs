@@ -348,20 +348,6 @@ fn sums_of_lookups_are_not_moved() {
     );
 }
 
-/// The root of one tree in the place of another.
-#[test]
-fn roots_are_those_of_their_tree() {
-    let scene = Scene::honest();
-    let hooks = Hooks {
-        lookups: &|trees| trees[1].root = trees[0].root,
-        ..HONEST
-    };
-    assert_rejected!(
-        scene.attempt(&hooks),
-        VerifyError::Gkr(GkrError::Layer { tree: 1, layer: 0 })
-    );
-}
-
 /// Padding is counted as the ones that it is: a use less of a value, for which it would pay, is missing.
 #[test]
 fn padding_is_counted_as_it_is() {
