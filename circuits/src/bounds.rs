@@ -6,8 +6,8 @@ mod limbs;
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, ChannelShift, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
-    MIN_WEIGHT_BITS,
+    ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
+    StreamShift, MIN_WEIGHT_BITS,
 };
 use crate::semantics::RSQRT_BITS;
 
@@ -30,6 +30,9 @@ pub const MAX_EXPONENT: u8 = 6;
 /// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
 pub const MAX_SQUARES: u64 = 1 << 14;
 
+/// Largest absolute value of a bias: its high limb is at most `2^22`.
+pub const MAX_BIAS: u32 = 1 << 30;
+
 /// Bound on `|acc_hi + floor(acc_lo / 2^8)|` of a requantisation: the type of an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccumulatorBound(u64);
@@ -41,6 +44,11 @@ impl AccumulatorBound {
         let product = (in_dim as u64).checked_mul(max_weight.unsigned_abs().into())?;
         let low = product.checked_mul(255)?;
         (low < LOW_LIMIT).then_some(Self(128 * product + LOW))
+    }
+
+    /// With a bias added.
+    pub const fn with_bias(self, bias: i32) -> Self {
+        Self(self.0 + (bias.unsigned_abs() as u64).div_ceil(1 << 8))
     }
 
     /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
@@ -98,10 +106,12 @@ impl Check<'_> {
         let (in_dim, _) = self.config.dims(kind);
         let max_weight = self.params.max_weight(kind);
         match kind {
-            // One-hot: a single product in the high accumulator.
-            MatmulKind::Embed => Ok(AccumulatorBound(
-                ((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW,
-            )),
+            // One-hot: a single product in the high accumulator, and that of the position.
+            MatmulKind::Embed => {
+                let rows = 1 + u64::from(self.config.positions);
+                let product = (max_weight as u64) << self.params.embed_exponent.min(13);
+                Ok(AccumulatorBound(rows * product + LOW))
+            }
             _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
                 what,
                 layer,
@@ -131,9 +141,31 @@ impl Check<'_> {
         shift: &ChannelShift,
     ) -> Result<(), ModelError> {
         self.channels(what, kind, shift)?;
+        self.bias(what, kind, layer)?;
         let bound = self.bound(what, kind, layer)?;
-        let mut shifts = shift.0.iter();
-        shifts.try_for_each(|s| self.round(what, layer, bound, *s, None))
+        let mut channels = self.params.rounded_channels(kind, layer, shift);
+        channels.try_for_each(|(out, bias)| self.round(what, layer, bound.with_bias(bias), shift.at(out), None))
+    }
+
+    /// A bias has a number for every channel, if there is one.
+    fn bias(&self, what: &'static str, kind: MatmulKind, layer: usize) -> Result<(), ModelError> {
+        let bias = self.params.bias(kind, layer);
+        let (_, out_dim) = self.config.dims(kind);
+        if !bias.is_empty() && bias.len() != out_dim {
+            return Err(ModelError::Length {
+                what: "biases of a matrix",
+                got: bias.len(),
+                expected: out_dim,
+            });
+        }
+        match bias.iter().find(|b| b.unsigned_abs() > MAX_BIAS) {
+            Some(bias) => Err(ModelError::Bias {
+                what,
+                layer,
+                bias: *bias,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Shifts into the residual stream, with the residual multiplied by `2^(shift + skip)`; none enters the embedding.
@@ -146,9 +178,11 @@ impl Check<'_> {
         skip: Option<ByClass<i8>>,
     ) -> Result<(), ModelError> {
         self.channels(what, kind, &shift.body)?;
+        self.bias(what, kind, layer)?;
         let bound = self.bound(what, kind, layer)?;
         for class in [RowClass::Body, RowClass::Lead] {
-            for out in 0..shift.body.0.len() {
+            for (out, bias) in self.params.rounded_channels(kind, layer, &shift.body) {
+                let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = match skip {
                     Some(skip) => small("residual skip", i32::from(own) + i32::from(skip.of(class)), 0, 13)?,
@@ -158,6 +192,26 @@ impl Check<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Gates and products; a model without them has no parameters of them, so that it has one key.
+    fn gates(&self, layer: usize, p: &LayerParams) -> Result<(), ModelError> {
+        let acts = [p.act.body, p.act.lead];
+        if self.config.gated {
+            self.matmul("gate", MatmulKind::Gate, layer, &p.gate)?;
+            let mut acts = acts.into_iter();
+            return acts.try_for_each(|act| small("mlp product", act.into(), 1, MAX_ACT_SHIFT).map(|_| ()));
+        }
+        let lists = [p.gate.0.len(), self.params.bias(MatmulKind::Gate, layer).len()];
+        if let Some(got) = lists.into_iter().find(|len| *len > 0) {
+            return Err(ModelError::Length {
+                what: "gates of a model without any",
+                got,
+                expected: 0,
+            });
+        }
+        let mut acts = acts.into_iter();
+        acts.try_for_each(|act| small("mlp product of a model without gates", act.into(), 0, 0).map(|_| ()))
     }
 
     fn round(
@@ -302,11 +356,8 @@ impl ModelParams {
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
             check.stream("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
             check.norm(l, &p.norm_mlp)?;
-            check.matmul("gate", MatmulKind::Gate, l, &p.gate)?;
+            check.gates(l, p)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
-            for act in [p.act.body, p.act.lead] {
-                small("mlp product", act.into(), 1, MAX_ACT_SHIFT)?;
-            }
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;

@@ -102,7 +102,12 @@ impl Chunk {
         let kinds = LAYER_KINDS.len();
         let head = model.columns.last().copied();
         let own = model.columns.get(self.start * kinds..self.end * kinds);
+        let biases = model
+            .biases
+            .get(self.start * kinds..self.end * kinds)
+            .unwrap_or_default();
         ModelParams {
+            biases: biases.iter().chain(model.biases.last()).cloned().collect(),
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
             columns: own.unwrap_or_default().iter().copied().chain(head).collect(),
             norm_final: next.map_or(model.norm_final, |layer| layer.norm_attn),

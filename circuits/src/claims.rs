@@ -1,4 +1,4 @@
-//! Linear claims on the committed columns (docs/protocol.md, sections 5 to 7): everything that crosses rows.
+//! Linear claims on the committed columns (docs/protocol.md, sections 7 and 16): everything that crosses rows.
 //! A claim says `sum of <W, column> = value` where each `W` is a sum of tensor products of one weight vector per
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
@@ -64,6 +64,8 @@ pub enum Weight {
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
     Sparse(u32, Vec<(usize, SecureField)>),
+    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, for two axes of equal length together.
+    Causal(Vec<SecureField>, Vec<SecureField>),
 }
 
 impl Weight {
@@ -78,6 +80,7 @@ impl Weight {
             Self::Eq(point) => point.len() as u32,
             Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
             Self::Ones(log) | Self::Sparse(log, _) => *log,
+            Self::Causal(row, key) => (row.len() + key.len()) as u32,
         }
     }
 
@@ -96,6 +99,18 @@ impl Weight {
                 }
                 table
             }
+            Self::Causal(row, key) => {
+                let keys = eq_table(key);
+                let rows = eq_table(row).into_iter().enumerate();
+                let of_row = |(i, w): (usize, SecureField)| {
+                    let open = move |j: usize, v: SecureField| if j <= i { w * v } else { SecureField::zero() };
+                    keys.iter()
+                        .enumerate()
+                        .map(move |(j, v)| open(j, *v))
+                        .collect::<Vec<_>>()
+                };
+                rows.flat_map(of_row).collect()
+            }
         }
     }
 
@@ -110,8 +125,29 @@ impl Weight {
                 own.and_then(|at| entries.get(at))
                     .map_or(SecureField::zero(), |(_, value)| *value)
             }
+            Self::Causal(row, key) => {
+                let (i, j) = (index >> key.len(), index & ((1 << key.len()) - 1));
+                match j <= i {
+                    true => index_eq(i, row) * index_eq(j, key),
+                    false => SecureField::zero(),
+                }
+            }
         }
     }
+}
+
+/// `sum_(j <= i) eq(a, i) eq(u, i) eq(b, j) eq(v, j)`, bit by bit from the first: with the bits of `i` and `j` equal so far, or `j`
+/// below `i`.
+fn causal(a: &[SecureField], b: &[SecureField], u: &[SecureField], v: &[SecureField]) -> SecureField {
+    let one = SecureField::one();
+    let (mut equal, mut below) = (one, SecureField::zero());
+    for ((a, u), (b, v)) in a.iter().zip(u).zip(b.iter().zip(v)) {
+        let [i0, i1] = [(one - *a) * (one - *u), *a * *u];
+        let [j0, j1] = [(one - *b) * (one - *v), *b * *v];
+        below = below * (i0 + i1) * (j0 + j1) + equal * i1 * j0;
+        equal *= i0 * j0 + i1 * j1;
+    }
+    equal + below
 }
 
 /// A point at which many weights are evaluated: the tables of `eq` of its ranges are made once.
@@ -146,6 +182,10 @@ impl<'a> End<'a> {
                 let table = self.table(start, own);
                 let terms = entries.iter().filter_map(|(i, value)| Some(*value * *table.get(*i)?));
                 terms.fold(zero, |sum, term| sum + term)
+            }
+            Weight::Causal(row, key) => {
+                let (u, v) = own.split_at(row.len().min(own.len()));
+                causal(row, key, u, v)
             }
         }
     }
@@ -305,6 +345,8 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
                 .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
                 .collect()
         }
+        // Tokens are never cut.
+        Weight::Causal(..) => vec![with(weight, columns(0, one).collect())],
         Weight::Dense(values) => {
             let lanes = values.chunks_of(1 << log_lane).take(cut.lanes).enumerate();
             lanes
@@ -364,20 +406,18 @@ impl Batch {
         self.groups.iter().filter(move |g| g.part == part)
     }
 
-    /// Value at `point` of the polynomial whose sum over a part's rows is the part's share of the batch,
-    /// given the evaluations of the part's claimed columns (in the order of [`Batch::columns`]).
-    pub fn eval(&self, part: Part, point: &[SecureField], evaluations: &[SecureField]) -> SecureField {
-        let columns = self.columns(part);
-        let (mut end, mut sum) = (End::new(point), SecureField::zero());
+    /// What weighs the evaluations of the columns of a part at `point` in the end claim of the batch: the sum over the part's
+    /// groups of `W~(point)` times the coefficient, for every column that has a claim, ascending.
+    pub fn coefficients(&self, part: Part, point: &[SecureField]) -> BTreeMap<usize, SecureField> {
+        let mut end = End::new(point);
+        let mut sums = BTreeMap::new();
         for group in self.of(part) {
-            let mut combined = SecureField::zero();
+            let weight = end.eval_sum(&group.weights);
             for (column, coefficient) in &group.columns {
-                let value = columns.binary_search(column).ok().and_then(|i| evaluations.get(i));
-                combined += *coefficient * value.copied().unwrap_or_default();
+                *sums.entry(*column).or_insert_with(SecureField::zero) += weight * *coefficient;
             }
-            sum += end.eval_sum(&group.weights) * combined;
         }
-        sum
+        sums
     }
 }
 

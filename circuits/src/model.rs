@@ -1,6 +1,7 @@
 //! The model that is proved: architecture, quantisation parameters, padded dimensions and the list of
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
+mod mlp;
 mod params;
 mod rotation;
 
@@ -12,6 +13,7 @@ pub use params::{
     StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
+pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
@@ -21,7 +23,7 @@ pub const TILE: usize = 1 << TILE_LOG;
 /// log2 of the most tiles of a band.
 pub const MAX_BAND_LOG: u32 = 2;
 /// Smallest log2 of the number of rows of a component.
-pub const MIN_ROWS_LOG: u32 = 6;
+pub const MIN_ROWS_LOG: u32 = 12;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
 
@@ -50,6 +52,12 @@ pub struct ModelConfig {
     pub rotations: Vec<Rotation>,
     /// Which of them each layer has; empty if there is one only.
     pub rotation_of: Vec<u8>,
+    /// Whether positions have rows of their own in the embedding, after those of the vocabulary: one for each of the context.
+    pub positions: bool,
+    /// Whether the MLP is gated: its inputs are then multiplied by the activation of the gates, otherwise put through it.
+    pub gated: bool,
+    /// Whether the MLP reads the state that attention reads, not the one that attention writes.
+    pub parallel: bool,
     /// Token that begins a text.
     pub bos: Option<u32>,
     /// Tokens that end one.
@@ -211,6 +219,8 @@ pub struct Padded {
     pub ff: u32,
     /// Entries of the vocabulary.
     pub vocab: u32,
+    /// Rows of the embedding.
+    pub embed: u32,
 }
 
 impl Padded {
@@ -264,6 +274,12 @@ pub enum ModelError {
         layer: usize,
         bound: u64,
         shift: u8,
+    },
+    #[error("{what} in layer {layer}: a bias is {bias}, but must be at most 2^30 in absolute value")]
+    Bias {
+        what: &'static str,
+        layer: usize,
+        bias: i32,
     },
     #[error(
         "{what} in layer {layer}: no matrix has columns of {inputs} weights up to {most} with norms l1 {l1} and square {square}"
@@ -372,6 +388,7 @@ impl ModelConfig {
             half,
             ff: log_ceil(self.ff, TILE_LOG),
             vocab: log_ceil(self.vocab, TILE_LOG),
+            embed: log_ceil(self.dims(MatmulKind::Embed).0, TILE_LOG),
         }
     }
 
@@ -416,6 +433,7 @@ impl ModelConfig {
             self.ff,
         );
         match kind {
+            MatmulKind::Embed if self.positions => (self.vocab.saturating_add(self.context), d),
             MatmulKind::Embed => (self.vocab, d),
             MatmulKind::Q => (d, q),
             MatmulKind::K | MatmulKind::V => (d, kv),
@@ -426,12 +444,30 @@ impl ModelConfig {
         }
     }
 
+    /// The kinds that the layers have, in file order: all but the gate, if the MLP has none.
+    pub fn layer_kinds(&self) -> impl Iterator<Item = MatmulKind> + Clone {
+        let gated = self.gated;
+        LAYER_KINDS
+            .into_iter()
+            .filter(move |kind| gated || *kind != MatmulKind::Gate)
+    }
+
+    /// The state of the residual stream that the MLP of a layer reads.
+    pub const fn mlp_state(&self, layer: usize) -> usize {
+        2 * layer + if self.parallel { 0 } else { 1 }
+    }
+
+    /// The row of the embedding of a position, if positions have rows there.
+    pub fn position_row(&self, position: usize) -> Option<usize> {
+        (self.positions && position < self.context).then_some(self.vocab + position)
+    }
+
     /// All weight matrices in the order of the weights file: embedding, layers (q k v o gate up down), head.
     pub fn matmuls(&self) -> Vec<Matmul> {
         let p = self.padded();
         let mut order = vec![(MatmulKind::Embed, 0)];
         for layer in 0..self.layers {
-            order.extend(LAYER_KINDS.map(|kind| (kind, layer)));
+            order.extend(self.layer_kinds().map(|kind| (kind, layer)));
         }
         order.push((MatmulKind::Head, 0));
         let mut first_tile = 0;
@@ -440,7 +476,7 @@ impl ModelConfig {
             .map(|(kind, layer)| {
                 let (in_dim, out_dim) = self.dims(kind);
                 let (in_log, out_log) = match kind {
-                    MatmulKind::Embed => (p.vocab, p.hidden),
+                    MatmulKind::Embed => (p.embed, p.hidden),
                     MatmulKind::Q => (p.hidden, p.q()),
                     MatmulKind::K | MatmulKind::V => (p.hidden, p.kv()),
                     MatmulKind::O => (p.q(), p.hidden),
@@ -500,6 +536,9 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         rms_eps: 1e-6,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: None,
         eos: Vec::new(),
     }
@@ -542,9 +581,11 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         head: one(4),
         score_bits: 10,
         gate_bits: 10,
+        activation: Activation::Silu,
         silu_bits: 10,
         logit_bits: 10,
         columns: Vec::new(),
+        biases: Vec::new(),
     }
     .with_largest_norms(config)
 }

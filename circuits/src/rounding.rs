@@ -1,6 +1,12 @@
 //! What is rounded to 16 bits, and by which parameters of the model (docs/protocol.md, section 8.1).
 
+use num_traits::{One, Zero};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+
+use crate::air::Air;
 use crate::chunk::INPUT_SHIFT;
+use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams, RowClass};
 use crate::semantics::ROPE_BITS;
 use crate::shape::{Part, Shape};
@@ -49,14 +55,19 @@ impl Rounded {
         Self::of(part, 2 + half as u8)
     }
 
+    /// Whether a model has it: without gates, the MLP rounds its up projection alone.
+    pub(crate) fn exists(self, config: &ModelConfig) -> bool {
+        self.tensor < Self::kinds(self.part) && (config.gated || self.part != Part::Ff || self == Self::UP)
+    }
+
     /// Number of kinds in a part.
-    pub(crate) const fn kinds(part: Part) -> u8 {
+    const fn kinds(part: Part) -> u8 {
         match part {
             Part::Stream => 2,
             Part::Q | Part::K => 4,
             Part::V | Part::Scores | Part::Att | Part::Logits => 1,
             Part::Ff => 3,
-            Part::Tables => 0,
+            Part::Maxima => 0,
         }
     }
 }
@@ -165,7 +176,8 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         }
         (Part::Stream, _) => {
             let shift = norm_of(params, first).shift.saturating_sub(params.exponent(third));
-            (Some(shift).filter(|_| third < config.hidden), Limbs::One)
+            let real = first < shape.states() && third < config.hidden;
+            (Some(shift).filter(|_| real), Limbs::One)
         }
         (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
         (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
@@ -180,11 +192,129 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
         (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
         (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
-        (Part::Tables, _) => (None, Limbs::One),
+        (Part::Maxima, _) => (None, Limbs::One),
     };
     let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
     match limbs {
         Limbs::One => 8 + shift,
         Limbs::Two => shift,
+    }
+}
+
+/// The public columns of a statement (docs/protocol.md, section 8.1): for everything that is rounded, the power of two that a
+/// rounded value is multiplied with in its claim, which bounds the remainder.
+#[derive(Clone, Copy, Debug)]
+pub struct Powers<'a> {
+    /// The row spaces.
+    pub shape: &'a Shape,
+    /// The parameters of the chunk alone.
+    pub params: &'a ModelParams,
+    /// Number of leading rows.
+    pub leading: usize,
+}
+
+impl Powers<'_> {
+    /// Whether a column of a part, which has those of all lanes, is public.
+    pub fn is_power(&self, part: Part, column: usize) -> bool {
+        let width = self.shape.lane_columns(part).max(1);
+        let powers = self.shape.air(part).air.powers();
+        powers.iter().any(|(own, _)| *own == column % width)
+    }
+
+    /// The multilinear extension of a public column of a part, which has those of all lanes, at a point of its rows.
+    ///
+    /// A power depends on the first index of its entry (layer or state), on the class of the token row and on the channel, or on
+    /// fewer of them; in the logits, on the channel alone.
+    pub fn eval(&self, part: Part, column: usize, point: &[SecureField]) -> SecureField {
+        let width = self.shape.lane_columns(part).max(1);
+        let lane_powers = self.shape.air(part).air.powers();
+        let Some((_, tensor)) = lane_powers.iter().find(|(own, _)| *own == column % width) else {
+            return SecureField::zero();
+        };
+        let rounded = Rounded { part, tensor: *tensor };
+        let axes = self.shape.axes(part);
+        let mut rest = point;
+        let tables: Vec<Vec<SecureField>> = axes
+            .iter()
+            .map(|log| {
+                let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
+                rest = tail;
+                eq_table(own)
+            })
+            .collect();
+        let start = self.shape.lane_start(part, column / width);
+        let first_of = |axis: usize| {
+            start
+                .iter()
+                .find(|(own, _)| *own == axis)
+                .map_or(0, |(_, first)| *first)
+        };
+        let table = |axis: usize| tables.get(axis).map_or([].as_slice(), Vec::as_slice);
+        let power = |place: [usize; 4]| {
+            let bits = shift_at(self.shape, self.params, rounded, &place, self.leading);
+            BaseField::from_u32_unchecked(1 << bits.min(30))
+        };
+        match part {
+            Part::Logits => {
+                let entries = table(1).iter().enumerate();
+                entries.fold(SecureField::zero(), |sum, (v, w)| {
+                    sum + *w * power([0, first_of(1) + v, 0, 0])
+                })
+            }
+            Part::Scores | Part::Att => {
+                let layers = table(0).iter().enumerate();
+                layers.fold(SecureField::zero(), |sum, (l, w)| {
+                    sum + *w * power([first_of(0) + l, 0, 0, 0])
+                })
+            }
+            _ => {
+                let classes = self.classes(rounded, table(1));
+                let mut sum = SecureField::zero();
+                for (l, layer) in table(0).iter().enumerate() {
+                    for (token, rows) in &classes {
+                        let at =
+                            |third: usize, fourth: usize| power([first_of(0) + l, *token, first_of(2) + third, fourth]);
+                        sum += *layer * *rows * self.channels(rounded, [table(2), table(3)], &at);
+                    }
+                }
+                sum
+            }
+        }
+    }
+
+    /// A token row of each class that matters, with the weights of all rows of the class.
+    fn classes(&self, rounded: Rounded, tokens: &[SecureField]) -> Vec<(usize, SecureField)> {
+        // The weights of all tokens add up to one.
+        if !matches!(rounded, Rounded::STATE | Rounded::PRODUCT) || self.leading == 0 {
+            return vec![(self.leading, SecureField::one())];
+        }
+        let lead = tokens
+            .iter()
+            .take(self.leading)
+            .fold(SecureField::zero(), |sum, w| sum + *w);
+        vec![(0, lead), (self.leading, SecureField::one() - lead)]
+    }
+
+    /// The weighted powers of the channels of one layer or state in one class of rows.
+    fn channels(
+        &self,
+        rounded: Rounded,
+        [third, fourth]: [&[SecureField]; 2],
+        at: &impl Fn(usize, usize) -> BaseField,
+    ) -> SecureField {
+        if rounded == Rounded::PRODUCT {
+            return at(0, 0).into();
+        }
+        let mut sum = SecureField::zero();
+        for (i, w) in third.iter().enumerate() {
+            match fourth {
+                [] => sum += *w * at(i, 0),
+                fourth => {
+                    let inner = fourth.iter().enumerate();
+                    sum += *w * inner.fold(SecureField::zero(), |sum, (j, v)| sum + *v * at(i, j));
+                }
+            }
+        }
+        sum
     }
 }

@@ -1,7 +1,7 @@
-//! The integer semantics, normative and written once (docs/protocol.md, section 2). Plain integers, no
+//! The integer semantics, normative and written once (docs/protocol.md, sections 2 and 16). Plain integers, no
 //! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
 
-use crate::model::{ModelConfig, NormParams, RowClass};
+use crate::model::{Activation, ModelConfig, ModelParams, NormParams, RowClass};
 
 /// Fractional bits of softmax probabilities and of the exp table.
 pub const PROB_BITS: u32 = 15;
@@ -10,6 +10,8 @@ pub const PROB_BITS: u32 = 15;
 pub const RECIPROCAL: u64 = (1 << 36) - (1 << 20) - 1;
 /// Shift (minus 8) from `exp * reciprocal` to a probability: 36 - 15 - 8.
 pub const PROB_SHIFT: u8 = 13;
+/// The difference to the maximum that masked pairs have: the last one of the exp table, whose entry is 0.
+pub const MASKED: u32 = (1 << 16) - 1;
 /// Fractional bits of the RoPE tables.
 pub const ROPE_BITS: u32 = 14;
 /// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`.
@@ -94,25 +96,36 @@ pub fn rope_angle(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -
     )
 }
 
-/// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`.
+/// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`. The last one is 0 whatever the unit:
+/// it is that of masked pairs.
 pub fn exp_table(score_bits: i32) -> Vec<u32> {
     let unit = libm::pow(2.0, -f64::from(score_bits));
     (0..1 << 16)
-        .map(|d| libm::round(f64::from(1 << PROB_BITS) * libm::exp(-f64::from(d) * unit)) as u32)
+        .map(|d| match d {
+            MASKED => 0,
+            d => libm::round(f64::from(1 << PROB_BITS) * libm::exp(-f64::from(d) * unit)) as u32,
+        })
         .collect()
 }
 
-/// The SiLU table: entry `g + 2^15` is `silu(g / 2^gate_bits)` with `silu_bits` fractional bits,
-/// rounded and saturated.
-pub fn silu_table(gate_bits: i32, silu_bits: i32) -> Vec<i16> {
-    let unit = libm::pow(2.0, -f64::from(gate_bits));
-    let out = libm::pow(2.0, f64::from(silu_bits));
+/// The table of an activation: entry `g + 2^15` is the function of `g / 2^in_bits` with `out_bits` fractional bits, rounded and
+/// saturated.
+pub fn activation_table(activation: Activation, in_bits: i32, out_bits: i32) -> Vec<i16> {
+    let unit = libm::pow(2.0, -f64::from(in_bits));
+    let out = libm::pow(2.0, f64::from(out_bits));
     (-(1 << 15)..1 << 15)
-        .map(|g: i32| {
-            let x = f64::from(g) * unit;
-            sat16(libm::round(out * x / (1.0 + libm::exp(-x))) as i64)
-        })
+        .map(|g: i32| sat16(libm::round(out * activation.of(f64::from(g) * unit)) as i64))
         .collect()
+}
+
+/// The table of the MLP of a model.
+pub fn mlp_table(params: &ModelParams) -> Vec<i16> {
+    activation_table(params.activation, params.gate_bits, params.silu_bits)
+}
+
+/// The limbs of a bias, as those of the accumulator that it is added to.
+pub const fn bias_limbs(bias: i32) -> (i32, i32) {
+    (bias >> 8, bias & 0xff)
 }
 
 /// Softmax reciprocal of a sum of exponentials (`sum >= 2^15`, the maximum contributes `2^15`).
@@ -222,6 +235,38 @@ mod tests {
             assert_eq!(rope_angle(&config, 1, pos, 0).0, own);
         }
         assert_ne!(rope_angle(&config, 0, 8191, 2), rope_angle(&config, 1, 8191, 2));
+    }
+
+    /// Tables of activations, against values worked out by hand.
+    #[test]
+    fn activations_are_their_functions() {
+        let known = [
+            (Activation::Silu, 1.0, 0.731_058_578_630_004_9),
+            (Activation::Silu, -2.0, -0.238_405_844_044_235_17),
+            (Activation::Gelu, 1.0, 0.841_344_746_068_542_9),
+            (Activation::Gelu, -2.0, -0.045_500_263_896_358_42),
+            (Activation::GeluTanh, 1.0, 0.841_191_990_608_276_6),
+            (Activation::GeluTanh, -2.0, -0.045_402_305_912_171_67),
+            (Activation::Relu, 1.5, 1.5),
+            (Activation::Relu, -1.5, 0.0),
+        ];
+        for (activation, x, expected) in known {
+            let value = activation.of(x);
+            assert!((value - expected).abs() < 1e-12, "{activation:?} of {x} is {value}");
+        }
+        for activation in Activation::ALL {
+            // Padding is 0, and so is what the table has for it.
+            let table = activation_table(activation, 10, 12);
+            assert_eq!(
+                (table[1 << 15], table[(1 << 15) + 8192]),
+                (0, i16::MAX),
+                "{activation:?}"
+            );
+            // With most bits no entry is the smallest int16: products of gated MLPs stay below 2^30.
+            let finest = activation_table(activation, 0, crate::bounds::MAX_SILU_BITS.into());
+            assert!(finest.iter().all(|v| *v > i16::MIN), "{activation:?}");
+            assert!((-64..=64).all(|bits| activation_table(activation, bits, bits)[1 << 15] == 0));
+        }
     }
 
     /// Halves are rounded up, and what does not fit saturates.

@@ -2,18 +2,20 @@
 //! (docs/protocol.md, section 4). A pure function of the model and the number of token rows, computed by
 //! both sides; no size is ever read from a proof.
 
+use crate::air::ff::Ff;
 use crate::air::logits::Logits;
+use crate::air::lookups::Lookup;
+use crate::air::maxima::Maxima;
 use crate::air::requant::Requant;
 use crate::air::rope::Rope;
 use crate::air::scores::Scores;
 use crate::air::stream::Stream;
-use crate::air::tables::Tables;
-use crate::air::{ff::Ff, tables, Air, AnyAir, Lanes, PART_INTERACTION};
+use crate::air::{Air, AnyAir, Lanes};
 use crate::chunk::Chunk;
 use crate::model::{log_ceil, LimbSet, Limbs, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
 use crate::statement::Lengths;
 
-/// The components, in commitment order.
+/// The kinds of rows, in commitment order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// (state, token, feature)
@@ -26,14 +28,14 @@ pub enum Part {
     V,
     /// (layer, head, query token, key token)
     Scores,
+    /// (layer, head, query token)
+    Maxima,
     /// (layer, token, head, index in head)
     Att,
     /// (layer, token, feature)
     Ff,
     /// (output token, vocabulary entry)
     Logits,
-    /// (table row)
-    Tables,
 }
 
 /// All parts, in commitment order.
@@ -43,10 +45,10 @@ pub const PARTS: [Part; 9] = [
     Part::K,
     Part::V,
     Part::Scores,
+    Part::Maxima,
     Part::Att,
     Part::Ff,
     Part::Logits,
-    Part::Tables,
 ];
 
 /// The parts of a chunk without head: [`PARTS`] but for the logits, as a test shows.
@@ -56,9 +58,9 @@ const HEADLESS: [Part; 8] = [
     Part::K,
     Part::V,
     Part::Scores,
+    Part::Maxima,
     Part::Att,
     Part::Ff,
-    Part::Tables,
 ];
 
 impl Part {
@@ -87,11 +89,8 @@ impl Cut {
     }
 }
 
-/// A column costs a proof (and its verification) about as much as this many cells: 2^15 cells take a millisecond of
-/// two cores, a column takes 700 bytes.
-const COLUMN_COST: u128 = 1 << 15;
-/// Columns that only exist once, at the full height: composition and FRI, with their extensions.
-const SHARED_COLUMNS: u128 = 48;
+/// A column costs a proof as much as this many cells, by what is claimed of it and looked up in it.
+const COLUMN_COST: u128 = 1 << 12;
 
 /// Row spaces of a chunk.
 #[derive(Clone, Debug)]
@@ -127,8 +126,7 @@ impl Shape {
         Self::of(model, &Chunk::whole(model.layers), lengths)
     }
 
-    /// Row spaces of a chunk of a model for a statement of these lengths: of all heights of the tallest part, the one with
-    /// the lowest total cost.
+    /// Row spaces of a chunk of a model for a statement of these lengths: of all ways to cut a part, the cheapest.
     pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
         Self::with_limbs(model, LimbSet::all(Limbs::Two), chunk, lengths)
     }
@@ -146,24 +144,10 @@ impl Shape {
             limbs,
             cuts: [WHOLE; PARTS.len()],
         };
-        let candidates: Vec<_> = shape
-            .parts()
-            .iter()
-            .map(|part| (part, shape.candidates(*part)))
-            .collect();
-        let mut best = u128::MAX;
-        for height in tables::LOG_ROWS..=MAX_HEIGHT {
-            let (mut cost, mut cuts) = (SHARED_COLUMNS << height, [WHOLE; PARTS.len()]);
-            for (part, list) in &candidates {
-                let (own, candidate) = cheapest(list, height);
-                cost = cost.saturating_add(candidate.cost);
-                if let Some(cut) = cuts.get_mut(part.index()) {
-                    *cut = own;
-                }
-            }
-            if cost < best {
-                best = cost;
-                shape.cuts = cuts;
+        for part in shape.parts() {
+            let cuts = shape.cheapest(*part);
+            if let Some(own) = shape.cuts.get_mut(part.index()) {
+                *own = cuts;
             }
         }
         shape
@@ -175,11 +159,6 @@ impl Shape {
             true => &PARTS,
             false => &HEADLESS,
         }
-    }
-
-    /// The parts that claims are about, in commitment order: all but the tables.
-    pub fn claimed(&self) -> impl DoubleEndedIterator<Item = Part> + Clone {
-        self.parts().iter().copied().filter(|part| *part != Part::Tables)
     }
 
     /// The architecture of the whole model.
@@ -203,15 +182,15 @@ impl Shape {
         self
     }
 
-    /// Every way to lay out a part.
-    fn candidates(&self, part: Part) -> Vec<(Cuts, Candidate)> {
+    /// The way to cut a part that costs least; the first of equal ones.
+    fn cheapest(&self, part: Part) -> Cuts {
         let rows: u32 = self.full_axes(part).iter().sum();
-        let air = self.lane_air(part, 0);
-        let (width, lookups) = (air.columns() as u128, air.lookups().len() as u128);
+        let air = self.lane_air(part);
+        let (width, lookups) = (committed(&air) as u128, air.lookups().len() as u128);
         let [first, second] = self
             .extents(part)
             .map(|(axis, real)| self.lanes_along(part, axis, real));
-        let mut list = Vec::with_capacity(first.len() * second.len());
+        let mut best = (u128::MAX, WHOLE);
         for (a, saved) in first {
             for (b, also) in &second {
                 let height = rows - saved - also;
@@ -219,13 +198,13 @@ impl Shape {
                     continue;
                 }
                 let lanes = (a.lanes * b.lanes) as u128;
-                let columns = width * lanes + PART_INTERACTION as u128;
-                // A lookup takes about as long as a cell, and no column.
-                let cost = columns * ((1u128 << height) + COLUMN_COST) + ((lookups * lanes) << height);
-                list.push(([a, *b], Candidate { height, cost }));
+                let cost = lanes * (((width + lookups) << height) + width * COLUMN_COST);
+                if cost < best.0 {
+                    best = (cost, [a, *b]);
+                }
             }
         }
-        list
+        best.1
     }
 
     /// Every way to cut one axis, with the log2 by which a lane is shorter.
@@ -236,11 +215,7 @@ impl Shape {
             log_lane,
             lanes: real.div_ceil(1 << log_lane).max(1),
         };
-        // The tables are preprocessed columns, always whole.
-        let lowest = if part == Part::Tables { full } else { 0 };
-        (lowest..=full)
-            .map(|log_lane| (cut(log_lane), full - log_lane))
-            .collect()
+        (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
     }
 
     /// The axes along which a part may be cut, ascending, with their real lengths.
@@ -251,11 +226,9 @@ impl Shape {
             Part::Stream => [(0, self.states()), (2, c.hidden)],
             Part::Q | Part::Att => [layers, (2, c.heads)],
             Part::K | Part::V => [layers, (2, c.kv_heads)],
-            Part::Scores => [layers, (1, c.heads)],
+            Part::Scores | Part::Maxima => [layers, (1, c.heads)],
             Part::Ff => [layers, (2, c.ff)],
             Part::Logits => [(0, self.outputs), (1, c.vocab)],
-            // There is no second axis.
-            Part::Tables => [(0, 1 << tables::LOG_ROWS), (1, 1)],
         }
     }
 
@@ -305,10 +278,10 @@ impl Shape {
             Part::K => lead(p.layers, &[t, p.kv_heads, p.half]),
             Part::V => lead(p.layers, &[t, p.kv_heads, p.head_dim()]),
             Part::Scores => lead(p.layers, &[p.heads, t, t]),
+            Part::Maxima => lead(p.layers, &[p.heads, t]),
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
             Part::Logits => lead(self.output(), &[p.vocab]),
-            Part::Tables => vec![tables::LOG_ROWS],
         }
     }
 
@@ -335,40 +308,25 @@ impl Shape {
         self.axes(part).iter().sum()
     }
 
-    /// The constraints of a part.
+    /// The columns of a part.
     pub fn air(&self, part: Part) -> Lanes {
         Lanes {
-            air: self.lane_air(part, self.log_rows(part)),
+            air: self.lane_air(part),
             lanes: self.lanes(part),
         }
     }
 
-    /// The constraints of one lane.
-    fn lane_air(&self, part: Part, log_rows: u32) -> AnyAir {
+    /// The columns of one lane.
+    fn lane_air(&self, part: Part) -> AnyAir {
         match part {
-            Part::Stream => AnyAir::Stream(Stream {
-                log_rows,
-                normed: self.normed(),
-            }),
-            Part::Q | Part::K => AnyAir::Rope(Rope {
-                log_rows,
-                ..self.rope(part)
-            }),
-            Part::V => AnyAir::Requant(Requant {
-                log_rows,
-                limbs: self.limbs.v,
-            }),
-            Part::Att => AnyAir::Requant(Requant {
-                log_rows,
-                limbs: Limbs::Two,
-            }),
-            Part::Scores => AnyAir::Scores(Scores { log_rows }),
-            Part::Ff => AnyAir::Ff(Ff { log_rows, ..self.ff() }),
-            Part::Logits => AnyAir::Logits(Logits {
-                log_rows,
-                limbs: self.limbs.head,
-            }),
-            Part::Tables => AnyAir::Tables(Tables),
+            Part::Stream => AnyAir::Stream(Stream { normed: self.normed() }),
+            Part::Q | Part::K => AnyAir::Rope(self.rope(part)),
+            Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
+            Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
+            Part::Scores => AnyAir::Scores(Scores),
+            Part::Maxima => AnyAir::Maxima(Maxima),
+            Part::Ff => AnyAir::Ff(self.ff()),
+            Part::Logits => AnyAir::Logits(Logits { limbs: self.limbs.head }),
         }
     }
 
@@ -391,72 +349,73 @@ impl Shape {
             Part::Q => (self.limbs.q, Limbs::One),
             _ => (self.limbs.k, Limbs::Two),
         };
-        Rope {
-            log_rows: 0,
-            limbs,
-            out,
-        }
+        Rope { limbs, out }
     }
 
     /// The columns of the MLP.
     pub const fn ff(&self) -> Ff {
         Ff {
-            log_rows: 0,
+            gated: self.config.gated,
             gate: self.limbs.gate,
             up: self.limbs.up,
         }
     }
 
-    /// Number of trace columns of one lane of a part.
+    /// Number of columns of one lane of a part, public ones included.
     pub fn lane_columns(&self, part: Part) -> usize {
-        self.lane_air(part, 0).columns()
+        self.lane_air(part).columns()
     }
 
-    /// Number of trace columns of a part.
+    /// Number of columns of a part, public ones included.
     pub fn columns(&self, part: Part) -> usize {
         self.air(part).columns()
     }
 
-    /// Number of committed field elements, without the tables: trace and bindings.
+    /// The columns of a part that are committed to, ascending: all but the public ones.
+    pub fn committed(&self, part: Part) -> Vec<usize> {
+        let air = self.air(part);
+        let powers = air.powers();
+        let public = |column: &usize| powers.iter().any(|(public, _)| public == column);
+        (0..air.columns()).filter(|column| !public(column)).collect()
+    }
+
+    /// Number of committed cells.
     pub fn cells(&self) -> u128 {
-        let of = |part: Part| ((self.columns(part) + PART_INTERACTION) as u128) << self.log_rows(part);
-        self.claimed().map(of).sum()
+        let of = |part: &Part| {
+            let width = self.lanes(*part) * committed(&self.lane_air(*part));
+            (width as u128) << self.log_rows(*part)
+        };
+        self.parts().iter().map(of).sum()
+    }
+
+    /// Number of units, `2^MIN_ROWS_LOG` cells of a column each, that are committed to: parts in order, columns ascending.
+    pub fn units(&self) -> u128 {
+        self.cells() >> MIN_ROWS_LOG
     }
 
     /// Number of lookups of all parts.
     pub fn fractions(&self) -> u128 {
-        let of = |part: Part| {
-            let per_row = self.lanes(part) * self.lane_air(part, 0).lookups().len();
-            (per_row as u128) << self.log_rows(part)
-        };
-        self.claimed().map(of).sum()
+        self.lookups_of(|_| 1)
     }
 
-    /// log2 of the rows of the tallest component.
+    /// The sum of a number of every lookup, over all rows of all parts.
+    pub fn lookups_of(&self, number: impl Fn(&Lookup) -> u128) -> u128 {
+        let of = |part: &Part| {
+            let per_row: u128 = self.lane_air(*part).lookups().iter().map(&number).sum();
+            (self.lanes(*part) as u128 * per_row) << self.log_rows(*part)
+        };
+        self.parts().iter().map(of).sum()
+    }
+
+    /// log2 of the rows of the tallest part.
     pub fn max_log_rows(&self) -> u32 {
         self.parts().iter().map(|p| self.log_rows(*p)).max().unwrap_or(0)
     }
 }
 
-/// log2 of the greatest height that is tried.
-const MAX_HEIGHT: u32 = 30;
-
-/// What a layout costs.
-#[derive(Clone, Copy)]
-struct Candidate {
-    height: u32,
-    cost: u128,
-}
-
-/// The cheapest layout that is not taller than `height`; the lowest if there is none.
-fn cheapest(list: &[(Cuts, Candidate)], height: u32) -> (Cuts, Candidate) {
-    let fits = list
-        .iter()
-        .filter(|(_, c)| c.height <= height)
-        .min_by_key(|(_, c)| c.cost);
-    let lowest = || list.iter().min_by_key(|(_, c)| (c.height, c.cost));
-    let nothing = Candidate { height: 0, cost: 0 };
-    fits.or_else(lowest).copied().unwrap_or((WHOLE, nothing))
+/// Number of columns of a lane that are committed to.
+fn committed(air: &AnyAir) -> usize {
+    air.columns() - air.powers().len()
 }
 
 #[cfg(test)]
@@ -470,7 +429,7 @@ mod tests {
         assert!(rest.eq(HEADLESS));
     }
 
-    /// Section 4 of the document: trace columns and lookups of a lane, of accumulators in two limbs and in one.
+    /// Section 4 of the document: committed columns and lookups of a lane, of accumulators in two limbs and in one.
     #[test]
     fn lanes_have_the_columns_of_the_document() {
         let (config, whole) = (odd_config(2), Chunk::whole(2));
@@ -478,39 +437,38 @@ mod tests {
             (
                 Limbs::Two,
                 [
-                    (14, 9),
-                    (16, 14),
-                    (18, 16),
-                    (7, 6),
-                    (15, 10),
-                    (7, 6),
-                    (17, 13),
-                    (6, 5),
-                    (4, 0),
+                    (9, 9),
+                    (14, 14),
+                    (16, 16),
+                    (6, 6),
+                    (12, 10),
+                    (2, 1),
+                    (6, 6),
+                    (14, 13),
+                    (5, 5),
                 ],
             ),
             (
                 Limbs::One,
                 [
-                    (13, 8),
-                    (10, 8),
+                    (8, 8),
+                    (8, 8),
+                    (10, 10),
+                    (3, 3),
                     (12, 10),
-                    (4, 3),
-                    (15, 10),
-                    (7, 6),
-                    (11, 7),
-                    (3, 2),
-                    (4, 0),
+                    (2, 1),
+                    (6, 6),
+                    (8, 7),
+                    (2, 2),
                 ],
             ),
         ];
         for (limbs, expected) in expected {
             let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &whole, 4);
             for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
-                let air = shape.lane_air(part, 10);
-                let own = (air.columns(), air.lookups().len(), air.log_rows());
-                let log_rows = if part == Part::Tables { tables::LOG_ROWS } else { 10 };
-                assert_eq!(own, (columns, lookups, log_rows), "{part:?}, {limbs:?}");
+                let air = shape.lane_air(part);
+                let own = (committed(&air), air.lookups().len());
+                assert_eq!(own, (columns, lookups), "{part:?}, {limbs:?}");
             }
         }
     }

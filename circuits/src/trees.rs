@@ -7,19 +7,18 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use crate::air::lookups::{Linear, Lookup, Uses};
+use crate::air::lookups::{Linear, Lookup};
 use crate::air::{Air, Relations};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{index_eq, less_than_eval};
+use crate::rounding::Powers;
 use crate::shape::{Part, Shape};
 use crate::wiring::suffix;
 
 type K = SecureField;
 
-/// log2 of the most leaves of a tree whose leaves have the numerator one. A taller lookup has a tree of its own.
+/// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
 pub const LOG_LEAVES: u32 = 24;
-/// As [`LOG_LEAVES`], of a tree whose leaves have numerators of their own, which a prover keeps beside the denominators.
-pub const LOG_COUNTED_LEAVES: u32 = 23;
 
 /// A lookup of one lane in all rows of its part.
 #[derive(Clone, Debug)]
@@ -33,12 +32,9 @@ pub struct Plane {
 }
 
 /// The fractions of some lookups, as the leaves of a binary tree: planes by descending height, so that each is a subcube, then
-/// padding.
+/// padding. All numerators are one, and so are the denominators of padding.
 #[derive(Clone, Debug)]
 pub struct LookupTree {
-    /// Whether leaves have columns as numerators. Otherwise all numerators are one, those of the padding included; the padding
-    /// of a counted tree has numerators zero. Denominators of padding are one.
-    pub counted: bool,
     /// The lookups of the tree, the tallest first.
     pub planes: Vec<Plane>,
 }
@@ -68,73 +64,66 @@ impl LookupTree {
 
     /// What the padding adds to the sum of the fractions.
     pub fn padding(&self) -> usize {
-        match self.counted {
-            true => 0,
-            false => (1 << self.log_leaves()) - self.leaves(),
-        }
+        (1 << self.log_leaves()) - self.leaves()
     }
 
-    /// The claims on the columns that a claim on the leaves comes down to. `None` if it is false whatever the columns are: a
-    /// numerator is not one in a tree that is not counted.
-    pub fn claims(&self, shape: &Shape, relations: &Relations, leaf: &LeafClaim) -> Option<Vec<LinearClaim>> {
-        let mut denominators = Claim::new("lookup denominators", leaf.denominator);
-        let mut numerators = Claim::new("lookup numerators", leaf.numerator);
-        // Denominators of padding are one.
-        denominators.value -= K::one() - less_than_eval(self.leaves(), &leaf.point);
+    /// The claim on the columns that a claim on the leaves comes down to. `None` if it is false whatever the columns are: the
+    /// numerators are not one.
+    pub fn claim(&self, powers: &Powers<'_>, relations: &Relations, leaf: &LeafClaim) -> Option<LinearClaim> {
+        let mut claim = Claim {
+            powers,
+            point: &leaf.point,
+            // Denominators of padding are one.
+            value: leaf.denominator - K::one() + less_than_eval(self.leaves(), &leaf.point),
+            parts: BTreeMap::new(),
+        };
         let mut start = 0usize;
         for plane in &self.planes {
             let (prefix, _) = leaf
                 .point
                 .split_at(leaf.point.len().saturating_sub(plane.log_rows as usize));
-            let weight = index_eq(start >> plane.log_rows, prefix);
+            let mut weight = index_eq(start >> plane.log_rows, prefix);
             start += 1 << plane.log_rows;
             let [z, alpha] = relations.challenges(plane.lookup.relation);
-            denominators.value += weight * z;
-            for (value, power) in plane.lookup.tuple.iter().zip([K::one(), alpha]) {
-                denominators.add(plane, value, weight * power);
-            }
-            if let Uses::Column(column) = plane.lookup.uses {
-                numerators.add(plane, &Linear::column(column), weight);
+            claim.value += weight * z;
+            for value in &plane.lookup.tuple {
+                claim.add(plane, value, weight);
+                weight *= alpha;
             }
         }
-        if self.counted {
-            let both = [denominators, numerators];
-            return Some(both.map(|claim| claim.finish(shape, &leaf.point)).into());
-        }
-        let ones = leaf.numerator == K::one();
-        ones.then(|| vec![denominators.finish(shape, &leaf.point)])
+        (leaf.numerator == K::one()).then(|| claim.finish())
     }
 }
 
 /// A claim that is being made: columns of parts with their coefficients.
-struct Claim {
-    name: &'static str,
+struct Claim<'a> {
+    powers: &'a Powers<'a>,
+    point: &'a [K],
     value: K,
     parts: BTreeMap<Part, BTreeMap<usize, K>>,
 }
 
-impl Claim {
-    fn new(name: &'static str, value: K) -> Self {
-        Self {
-            name,
-            value,
-            parts: BTreeMap::new(),
-        }
-    }
-
-    /// Adds a linear form times a weight to the left side.
+impl Claim<'_> {
+    /// Adds a linear form times a weight to the left side; what is public goes to the right.
     fn add(&mut self, plane: &Plane, form: &Linear, weight: K) {
         self.value -= weight * form.constant;
-        let columns = self.parts.entry(plane.part).or_default();
         for (column, coefficient) in &form.terms {
-            *columns.entry(*column).or_insert_with(K::zero) += weight * *coefficient;
+            let factor = weight * *coefficient;
+            if self.powers.is_power(plane.part, *column) {
+                let rows = suffix(self.point, plane.log_rows);
+                self.value -= factor * self.powers.eval(plane.part, *column, rows);
+                continue;
+            }
+            let columns = self.parts.entry(plane.part).or_default();
+            *columns.entry(*column).or_insert_with(K::zero) += factor;
         }
     }
 
-    /// The claim, on the rows at the end of a point.
-    fn finish(self, shape: &Shape, point: &[K]) -> LinearClaim {
+    /// The claim, on the rows at the end of the point.
+    fn finish(self) -> LinearClaim {
+        let shape = self.powers.shape;
         let group = |(part, columns): (Part, BTreeMap<usize, K>)| {
-            let mut rest = suffix(point, shape.log_rows(part));
+            let mut rest = suffix(self.point, shape.log_rows(part));
             let axes = shape.axes(part);
             let weights = axes.iter().map(|log| {
                 let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
@@ -144,30 +133,27 @@ impl Claim {
             Group::new(part, weights.collect(), columns.into_iter().collect())
         };
         LinearClaim {
-            name: self.name,
+            name: "lookups",
             groups: self.parts.into_iter().map(group).collect(),
             value: self.value,
         }
     }
 }
 
-/// The trees of all lookups of a shape: of those that every row uses once, then of those with a column as numerator.
+/// The trees of all lookups of a shape.
 pub fn lookup_trees(shape: &Shape) -> Vec<LookupTree> {
     let mut planes: Vec<Plane> = Vec::new();
-    for part in shape.claimed() {
+    for &part in shape.parts() {
         let log_rows = shape.log_rows(part);
         let lookups = shape.air(part).lookups().into_iter();
         planes.extend(lookups.map(|lookup| Plane { part, log_rows, lookup }));
     }
     planes.sort_by_key(|plane| std::cmp::Reverse(plane.log_rows));
-    let (once, counted): (Vec<Plane>, Vec<Plane>) = planes.into_iter().partition(|p| p.lookup.uses == Uses::Once);
-    let mut trees = cut(once, false, LOG_LEAVES);
-    trees.extend(cut(counted, true, LOG_COUNTED_LEAVES));
-    trees
+    cut(planes, LOG_LEAVES)
 }
 
 /// Planes in trees of at most `2^log_leaves` leaves, or of one plane.
-fn cut(planes: Vec<Plane>, counted: bool, log_leaves: u32) -> Vec<LookupTree> {
+fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
     let mut trees: Vec<LookupTree> = Vec::new();
     let mut free = 0usize;
     for plane in planes {
@@ -179,10 +165,7 @@ fn cut(planes: Vec<Plane>, counted: bool, log_leaves: u32) -> Vec<LookupTree> {
             }
             None => {
                 free = (1usize << log_leaves).saturating_sub(leaves);
-                trees.push(LookupTree {
-                    counted,
-                    planes: vec![plane],
-                });
+                trees.push(LookupTree { planes: vec![plane] });
             }
         }
     }
@@ -195,16 +178,11 @@ pub fn padding(trees: &[LookupTree]) -> K {
     trees.iter().map(of).fold(BaseField::zero(), |sum, v| sum + v).into()
 }
 
-/// The number of linear claims that trees end in.
-pub fn tree_claims(trees: &[LookupTree]) -> usize {
-    trees.iter().map(|tree| 1 + usize::from(tree.counted)).sum()
-}
-
 /// The denominator of a plane in one row: the tuple, combined.
 pub fn denominator(plane: &Plane, relations: &Relations, column: impl Fn(usize) -> BaseField) -> K {
     let [z, alpha] = relations.challenges(plane.lookup.relation);
-    let values = plane.lookup.tuple.iter().zip([K::one(), alpha]);
-    values.fold(-z, |sum, (value, power)| sum + power * value.eval(&column))
+    let values = plane.lookup.tuple.iter().rev();
+    values.fold(K::zero(), |sum, value| sum * alpha + value.eval(&column)) - z
 }
 
 #[cfg(test)]
@@ -219,9 +197,9 @@ mod tests {
             let shape = Shape::new(&config, rows);
             let trees = lookup_trees(&shape);
             let planes: Vec<&Plane> = trees.iter().flat_map(|t| &t.planes).collect();
-            let lookups: usize = shape.claimed().map(|part| shape.air(part).lookups().len()).sum();
+            let lookups: usize = shape.parts().iter().map(|part| shape.air(*part).lookups().len()).sum();
             assert_eq!(planes.len(), lookups);
-            for part in shape.claimed() {
+            for &part in shape.parts() {
                 for lookup in shape.air(part).lookups() {
                     let same = planes.iter().filter(|p| p.part == part && p.lookup == lookup);
                     assert_eq!(same.count(), 1, "{part:?}");
@@ -232,7 +210,6 @@ mod tests {
                 for plane in &tree.planes {
                     assert_eq!(start % (1usize << plane.log_rows), 0);
                     assert_eq!(plane.log_rows, shape.log_rows(plane.part));
-                    assert_eq!(plane.lookup.uses != Uses::Once, tree.counted);
                     start += 1 << plane.log_rows;
                 }
                 assert_eq!(start, tree.leaves());
@@ -249,7 +226,7 @@ mod tests {
             lookup: Lookup::int16(0),
         };
         let sizes = |logs: &[u32]| {
-            let trees = cut(logs.iter().map(|log| plane(*log)).collect(), false, 8);
+            let trees = cut(logs.iter().map(|log| plane(*log)).collect(), 8);
             trees.iter().map(|t| t.planes.len()).collect::<Vec<_>>()
         };
         assert_eq!(sizes(&[]), [0; 0]);

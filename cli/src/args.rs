@@ -409,8 +409,8 @@ Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
            (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
   memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
-  time     0.2 s + 40 ns per padded weight + 100 ns per trace cell
-Trace cells are counted from the shape of the proof, whose sides are powers of two.";
+  time     0.2 s + 40 ns per padded weight + 100 ns per committed cell
+Committed cells are counted from the shape of the proof, whose sides are powers of two.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = families_and_formulas())]
@@ -474,8 +474,18 @@ pub enum ShapeArg {
     #[value(name = "smollm2-135m")]
     SmolLm2_135m,
     #[value(name = "gpt2-124m-llama")]
+    Gpt2_124mLlama,
+    #[value(name = "gpt2-124m")]
     Gpt2_124m,
-    #[value(name = "qwen2.5-0.5b-llama")]
+    #[value(name = "pythia-160m")]
+    Pythia160m,
+    #[value(name = "phi-2")]
+    Phi2,
+    #[value(name = "stablelm-2-1.6b")]
+    StableLm2_1_6b,
+    #[value(name = "starcoder2-3b")]
+    StarCoder2_3b,
+    #[value(name = "qwen2.5-0.5b")]
     Qwen2_5_0_5b,
     #[value(name = "tinyllama-1.1b")]
     TinyLlama1_1b,
@@ -497,7 +507,12 @@ impl From<ShapeArg> for PublicShape {
     fn from(arg: ShapeArg) -> Self {
         match arg {
             ShapeArg::SmolLm2_135m => Self::SmolLm2_135m,
+            ShapeArg::Gpt2_124mLlama => Self::Gpt2_124mLlama,
             ShapeArg::Gpt2_124m => Self::Gpt2_124m,
+            ShapeArg::Pythia160m => Self::Pythia160m,
+            ShapeArg::Phi2 => Self::Phi2,
+            ShapeArg::StableLm2_1_6b => Self::StableLm2_1_6b,
+            ShapeArg::StarCoder2_3b => Self::StarCoder2_3b,
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,

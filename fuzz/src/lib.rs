@@ -20,6 +20,7 @@ use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::OpeningProof;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{Stark, StarkError};
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
@@ -259,6 +260,24 @@ fn edit_stark(proof: &mut Stark, field: u8, input: &mut Input<'_>) {
     }
 }
 
+/// Alters a field of an opening, numbered from 10 to 18.
+fn edit_opening(opening: &mut OpeningProof, field: u8, input: &mut Input<'_>) {
+    match field {
+        10 => edit(&mut opening.band_rounds, input, set_round),
+        11 => opening.band_value = input.secure(),
+        12 => edit(&mut opening.fold_rounds, input, set_round),
+        13 => edit(&mut opening.roots, input, set_digest),
+        14 => edit(&mut opening.final_message, input, set_secure),
+        15 => opening.nonce = input.number(),
+        16 => edit(&mut opening.rows.values, input, set_base),
+        17 => edit(&mut opening.rows.path, input, set_digest),
+        _ => edit(&mut opening.oracles, input, |o, i| match i.byte() % 2 {
+            0 => edit(&mut o.values, i, set_secure),
+            _ => edit(&mut o.path, i, set_digest),
+        }),
+    }
+}
+
 /// Edits one field of a proof, or takes it from another.
 fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let field = input.byte();
@@ -289,26 +308,17 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
             operands[input.below(operands.len())][input.below(2)] = input.secure();
         }
         8 => edit(&mut own.linear.rounds, input, set_round),
-        9 => edit(&mut own.evaluations, input, |e, i| edit(e, i, set_secure)),
-        10 => edit(&mut own.opening.band_rounds, input, set_round),
-        11 => own.opening.band_value = input.secure(),
-        12 => edit(&mut own.opening.fold_rounds, input, set_round),
-        13 => edit(&mut own.opening.roots, input, set_digest),
-        14 => edit(&mut own.opening.final_message, input, set_secure),
-        15 => own.opening.nonce = input.number(),
-        16 => edit(&mut own.opening.rows.values, input, set_base),
-        17 => edit(&mut own.opening.rows.path, input, set_digest),
-        18 => edit(&mut own.opening.oracles, input, |o, i| match i.byte() % 2 {
-            0 => edit(&mut o.values, i, set_secure),
-            _ => edit(&mut o.path, i, set_digest),
-        }),
-        19 => edit(&mut own.claimed_sums, input, set_secure),
+        9 => set_digest(&mut own.activations, input),
+        10..=18 if field >= 128 => edit_opening(&mut own.opening, field % 32, input),
+        10..=18 => edit_opening(&mut own.weights, field % 32, input),
+        19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
-        29 => own.opening = other.opening.clone(),
+        29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
+        29 => own.weights = other.weights.clone(),
         30 => own.stark = other.stark.clone(),
         _ => {
             (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());
-            (own.statistics, own.evaluations) = (other.statistics.clone(), other.evaluations.clone());
+            (own.statistics, own.activations) = (other.statistics.clone(), other.activations);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo bench -p tessera-prover --bench tables`: binding of trace columns, sumchecks, and sums of lookups.
+//! `cargo bench -p tessera-prover --bench tables`: binding of columns, sumchecks, and sums of lookups.
 
 use divan::counter::ItemsCount;
 use divan::Bencher;
@@ -66,7 +66,7 @@ fn sumcheck(bencher: Bencher, (variables, pairs): (usize, usize)) {
         .bench_local_values(|instances| prove("batch", claim, instances, &mut Transcript::new("bench")));
 }
 
-/// Sums of `2^log` lookups, a mixture as the trace has.
+/// Sums of `2^log` lookups, a mixture as the activations have.
 #[divan::bench(args = [18, 22])]
 fn lookups(bencher: Bencher, log: u32) {
     const HEIGHT: u32 = 16;
@@ -88,7 +88,6 @@ fn lookups(bencher: Bencher, log: u32) {
         }
     };
     let trees = [LookupTree {
-        counted: false,
         planes: (0..planes).map(plane).collect(),
     }];
     let relations = air::Relations::dummy();

@@ -27,9 +27,13 @@ fn main() {
         part!("statistics", p.statistics);
         part!("matmuls", p.matmuls);
         part!("linear", p.linear);
-        part!("evaluations", p.evaluations);
-        part!("opening rows", p.opening.rows);
-        part!("opening oracles", p.opening.oracles);
+        part!("lookups", p.lookups);
+        for (name, opening) in [("weights", &p.weights), ("activations", &p.opening)] {
+            println!("opening of {name}");
+            part!("rows", opening.rows);
+            part!("oracles", opening.oracles);
+            part!("whole", opening);
+        }
         part!("sampled values", p.stark.sampled_values);
         for i in 0..4 {
             println!("tree {i}: {} columns", p.stark.queried_values[i].len());

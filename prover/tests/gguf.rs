@@ -46,7 +46,7 @@ fn a_model_from_a_file_is_that_from_the_directory() {
         assert_eq!(own.config, hub.config);
         assert_eq!(own.params, hub.params);
         assert_eq!(own.weights_root, hub.weights_root);
-        assert_eq!(own.tables_roots, hub.tables_roots);
+        assert_eq!(own.tables_root, hub.tables_root);
         // The tokenizer is that of the file, in the key and in the directory.
         let files = Checkpoint::open(&file).unwrap().tokenizer_files().unwrap();
         assert_eq!(Some(&own.tokenizer), files.tokenizer.as_ref());

@@ -148,8 +148,9 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
         for (i, (chunk, terms)) in chunks.iter().zip(&case.terms).enumerate() {
             let shape = key.shape(chunk, lengths);
             let own: Vec<_> = shape
-                .claimed()
-                .map(|part| shape.cuts(part).map(|cut| (cut.log_lane, cut.lanes)))
+                .parts()
+                .iter()
+                .map(|part| shape.cuts(*part).map(|cut| (cut.log_lane, cut.lanes)))
                 .collect();
             assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
             assert_eq!(key.opened(chunk).log_band, case.log_band, "{name}, {chunk:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
-use tessera_circuits::semantics::{arg_max, exp_table, rope_angle, silu_table};
+use tessera_circuits::semantics::{arg_max, exp_table, mlp_table, rope_angle};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
@@ -57,7 +57,7 @@ fn tables(model: &QuantisedModel) -> Vec<u8> {
     let mut words: Vec<u16> = angles().map(|(cos, _)| cos as u16).collect();
     words.extend(angles().map(|(_, sin)| sin as u16));
     words.extend(exp_table(params.score_bits).iter().map(|&v| v as u16));
-    words.extend(silu_table(params.gate_bits, params.silu_bits).iter().map(|&v| v as u16));
+    words.extend(mlp_table(params).iter().map(|&v| v as u16));
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 

@@ -32,7 +32,7 @@ pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<St
         ("log_message", json!(w.log_message)),
         ("log_blowup", json!(w.log_blowup)),
         ("weights_root", json!(hex::encode(key.weights_root))),
-        ("tables_roots", json!(key.tables_roots.map(hex::encode))),
+        ("tables_root", json!(hex::encode(key.tables_root))),
         ("tokenizer", json!(tokenizer)),
         ("computation_digest", json!(hex::encode(key.computation_digest()?))),
         ("tokenizer_digest", json!(hex::encode(key.tokenizer_digest()?))),
@@ -53,7 +53,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
     let w = &key.weights;
     let rows = rows
         .row("model", key.id()?)
-        .row("dimensions", dimensions(&key.config))
+        .prose("dimensions", dimensions(&key.config))
         .row("strategy", strategy(&key.params))
         .row(
             "weights",
@@ -66,7 +66,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
             ),
         )
         .row("weights root", hex::encode(key.weights_root))
-        .row("tables roots", key.tables_roots.map(hex::encode).join(", "))
+        .row("tables root", hex::encode(key.tables_root))
         .row(
             "tokenizer",
             match tokenizer {
@@ -164,10 +164,10 @@ pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, CodecError> {
         None => rows.row("  files", "left out of the key"),
         Some(files) => files.iter().fold(rows, |rows, file| {
             let value = format!(
-                "{}\nSHA-256 {}, {}",
+                "{}, {}, SHA-256\n{}",
                 file.name,
-                hex::encode(file.sha256),
-                bytes(file.bytes)
+                bytes(file.bytes),
+                hex::encode(file.sha256)
             );
             rows.row("  file", value)
         }),
@@ -182,7 +182,7 @@ fn settings(recipe: &Recipe) -> String {
 
 fn calibration(recipe: &Recipe) -> String {
     let c = &recipe.calibration;
-    let digest = c.sha256.map(|d| format!("\nSHA-256 {}", hex::encode(d)));
+    let digest = c.sha256.map(|d| format!(", SHA-256\n{}", hex::encode(d)));
     format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
 }
 
@@ -213,7 +213,7 @@ pub fn figures_json(f: &Figures) -> Value {
 pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
     let [float, integer, bfloat16] = f.perplexities();
     let change = |perplexity: f64| 100.0 * (perplexity / float - 1.0);
-    rows.row("fidelity", class_text(f))
+    rows.prose("fidelity", class_text(f))
         .row(
             "  on",
             format!("{}: {} windows, {} tokens", f.text, f.windows, f.tokens),

@@ -57,9 +57,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 5,
-            Self::Chunk => 4,
-            Self::Key => 4,
+            Self::Proof => 6,
+            Self::Chunk => 5,
+            Self::Key => 5,
         }
     }
 

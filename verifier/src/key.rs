@@ -15,7 +15,6 @@ use thiserror::Error;
 
 use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
 use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
-use crate::policy::TracePolicy;
 use crate::recipe::{Recipe, RecipeError};
 
 /// How the trees of a key are made. Later versions may know more values; this one knows [`CommitmentHeader::CURRENT`].
@@ -77,8 +76,8 @@ pub struct ModelKey {
     pub header: CommitmentHeader,
     /// Merkle root of the weight codewords.
     pub weights_root: [u8; 32],
-    /// Merkle roots of the preprocessed columns (the lookup tables), one for each code in [`TracePolicy::ALL`].
-    pub tables_roots: [[u8; 32]; 2],
+    /// Merkle root of the preprocessed columns (the lookup tables).
+    pub tables_root: [u8; 32],
     /// `tokenizer.json`, empty if the model has none. Only used to show text; ids are what is proved.
     pub tokenizer: Vec<u8>,
     /// `tokenizer_config.json`, empty if the model has none.
@@ -95,7 +94,7 @@ struct Computation<'a> {
     weights: &'a CommitmentParams,
     header: &'a CommitmentHeader,
     weights_root: &'a [u8; 32],
-    tables_roots: &'a [[u8; 32]; 2],
+    tables_root: &'a [u8; 32],
 }
 
 /// The tokenizer's files, encoded as in the key.
@@ -195,15 +194,6 @@ impl ModelKey {
         Shape::with_limbs(&self.config, self.params.limb_set(&self.config), chunk, lengths)
     }
 
-    /// Merkle root of the lookup tables in the code of `policy`.
-    pub const fn tables_root(&self, policy: TracePolicy) -> &[u8; 32] {
-        let [half, quarter] = &self.tables_roots;
-        match policy.log_blowup {
-            0 | 1 => half,
-            _ => quarter,
-        }
-    }
-
     /// Digest of the digests of computation and tokenizer. The recipe is not in it: who measured a model, and on which
     /// machine, makes no other model of it.
     pub fn id(&self) -> Result<ModelId, CodecError> {
@@ -219,7 +209,7 @@ impl ModelKey {
             weights: &self.weights,
             header: &self.header,
             weights_root: &self.weights_root,
-            tables_roots: &self.tables_roots,
+            tables_root: &self.tables_root,
         };
         Ok(tagged(COMPUTATION_TAG, &encode_payload(&fields)?))
     }

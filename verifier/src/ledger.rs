@@ -1,23 +1,27 @@
 //! The soundness ledger: every source of error of a statement, added up (docs/security.md, protocol section 14).
 
+use stwo::core::air::Component;
 use stwo::core::fields::m31::P;
-use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
-use tessera_circuits::air::{tables, Bound, Relations};
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::{lookup_trees, tree_claims};
+use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::OpenedColumns;
-use crate::policy::{opening_policy, queries, OpeningPolicy, TracePolicy, MIN_BITS, TRACE_FOLD_STEP, TRACE_WORK_BITS};
-use crate::stark::dummy_binding;
+use crate::opening::{CommitmentParams, OpenedColumns};
+use crate::policy::{
+    opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS,
+};
+use crate::stark::component;
 
 /// log2 of the size of the challenge field.
 pub const FIELD_BITS: f64 = 123.999_999;
-/// log2 of the rows of the tallest part for which stwo has domains, with room for blowup and composition.
+/// log2 of the rows of the tallest part that anybody proves.
 const MAX_LOG_ROWS: u32 = 27;
 
 /// One error term: `2^-bits`.
@@ -44,39 +48,6 @@ impl Ledger {
         // Zero, where there is no security, and not its negative.
         0.0 - self.terms.iter().map(|t| (-t.bits).exp2()).sum::<f64>().log2()
     }
-}
-
-/// Counts that the ledger depends on, from the constraints themselves.
-struct Counts {
-    constraints: f64,
-    samples: f64,
-    columns: f64,
-}
-
-fn counts(shape: &Shape) -> Counts {
-    let mut counts = Counts {
-        constraints: 0.0,
-        samples: 16.0,
-        columns: 0.0,
-    };
-    for &part in shape.parts() {
-        let binding = dummy_binding(shape, part);
-        let bound = Bound {
-            air: shape.air(part),
-            relations: Relations::dummy(),
-            binding,
-        };
-        let tables = part == Part::Tables;
-        let component = FrameworkComponent::new(&mut TraceLocationAllocator::default(), bound, Default::default());
-        use stwo::core::air::Component;
-        counts.constraints += component.n_constraints() as f64;
-        let bounds = component.trace_log_degree_bounds();
-        let width: usize = bounds.iter().map(Vec::len).sum();
-        counts.columns += width as f64;
-        // Columns with two samples get a third, periodicity one: eq (4) and the last sum (4).
-        counts.samples += width as f64 + if tables { 8.0 } else { 16.0 };
-    }
-    counts
 }
 
 /// Adds the term `numerator / |K|`.
@@ -123,7 +94,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + work_bits`;
 /// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
-/// - folds: `kappa` folds of codes of length at most `n`, `n / |K|` each;
+/// - folds: `mu` folds of codes of length at most `n`, `n / |K|` each;
 /// - sumchecks: degree 2, so `2 / |K|` per round.
 pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
     let params = &columns.params;
@@ -167,7 +138,7 @@ fn too_large(shape: &Shape) -> Option<Term> {
     if height > MAX_LOG_ROWS {
         return none(
             "height",
-            format!("2^{height} rows, and the field has no domain for them"),
+            format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}"),
         );
     }
     if lookups >= u128::from(P) {
@@ -179,35 +150,33 @@ fn too_large(shape: &Shape) -> Option<Term> {
     None
 }
 
-/// Terms of what is claimed of columns and lookups, of which `columns` have a claim.
-fn claim_terms(shape: &Shape, columns: f64, terms: &mut Vec<Term>) {
+/// Terms of what is claimed of columns and lookups.
+fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
     algebraic(
         terms,
         "random point of claims",
-        format!("({points} coordinates + 12 kinds) / |K|"),
-        points + 12.0,
+        format!("({points} coordinates + 14 kinds and limbs) / |K|"),
+        points + 14.0,
     );
     let clips = Statistics::MAX_CLIPS as f64;
     algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);
     let trees = lookup_trees(shape);
-    let claims = (MAX_CLAIMS + tree_claims(&trees)) as f64;
+    let claims = (MAX_CLAIMS + trees.len()) as f64;
     algebraic(terms, "batching of claims", format!("{claims} / |K|"), claims);
     let rounds = f64::from(product_variables(shape) + shape.max_log_rows());
     algebraic(terms, "sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
     algebraic(terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
-    algebraic(
-        terms,
-        "binding of evaluations",
-        format!("{columns} columns / |K|"),
-        columns,
-    );
     // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
-    let (fractions, entries) = (shape.fractions() as f64, (tables::COLUMNS << tables::LOG_ROWS) as f64);
+    // A tuple of three values is of degree two in the challenges.
+    let degree = |values: usize| values.saturating_sub(1).max(1);
+    let fractions = shape.lookups_of(|lookup| degree(lookup.tuple.len()) as u128) as f64;
+    let entries = Relation::ALL.map(|relation| degree(relation.values()) << tables::LOG_ROWS);
+    let entries = entries.iter().sum::<usize>() as f64;
     algebraic(
         terms,
         "LogUp",
-        format!("({fractions} lookups + 2 x {entries} entries) / |K|"),
+        format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K|"),
         fractions + 2.0 * entries,
     );
     // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
@@ -221,36 +190,45 @@ fn claim_terms(shape: &Shape, columns: f64, terms: &mut Vec<Term>) {
     );
 }
 
-/// Terms of the proof that all rows satisfy their constraints.
-fn stark_terms(shape: &Shape, constraints: f64, samples: f64, terms: &mut Vec<Term>) {
+/// Terms of the proof that the tables balance the lookups.
+fn stark_terms(terms: &mut Vec<Term>) {
+    let component = component(&Relations::dummy(), SecureField::default());
+    let constraints = component.n_constraints() as f64;
     algebraic(
         terms,
-        "composition",
+        "STARK: composition",
         format!("{constraints} constraints / |K|"),
         constraints,
     );
-    let TracePolicy { log_blowup } = TracePolicy::of(shape);
-    let log_n = shape.max_log_rows() + log_blowup;
+    let log_n = tables::LOG_ROWS + STARK_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
-    algebraic(terms, "out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
     algebraic(
         terms,
-        "FRI batching, unique decoding",
+        "STARK: out-of-domain sampling",
+        format!("4 x 2^{log_n} / |K|"),
+        4.0 * n,
+    );
+    // The columns with two samples, the four of the last sum, get a third for periodicity; and there is the composition.
+    let columns: usize = component.trace_log_degree_bounds().iter().map(Vec::len).sum();
+    let samples = columns as f64 + 8.0 + 16.0;
+    algebraic(
+        terms,
+        "STARK: FRI batching, unique decoding",
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
     );
-    let fold = f64::from((1 << TRACE_FOLD_STEP) - 1);
+    let fold = f64::from((1 << STARK_FOLD_STEP) - 1);
     algebraic(
         terms,
-        "FRI folding, unique decoding",
+        "STARK: FRI folding, unique decoding",
         format!("2 x {fold} x 2^{log_n} / |K|"),
         2.0 * fold * n,
     );
-    let (rate, trace_queries) = ((-f64::from(log_blowup)).exp2(), queries(log_blowup));
-    let query_bits = trace_queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(TRACE_WORK_BITS);
+    let (rate, queries) = ((-f64::from(STARK_LOG_BLOWUP)).exp2(), queries(STARK_LOG_BLOWUP));
+    let query_bits = queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(STARK_WORK_BITS);
     terms.push(Term {
-        name: "FRI queries, unique decoding".to_owned(),
-        formula: format!("((1 + 2^-{log_blowup}) / 2)^{trace_queries} x 2^-{TRACE_WORK_BITS}"),
+        name: "STARK: FRI queries, unique decoding".to_owned(),
+        formula: format!("((1 + 2^-{STARK_LOG_BLOWUP}) / 2)^{queries} x 2^-{STARK_WORK_BITS}"),
         bits: query_bits,
     });
 }
@@ -262,16 +240,22 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     if let Some(term) = too_large(&shape) {
         return Ledger { terms: vec![term] };
     }
-    let counts = counts(&shape);
     let mut terms = Vec::new();
-    claim_terms(&shape, counts.columns, &mut terms);
-    stark_terms(&shape, counts.constraints, counts.samples, &mut terms);
-    for (name, bits) in soundness_terms(&key.opened(chunk), &opening_policy(key.weights.log_blowup)) {
-        terms.push(Term {
-            name: format!("weights: {name}"),
-            formula: String::new(),
-            bits,
-        });
+    claim_terms(&shape, &mut terms);
+    stark_terms(&mut terms);
+    let activations = CommitmentParams::of_activations(&shape);
+    let openings = [
+        ("weights", key.opened(chunk)),
+        ("activations", activations.columns_of(&(0..activations.tiles), 0)),
+    ];
+    for (what, columns) in openings {
+        for (name, bits) in soundness_terms(&columns, &opening_policy(columns.params.log_blowup)) {
+            terms.push(Term {
+                name: format!("{what}: {name}"),
+                formula: String::new(),
+                bits,
+            });
+        }
     }
     Ledger { terms }
 }
@@ -280,13 +264,20 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
-    use crate::opening::CommitmentParams;
-    use crate::policy::{parameter_words, QUERY_BITS, WEIGHT_WORK_BITS};
-    use crate::recipe::Recipe;
-    use tessera_circuits::model::{
-        ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift, WeightFormat,
-        KINDS, MAX_CONTEXT,
+    use crate::opening::{CommitmentParams, TILE_AREA_LOG};
+    use crate::policy::{
+        parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
+        STARK_LOG_LAST_LAYER,
     };
+    use crate::recipe::Recipe;
+    use std::collections::BTreeSet;
+    use stwo::core::channel::Blake2sChannel;
+    use stwo::core::circle::CirclePoint;
+    use tessera_circuits::model::{
+        Activation, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
+        WeightFormat, KINDS, MAX_CONTEXT,
+    };
+    use tessera_circuits::shape::Part;
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
     fn key(config: ModelConfig) -> ModelKey {
@@ -313,14 +304,16 @@ mod tests {
                 norm_final: norm,
                 head: ChannelShift(vec![1]),
                 score_bits: 10,
+                activation: Activation::Silu,
                 gate_bits: 10,
                 silu_bits: 10,
                 logit_bits: 10,
                 columns: Vec::new(),
+                biases: Vec::new(),
             },
             header: CommitmentHeader::CURRENT,
             weights_root: [0; 32],
-            tables_roots: [[0; 32]; 2],
+            tables_root: [0; 32],
             tokenizer: Vec::new(),
             tokenizer_config: Vec::new(),
             recipe: Recipe::default(),
@@ -341,6 +334,9 @@ mod tests {
             rms_eps: 1e-5,
             rotations: vec![Rotation::Base(1e4)],
             rotation_of: Vec::new(),
+            positions: false,
+            gated: true,
+            parallel: false,
             bos: None,
             eos: Vec::new(),
         }
@@ -364,6 +360,9 @@ mod tests {
                 rms_eps: 0.0,
                 rotations: vec![Rotation::Base(1e12)],
                 rotation_of: Vec::new(),
+                positions: false,
+                gated: true,
+                parallel: false,
                 bos: None,
                 eos: Vec::new(),
             };
@@ -409,12 +408,9 @@ mod tests {
         assert_eq!(security_bits(&key, &chunks[..=end], 64), whole);
     }
 
-    /// A key has a root of its tables for each code, and its id is shown as 64 digits.
+    /// A key's id is shown as 64 digits.
     #[test]
-    fn tables_have_a_root_for_each_code() {
-        let mut own = key(laned());
-        own.tables_roots = [[1; 32], [2; 32]];
-        assert_eq!(TracePolicy::ALL.map(|code| *own.tables_root(code)), own.tables_roots);
+    fn ids_are_shown_as_digits() {
         let id = crate::key::ModelId([0x5a; 32]);
         assert_eq!((id.to_string(), format!("{id:?}")), ("5a".repeat(32), "5a".repeat(32)));
     }
@@ -434,9 +430,13 @@ mod tests {
             let bits = policy.queries as f64 * one;
             assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
             let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
-            assert_eq!(terms[0].1, bits + f64::from(WEIGHT_WORK_BITS));
-            let [.., queries, work] = parameter_words(log_blowup, TracePolicy::ALL[0]);
-            assert_eq!((queries as usize, work), (policy.queries, policy.work_bits));
+            assert_eq!(terms[0].1, bits + f64::from(OPENING_WORK_BITS));
+            let activations = CommitmentParams { tiles: 77, ..weights };
+            let own = parameter_words(log_blowup, &activations);
+            let queries = policy.queries as u32;
+            let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
+            assert_eq!(own[..5], trace);
+            assert_eq!(own[5..], [queries, policy.work_bits, 18, log_blowup, queries, 77]);
         }
     }
 
@@ -447,5 +447,63 @@ mod tests {
         assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
         let leaves: usize = lookup_trees(&shape).iter().map(|tree| tree.leaves()).sum();
         assert_eq!(shape.fractions(), leaves as u128);
+    }
+
+    /// The code of activations: at most 64 columns as long as no code is longer than `2^22`, of rate 1/4 up to `2^14` units and
+    /// of rate 1/2 above; never shorter than it must be.
+    #[test]
+    fn activations_have_a_code_by_their_number() {
+        let key = key(laned());
+        let (mut rates, mut longest) = (BTreeSet::new(), 0);
+        for rows in (0..13).map(|log| 1 << log) {
+            let shape = key.shape(&Chunk::whole(12), rows);
+            let own = CommitmentParams::of_activations(&shape);
+            assert_eq!(own.tiles as u128, shape.units());
+            assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
+            assert_eq!(own.log_blowup, if own.tiles <= MANY_UNITS { 2 } else { 1 });
+            assert!(own.log_codeword() <= MAX_CODE_LOG && own.log_message >= TILE_AREA_LOG);
+            assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == MAX_CODE_LOG);
+            // Half as long it would have more columns than it may.
+            assert!(own.log_message == TILE_AREA_LOG || 2 * own.columns() > ACTIVATION_COLUMNS);
+            assert_eq!(own.check(), Ok(()));
+            rates.insert(own.log_blowup);
+            longest = longest.max(own.columns());
+        }
+        assert!(
+            rates.len() == 2 && longest > ACTIVATION_COLUMNS,
+            "{rates:?}, {longest} columns"
+        );
+    }
+
+    /// As many samples as stwo makes of the columns, and no fewer.
+    #[test]
+    fn samples_are_not_undercounted() {
+        let component = component(&Relations::dummy(), SecureField::default());
+        let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
+        let points = component.mask_points(oods, tables::LOG_ROWS);
+        // A column with two samples gets a third.
+        let columns = points
+            .iter()
+            .flatten()
+            .map(|points| points.len() + usize::from(points.len() == 2));
+        let real = tables::PREPROCESSED.len() + columns.sum::<usize>() + 8;
+        let mut terms = Vec::new();
+        stark_terms(&mut terms);
+        let term = terms.iter().find(|term| term.name.contains("FRI batching")).unwrap();
+        let counted: usize = term.formula.split(' ').next().unwrap().parse().unwrap();
+        assert!((real..2 * real).contains(&counted), "{real} samples, {counted} counted");
+    }
+
+    /// Triples count twice: their denominators have degree two in the challenges.
+    #[test]
+    fn triples_count_twice() {
+        let shape = Shape::new(&laned(), 64);
+        let rows = (shape.lanes(Part::Scores) as u128) << shape.log_rows(Part::Scores);
+        let entries = 5 << tables::LOG_ROWS;
+        let mut terms = Vec::new();
+        claim_terms(&shape, &mut terms);
+        let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
+        let expected = FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2();
+        assert_eq!(term.bits, expected, "{}", term.formula);
     }
 }

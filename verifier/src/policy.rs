@@ -4,26 +4,31 @@
 use serde::{Deserialize, Serialize};
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
-use tessera_circuits::shape::Shape;
 
 /// Verification refuses statements whose ledger falls below this.
 pub const MIN_BITS: f64 = 90.0;
 /// What every shipped parameter set must reach for the statements it is meant for.
 pub const TARGET_BITS: f64 = 96.0;
 
-/// Statements with more committed cells than this use the code of rate 1/2, which halves memory, instead of the one
-/// of rate 1/4, which has smaller proofs.
-pub const LARGE_TRACE: u128 = 1 << 25;
-/// Proof of work before the trace queries.
-pub const TRACE_WORK_BITS: u32 = 20;
+/// log2 of the inverse rate of the STARK's code.
+pub const STARK_LOG_BLOWUP: u32 = 3;
+/// Proof of work before the STARK's queries.
+pub const STARK_WORK_BITS: u32 = 20;
 /// FRI folds per layer.
-pub const TRACE_FOLD_STEP: u32 = 3;
+pub const STARK_FOLD_STEP: u32 = 3;
 /// log2 of the degree bound of the last FRI layer.
-pub const TRACE_LOG_LAST_LAYER: u32 = 5;
-/// Bits of security that the queries, of the trace and of the weights, have without the proof of work before them.
+pub const STARK_LOG_LAST_LAYER: u32 = 5;
+/// Activations of more units than this are committed to in the code of rate 1/2, which halves memory and time, instead of the
+/// one of rate 1/4, which has smaller proofs.
+pub const MANY_UNITS: usize = 1 << 14;
+/// The most columns that a code of activations has, as far as [`MAX_CODE_LOG`] allows.
+pub const ACTIVATION_COLUMNS: usize = 64;
+/// log2 of the longest code of activations: errors grow with its length.
+pub const MAX_CODE_LOG: u32 = 22;
+/// Bits of security that the queries, of the STARK and of openings, have without the proof of work before them.
 pub const QUERY_BITS: f64 = 80.0;
-/// Proof of work before the weight queries.
-pub const WEIGHT_WORK_BITS: u32 = 20;
+/// Proof of work before the queries of an opening.
+pub const OPENING_WORK_BITS: u32 = 20;
 
 /// The fewest queries that have [`QUERY_BITS`] in the unique-decoding regime at rate `2^-log_blowup`.
 pub const fn queries(log_blowup: u32) -> usize {
@@ -35,42 +40,17 @@ pub const fn queries(log_blowup: u32) -> usize {
     }
 }
 
-/// The code of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracePolicy {
-    /// log2 of the inverse rate.
-    pub log_blowup: u32,
-}
-
-impl TracePolicy {
-    /// Every policy, in the order of the tables' roots in a key.
-    pub const ALL: [Self; 2] = [Self { log_blowup: 1 }, Self { log_blowup: 2 }];
-
-    /// The policy for a statement, by its size alone.
-    pub fn of(shape: &Shape) -> Self {
-        let [large, small] = Self::ALL;
-        match shape.cells() > LARGE_TRACE {
-            true => large,
-            false => small,
-        }
-    }
-
-    /// FRI queries.
-    pub const fn queries(self) -> usize {
-        queries(self.log_blowup)
-    }
-
-    /// stwo's configuration.
-    pub fn pcs_config(self) -> PcsConfig {
-        PcsConfig {
-            pow_bits: TRACE_WORK_BITS,
-            fri_config: FriConfig::new(TRACE_LOG_LAST_LAYER, self.log_blowup, self.queries(), TRACE_FOLD_STEP),
-            lifting_log_size: None,
-        }
+/// stwo's configuration.
+pub fn stark_config() -> PcsConfig {
+    let queries = queries(STARK_LOG_BLOWUP);
+    PcsConfig {
+        pow_bits: STARK_WORK_BITS,
+        fri_config: FriConfig::new(STARK_LOG_LAST_LAYER, STARK_LOG_BLOWUP, queries, STARK_FOLD_STEP),
+        lifting_log_size: None,
     }
 }
 
-/// Query parameters of an opening of weights.
+/// Query parameters of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpeningPolicy {
     /// Number of query positions drawn.
@@ -79,24 +59,30 @@ pub struct OpeningPolicy {
     pub work_bits: u32,
 }
 
-/// The policy for openings of weights at rate `2^-log_blowup`. The rate is that of the key, which is checked and trusted.
+/// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted, or of
+/// `CommitmentParams::of_activations`.
 pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     OpeningPolicy {
         queries: queries(log_blowup),
-        work_bits: WEIGHT_WORK_BITS,
+        work_bits: OPENING_WORK_BITS,
     }
 }
 
-/// All parameters as words, absorbed by the transcript first. Weights are at rate `2^-log_blowup`.
-pub const fn parameter_words(log_blowup: u32, trace: TracePolicy) -> [u32; 7] {
+/// All parameters as words, absorbed by the transcript first. Weights are at rate `2^-log_blowup`; activations have so many
+/// units, in a code of messages of `2^log_message` values and rate `2^-blowup`.
+pub const fn parameter_words(log_blowup: u32, [log_message, blowup, units]: [u32; 3]) -> [u32; 11] {
     let opening = opening_policy(log_blowup);
     [
-        trace.log_blowup,
-        trace.queries() as u32,
-        TRACE_WORK_BITS,
-        TRACE_FOLD_STEP,
-        TRACE_LOG_LAST_LAYER,
+        STARK_LOG_BLOWUP,
+        queries(STARK_LOG_BLOWUP) as u32,
+        STARK_WORK_BITS,
+        STARK_FOLD_STEP,
+        STARK_LOG_LAST_LAYER,
         opening.queries as u32,
         opening.work_bits,
+        log_message,
+        blowup,
+        queries(blowup) as u32,
+        units,
     ]
 }

@@ -37,19 +37,21 @@ pub struct ChunkProof {
     pub layers: u32,
     /// Row statistics in clear (protocol section 8.3).
     pub statistics: Statistics,
+    /// Root of the committed activations (section 4).
+    pub activations: [u8; 32],
     /// The sums of all lookups (section 8.5), tree by tree.
     pub lookups: Vec<TreeProof>,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
     pub matmuls: MatmulProof,
     /// One batched sumcheck for all linear claims (section 7).
     pub linear: SumcheckProof,
-    /// Evaluations of the claimed columns of every part but the tables (section 9).
-    pub evaluations: Vec<Vec<SecureField>>,
     /// Opening of the weights (section 10).
+    pub weights: OpeningProof,
+    /// Opening of the activations (section 10).
     pub opening: OpeningProof,
-    /// Claimed sum of every component (sections 8.5 and 9).
-    pub claimed_sums: Vec<SecureField>,
-    /// The aggregator (section 8); its commitments are tables, trace, interaction, composition.
+    /// What the entries of the tables add up to (section 8.5).
+    pub claimed_sum: SecureField,
+    /// The aggregator (section 9); its commitments are tables, multiplicities, interaction, composition.
     pub stark: StarkProof<Blake2sMerkleHasher>,
 }
 

@@ -1,4 +1,4 @@
-//! Batched product sumcheck of degree 2 (docs/protocol.md, section 5), the twin of the prover's
+//! Batched product sumcheck of degree 2 (docs/protocol.md, section 6), the twin of the prover's
 //! `sumcheck`: the same loop, reading what the other writes.
 //!
 //! Instance `f` has `k_f` variables and pairs `(A, B)` of tables; its value is

@@ -4,11 +4,13 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::model::ModelConfig;
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
+use tessera_circuits::rounding::Powers;
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, StatisticsError};
-use tessera_circuits::trees::{lookup_trees, padding, tree_claims, LookupTree};
+use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
@@ -17,14 +19,14 @@ use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::ledger::security_bits;
 use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
-use crate::policy::{opening_policy, parameter_words, TracePolicy, MIN_BITS};
+use crate::policy::{opening_policy, parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/5";
+pub const PROTOCOL: &str = "tessera/6";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
@@ -46,26 +48,20 @@ pub enum VerifyError {
     Boundaries(#[from] BoundaryError),
     #[error("statistics: {0}")]
     Statistics(#[from] StatisticsError),
-    #[error("{what}: {got} evaluations, expected {expected}")]
-    Evaluations {
-        what: &'static str,
-        got: usize,
-        expected: usize,
-    },
     #[error("{0}")]
     Sumcheck(#[from] SumcheckError),
     #[error("the matmul sumcheck does not end in its operands")]
     Matmuls,
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
     Embedding,
-    #[error("the linear sumcheck does not end in the claimed evaluations")]
-    Linear,
     #[error(transparent)]
     Gkr(#[from] GkrError),
     #[error("lookups: numerators of tree {tree} are not one")]
     Numerators { tree: usize },
     #[error("weights: {0}")]
-    Weights(#[from] OpeningError),
+    Weights(#[source] OpeningError),
+    #[error("activations: {0}")]
+    Activations(#[source] OpeningError),
     #[error("{0}")]
     Stark(#[from] StarkError),
     #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.0}", (got * 10.0).floor() / 10.0)]
@@ -85,18 +81,18 @@ pub struct Verified {
     pub security_bits: f64,
 }
 
-/// Absorbs everything that is public before the first message: parameters (of weights and trace), model, statement, and
+/// Absorbs everything that is public before the first message: parameters (of weights and activations), model, statement, and
 /// which part of it the chunk is.
 pub fn open_transcript(
     model: &ModelId,
     weights: &CommitmentParams,
-    trace: TracePolicy,
+    activations: &CommitmentParams,
     statement: &Statement,
     chunk: &Chunk,
     ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights.log_blowup, trace));
+    transcript.words("parameters", &parameter_words(weights.log_blowup, activations.words()));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -221,16 +217,28 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     proof.statistics.check(&shape, &params, statement)?;
 
     // Commitments before any challenge.
-    let policy = TracePolicy::of(&shape);
-    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, claim.chunk, &claim.ends);
-    let sizes = stark::column_sizes(&shape);
-    let scheme = stark::open_scheme(policy, key.tables_root(policy), &sizes, &proof.stark, &mut transcript)?;
+    let activations = CommitmentParams::of_activations(&shape);
+    let mut transcript = open_transcript(
+        claim.model,
+        &key.weights,
+        &activations,
+        statement,
+        claim.chunk,
+        &claim.ends,
+    );
+    transcript.bytes("activations", &proof.activations);
+    let scheme = stark::open_scheme(&key.tables_root, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
 
     // Lookups.
     let relations = stark::draw_relations(&mut transcript);
     let trees = lookup_trees(&shape);
-    let (lookup_sum, lookup_claims) = verify_lookups(&shape, &trees, &relations, &proof.lookups, &mut transcript)?;
+    let powers = Powers {
+        shape: &shape,
+        params: &params,
+        leading: statement.leading(&params.leading, shape.token),
+    };
+    let (lookup_sum, lookup_claims) = verify_lookups(&powers, &trees, &relations, &proof.lookups, &mut transcript)?;
 
     // Matmuls.
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
@@ -250,7 +258,8 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     claims.extend(public.operand_claims(&product_point, &proof.matmuls.operands));
     claims.extend(lookup_claims);
     let batch = batch(claims, transcript.challenge("claims"));
-    let point = verify_linear(&shape, &batch, proof, &mut transcript)?;
+    let variables = linear_variables(&shape);
+    let end = sumcheck::verify("claims", batch.value, variables, &proof.linear, &mut transcript)?;
 
     // Weights.
     let columns = key.opened(claim.chunk);
@@ -266,27 +275,42 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         &policy,
         &key.weights_root,
         &opening,
+        &proof.weights,
+        &mut transcript,
+    )
+    .map_err(VerifyError::Weights)?;
+
+    // Activations.
+    let opening = OpeningClaim {
+        columns: activations.columns_of(&(0..activations.tiles), 0),
+        gamma: &unit_coefficients(&shape, &batch, &end.point),
+        local_point: suffix(&end.point, MIN_ROWS_LOG),
+        value: end.value,
+    };
+    let policy = opening_policy(activations.log_blowup);
+    opening::verify(
+        &activations,
+        &policy,
+        &proof.activations,
+        &opening,
         &proof.opening,
         &mut transcript,
-    )?;
+    )
+    .map_err(VerifyError::Activations)?;
 
     // Aggregator.
     let claim = StarkClaim {
-        shape: &shape,
-        batch: &batch,
-        point: &point,
-        evaluations: &proof.evaluations,
         relations: &relations,
         lookups: lookup_sum,
-        claimed_sums: &proof.claimed_sums,
+        claimed_sum: proof.claimed_sum,
     };
-    stark::verify(&claim, scheme, &sizes, &proof.stark, &mut transcript)?;
+    stark::verify(&claim, scheme, &proof.stark, &mut transcript)?;
     Ok(())
 }
 
 /// Section 8.5: the sum of all lookups, and the claims on the columns that its proof ends in.
 fn verify_lookups(
-    shape: &Shape,
+    powers: &Powers<'_>,
     trees: &[LookupTree],
     relations: &Relations,
     proofs: &[TreeProof],
@@ -294,10 +318,10 @@ fn verify_lookups(
 ) -> Result<(SecureField, Vec<LinearClaim>), VerifyError> {
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let leaves = gkr::verify(&logs, proofs, transcript)?;
-    let mut claims = Vec::with_capacity(tree_claims(trees));
+    let mut claims = Vec::with_capacity(trees.len());
     for (tree, (own, leaf)) in trees.iter().zip(&leaves).enumerate() {
-        let own = own.claims(shape, relations, leaf);
-        claims.extend(own.ok_or(VerifyError::Numerators { tree })?);
+        let own = own.claim(powers, relations, leaf);
+        claims.push(own.ok_or(VerifyError::Numerators { tree })?);
     }
     Ok((gkr::sum(proofs) - padding(trees), claims))
 }
@@ -362,48 +386,26 @@ pub fn weight_claim(operands: &Operands, families: &[SecureField; WEIGHTED.len()
         .fold(SecureField::default(), |sum, (v, f)| sum + v * *f)
 }
 
-/// Section 7: the batch of linear claims; returns the end point of its sumcheck.
-fn verify_linear(
-    shape: &Shape,
-    batch: &Batch,
-    proof: &ChunkProof,
-    transcript: &mut Transcript,
-) -> Result<Vec<SecureField>, VerifyError> {
-    let claimed: Vec<Part> = shape.claimed().collect();
-    if proof.evaluations.len() != claimed.len() {
-        let (got, expected) = (proof.evaluations.len(), claimed.len());
-        return Err(VerifyError::Evaluations {
-            what: "parts",
-            got,
-            expected,
-        });
-    }
-    for (part, values) in claimed.iter().zip(&proof.evaluations) {
-        let expected = batch.columns(*part).len();
-        if values.len() != expected {
-            return Err(VerifyError::Evaluations {
-                what: "columns of a part",
-                got: values.len(),
-                expected,
-            });
+/// What weighs the evaluations of the units of activations, in the order in which they are committed, in the claim that the
+/// linear sumcheck ends in at `point` (section 7).
+pub fn unit_coefficients(shape: &Shape, batch: &Batch, point: &[SecureField]) -> Vec<SecureField> {
+    let mut gamma = Vec::with_capacity(usize::try_from(shape.units()).unwrap_or(0));
+    for &part in shape.parts() {
+        let log_rows = shape.log_rows(part);
+        let own = suffix(point, log_rows);
+        let scale = instance_scale(point.len(), log_rows as usize);
+        let coefficients = batch.coefficients(part, own);
+        let (units, _) = own.split_at(own.len().saturating_sub(MIN_ROWS_LOG as usize));
+        let units = eq_table(units);
+        for column in shape.committed(part) {
+            let coefficient = coefficients.get(&column).copied().unwrap_or_default() * scale;
+            gamma.extend(units.iter().map(|unit| *unit * coefficient));
         }
     }
-    let variables = linear_variables(shape);
-    let end = sumcheck::verify("claims", batch.value, variables, &proof.linear, transcript)?;
-    let mut value = SecureField::default();
-    for (part, values) in claimed.iter().zip(&proof.evaluations) {
-        let log_rows = shape.log_rows(*part);
-        let own = suffix(&end.point, log_rows);
-        value += instance_scale(variables, log_rows as usize) * batch.eval(*part, own, values);
-    }
-    if value != end.value {
-        return Err(VerifyError::Linear);
-    }
-    transcript.message("evaluations", &proof.evaluations.concat());
-    Ok(end.point)
+    gamma
 }
 
 /// Number of variables of the linear sumcheck: the tallest part with claims.
 pub fn linear_variables(shape: &Shape) -> usize {
-    shape.claimed().map(|part| shape.log_rows(part)).max().unwrap_or(0) as usize
+    shape.max_log_rows() as usize
 }

@@ -36,7 +36,7 @@ fn files() -> &'static Files {
         let honest = own.prove_chunks(&prompt, 3, &[2]);
         let bytes = |proof: &tessera_verifier::proof::Proof| proof.to_bytes().expect("a proof");
         let mut changed = honest.clone();
-        changed.chunks[0].claimed_sums.pop();
+        changed.chunks[0].stark.0.decommitments.0.pop();
         let foreign = other.prove_chunks(&prompt, 3, &[2]);
         for (name, content) in [
             ("model.key", own.key.to_bytes().expect("a key")),
@@ -133,7 +133,7 @@ fn every_way_to_be_no_accepted_proof_has_its_status_and_reason() {
         (
             &["--key", "model.key", "changed.proof"][..],
             1,
-            "STARK: claimed sums has ",
+            "STARK: decommitments has ",
         ),
         (
             &["--key", "model.key", "cut.proof"],
@@ -213,7 +213,7 @@ fn a_batch_has_a_line_for_each_proof_and_a_summary() {
         assert_eq!((status, lines.len()), (1, 6), "{text}");
         for (line, start) in lines.iter().zip([
             "accepted   chain.proof  ",
-            "rejected   changed.proof  STARK: claimed sums",
+            "rejected   changed.proof  STARK: decommitments",
             "accepted   -  ",
             "undecided  foreign.proof  foreign.proof is about model ",
             "accepted   honest.proof  ",

@@ -1,12 +1,6 @@
 //! Small integers as elements of the field.
 
 use stwo::core::fields::m31::BaseField;
-use stwo_constraint_framework::EvalAtRow;
-
-/// A constant.
-pub(crate) fn constant<E: EvalAtRow>(v: i64) -> E::F {
-    E::F::from(base(v))
-}
 
 /// A (possibly negative) small integer as a field element.
 pub fn base(v: i64) -> BaseField {

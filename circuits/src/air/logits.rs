@@ -1,8 +1,6 @@
 //! Logits and arg max of the generated positions. One row per (output token, vocabulary entry). No constraint: the claims on
 //! accumulators and on the chosen entries say everything, with the logits of the output tokens in clear.
 
-use stwo_constraint_framework::EvalAtRow;
-
 use super::gadgets::Remainder;
 use super::lookups::{Linear, Lookup};
 use super::Air;
@@ -14,8 +12,6 @@ pub const MARGIN: usize = 0;
 /// Logits and their distance from the output token's.
 #[derive(Clone, Debug)]
 pub struct Logits {
-    /// log2 of the rows.
-    pub log_rows: u32,
     /// How accumulators are claimed.
     pub limbs: Limbs,
 }
@@ -26,13 +22,12 @@ pub const fn remainder(limbs: Limbs) -> Remainder {
 }
 
 impl Air for Logits {
-    fn log_rows(&self) -> u32 {
-        self.log_rows
-    }
     fn columns(&self) -> usize {
         1 + Remainder::columns(self.limbs)
     }
-    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
+    fn powers(&self) -> Vec<(usize, u8)> {
+        vec![(remainder(self.limbs).pow(), 0)]
+    }
     fn lookups(&self) -> Vec<Lookup> {
         let mut list = vec![Lookup::range16(Linear::column(MARGIN))];
         list.extend(remainder(self.limbs).lookups());

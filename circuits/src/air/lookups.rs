@@ -1,4 +1,4 @@
-//! Lookups as data: which values of a row are looked up where, and how often (docs/protocol.md, section 8.2). What is
+//! Lookups as data: which values of a row are looked up where (docs/protocol.md, section 8.2). What is
 //! looked up is linear in the columns of the row.
 
 use std::ops::{Add, Mul, Neg, Sub};
@@ -15,7 +15,7 @@ pub enum Relation {
     Range16,
     /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
     Bits,
-    /// `(d, exp(d))`.
+    /// `(d, exp(d), [d = 0])`.
     Exp,
     /// `(g + 2^15, silu(g))`.
     Silu,
@@ -24,6 +24,15 @@ pub enum Relation {
 impl Relation {
     /// All of them, in the order of the columns of multiplicities.
     pub const ALL: [Self; 4] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
+
+    /// Number of values of its tuples.
+    pub const fn values(self) -> usize {
+        match self {
+            Self::Range16 => 1,
+            Self::Bits | Self::Silu => 2,
+            Self::Exp => 3,
+        }
+    }
 
     /// Position in [`Self::ALL`].
     pub const fn index(self) -> usize {
@@ -111,44 +120,30 @@ impl Sub for Linear {
     }
 }
 
-/// How often a row uses a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uses {
-    /// By every row, once.
-    Once,
-    /// As often as this column says.
-    Column(usize),
-}
-
 /// A lookup of every row of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// The table that is looked up.
     pub relation: Relation,
-    /// One or two values.
+    /// One to three values.
     pub tuple: Vec<Linear>,
-    /// How often each row uses it.
-    pub uses: Uses,
 }
 
 impl Lookup {
-    /// A lookup that every row uses.
-    pub fn once(relation: Relation, tuple: impl Into<Vec<Linear>>) -> Self {
-        Self {
-            relation,
-            tuple: tuple.into(),
-            uses: Uses::Once,
-        }
+    /// That a tuple is in a table.
+    pub fn new(relation: Relation, tuple: impl Into<Vec<Linear>>) -> Self {
+        let tuple = tuple.into();
+        Self { relation, tuple }
     }
 
     /// A value of Range16.
     pub fn range16(v: Linear) -> Self {
-        Self::once(Relation::Range16, [v])
+        Self::new(Relation::Range16, [v])
     }
 
     /// `0 <= v < bound` where `bound` is a power of two up to `2^15`.
     pub fn bits(bound: Linear, v: Linear) -> Self {
-        Self::once(Relation::Bits, [bound, v])
+        Self::new(Relation::Bits, [bound, v])
     }
 
     /// Checks a column to be int16.
@@ -156,22 +151,11 @@ impl Lookup {
         Self::range16(Linear::column(column) + Linear::constant(1 << 15))
     }
 
-    /// The same lookup, used as often as a column says.
-    pub fn used(self, column: usize) -> Self {
-        Self {
-            uses: Uses::Column(column),
-            ..self
-        }
-    }
-
     /// The same lookup of a lane whose columns are `by` further.
     pub(super) fn shifted(&self, by: usize) -> Self {
         let mut own = self.clone();
         let terms = own.tuple.iter_mut().flat_map(|value| &mut value.terms);
         terms.for_each(|(column, _)| *column += by);
-        if let Uses::Column(column) = &mut own.uses {
-            *column += by;
-        }
         own
     }
 }

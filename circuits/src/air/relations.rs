@@ -10,7 +10,7 @@ use super::lookups::Relation;
 
 relation!(Range16, 1);
 relation!(Bits, 2);
-relation!(Exp, 2);
+relation!(Exp, 3);
 relation!(Silu, 2);
 
 /// Lookup challenges, one independent pair per relation.
@@ -20,7 +20,7 @@ pub struct Relations {
     pub range16: Range16,
     /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
     pub bits: Bits,
-    /// `(d, exp(d))`.
+    /// `(d, exp(d), [d = 0])`.
     pub exp: Exp,
     /// `(g + 2^15, silu(g))`.
     pub silu: Silu,
@@ -37,9 +37,12 @@ impl Relations {
         }
     }
 
-    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second - z`.
+    /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second + alpha^2
+    /// third - z`.
     pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
-        let pair = |elements: &LookupElements<2>| [elements.z, elements.alpha];
+        fn pair<const N: usize>(elements: &LookupElements<N>) -> [SecureField; 2] {
+            [elements.z, elements.alpha]
+        }
         match relation {
             Relation::Range16 => [self.range16.0.z, SecureField::zero()],
             Relation::Bits => pair(&self.bits.0),

@@ -1,8 +1,6 @@
 //! Requantised accumulators that are operands of a later matmul, in limbs: the values v and the attention output. No constraint:
 //! the claim on accumulators says everything.
 
-use stwo_constraint_framework::EvalAtRow;
-
 use super::gadgets::{int16, Remainder};
 use super::lookups::Lookup;
 use super::Air;
@@ -16,8 +14,6 @@ pub const OUT_LO: usize = 1;
 /// A requantisation and nothing else.
 #[derive(Clone, Debug)]
 pub struct Requant {
-    /// log2 of the rows.
-    pub log_rows: u32,
     /// How accumulators are claimed.
     pub limbs: Limbs,
 }
@@ -28,13 +24,12 @@ pub const fn remainder(limbs: Limbs) -> Remainder {
 }
 
 impl Air for Requant {
-    fn log_rows(&self) -> u32 {
-        self.log_rows
-    }
     fn columns(&self) -> usize {
         2 + Remainder::columns(self.limbs)
     }
-    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
+    fn powers(&self) -> Vec<(usize, u8)> {
+        vec![(remainder(self.limbs).pow(), 0)]
+    }
     fn lookups(&self) -> Vec<Lookup> {
         let mut list = int16(OUT_HI, Limbs::Two);
         list.extend(remainder(self.limbs).lookups());

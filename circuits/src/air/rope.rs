@@ -1,8 +1,6 @@
 //! Queries or keys: both halves of a head before and after their rotation. One row per (layer, token, head, index in the half
 //! head). No constraint: the claim on accumulators and that on rotations say everything.
 
-use stwo_constraint_framework::EvalAtRow;
-
 use super::gadgets::{int16, Remainder};
 use super::lookups::{Linear, Lookup};
 use super::Air;
@@ -12,8 +10,6 @@ use crate::semantics::ROPE_BITS;
 /// Queries or keys: requantised and rotated.
 #[derive(Clone, Copy, Debug)]
 pub struct Rope {
-    /// log2 of the rows.
-    pub log_rows: u32,
     /// Of the accumulators.
     pub limbs: Limbs,
     /// How the rotated values enter the scores.
@@ -52,13 +48,12 @@ impl Rope {
 }
 
 impl Air for Rope {
-    fn log_rows(&self) -> u32 {
-        self.log_rows
-    }
     fn columns(&self) -> usize {
         2 * self.half_columns()
     }
-    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
+    fn powers(&self) -> Vec<(usize, u8)> {
+        [0, 1].map(|half| (self.remainder(half).pow(), half as u8)).into()
+    }
     fn lookups(&self) -> Vec<Lookup> {
         let bound = Linear::constant(1 << ROPE_BITS);
         let half = |half: usize| {

@@ -1,17 +1,14 @@
 //! What a kind of row is.
 
-use stwo_constraint_framework::EvalAtRow;
-
 use super::lookups::Lookup;
 
-/// Row-local constraints over the trace columns `c` of one component.
+/// The columns of one kind of row.
 pub trait Air {
-    /// log2 of the number of rows.
-    fn log_rows(&self) -> u32;
-    /// Number of trace columns.
+    /// Number of columns, public ones included.
     fn columns(&self) -> usize;
-    /// Adds the constraints of one row.
-    fn constrain<E: EvalAtRow>(&self, e: &mut E, c: &[E::F]);
+    /// The public columns, which nobody commits to: powers of shifts, each with the number of what is rounded by it
+    /// (`Rounded::tensor`). Ascending.
+    fn powers(&self) -> Vec<(usize, u8)>;
     /// The lookups of one row.
     fn lookups(&self) -> Vec<Lookup>;
 }

@@ -1,13 +1,13 @@
 //! The lookup tables, all of 2^16 rows in one component: preprocessed values, committed multiplicities.
 
-use num_traits::One;
+use num_traits::{One, Zero};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
-use stwo_constraint_framework::{EvalAtRow, RelationEntry};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
-use super::lookups::{Lookup, Relation};
-use super::{base, constant, Air, Relations};
+use super::lookups::Relation;
+use super::{base, Relations};
 use crate::model::ModelParams;
-use crate::semantics::{exp_table, silu_table};
+use crate::semantics::{exp_table, mlp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
@@ -24,7 +24,7 @@ pub const SILU: usize = 3;
 pub const COLUMNS: usize = Relation::ALL.len();
 
 /// Names of the preprocessed columns, in commitment order.
-pub const PREPROCESSED: [&str; 5] = ["index", "bits bound", "bits value", "exp", "silu"];
+pub const PREPROCESSED: [&str; 6] = ["index", "bits bound", "bits value", "exp", "zero", "silu"];
 
 /// Row of `(2^b, v)` in the bits table: `2^b - 1 + v`; the last row repeats `(1, 0)`.
 pub const fn bits_row(bound: u32, v: u32) -> usize {
@@ -62,44 +62,40 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
             .into_iter()
             .map(|v| base(i64::from(v)))
             .collect(),
-        silu_table(params.gate_bits, params.silu_bits)
-            .into_iter()
-            .map(|v| base(i64::from(v)))
-            .collect(),
+        (0..1 << LOG_ROWS).map(|d| base(i64::from(d == 0))).collect(),
+        mlp_table(params).into_iter().map(|v| base(i64::from(v))).collect(),
     ]
 }
 
-/// The lookup tables, as a component.
+/// The lookup tables, as a component of the STARK: every entry with minus its multiplicity.
 #[derive(Clone, Debug)]
-pub struct Tables;
-
-impl Air for Tables {
-    fn log_rows(&self) -> u32 {
-        LOG_ROWS
-    }
-    fn columns(&self) -> usize {
-        COLUMNS
-    }
-    fn constrain<E: EvalAtRow>(&self, _e: &mut E, _c: &[E::F]) {}
-    fn lookups(&self) -> Vec<Lookup> {
-        Vec::new()
-    }
+pub struct Tables {
+    /// The challenges of the lookups.
+    pub relations: Relations,
 }
 
-impl Tables {
-    /// Adds every entry of a row with minus its multiplicity.
-    pub(super) fn add_entries<E: EvalAtRow>(&self, e: &mut E, c: &[E::F], rel: &Relations) {
-        let [index, bound, value, exp, silu] =
+impl FrameworkEval for Tables {
+    fn log_size(&self) -> u32 {
+        LOG_ROWS
+    }
+
+    fn max_constraint_log_degree_bound(&self) -> u32 {
+        LOG_ROWS + 1
+    }
+
+    fn evaluate<E: EvalAtRow>(&self, mut e: E) -> E {
+        let relations = &self.relations;
+        let counts: [E::F; COLUMNS] = std::array::from_fn(|_| e.next_trace_mask());
+        let [range16, bits, exp, silu] = counts.map(|count| E::EF::one() * (E::F::zero() - count));
+        let [index, bound, value, exps, zero, silus] =
             PREPROCESSED.map(|id| e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }));
-        let yields = |i: usize| E::EF::one() * (constant::<E>(0) - c[i].clone());
-        e.add_to_relation(RelationEntry::new(
-            &rel.range16,
-            yields(RANGE16),
-            std::slice::from_ref(&index),
-        ));
-        e.add_to_relation(RelationEntry::new(&rel.bits, yields(BITS), &[bound, value]));
-        e.add_to_relation(RelationEntry::new(&rel.exp, yields(EXP), &[index.clone(), exp]));
-        e.add_to_relation(RelationEntry::new(&rel.silu, yields(SILU), &[index, silu]));
+        let only = std::slice::from_ref(&index);
+        e.add_to_relation(RelationEntry::new(&relations.range16, range16, only));
+        e.add_to_relation(RelationEntry::new(&relations.bits, bits, &[bound, value]));
+        e.add_to_relation(RelationEntry::new(&relations.exp, exp, &[index.clone(), exps, zero]));
+        e.add_to_relation(RelationEntry::new(&relations.silu, silu, &[index.clone(), silus]));
+        e.finalize_logup_in_pairs();
+        e
     }
 }
 

@@ -9,8 +9,8 @@
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
-    LAYER_KINDS,
+    ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
+    StreamShift, LAYER_KINDS,
 };
 
 /// Shift that every requantisation has in addition to that of the key.
@@ -73,6 +73,21 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
+    if !params.biases.is_empty() && params.biases.len() != expected {
+        return Err(ModelError::Length {
+            what: "biases",
+            got: params.biases.len(),
+            expected,
+        });
+    }
+    // No list where there is no bias: a model has one key.
+    if !params.biases.is_empty() && params.biases.iter().all(Vec::is_empty) {
+        return Err(ModelError::Length {
+            what: "biases of a model without any",
+            got: expected,
+            expected: 0,
+        });
+    }
     let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
     let matmuls = layers.chain([(MatmulKind::Head, 0)]);
     for ((kind, layer), norms) in matmuls.zip(&params.columns) {
@@ -81,7 +96,9 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
         let (l1, square) = (u128::from(norms.l1), u128::from(norms.square));
         let (width, weight) = (inputs as u128, u128::from(most.unsigned_abs()));
         // Each also holds of the largest l1 and the largest square of different columns.
-        let possible = l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
+        let there = config.gated || kind != MatmulKind::Gate || *norms == ColumnNorms::default();
+        let possible =
+            there && l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
         if !possible {
             return Err(ModelError::Norms {
                 what: name(kind),
@@ -127,7 +144,8 @@ impl ModelParams {
             q: of(MatmulKind::Q),
             k: of(MatmulKind::K),
             v: of(MatmulKind::V),
-            gate: of(MatmulKind::Gate),
+            // Where there are no gates, nothing depends on it.
+            gate: of(if config.gated { MatmulKind::Gate } else { MatmulKind::Up }),
             up: of(MatmulKind::Up),
             head: of(MatmulKind::Head),
         }
@@ -160,33 +178,41 @@ impl ModelParams {
     fn fits(&self, config: &ModelConfig, kind: MatmulKind, layer: usize) -> bool {
         if kind == MatmulKind::Embed {
             // One product of a weight and `2^(8 + e)`: shifts are taken off by 8, as `floor(floor(x / 2^8) / 2^s)` is one floor.
-            let bound = u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32);
+            let rows = 1 + u128::from(config.positions);
+            let bound = rows * (u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32));
             return self.updates(kind, &self.embed, |_, own| (bound, own));
         }
         let (Some(norms), Some(at)) = (self.norms(kind, layer), self.layers.get(layer)) else {
             return false;
         };
+        let largest = self.bias(kind, layer).iter().map(|b| b.unsigned_abs()).max();
+        let largest = u128::from(largest.unwrap_or(0));
         let update = |skip: ByClass<i8>| {
             move |class, own| {
                 // The residual is scaled as the accumulator is.
                 let skip = u32::try_from(own + i32::from(skip.of(class)) + BASE)
                     .unwrap_or(64)
                     .min(64);
-                (plain_bound(norms.l1) + (1u128 << (15 + skip)), own + BASE)
+                (plain_bound(norms.l1) + largest + (1u128 << (15 + skip)), own + BASE)
             }
         };
+        let of_mlp = if config.parallel { &at.norm_attn } else { &at.norm_mlp };
         let (norm, shift) = match kind {
             MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
             MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),
             MatmulKind::Q => (&at.norm_attn, &at.q),
             MatmulKind::K => (&at.norm_attn, &at.k),
             MatmulKind::V => (&at.norm_attn, &at.v),
-            MatmulKind::Gate => (&at.norm_mlp, &at.gate),
-            MatmulKind::Up => (&at.norm_mlp, &at.up),
+            MatmulKind::Gate => (of_mlp, &at.gate),
+            MatmulKind::Up => (of_mlp, &at.up),
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
         let bound = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), norms.square);
-        shift.0.iter().all(|s| fits_one_limb(kind, bound, i32::from(*s) + BASE))
+        let mut channels = self.rounded_channels(kind, layer, shift);
+        channels.all(|(out, bias)| {
+            let bound = bound + u128::from(bias.unsigned_abs());
+            fits_one_limb(kind, bound, i32::from(shift.at(out)) + BASE)
+        })
     }
 
     /// Whether every channel of an update of the residual stream fits in both classes of rows; `of` gives the bound and the

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{odd_config, test_params};
+use crate::model::{odd_config, test_params, Activation};
 
 #[test]
 fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -170,7 +170,7 @@ fn products_of_the_mlp_fit_one_limb() {
     assert_eq!(with(7, 10), refused("mlp product", 7, 1, 6));
     assert_eq!(with(0, 10), refused("mlp product", 0, 1, 6));
     assert_eq!(with(3, 17), refused("silu bits", 17, 0, 16));
-    let silu = crate::semantics::silu_table(0, MAX_SILU_BITS.into());
+    let silu = crate::semantics::activation_table(Activation::Silu, 0, MAX_SILU_BITS.into());
     let largest = silu.iter().map(|v| i64::from(*v).abs()).max().expect("a table");
     assert_eq!(largest, i64::from(i16::MAX));
     let total = 8 + u32::from(MAX_ACT_SHIFT);

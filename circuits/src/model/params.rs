@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
+use super::{Activation, MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
 /// [`ModelParams::weight_bits`].
@@ -139,7 +139,7 @@ impl StreamShift {
     }
 }
 
-/// RMSNorm parameters (docs/protocol.md, section 2.4).
+/// RMSNorm parameters (docs/protocol.md, section 16.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NormParams {
     /// `r` is the largest integer below 2^22 with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
@@ -240,14 +240,19 @@ pub struct ModelParams {
     pub head: ChannelShift,
     /// Fractional bits of attention scores; the exp table is `round(2^15 exp(-d / 2^score_bits))`.
     pub score_bits: i32,
-    /// Fractional bits of the gate; input of the SiLU table.
+    /// The function of the MLP's table.
+    pub activation: Activation,
+    /// Fractional bits of what the table is looked up for: gates, or the inputs of an MLP without gates.
     pub gate_bits: i32,
-    /// Fractional bits of the output of the SiLU table.
+    /// Fractional bits of the output of the table.
     pub silu_bits: i32,
     /// Fractional bits of the logits.
     pub logit_bits: i32,
-    /// Norms of the columns of all matrices but the embedding, in the order of [`ModelConfig::matmuls`].
+    /// Norms of the columns of all matrices but the embedding: seven for every layer ([`LAYER_KINDS`]), and the head's.
     pub columns: Vec<ColumnNorms>,
+    /// What is added to the accumulators of the same matrices, in their units: a number for every (real) output channel, or none.
+    /// No list at all if no matrix has any.
+    pub biases: Vec<Vec<i32>>,
 }
 
 impl ModelParams {
@@ -270,19 +275,44 @@ impl ModelParams {
 
     /// Norms of the columns of a matrix; none of the embedding, and of what the model does not have.
     pub fn norms(&self, kind: MatmulKind, layer: usize) -> Option<ColumnNorms> {
-        let at = match LAYER_KINDS.iter().position(|k| *k == kind) {
-            Some(at) if layer < self.layers.len() => layer * LAYER_KINDS.len() + at,
-            None if kind == MatmulKind::Head => self.layers.len() * LAYER_KINDS.len(),
-            _ => return None,
-        };
-        self.columns.get(at).copied()
+        self.columns.get(self.place(kind, layer)?).copied()
+    }
+
+    /// The biases of a matrix; none of one that has none.
+    pub fn bias(&self, kind: MatmulKind, layer: usize) -> &[i32] {
+        let place = self.place(kind, layer);
+        place.and_then(|at| self.biases.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Output channels of a matrix that may differ in shift or bias, with their biases; the first of them if none do.
+    pub fn rounded_channels<'a>(
+        &'a self,
+        kind: MatmulKind,
+        layer: usize,
+        shift: &ChannelShift,
+    ) -> impl Iterator<Item = (usize, i32)> + 'a {
+        let bias = self.bias(kind, layer);
+        let of = |out: usize| (out, bias.get(out).copied().unwrap_or(0));
+        (0..shift.0.len().max(bias.len())).map(of)
+    }
+
+    /// Where the lists have a matrix.
+    fn place(&self, kind: MatmulKind, layer: usize) -> Option<usize> {
+        match LAYER_KINDS.iter().position(|k| *k == kind) {
+            Some(at) if layer < self.layers.len() => Some(layer * LAYER_KINDS.len() + at),
+            None if kind == MatmulKind::Head => Some(self.layers.len() * LAYER_KINDS.len()),
+            _ => None,
+        }
     }
 
     /// The same parameters with the largest norms that columns of their bits can have: before the weights are known.
     #[must_use]
     pub fn with_largest_norms(self, config: &ModelConfig) -> Self {
-        let matmuls = config.matmuls().into_iter().filter(|m| m.kind != MatmulKind::Embed);
-        let columns = matmuls.map(|m| ColumnNorms::largest(m.in_dim, self.max_weight(m.kind)));
+        let layers = (0..config.layers).flat_map(|_| LAYER_KINDS);
+        let columns = layers.chain([MatmulKind::Head]).map(|kind| match kind {
+            MatmulKind::Gate if !config.gated => ColumnNorms::default(),
+            _ => ColumnNorms::largest(config.dims(kind).0, self.max_weight(kind)),
+        });
         Self {
             columns: columns.collect(),
             ..self

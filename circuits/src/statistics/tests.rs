@@ -162,10 +162,10 @@ fn clipped_values_are_committed_entries_in_order() {
         (2, 4),
         (3, 1),
         (4, 1),
-        (5, 1),
-        (6, 3),
-        (7, 1),
-        (8, 0),
+        (5, 0),
+        (6, 1),
+        (7, 3),
+        (8, 1),
         (9, 0),
         (255, 0),
     ] {
@@ -213,11 +213,13 @@ fn clipped_values_have_the_range_of_accumulators() {
     // Padded entries of a head have the shift of the matrix if that is one, and else the smallest.
     params.layers[0].k = ChannelShift(vec![3; 6]);
     params.layers[0].v = ChannelShift(vec![3; 6]);
-    let places: [(Rounded, &[usize], u32); 22] = [
+    let places: [(Rounded, &[usize], u32); 24] = [
         (Rounded::STATE, &[0, 1, 0], 1),
         (Rounded::STATE, &[3, 1, 19], 5),
         (Rounded::STATE, &[3, 0, 19], 3),
         (Rounded::STATE, &[3, 0, 20], 1),
+        (Rounded::STATE, &[5, 0, 19], 1),
+        (Rounded::NORM, &[5, 0, 6], 8 + 1),
         (Rounded::NORM, &[1, 0, 5], 8 + 5),
         (Rounded::NORM, &[4, 0, 6], 8 + 3),
         (Rounded::NORM, &[4, 0, 7], 8 + 6),

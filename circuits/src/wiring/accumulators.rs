@@ -1,4 +1,4 @@
-//! The claims on accumulators (docs/protocol.md, sections 5, 6 and 8.1): what was rounded follows from what it was rounded to.
+//! The claims on accumulators (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was rounded to.
 
 mod heads;
 mod logits;
@@ -12,10 +12,11 @@ use super::{eq, felt, suffix, Public, K};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::less_than_eval;
+use crate::mle::{causal_eval, eq_table, less_than_eval};
 use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::rounding::{pow_column, shift_of};
+use crate::semantics::bias_limbs;
 use crate::shape::Part;
 use crate::statistics::Clip;
 
@@ -51,8 +52,6 @@ struct Claims {
     accumulators: Sides,
     /// Those of their own: norms, rotations, probabilities.
     own: Vec<LinearClaim>,
-    /// Public columns.
-    powers: Vec<LinearClaim>,
     clipped: Sides,
     /// Weight of the next clipped value.
     power: K,
@@ -78,6 +77,8 @@ impl Public<'_> {
                 Weight::Eq(point) => less_than_eval(extent, point),
                 Weight::Dense(values) => values.iter().take(extent).fold(K::zero(), |sum, v| sum + *v),
                 Weight::Ones(_) => felt(extent as i64),
+                // Of pairs of tokens, which are all committed.
+                Weight::Causal(row, key) => causal_eval(row, key).unwrap_or_default(),
                 Weight::Sparse(_, entries) => {
                     let within = entries.iter().filter(|(i, _)| *i < extent);
                     within.fold(K::zero(), |sum, (_, v)| sum + *v)
@@ -94,8 +95,7 @@ impl Public<'_> {
 
     /// Adds what the rounded values are by section 8.1: in one limb `2^(8 + s) OUT + REM - 2^(7 + s)`; in two, the high limb is
     /// `2^s OUT + DELTA`, the low one `REM - 2^(7 + s) - 256 DELTA`.
-    /// Also returns the claim on the public column of the remainder.
-    fn add(&self, to: &mut Sides, rounding: &Rounding, remainder: Remainder) -> LinearClaim {
+    fn add(&self, to: &mut Sides, rounding: &Rounding, remainder: Remainder) {
         let (part, factor) = (rounding.rounded.part, rounding.factor);
         let powers = self.totals(part, &rounding.powered);
         let scale = base(remainder.scale());
@@ -119,12 +119,6 @@ impl Public<'_> {
         to.groups.push(Group::new_sum(part, rounding.powered.clone(), out));
         to.groups.push(Group::new_sum(part, rounding.plain.clone(), columns));
         to.value -= factor * scale * self.excesses(rounding);
-        let public = vec![(remainder.pow(), K::one())];
-        LinearClaim {
-            name: "powers of shifts",
-            groups: vec![Group::new_sum(part, rounding.plain.clone(), public)],
-            value: powers * scale,
-        }
     }
 
     fn clips(&self, rounded: Rounded) -> impl Iterator<Item = &Clip> {
@@ -176,8 +170,7 @@ impl Public<'_> {
 
     /// All claims on a rounding of accumulators of matmuls or products.
     fn accumulated(&self, claims: &mut Claims, rounding: &Rounding, remainder: Remainder) {
-        let powers = self.add(&mut claims.accumulators, rounding, remainder);
-        claims.powers.push(powers);
+        self.add(&mut claims.accumulators, rounding, remainder);
         self.clipped(claims, rounding, |_, clip| clip.value());
     }
 
@@ -206,16 +199,44 @@ impl Public<'_> {
         both.map(|(w, p)| *w * base(i64::from(p))).collect()
     }
 
-    /// Sections 5, 6 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
-    /// Beside it the claims on other roundings, on their public columns and on clipped values.
+    /// What the biases add to all accumulators at the random point. Every token row has them, and of the logits every output.
+    fn biases(&self) -> K {
+        let (config, points) = (&self.shape.config, self.points);
+        let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
+        let mut sum = K::zero();
+        for m in self.shape.matmuls() {
+            let bias = self.params.bias(m.kind, m.layer);
+            if bias.is_empty() {
+                continue;
+            }
+            let weights = eq_table(points.out(m.out_log));
+            let limb = |bias: i32| match self.shape.limbs.of(m.kind) {
+                Limbs::One => felt(bias.into()),
+                Limbs::Two => {
+                    let (high, low) = bias_limbs(bias);
+                    felt(high.into()) + points.limb * base(low.into())
+                }
+            };
+            let terms = bias.iter().enumerate();
+            let own = terms.fold(K::zero(), |sum, (out, b)| {
+                let weight = weights.get(config.pad_out(m.kind, out)).copied();
+                sum + weight.unwrap_or_default() * limb(*b)
+            });
+            let rows = if m.kind == MatmulKind::Head { outputs } else { K::one() };
+            sum += points.matmul_weight(m.kind, m.layer) * rows * own;
+        }
+        sum
+    }
+
+    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck but
+    /// for the squares. Beside it the claims on other roundings and on clipped values.
     pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
         let mut claims = Claims {
             accumulators: Sides {
                 groups: Vec::new(),
-                value: product,
+                value: product + self.biases() - self.squares(),
             },
             own: Vec::new(),
-            powers: Vec::new(),
             clipped: Sides::default(),
             power: K::one(),
         };
@@ -234,13 +255,12 @@ impl Public<'_> {
         let Claims {
             accumulators,
             own,
-            powers,
             clipped,
             ..
         } = claims;
         let first = std::iter::once(accumulators.claim("accumulators"));
         let last = std::iter::once(clipped.claim("clipped values"));
-        first.chain(own).chain(powers).chain(last).collect()
+        first.chain(own).chain(last).collect()
     }
 }
 

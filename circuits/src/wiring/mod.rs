@@ -1,6 +1,6 @@
-//! The list of claims of a proof (docs/protocol.md, sections 5 to 8), written once and walked by both
-//! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
-//! here; what does not appear here or in a row-local constraint is free.
+//! The list of claims of a proof (docs/protocol.md, sections 7 and 16), written once and walked by both
+//! sides. Every accumulator, operand, broadcast, and statistic of [`crate::air`] appears
+//! here; what does not appear here or in a lookup is free.
 
 mod accumulators;
 mod operands;
@@ -11,8 +11,8 @@ mod trace;
 
 use crate::chunk::Ends;
 use crate::claims::Weight;
-use crate::mle::less_than_eval;
 use crate::model::ModelParams;
+use crate::rounding::Powers;
 use crate::shape::{Part, Shape};
 use crate::statement::Statement;
 use crate::statistics::Statistics;
@@ -45,10 +45,13 @@ impl Public<'_> {
         self.shape.full_axes(part).first().copied().unwrap_or(0)
     }
 
-    /// Sum of `eq(point, .)` over the committed entries of an axis: what a column that is 1 along the axis
-    /// evaluates to.
-    fn cover(&self, part: Part, axis: usize, point: &[K]) -> K {
-        less_than_eval(self.shape.extent(part, axis), point)
+    /// The public columns.
+    pub fn powers(&self) -> Powers<'_> {
+        Powers {
+            shape: self.shape,
+            params: self.params,
+            leading: self.leading(),
+        }
     }
 
     /// Number of leading rows.

@@ -22,8 +22,6 @@ pub struct Points {
     pub head: Vec<K>,
     /// Output channels; a tensor of width `2^k` uses the last `k` coordinates.
     pub out: Vec<K>,
-    /// Second point of broadcast checks, along tokens.
-    pub other: Vec<K>,
     /// Output tokens.
     pub output: Vec<K>,
     /// Powers weigh the matmul kinds.
@@ -35,7 +33,7 @@ pub struct Points {
 }
 
 impl Points {
-    fn lengths(shape: &Shape) -> [usize; 8] {
+    fn lengths(shape: &Shape) -> [usize; 7] {
         let p = &shape.padded;
         let out = [p.hidden, p.q(), p.kv(), p.ff, p.vocab].into_iter().max().unwrap_or(0);
         let state = crate::model::log_ceil(shape.states(), 0);
@@ -46,7 +44,6 @@ impl Points {
             shape.token,
             p.heads,
             out,
-            shape.token,
             if shape.chunk.is_last() { shape.output() } else { 0 },
         ]
         .map(|l| l as usize)
@@ -60,7 +57,7 @@ impl Points {
     /// From [`Points::count`] challenges, in order.
     pub fn new(shape: &Shape, challenges: Vec<K>) -> Self {
         let mut rest = challenges.into_iter();
-        let [layer, state, token, key, head, out, other, output] =
+        let [layer, state, token, key, head, out, output] =
             Self::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
         let kind = rest.next().unwrap_or_default();
         let limb = rest.next().unwrap_or_default();
@@ -72,7 +69,6 @@ impl Points {
             key,
             head,
             out,
-            other,
             output,
             kind,
             limb,
@@ -103,6 +99,11 @@ impl Points {
     /// Weight of the products of the MLP among the batched accumulators.
     pub fn act_weight(&self) -> K {
         power(self.kind, 11)
+    }
+
+    /// Weight of the squares of the stream among the batched accumulators.
+    pub fn square_weight(&self) -> K {
+        power(self.kind, 12)
     }
 
     /// `eq(layer, l)` for the real layers.

@@ -1,12 +1,12 @@
-//! Claims that are fixed with the trace: accumulators, wires, statistics, public columns.
+//! Claims that are fixed with the trace: accumulators, wires, statistics.
 
 use num_traits::{One, Zero};
 
-use super::{eq, felt, padded, suffix, Public, K};
-use crate::air::{base, scores, stream};
+use super::{eq, felt, padded, Public, K};
+use crate::air::{base, maxima, scores, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Weight};
-use crate::mle::{causal_eval, eq_table};
+use crate::mle::eq_table;
 use crate::shape::Part;
 
 impl Public<'_> {
@@ -25,7 +25,7 @@ impl Public<'_> {
             .fold(K::zero(), |sum, (values, w)| sum + w * row(values))
     }
 
-    /// Section 7: the residual wire, norm statistics, and the public columns of the stream.
+    /// Section 16.1: what leaves the chunk.
     fn stream(&self, claims: &mut Vec<LinearClaim>) {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);
@@ -33,8 +33,6 @@ impl Public<'_> {
         let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| {
             Group::new(Part::Stream, vec![first, eq(&points.token), last], columns)
         };
-        let states = points.state_weights(n_states);
-        let plain = || padded(states.clone(), lead);
         if !self.shape.chunk.is_last() {
             let mut last = vec![K::zero(); n_states];
             last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
@@ -45,85 +43,77 @@ impl Public<'_> {
                 value: self.boundary_eval(self.ends.output),
             });
         }
-        let tokens = eq_table(&points.token);
-        let over_tokens = |value: &dyn Fn(usize) -> K| {
-            let rows = states.iter().enumerate();
-            rows.flat_map(|(n, w)| tokens.iter().enumerate().map(move |(i, t)| (n, i, *w * *t)))
-                .fold(K::zero(), |sum, (n, i, w)| sum + w * value(n * tokens.len() + i))
-        };
-        for (limb, column) in [stream::HH, stream::HL, stream::LL].into_iter().enumerate() {
-            let norms = &self.statistics.norms;
-            let value = |at: usize| {
-                norms
-                    .get(at)
-                    .and_then(|s| s.get(limb))
-                    .map_or(K::zero(), |v| felt(i64::from(*v)))
-            };
-            // Every channel counts 4^k times: once, and 4^k - 1 times where it has an exponent k.
-            let ones = Weight::Ones(self.shape.padded.hidden);
-            let mut groups = vec![group(plain(), ones, vec![(column, K::one())])];
-            if let Some(more) = self.squared_exponents() {
-                groups.push(group(plain(), more, vec![(column, K::one())]));
-            }
-            claims.push(LinearClaim {
-                name: "norm statistics",
-                groups,
-                value: over_tokens(&value),
-            });
-        }
     }
 
-    /// `4^k - 1` of every channel with an exponent `k`; `None` if there is none.
-    fn squared_exponents(&self) -> Option<Weight> {
-        let exponents = self.params.exponents.iter().enumerate().filter(|(_, k)| **k > 0);
-        let entries: Vec<(usize, K)> = exponents
-            .map(|(c, k)| (c, felt((1 << (2 * i64::from(*k))) - 1)))
-            .collect();
-        (!entries.is_empty()).then_some(Weight::Sparse(self.shape.padded.hidden, entries))
-    }
-
-    /// Softmax: parameters, mask, maximum, selection, sums and reciprocals.
-    fn softmax(&self, claims: &mut Vec<LinearClaim>) {
+    /// The squares of the stream's rows, by their statistics, at the random point: of limbs `hi + limb lo`.
+    pub(super) fn squares(&self) -> K {
         let points = self.points;
+        let tokens = eq_table(&points.token);
+        let states = points.state_weights(self.shape.states());
+        let mut rows = self.statistics.norms.chunks(tokens.len().max(1));
+        let of_row = |[hh, hl, ll]: [i32; 3]| {
+            let low = points.limb * base(i64::from(ll)) + felt(2 * i64::from(hl));
+            points.limb * low + base(i64::from(hh))
+        };
+        let sum = states.iter().fold(K::zero(), |sum, state| {
+            let row = rows.next().unwrap_or_default().iter().zip(&tokens);
+            sum + *state * row.fold(K::zero(), |sum, (s, t)| sum + *t * of_row(*s))
+        });
+        points.square_weight() * sum
+    }
+
+    /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
+    fn softmax(&self, claims: &mut Vec<LinearClaim>) {
+        let (points, token) = (self.points, self.shape.token);
         let layers = points.layer_weights(self.layers());
-        let total = layers.iter().fold(K::zero(), |sum, w| sum + *w);
-        let group = |weights: Vec<Weight>, column: usize, k: K| Group::new(Part::Scores, weights, vec![(column, k)]);
-        let at_key = || self.score_weights(eq(&points.key));
-        let cover = self.cover(Part::Scores, 1, &points.head);
-        claims.push(LinearClaim {
-            name: "causal mask",
-            groups: vec![group(at_key(), scores::MASK, K::one())],
-            value: cover * total * causal_eval(&points.token, &points.key).unwrap_or_default(),
-        });
-        let other = self.score_weights(eq(suffix(&points.other, self.shape.token)));
-        claims.push(LinearClaim {
-            name: "row maximum is constant",
-            groups: vec![
-                group(at_key(), scores::MAX, K::one()),
-                group(other, scores::MAX, -K::one()),
-            ],
-            value: K::zero(),
-        });
         // Real heads only: padded heads have no statistics.
         let heads: Vec<K> = eq_table(&points.head)
             .into_iter()
             .take(self.shape.config.heads)
             .collect();
-        let real = |key: Weight| {
-            let weights = vec![
-                self.plain_layers(Part::Scores),
-                padded(heads.clone(), self.shape.padded.heads),
-            ];
-            weights.into_iter().chain([eq(&points.token), key]).collect::<Vec<_>>()
+        let real = |part: Part, rest: Vec<Weight>| {
+            let weights = vec![self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
+            weights.into_iter().chain(rest).collect::<Vec<_>>()
         };
-        let ones = || Weight::Ones(self.shape.token);
-        let selected = heads.iter().fold(K::zero(), |sum, w| sum + *w) * total;
-        claims.push(LinearClaim {
-            name: "one maximum is selected",
-            groups: vec![group(real(ones()), scores::SELECT, K::one())],
-            value: selected,
-        });
+        let pairs = |rest: Vec<Weight>, columns: &[usize]| {
+            let columns = columns.iter().map(|column| (*column, K::one()));
+            Group::new(Part::Scores, real(Part::Scores, rest), columns.collect())
+        };
+        let rows = |rest: Weight, column: usize| {
+            Group::new(Part::Maxima, real(Part::Maxima, vec![rest]), vec![(column, -K::one())])
+        };
+        let claim = |name, groups, value| LinearClaim { name, groups, value };
+        let open = || Weight::Causal(points.token.clone(), points.key.clone());
+        let ones = || Weight::Ones(token);
+        // Of every query the keys that it may look at.
         let tokens = eq_table(&points.token);
+        let mut seen = K::zero();
+        let keys = eq_table(&points.key).into_iter().zip(&tokens);
+        let queries = keys.map(|(key, token)| {
+            seen += key;
+            *token * seen
+        });
+        let queries = Weight::dense(queries.collect());
+        claims.push(claim(
+            "differences",
+            vec![pairs(vec![open()], &[scores::S, scores::D]), rows(queries, maxima::MAX)],
+            K::zero(),
+        ));
+        let mut masked = pairs(vec![eq(&points.token), eq(&points.key)], &[scores::EXP]);
+        let minus = layers.iter().map(|w| -*w).collect();
+        let mut tensor = real(Part::Scores, vec![open()]);
+        tensor.splice(..1, [padded(minus, self.lead(Part::Scores))]);
+        masked.weights.push(tensor);
+        claims.push(claim("masked pairs", vec![masked], K::zero()));
+        let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
+        claims.push(claim(
+            "a maximum is attained",
+            vec![
+                pairs(vec![eq(&points.token), ones()], &[scores::ZERO]),
+                rows(eq(&points.token), maxima::TIES),
+            ],
+            sum(&layers) * sum(&heads),
+        ));
         let over_rows = |values: &[u32]| {
             let mut rows = values.chunks(tokens.len().max(1));
             let mut sum = K::zero();
@@ -139,11 +129,11 @@ impl Public<'_> {
             }
             sum
         };
-        claims.push(LinearClaim {
-            name: "softmax sums",
-            groups: vec![group(real(ones()), scores::EXP, K::one())],
-            value: over_rows(&self.statistics.sums),
-        });
+        claims.push(claim(
+            "softmax sums",
+            vec![pairs(vec![eq(&points.token), ones()], &[scores::EXP])],
+            over_rows(&self.statistics.sums),
+        ));
     }
 
     /// All claims that are fixed before the product sumcheck; `product` is its claim.

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, TILE};
-use tessera_circuits::shape::{Shape, PARTS};
+use tessera_circuits::shape::Shape;
 use tessera_prover::model::tiles::tile_bytes;
 use tessera_prover::prove::opening::params_for;
 use tessera_prover::prove::opening::{Codeword, Tree};
@@ -13,7 +13,7 @@ use tessera_verdict::rows::{bytes, seconds, Rows};
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
-/// Seconds per trace cell on two cores of 2.5 GHz.
+/// Seconds per committed cell on two cores of 2.5 GHz.
 const SECONDS_PER_CELL: f64 = 100e-9;
 /// Seconds per weight to open the commitment on two cores of 2.5 GHz.
 const SECONDS_PER_WEIGHT: f64 = 40e-9;
@@ -34,7 +34,7 @@ pub struct Prediction {
     /// The smallest budget that works.
     pub smallest_bytes: u64,
     pub prove_seconds: f64,
-    pub trace_cells: u64,
+    pub committed_cells: u64,
 }
 
 impl Prediction {
@@ -43,10 +43,7 @@ impl Prediction {
         let config = &subject.config;
         let tokens = tokens.clamp(2, config.context + 1);
         let shape = Shape::with_limbs(config, subject.limbs, &Chunk::whole(config.layers), tokens - 1);
-        let cells = PARTS
-            .iter()
-            .map(|p| (shape.columns(*p) as f64) * f64::from(shape.log_rows(*p)).exp2())
-            .sum::<f64>();
+        let cells = shape.cells();
         let tiles = config.total_tiles();
         let padded = (tiles * TILE * TILE) as u64;
         let tables = config.context * config.head_dim * 2 + (4 << 16);
@@ -65,8 +62,8 @@ impl Prediction {
             disk_bytes,
             memory: subject.with_choices(task, Choices::default()),
             smallest_bytes: subject.smallest(task).budget_bytes(),
-            prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells,
-            trace_cells: cells as u64,
+            prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells as f64,
+            committed_cells: u64::try_from(cells).unwrap_or(u64::MAX),
         }
     }
 
@@ -79,7 +76,7 @@ impl Prediction {
             "memory_phases": super::report::predicted_phases(&self.memory),
             "smallest_memory_bytes": self.smallest_bytes,
             "prove_seconds": self.prove_seconds,
-            "trace_cells": self.trace_cells,
+            "committed_cells": self.committed_cells,
         })
     }
 

@@ -73,7 +73,7 @@ fn parts(found: &Agreement) -> [(&'static str, bool); 6] {
         ("parameters", found.parameters),
         ("commitment", found.commitment),
         ("weights root", found.weights_root),
-        ("tables roots", found.tables_roots),
+        ("tables root", found.tables_root),
         ("tokenizer", found.tokenizer),
     ]
 }

@@ -27,7 +27,6 @@ pub(super) fn choices_json(plan: &Plan) -> Value {
     };
     json!({
         "streamed_window_bytes": streamed,
-        "keep_coefficients": plan.choices.keep_coefficients,
         "codeword_split": 1 << plan.choices.split.log(),
         "predicted_phases": predicted_phases(plan),
     })

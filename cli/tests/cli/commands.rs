@@ -265,6 +265,9 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(10_000.0)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     };
@@ -358,6 +361,10 @@ fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
         "2"
     ]);
     assert_eq!(generated["output_ids"].as_array().unwrap().len(), 2);
+    fails(
+        args!["generate", "--model", model, "--prompt", "hello", "--tokens", "2"],
+        &["no tokenizer", "--prompt-ids"],
+    );
     fails(args!["setup", "--out", model], &["CHECKPOINT"]);
 }
 

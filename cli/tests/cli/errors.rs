@@ -417,7 +417,7 @@ fn wrong_usage() {
         &["threads"],
     );
     let help = tessera(["inspect", "--help"]);
-    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("trace cell"));
+    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("committed cell"));
 }
 
 #[test]

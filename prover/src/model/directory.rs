@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
-use tessera_circuits::semantics::{exp_table, rope_angle, silu_table};
+use tessera_circuits::semantics::{exp_table, mlp_table, rope_angle};
 use thiserror::Error;
 
 use crate::intake::checkpoint::matmul_tensor;
@@ -42,7 +42,7 @@ pub const CODEWORD_FILE: &str = "codeword.bin";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 
@@ -327,11 +327,7 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     let mut words: Vec<u16> = angles.iter().map(|(cos, _)| *cos as u16).collect();
     words.extend(angles.iter().map(|(_, sin)| *sin as u16));
     words.extend(exp_table(params.score_bits).into_iter().map(|v| v as u16));
-    words.extend(
-        silu_table(params.gate_bits, params.silu_bits)
-            .into_iter()
-            .map(|v| v as u16),
-    );
+    words.extend(mlp_table(params).into_iter().map(|v| v as u16));
     words.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 

@@ -71,17 +71,16 @@ pub fn bind_trailing(table: &[BaseField], point: &[SecureField]) -> Vec<SecureFi
     bind_middle(table, table.len() >> point.len(), &eq_table(point), 1)
 }
 
-/// `sum of coefficient * column`, row by row.
-pub fn combine(columns: &[Vec<BaseField>], terms: &[(usize, SecureField)]) -> Vec<SecureField> {
-    let rows = columns.first().map_or(0, Vec::len);
-    let weights: Vec<Coordinates> = terms.iter().map(|(_, k)| k.to_m31_array().map(|c| c.0)).collect();
+/// `sum of weight * column`, row by row, of columns of `rows` rows.
+pub fn combine(columns: &[&[BaseField]], weights: &[SecureField], rows: usize) -> Vec<SecureField> {
+    let weights: Vec<Coordinates> = weights.iter().map(|k| k.to_m31_array().map(|c| c.0)).collect();
     let mut out = vec![SecureField::zero(); rows];
     out.par_chunks_mut(BLOCK)
         .with_min_len(16)
         .enumerate()
         .for_each(|(block, out)| {
             let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
-            let column = |at: usize| &columns[terms[at].0][block * BLOCK..][..out.len()];
+            let column = |at: usize| &columns[at][block * BLOCK..][..out.len()];
             let mut at = 0;
             if out.len() == BLOCK {
                 for group in weights.as_chunks::<GROUP>().0 {
@@ -329,16 +328,18 @@ mod tests {
         for (columns, rows) in [(1, 64), (5, 64), (8, 128), (11, 1024), (3, 1)] {
             let table: Vec<Vec<BaseField>> = (0..columns).map(|c| base(c as u64, rows)).collect();
             // A column may be there twice.
-            let terms: Vec<(usize, SecureField)> = (0..columns + 1)
-                .map(|c| c % columns)
-                .zip(secure(9, columns + 1))
-                .collect();
-            let sum = |row: usize| terms.iter().map(|(c, k)| *k * table[*c][row]).sum();
+            let own: Vec<&[BaseField]> = (0..columns + 1).map(|c| table[c % columns].as_slice()).collect();
+            let weights = secure(9, columns + 1);
+            let sum = |row: usize| own.iter().zip(&weights).map(|(c, k)| *k * c[row]).sum();
             let expected: Vec<SecureField> = (0..rows).map(sum).collect();
-            assert_eq!(combine(&table, &terms), expected, "{columns} columns of {rows} rows");
+            assert_eq!(
+                combine(&own, &weights, rows),
+                expected,
+                "{columns} columns of {rows} rows"
+            );
         }
-        assert_eq!(combine(&[], &[]), []);
-        assert_eq!(combine(&[base(1, 64)], &[]), vec![SecureField::zero(); 64]);
+        assert_eq!(combine(&[], &[], 0), []);
+        assert_eq!(combine(&[], &[], 64), vec![SecureField::zero(); 64]);
     }
 
     #[test]

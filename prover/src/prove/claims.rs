@@ -1,4 +1,4 @@
-//! The batch of linear claims (docs/protocol.md, section 8), proved at the cost of a few passes over the columns.
+//! The batch of linear claims (docs/protocol.md, section 7), proved at the cost of a few passes over the columns.
 //!
 //! A part's share is `sum_z sum_g W_g(z) C_g(z)`, with `C_g` a combination of columns and `W_g` a sum of tensor products.
 //! The variables of a row are split at a boundary of axes, `z = (outer, inner)`. With `W_g = sum_v U_v (x) v` over the
@@ -17,21 +17,18 @@
 //! so that no table of extension field elements is as long as a column. The messages are the same as without a split.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{add_tensor, Batch, Group, Weight};
-use tessera_circuits::mle::eval_dense;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::wiring::suffix;
 use tessera_verifier::transcript::Transcript;
 
 use super::bind::{bind_leading, bind_middle};
-use super::stark::trace::Columns;
 use super::sumcheck::{self, Instance, Proved, Staged, Table};
+use super::trace::Columns;
 
 type K = SecureField;
 
@@ -44,27 +41,14 @@ const MOST_SHARED: usize = 128;
 /// An inner factor with fewer entries than this part of its length is walked entry by entry.
 const SPARSE: usize = 8;
 
-/// Proves the batch; also returns the evaluations of the claimed columns at its end point.
-pub fn prove(
-    batch: &Batch,
-    shape: &Shape,
-    columns: &[Columns],
-    transcript: &mut Transcript,
-) -> (Proved, Vec<Vec<SecureField>>) {
-    let claimed: Vec<Part> = shape.claimed().collect();
-    let parts: Vec<Split> = claimed
-        .par_iter()
+/// Proves the batch, up to a claim on the columns at its end point.
+pub fn prove(batch: &Batch, shape: &Shape, columns: &[Columns], transcript: &mut Transcript) -> Proved {
+    let parts = shape.parts().par_iter();
+    let parts: Vec<Split> = parts
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), &columns[part.index()]))
         .collect();
     let instances = parts.iter().map(Split::instance).collect();
-    let proved = sumcheck::prove_staged("claims", batch.value, instances, transcript);
-    let evaluations: Vec<Vec<K>> = claimed
-        .iter()
-        .zip(&parts)
-        .map(|(part, split)| split.evaluations(suffix(&proved.point, shape.log_rows(*part))))
-        .collect();
-    transcript.message("evaluations", &evaluations.concat());
-    (proved, evaluations)
+    sumcheck::prove_staged("claims", batch.value, instances, transcript)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of
@@ -101,8 +85,6 @@ struct Split<'a> {
     /// Columns that carry a claim, ascending.
     claimed: Vec<usize>,
     groups: Vec<SplitGroup<'a>>,
-    /// The claimed columns with the outer variables bound.
-    bound: OnceLock<Vec<Vec<K>>>,
 }
 
 /// A group whose tensors are cut at the boundary.
@@ -127,7 +109,6 @@ impl<'a> Split<'a> {
             columns,
             claimed: batch.columns(part),
             groups: groups.into_iter().map(|group| SplitGroup::new(group, outer)).collect(),
-            bound: OnceLock::new(),
         }
     }
 
@@ -155,7 +136,7 @@ impl<'a> Split<'a> {
     /// `(U_v~, D_v~)` there.
     fn inner_tables(&self, finals: &[(K, K)], point: &[K]) -> Vec<(Table, Table)> {
         let bind = |c: &usize| bind_leading(&self.columns[*c], point);
-        let bound = self.bound.get_or_init(|| self.claimed.par_iter().map(bind).collect());
+        let bound: Vec<Vec<K>> = self.claimed.par_iter().map(bind).collect();
         let mut starts = Vec::with_capacity(self.groups.len());
         let mut start = 0;
         for group in &self.groups {
@@ -178,15 +159,6 @@ impl<'a> Split<'a> {
             (weights.into(), combined.into())
         });
         tables.collect()
-    }
-
-    /// Of the claimed columns at a point of the rows.
-    fn evaluations(&self, point: &[K]) -> Vec<K> {
-        let (outer, inner) = point.split_at(self.outer as usize);
-        let bind = |c: &usize| bind_leading(&self.columns[*c], outer);
-        let bound = self.bound.get_or_init(|| self.claimed.par_iter().map(bind).collect());
-        let evaluate = |column: &Vec<K>| eval_dense(column, inner).expect("a bound column has the inner variables");
-        bound.par_iter().map(evaluate).collect()
     }
 }
 
@@ -330,6 +302,7 @@ fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
         Weight::Dense(values) => values.first().map(|k| (1, *k)),
         Weight::Ones(_) => None,
         Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
+        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
     };
     let words = |(i, k): (usize, K)| (i, k.to_m31_array().map(|c| c.0));
     tensor.iter().filter_map(of).map(words).collect()

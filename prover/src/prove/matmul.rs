@@ -9,7 +9,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores};
+use tessera_circuits::air::{ff, requant, scores, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
@@ -21,8 +21,8 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::stark::trace::Columns;
 use crate::prove::sumcheck::{self, Instance};
+use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
 
@@ -69,6 +69,7 @@ pub fn prove(
                 Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
                 Product::Head => witness.head(&tables),
                 Product::Act => witness.act(),
+                Product::Square => witness.square(),
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
             };
@@ -228,7 +229,10 @@ impl Factors<'_> {
             Product::Norm => (Part::Stream, self.public.normed_columns(Limbs::One)),
             Product::NormLimbs => (Part::Stream, self.public.normed_columns(Limbs::Two)),
             Product::Att => (Part::Att, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
-            _ => (Part::Ff, self.limbs(ff::H_HI, ff::H_LO).to_vec()),
+            _ => {
+                let [high, low] = self.public.shape.ff().product();
+                (Part::Ff, self.limbs(high, low).to_vec())
+            }
         };
         let operand = self.bound(part, &columns, 1, &self.public.points.token);
         (operand, self.weights(product, tables))
@@ -239,7 +243,7 @@ impl Factors<'_> {
         let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape.limbs);
+            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape);
             if own != product {
                 continue;
             }
@@ -321,14 +325,38 @@ impl Factors<'_> {
         (gates.collect(), up.into_par_iter().map(K::from).collect())
     }
 
-    /// The one-hot matrix of the row tokens, bound at the token point.
+    /// The stream in limbs, each entry times its weight among the accumulators, and as it is.
+    fn square(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let mut states = points.state_weights(shape.states());
+        states.resize(1 << shape.full_axes(Part::Stream)[0], K::zero());
+        let tokens = eq_table(&points.token);
+        let mut channels = self.public.squared_exponents();
+        channels.resize(1 << shape.padded.hidden, K::zero());
+        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
+        let both = hi.into_par_iter().zip(lo).map(|(hi, lo)| points.limb * lo + hi);
+        let both: Vec<K> = both.collect();
+        let weight = points.square_weight();
+        let rows = both.par_chunks(channels.len()).enumerate();
+        let weighted = rows.flat_map_iter(|(row, values)| {
+            let factor = weight * states[row / tokens.len()] * tokens[row % tokens.len()];
+            values.iter().zip(&channels).map(move |(v, w)| factor * *w * *v)
+        });
+        (weighted.collect(), both)
+    }
+
+    /// The one-hot matrix of the row tokens and their positions, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
         let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
-        for (weight, id) in tokens.into_iter().zip(self.public.statement.row_ids(shape.token)) {
+        let ids = self.public.statement.row_ids(shape.token);
+        for (i, (weight, id)) in tokens.into_iter().zip(ids).enumerate() {
             out[id as usize] += weight * scale;
+            if let Some(row) = shape.config.position_row(i) {
+                out[row] += weight * scale;
+            }
         }
         out
     }

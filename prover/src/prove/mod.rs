@@ -1,42 +1,50 @@
 //! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
 
+pub mod activations;
 pub mod bind;
+pub mod check;
 pub mod claims;
 pub mod gkr;
 pub mod matmul;
+pub mod multiplicities;
 pub mod opening;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
+pub mod trace;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, LinearClaim};
-use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, LookupTree};
-use tessera_circuits::wiring::{Points, Public, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public, WEIGHTED};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::{OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{opening_policy, TracePolicy, MIN_BITS};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_statistics, open_transcript, verify_chunk, weight_families, ChunkStatement, VerifyError,
+    absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families, ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
+use self::activations::Activations;
 use self::matmul::PrecomputedMatmuls;
+use self::multiplicities::multiplicities;
+use self::opening::{open_committed, Committed};
 use self::opening::{Codeword, OpeningProverError};
-use self::stark::trace::{statistics, Columns, Source};
-use self::stark::{twiddles, ProveStarkError, Trace};
+use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
+use self::sumcheck::Proved;
+use self::trace::{statistics, Columns, Source};
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
 use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
@@ -50,8 +58,6 @@ pub struct ProverModel<'a> {
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
     pub codeword: &'a Codeword,
-    /// Whether the coefficients of the trace are kept: faster, for more memory.
-    pub keep_coefficients: bool,
 }
 
 /// A finished proof and how it was made.
@@ -311,21 +317,22 @@ fn unchecked(
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     // Commitments before any challenge.
-    let policy = TracePolicy::of(shape);
-    let mut transcript = open_transcript(claim.model, &key.weights, policy, statement, chunk, &claim.ends);
-    let twiddles = twiddles(shape);
-    let trace = watch.phase("commit trace", || {
-        let keep = model.keep_coefficients;
-        Trace::commit(shape, &run.params, run.columns, keep, &twiddles, &mut transcript)
+    let params = CommitmentParams::of_activations(shape);
+    let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
+    let columns = run.columns;
+    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns));
+    let root = *activations.root();
+    transcript.bytes("activations", &root);
+    let twiddles = twiddles();
+    let counted = watch.phase("count lookups", || {
+        Counted::commit(&run.params, multiplicities(shape, &columns), &twiddles, &mut transcript)
     });
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
     let relations = draw_relations(&mut transcript);
     let trees = lookup_trees(shape);
-    let lookups = watch.phase("lookups", || {
-        gkr::prove(&trees, &trace.columns, &relations, &mut transcript)
-    })?;
+    let lookups = watch.phase("lookups", || gkr::prove(&trees, &columns, &relations, &mut transcript))?;
 
     // Matmuls.
     let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));
@@ -339,38 +346,42 @@ fn unchecked(
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
     let mut matmuls = watch.phase("matmuls", || {
-        matmul::prove(&public, &trace.columns, weights, &opened, &mut transcript)
+        matmul::prove(&public, &columns, weights, &opened, &mut transcript)
     });
     watch.read("matmuls", matmuls.traffic);
     let families = weight_families(&mut transcript);
 
     // Linear claims.
-    let (batch, linear, evaluations) = watch.phase("claims", || {
+    let (batch, linear) = watch.phase("claims", || {
         let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
         let batch = batch(claims, transcript.challenge("claims"));
-        let (linear, evaluations) = claims::prove(&batch, shape, &trace.columns, &mut transcript);
-        (batch, linear, evaluations)
+        let linear = claims::prove(&batch, shape, &columns, &mut transcript);
+        (batch, linear)
     });
 
     // Weights.
-    let (opening, traffic) = watch.phase("open weights", || {
+    let (weights, traffic) = watch.phase("open weights", || {
         open_weights(model, &public, opened, &families, &mut matmuls, &mut transcript)
     })?;
     watch.read("open weights", traffic);
 
-    // Aggregator.
-    let (claimed_sums, stark) = watch.phase("stark", || {
-        trace.prove(&relations, &batch, &linear.point, &mut transcript)
+    // Activations.
+    let opening = watch.phase("open activations", || {
+        open_activations(&mut activations, shape, &batch, &linear, &mut transcript)
     })?;
+
+    // Aggregator.
+    let (claimed_sum, stark) = watch.phase("stark", || counted.prove(&relations, &mut transcript))?;
     let proof = ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
+        activations: root,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear: linear.proof,
-        evaluations,
+        weights,
         opening,
-        claimed_sums,
+        claimed_sum,
         stark,
     };
     Ok((proof, run.saturated))
@@ -386,8 +397,9 @@ fn linear_claims(
 ) -> Vec<LinearClaim> {
     let mut claims = public.trace_claims(matmuls.proof.claim);
     claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    let powers = public.powers();
     for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-        claims.extend(tree.claims(public.shape, relations, leaf).into_iter().flatten());
+        claims.extend(tree.claim(&powers, relations, leaf));
     }
     claims
 }
@@ -419,4 +431,26 @@ fn open_weights(
         memory,
         transcript,
     )
+}
+
+/// Opens the activations where the linear claims end.
+fn open_activations(
+    activations: &mut Activations<'_>,
+    shape: &Shape,
+    batch: &Batch,
+    linear: &Proved,
+    transcript: &mut Transcript,
+) -> Result<OpeningProof, OpeningProverError> {
+    let params = *activations.params();
+    let local_point = suffix(&linear.point, MIN_ROWS_LOG);
+    let gamma = unit_coefficients(shape, batch, &linear.point);
+    let values = activations.unit_values(local_point);
+    let claim = OpeningClaim {
+        columns: params.columns_of(&(0..params.tiles), 0),
+        gamma: &gamma,
+        local_point,
+        value: opening::value(&gamma, &values),
+    };
+    let policy = opening_policy(params.log_blowup);
+    open_committed(activations, &policy, &claim, &values, transcript)
 }

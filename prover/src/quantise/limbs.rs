@@ -31,6 +31,8 @@ pub(super) struct Reader<'a> {
     /// Fractional bits of the weights, by channel, and their squares.
     pub weights: &'a [i32],
     pub squares: &'a [f64],
+    /// What is added to each channel; nothing if there are none.
+    pub biases: &'a [f64],
 }
 
 /// The largest total shift of a kind. Logits have one limb with a shift of 14 too, but only up to half the bound.
@@ -62,13 +64,14 @@ impl Reader<'_> {
 
     /// Bits of the weights of a channel with inputs and outputs of so many bits: the most with which it fits one limb, its own if
     /// there are none.
-    fn channel(&self, input: i32, output: i32, own: i32, square: f64) -> i32 {
+    fn channel(&self, input: i32, output: i32, own: i32, (square, bias): (f64, f64)) -> i32 {
         let least = output - input + BASE + MIN_SHIFT;
         let most = own.min(output - input + most_shift(self.kind));
         let fits = |bits: &i32| {
             // Rounding moves no weight by more than one unit, on average.
             let norm = square.sqrt() * f64::from(*bits).exp2() + (self.hidden as f64).sqrt();
-            let bound = normed_bound(self.hidden, input, (norm * norm).ceil() as u64);
+            let bias = (bias.abs() * f64::from(input + *bits).exp2()).ceil() as u128;
+            let bound = normed_bound(self.hidden, input, (norm * norm).ceil() as u64).saturating_add(bias);
             fits_one_limb(self.kind, bound, most_shift(self.kind))
         };
         (least..=most).rev().find(fits).unwrap_or(own)
@@ -76,8 +79,10 @@ impl Reader<'_> {
 
     /// Bits of the weights of all channels.
     pub fn bits(&self, input: i32) -> impl Iterator<Item = i32> + '_ {
-        let channels = self.weights.iter().zip(self.squares).zip(self.outputs());
-        channels.map(move |((own, square), output)| self.channel(input, output, *own, *square))
+        let biases = self.biases.iter().copied().chain(repeat(0.0));
+        let channels = self.weights.iter().zip(self.squares.iter().copied().zip(biases));
+        let channels = channels.zip(self.outputs());
+        channels.map(move |((own, square), output)| self.channel(input, output, *own, square))
     }
 
     /// Whether no output bit is lost with an input of `input` bits.
@@ -124,6 +129,7 @@ mod tests {
             exponents: &[],
             weights,
             squares,
+            biases: &[],
         }
     }
 

@@ -1,5 +1,6 @@
 //! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
 
+mod biases;
 mod calibrate;
 pub mod comparison;
 mod exponents;
@@ -18,13 +19,14 @@ mod tests;
 mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat};
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
 use crate::intake::checkpoint::Checkpoint;
 use crate::run::float::{FloatError, FloatModel, FloatRun};
 use crate::support::progress::Progress;
+use biases::Biases;
 use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
@@ -35,7 +37,7 @@ use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
 use rotation::Turned;
 pub use saturation::{explain, Explanation};
-use scales::{Scales, Solved, WeightBits};
+use scales::{Model, Scales, Solved, WeightBits};
 
 /// How a checkpoint is quantised: all that set-up decides before it writes weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +71,7 @@ pub fn quantise(
     let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
     let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
     let weight_bits = options.strategy.weight_bits(config);
-    let (mut bits, mut squares) = (WeightBits::new(), Squares::new());
+    let (mut bits, mut squares, mut all_biases) = (WeightBits::new(), Squares::new(), Biases::new());
     let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
     let rotation = rotation.as_ref();
@@ -78,15 +80,18 @@ pub fn quantise(
         let folded = Folded::new(checkpoint, kind, layer, rotation)?;
         let max = max_weight(bits_of(&weight_bits, kind));
         bits.insert((kind, layer), folded.choose_bits(max)?);
+        if let Some(own) = biases::folded(checkpoint, kind, layer, rotation)? {
+            all_biases.insert((kind, layer), own);
+        }
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
             squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
         }
         if kind == MatmulKind::Down {
-            // Weights of a byte have no bit to spare for a channel that is larger than others.
+            // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
             let own = match options.strategy.format() {
-                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
-                WeightFormat::Int8 => None,
+                WeightFormat::Int16 if config.gated => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                _ => None,
             };
             down.push(own);
         }
@@ -103,7 +108,8 @@ pub fn quantise(
         run(&mut text_run, &mut ranges)?;
         ranges.expect(Set::Heads, &heads);
         run(&mut head_run, &mut ranges)?;
-        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer, &ranges))?;
+        let mut kinds = config.layer_kinds();
+        kinds.try_for_each(|kind| choose(kind, layer, &ranges))?;
     }
     ranges.expect(Set::Texts, &texts);
     let observer = &mut ranges;
@@ -112,9 +118,16 @@ pub fn quantise(
         .map_err(QuantiseError::of)?;
     choose(MatmulKind::Head, 0, &ranges)?;
     choose(MatmulKind::Embed, 0, &ranges)?;
-    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
+    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
     ranges.check()?;
-    let solved = Scales::new(config, options, &ranges, (bits, squares), down, &readers).solve()?;
+    let model = Model {
+        activation: checkpoint.description().activation,
+        weights: bits,
+        squares,
+        biases: all_biases,
+        down,
+    };
+    let solved = Scales::new(config, options, &ranges, model, &readers).solve()?;
     let Solved {
         params,
         weights: mut bits,
@@ -169,7 +182,7 @@ fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]
 fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
     match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(2 * layer),
-        MatmulKind::Gate | MatmulKind::Up => Some(2 * layer + 1),
+        MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),
         MatmulKind::Head => Some(2 * config.layers),
         MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
     }

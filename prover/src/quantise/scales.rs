@@ -8,13 +8,15 @@
 //! with exponent `k`; so has the MLP product, but for the exponents.
 
 use std::collections::BTreeMap;
+use std::iter::repeat;
 
 use tessera_circuits::bounds::{MAX_SILU_BITS, ONE_LIMB_SHIFT};
 use tessera_circuits::model::{
-    max_weight, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass,
-    StreamShift, KINDS,
+    max_weight, Activation, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams,
+    RowClass, StreamShift, KINDS,
 };
 
+use super::biases::{self, Biases};
 use super::calibrate::{Classes, LayerRanges, Ranges};
 use super::exponents::Stream;
 use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
@@ -83,6 +85,21 @@ struct Bits {
     logit: i32,
 }
 
+impl Bits {
+    /// Of what a matrix of a layer reads in the body.
+    fn input(&self, kind: MatmulKind, layer: usize) -> i32 {
+        let of = |bits: fn(&LayerBits) -> i32| self.layers.get(layer).map_or(0, bits);
+        match kind {
+            MatmulKind::Embed => 0,
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => of(|b| b.norm_attn),
+            MatmulKind::O => of(|b| b.attention),
+            MatmulKind::Gate | MatmulKind::Up => of(|b| b.norm_mlp),
+            MatmulKind::Down => of(|b| b.product.body),
+            MatmulKind::Head => self.norm_final,
+        }
+    }
+}
+
 /// What was chosen.
 pub(super) struct Solved {
     /// All integer parameters.
@@ -94,6 +111,18 @@ pub(super) struct Solved {
     pub report: CalibrationReport,
 }
 
+/// What is known of the model beside what it was seen to compute.
+pub(super) struct Model {
+    pub activation: Activation,
+    /// The most fractional bits of all weights.
+    pub weights: WeightBits,
+    /// Squares of the columns of matrices that read a norm.
+    pub squares: Squares,
+    pub biases: Biases,
+    /// By layer, the weights of Down as far as exponents of its inputs follow from them.
+    pub down: Vec<Option<DownWeights>>,
+}
+
 /// The choice of all scales.
 pub(super) struct Scales<'a> {
     config: &'a ModelConfig,
@@ -101,8 +130,9 @@ pub(super) struct Scales<'a> {
     weight_bits: [u8; KINDS],
     ranges: &'a Ranges,
     weights: WeightBits,
-    /// Squares of the columns of matrices that read a norm.
     squares: Squares,
+    biases: Biases,
+    activation: Activation,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them, and those exponents; none if all are 0.
@@ -117,8 +147,7 @@ impl<'a> Scales<'a> {
         config: &'a ModelConfig,
         options: &'a QuantiseOptions,
         ranges: &'a Ranges,
-        (weights, squares): (WeightBits, Squares),
-        down: Vec<Option<DownWeights>>,
+        model: Model,
         readers: &Readers,
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
@@ -134,10 +163,12 @@ impl<'a> Scales<'a> {
             options,
             weight_bits: options.strategy.weight_bits(config),
             ranges,
-            weights,
-            squares,
+            weights: model.weights,
+            squares: model.squares,
+            biases: model.biases,
+            activation: model.activation,
             exponents: Vec::new(),
-            down,
+            down: model.down,
             products: vec![Vec::new(); config.layers],
             norms,
         };
@@ -277,13 +308,21 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
-            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
+            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[self.config.mlp_state(l)]);
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
             score = score.min(q + k - BASE - MIN_SHIFT);
-            gate = self.output(MatmulKind::Gate, l, norm_mlp, gate);
+            gate = self.output(self.table_kind(), l, norm_mlp, gate);
             let exponents = &self.products[l];
-            let [up, body, lead] = self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents);
+            let [up, body, lead] = match self.config.gated {
+                // Those of the table, which are not known before the last layer.
+                false => [gate, silu, silu],
+                true => self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents),
+            };
+            let (body, lead) = match self.is_biased(MatmulKind::Down, l) {
+                true => (lead, lead),
+                false => (body, lead),
+            };
             layers.push(LayerBits {
                 norm_attn,
                 q,
@@ -296,6 +335,9 @@ impl<'a> Scales<'a> {
             });
         }
         for b in &mut layers {
+            if !self.config.gated {
+                b.up = gate;
+            }
             // The larger of the two gives way.
             for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - score).max(0) {
                 *(if b.q > b.k { &mut b.q } else { &mut b.k }) -= 1;
@@ -324,16 +366,24 @@ impl<'a> Scales<'a> {
             let of = |kind, layer, output| self.reader(kind, layer, output);
             let readers = match bits.layers.get(n / 2) {
                 None => vec![of(MatmulKind::Head, 0, bits.logit)],
-                Some(b) if n % 2 == 0 => {
-                    let kinds = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
-                }
                 Some(b) => {
-                    let kinds = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                    let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
+                    let mlp = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
+                    let mlp = mlp.into_iter().skip(usize::from(!self.config.gated));
+                    let kinds = attention.into_iter().filter(|_| n % 2 == 0);
+                    let kinds = kinds.chain(mlp.filter(|_| n == self.config.mlp_state(n / 2)));
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).collect()
                 }
             };
             self.norms[n] = norm_bits(&readers, own);
+        }
+    }
+
+    /// The matmul whose outputs are looked up in the table.
+    const fn table_kind(&self) -> MatmulKind {
+        match self.config.gated {
+            true => MatmulKind::Gate,
+            false => MatmulKind::Up,
         }
     }
 
@@ -348,7 +398,22 @@ impl<'a> Scales<'a> {
             },
             weights: &self.weights[&(kind, layer)],
             squares: &self.squares[&(kind, layer)],
+            biases: self.biases.get(&(kind, layer)).map_or(&[], Vec::as_slice),
         }
+    }
+
+    /// The most bits of the weights of every channel with which biases fit, where the input has `input` bits.
+    fn bias_bits(&self, kind: MatmulKind, layer: usize, input: i32) -> impl Iterator<Item = i32> {
+        let own: Vec<i32> = match self.biases.get(&(kind, layer)) {
+            Some(biases) => biases.iter().map(|b| biases::most_bits(*b) - input).collect(),
+            None => Vec::new(),
+        };
+        own.into_iter().chain(repeat(i32::MAX))
+    }
+
+    /// Whether a matrix has biases: then rows of both classes need accumulators of the same units.
+    fn is_biased(&self, kind: MatmulKind, layer: usize) -> bool {
+        self.biases.contains_key(&(kind, layer))
     }
 
     /// Kind, layer and input bits of the matmul that leads to state `n >= 1` of the residual stream.
@@ -417,14 +482,15 @@ impl<'a> Scales<'a> {
         let spare = BASE + self.limit(kind) - input;
         let reader = self.reader(kind, layer, output);
         let bits: Vec<(i32, i32)> = reader.bits(input).zip(reader.outputs()).collect();
+        let biased = self.bias_bits(kind, layer, input);
         let channels = self.weights.entry((kind, layer)).or_default();
-        let shift = |(w, (bits, output)): (&mut i32, (i32, i32))| {
-            *w = bits.min(output + spare);
+        let shift = |(w, ((bits, output), biased)): (&mut i32, ((i32, i32), i32))| {
+            *w = bits.min(output + spare).min(biased);
             small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
             .iter_mut()
-            .zip(bits)
+            .zip(bits.into_iter().zip(biased))
             .map(shift)
             .collect::<Result<_, _>>()
             .map(ChannelShift)
@@ -448,9 +514,10 @@ impl<'a> Scales<'a> {
         let most = most[0].min(most[1]);
         let name = || matmul_tensor(kind, layer);
         let exponents: Vec<i32> = (0..self.config.hidden).map(|c| self.exponent(c)).collect();
+        let exponents = exponents.into_iter().zip(self.bias_bits(kind, layer, input.body));
         let channels = self.weights.entry((kind, layer)).or_default();
-        let shift = |(w, k): (&mut i32, &i32)| {
-            *w = (*w).min(most - k);
+        let shift = |(w, (k, biased)): (&mut i32, (i32, i32))| {
+            *w = (*w).min(most - k).min(biased);
             small(input.body + *w - BASE - (after.body - k), name)
         };
         let lead = (input.lead - input.body) - (after.lead - after.body);
@@ -458,7 +525,7 @@ impl<'a> Scales<'a> {
             body: ChannelShift(
                 channels
                     .iter_mut()
-                    .zip(&exponents)
+                    .zip(exponents)
                     .map(shift)
                     .collect::<Result<_, _>>()?,
             ),
@@ -499,6 +566,9 @@ impl<'a> Scales<'a> {
             })
         };
         let act = |class| {
+            if !self.config.gated {
+                return Ok(0);
+            }
             let shift = bits.silu + b.up - BASE - b.product.of(class);
             small(shift, || format!("mlp product of layer {l}"))
         };
@@ -512,7 +582,10 @@ impl<'a> Scales<'a> {
             skip_attn: skip(1)?,
             o: self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(x[0]), x[1])?,
             norm_mlp: self.norm(2 * l + 1, x[1])?,
-            gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+            gate: match self.config.gated {
+                true => self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+                false => ChannelShift(Vec::new()),
+            },
             up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
             act: ByClass {
                 body: act(RowClass::Body)?,
@@ -528,23 +601,30 @@ impl<'a> Scales<'a> {
         let exponent = x0.body.max(x0.lead) - self.min_writer(MatmulKind::Embed, 0) + MIN_SHIFT;
         let exponent = exponent.max(0);
         let last = bits.residual.len() - 1;
+        let embed = self.writer(MatmulKind::Embed, 0, ByClass::both(BASE + exponent), None, x0)?;
+        let layers = (0..self.config.layers)
+            .map(|l| self.layer(l, bits))
+            .collect::<Result<_, _>>()?;
+        let head = self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?;
+        // Shifts have decided how many bits weights, and so accumulators, have.
+        let accumulator = |kind, layer, out: usize| bits.input(kind, layer) + self.weights[&(kind, layer)][out];
         Ok(ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,
             leading: self.options.leading,
             exponents: self.exponents.clone(),
             embed_exponent: small(exponent, || "embedding".to_string())?,
-            embed: self.writer(MatmulKind::Embed, 0, ByClass::both(BASE + exponent), None, x0)?,
-            layers: (0..self.config.layers)
-                .map(|l| self.layer(l, bits))
-                .collect::<Result<_, _>>()?,
+            embed,
+            layers,
             norm_final: self.norm(last, bits.residual[last])?,
-            head: self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+            head,
             score_bits: bits.score,
+            activation: self.activation,
             gate_bits: bits.gate,
             silu_bits: bits.silu,
             logit_bits: bits.logit,
             columns: Vec::new(),
+            biases: biases::integers(self.config, &self.biases, accumulator),
         }
         .with_largest_norms(self.config))
     }

@@ -138,7 +138,6 @@ impl Model {
             id: self.id,
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_coefficients: self.choices.keep_coefficients,
         }
     }
 

@@ -30,7 +30,7 @@ use crate::model::directory::{self, WEIGHTS_FILE};
 use crate::model::directory::{CODEWORD_FILE, KEY_FILE};
 use crate::model::weights::PackedWeights;
 use crate::model::QuantisedModel;
-use crate::prove::stark::tables_roots;
+use crate::prove::stark::tables_root;
 use crate::quantise::comparison::FidelityReport;
 use crate::quantise::{quantise, CalibrationReport};
 use crate::support::digest::FileDigest;
@@ -237,7 +237,7 @@ impl SetUp<'_> {
         let settings = recipe::settings(&self.options.quantise);
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let key = ModelKey {
-            tables_roots: tables_roots(&params),
+            tables_root: tables_root(&params),
             recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
             config,
             params,

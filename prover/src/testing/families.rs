@@ -42,7 +42,7 @@ pub fn case(name: &str) -> Case {
     found.unwrap_or_else(|| panic!("no case {name}"))
 }
 
-/// Uniform numbers that follow from the name of a tensor: gains in 1/2..3/2, matrices in `+-2^-floor(log2(width) / 2)`.
+/// Uniform numbers that follow from the name of a tensor: gains in 1/2..3/2, biases in -1/2..1/2, matrices in `+-2^-floor(log2(width) / 2)`.
 fn values(name: &str, shape: &[usize]) -> Vec<f32> {
     let hash = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
     let mut rng = SplitMix(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash));
@@ -51,7 +51,10 @@ fn values(name: &str, shape: &[usize]) -> Vec<f32> {
         _ => 0.5,
     };
     let uniform = |_| ((rng.next_u64() >> 40) as i64 - (1 << 23)) as f32 / f32::powi(2.0, 23);
-    let gain = if shape.len() == 1 { 1.0 } else { 0.0 };
+    let gain = match shape {
+        [_] if !name.ends_with(".bias") => 1.0,
+        _ => 0.0,
+    };
     let values = (0..shape.iter().product::<usize>()).map(uniform);
     values.map(|u| gain + scale * u).collect()
 }

@@ -377,6 +377,9 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(10_000.0)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     };

@@ -4,18 +4,20 @@ pub mod families;
 pub mod gguf;
 
 use crate::prove::opening::params_for;
+use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
-    max_weight, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
-    Rotation, StreamShift, WeightFormat, KINDS,
+    max_weight, Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams,
+    NormParams, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
+use tessera_circuits::rounding::shift_of;
 
 use crate::intake::checkpoint::Checkpoint;
 use crate::model::tiles::{tile_bytes, TileSource};
 use crate::model::weights::{pack_matrix, PackedWeights, WeightsBuilder};
 use crate::model::QuantisedModel;
 use crate::prove::opening::{commit, Codeword, Split};
-use crate::prove::stark::tables_roots;
+use crate::prove::stark::tables_root;
 use crate::prove::{boundaries, generate_statement, prove_chunk, ProverModel};
 use crate::quantise::{quantise, CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::run::generate::GenerateOptions;
@@ -41,6 +43,9 @@ pub fn odd_config() -> ModelConfig {
         rms_eps: 1e-6,
         rotations: vec![Rotation::Base(10_000.0)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     }
@@ -56,6 +61,17 @@ pub fn rotations_config() -> ModelConfig {
             Rotation::Frequencies(vec![0.0; 3]),
         ],
         rotation_of: vec![0, 1, 2, 0],
+        ..odd_config()
+    }
+}
+
+/// A config with all that GPT-2 and its successors have and Llama has not: learned positions, an MLP without gates, attention and MLP
+/// in parallel.
+pub fn plain_config() -> ModelConfig {
+    ModelConfig {
+        positions: true,
+        gated: false,
+        parallel: true,
         ..odd_config()
     }
 }
@@ -117,11 +133,27 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     }
     let weights = weights.finish();
     params.columns = weights.norms(&config);
+    params.biases = random_biases(&config, &params, &mut rng);
     QuantisedModel::new(config, params, weights)
 }
 
+/// Biases of all matrices, as large as half of what their outputs are.
+fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix) -> Vec<Vec<i32>> {
+    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
+    let of = |(kind, layer): (MatmulKind, usize)| {
+        let shift = shift_of(params, kind, layer).expect("a layer");
+        let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
+        let outputs = match kind {
+            MatmulKind::Gate if !config.gated => 0,
+            _ => config.dims(kind).1,
+        };
+        (0..outputs).map(bias).collect()
+    };
+    layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
+}
+
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
-/// saturates nearly everywhere.
+/// saturates nearly everywhere; biases are as large as they may be.
 pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut model = random_model(config, format, seed);
     for m in model.config.matmuls() {
@@ -132,14 +164,19 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     }
     let one = || ChannelShift(vec![1]);
     let params = &mut model.params;
+    let biases = params.biases.iter_mut().flatten();
+    biases.for_each(|b| *b = (MAX_BIAS as i32) * if *b < 0 { -1 } else { 1 });
     params.embed_exponent = 13;
     params.exponents.clear();
     (params.embed, params.head) = (StreamShift::one(1), one());
     params.norm_final.shift = 1;
     for layer in &mut params.layers {
         (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), StreamShift::one(1));
-        (layer.gate, layer.up, layer.down) = (one(), one(), StreamShift::one(1));
-        (layer.score, layer.att, layer.act) = (1, 1, ByClass::both(1));
+        (layer.up, layer.down) = (one(), StreamShift::one(1));
+        (layer.score, layer.att) = (1, 1);
+        if model.config.gated {
+            (layer.gate, layer.act) = (one(), ByClass::both(1));
+        }
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
         (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
     }
@@ -197,9 +234,15 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             score: head_shift,
             att: 7,
             norm_mlp: norm,
-            gate: channels(MatmulKind::Gate, 3),
+            gate: match config.gated {
+                true => channels(MatmulKind::Gate, 3),
+                false => ChannelShift(Vec::new()),
+            },
             up: channels(MatmulKind::Up, 3),
-            act: ByClass { body: 3, lead: 4 },
+            act: match config.gated {
+                true => ByClass { body: 3, lead: 4 },
+                false => ByClass::both(0),
+            },
         }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
@@ -219,11 +262,16 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         norm_final: norm,
         head: channels(MatmulKind::Head, 3),
         score_bits: 10,
+        activation: match config.gated {
+            true => Activation::Silu,
+            false => Activation::GeluTanh,
+        },
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
         // Of the weights, once they are made.
         columns: Vec::new(),
+        biases: Vec::new(),
     }
 }
 
@@ -235,7 +283,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         weights: params_for(model.config.total_tiles()),
         header: CommitmentHeader::CURRENT,
         weights_root: [0; 32],
-        tables_roots: [[0; 32]; 2],
+        tables_root: [0; 32],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
         recipe: Recipe::default(),
@@ -278,7 +326,7 @@ impl TestModel {
         let key = ModelKey {
             weights,
             weights_root,
-            tables_roots: tables_roots(&quantised.params),
+            tables_root: tables_root(&quantised.params),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");
@@ -296,7 +344,6 @@ impl TestModel {
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
             codeword: &self.codeword,
-            keep_coefficients: true,
         }
     }
 

@@ -15,8 +15,7 @@ use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::matmul;
-use tessera_prover::prove::stark::lookups::multiplicities;
-use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
+use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, unrooted_key, SplitMix};
@@ -43,10 +42,10 @@ pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
         Part::K => [cut(first, 0, 3), second],
         Part::V => [cut(first, 1, 2), cut(second, 1, 1)],
         Part::Scores => [cut(first, 0, 3), cut(second, 1, 2)],
+        Part::Maxima => [cut(first, 1, 2), cut(second, 0, 3)],
         Part::Att => [cut(first, 1, 2), second],
         Part::Ff => [cut(first, 0, 3), cut(second, 4, 3)],
         Part::Logits => [cut(first, 1, 3), cut(second, 7, 3)],
-        Part::Tables => [first, second],
     }
 }
 
@@ -105,7 +104,7 @@ pub struct Case {
     pub shape: Shape,
     pub statement: Statement,
     pub statistics: Statistics,
-    /// By part, in row order; those of the tables are the multiplicities.
+    /// By part, in row order.
     pub columns: Vec<Columns>,
     pub tables: Columns,
     /// All linear claims at a random point, with their honest values.
@@ -180,13 +179,11 @@ impl Case {
             statistics: &statistics,
         };
         let columns = shape.parts().iter().map(|p| source.columns(*p));
-        let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         statistics.clips = clips.concat();
         statistics
             .check(&shape, &params, &statement)
             .expect("honest statistics");
-        let counts = multiplicities(shape.claimed().zip(&columns).map(|(p, c)| (shape.air(p), c)));
-        *columns.last_mut().expect("the tables") = counts;
 
         let mut transcript = Transcript::new("constraints");
         let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
@@ -266,7 +263,6 @@ impl Case {
         match part {
             Part::Stream => at[0] < self.shape.states(),
             Part::Logits => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
-            Part::Tables => true,
             _ => at[0] < self.shape.config.layers,
         }
     }

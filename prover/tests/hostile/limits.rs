@@ -10,7 +10,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
-use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat, KINDS, LAYER_KINDS};
 use tessera_circuits::statistics::Clip;
 use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::{CodecError, FileKind};
@@ -166,7 +166,7 @@ fn padded_proofs_are_refused() {
         at: 0,
         excess: 1,
     };
-    let pads: [Pad<'_>; 25] = [
+    let pads: [Pad<'_>; 28] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
@@ -186,18 +186,23 @@ fn padded_proofs_are_refused() {
         }),
         ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
         ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
-        ("evaluations", &|p| fill(&mut messages(p).evaluations[1], 16)),
-        ("parts without evaluations", &|p| {
-            messages(p).evaluations = vec![empty(); SIZE / 8]
+        ("band rounds of weights", &|p| {
+            fill(&mut messages(p).weights.band_rounds, 32)
         }),
+        ("folded oracles of weights", &|p| {
+            messages(p).weights.oracles = vec![Default::default(); SIZE / 16]
+        }),
+        ("rows of weights", &|p| fill(&mut messages(p).weights.rows.values, 4)),
+        ("path of weights", &|p| fill(&mut messages(p).weights.rows.path, 32)),
         ("band rounds", &|p| fill(&mut messages(p).opening.band_rounds, 32)),
+        ("fold rounds", &|p| fill(&mut messages(p).opening.fold_rounds, 32)),
+        ("roots of folded oracles", &|p| fill(&mut messages(p).opening.roots, 32)),
         ("folded oracles", &|p| {
             messages(p).opening.oracles = vec![Default::default(); SIZE / 16]
         }),
         ("final message", &|p| fill(&mut messages(p).opening.final_message, 16)),
         ("rows", &|p| fill(&mut messages(p).opening.rows.values, 4)),
         ("path", &|p| fill(&mut messages(p).opening.rows.path, 32)),
-        ("claimed sums", &|p| fill(&mut messages(p).claimed_sums, 16)),
         ("commitments", &|p| fill(&mut messages(p).stark.0.commitments.0, 32)),
         ("columns without samples", &|p| {
             messages(p).stark.0.sampled_values.0[1] = vec![empty(); SIZE / 8]
@@ -287,6 +292,20 @@ fn keys_of_the_largest_models_are_answered() {
         let mut key = own.key.clone();
         (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
         enlarge(&mut key);
+        // Every matrix has biases, as many as it has outputs now.
+        let layers = (0..key.config.layers).flat_map(|_| LAYER_KINDS);
+        let kinds = layers.chain([MatmulKind::Head]);
+        let largest = |kind| {
+            if i < 4 {
+                vec![1 << 20; key.config.dims(kind).1]
+            } else {
+                Vec::new()
+            }
+        };
+        key.params.biases = kinds.map(largest).collect();
+        if i >= 4 {
+            key.params.biases.clear();
+        }
         key.params = key.params.with_largest_norms(&key.config);
         key.weights.tiles = key.config.total_tiles();
         key.params = key.params.with_largest_norms(&key.config);

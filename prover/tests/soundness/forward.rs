@@ -4,8 +4,8 @@
 use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
-    exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual,
-    rope_angle, rope_pair, silu_table,
+    exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
+    requantise_residual, rope_angle, rope_pair,
 };
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_prover::model::QuantisedModel;
@@ -82,8 +82,9 @@ impl Pass<'_> {
             for out in 0..outputs {
                 let weights = (0..inputs).map(|x| self.model.weight(kind, l, x, out));
                 let [hi, lo] = dot(row.iter().copied(), weights);
-                acc.0.push(hi);
-                acc.1.push(lo);
+                let bias = self.model.params.bias(kind, l).get(out).copied().unwrap_or(0);
+                acc.0.push(hi + bias.div_euclid(256));
+                acc.1.push(lo + bias.rem_euclid(256));
             }
         }
         acc
@@ -237,7 +238,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     };
     let (config, params) = (&model.config, &model.params);
     let exps = exp_table(params.score_bits);
-    let silus = silu_table(params.gate_bits, params.silu_bits);
+    let silus = mlp_table(params);
     let weight = |id: &u32, y| model.weight(MatmulKind::Embed, 0, *id as usize, y);
     let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
     let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();

@@ -11,7 +11,7 @@ use stwo::core::fields::FieldExpOps;
 use stwo_constraint_framework::Relation as _;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{base, requant, scores, tables, Bits, Relations};
-use tessera_circuits::semantics::{exp_table, silu_table};
+use tessera_circuits::semantics::{exp_table, mlp_table};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::trees::lookup_trees;
 use tessera_prover::prove::gkr::prove;
@@ -112,7 +112,7 @@ fn a_table_does_not_answer_for_another() {
     let scene = Scene::quiet();
     let params = &scene.model.key.params;
     let difference = 5;
-    let silu = silu_table(params.gate_bits, params.silu_bits)[difference];
+    let silu = mlp_table(params)[difference];
     assert_ne!(u32::try_from(silu), Ok(exp_table(params.score_bits)[difference]));
     assert_eq!(silu, 0, "the rest of the row stays");
     // In a row of a padded layer, which no claim reads.

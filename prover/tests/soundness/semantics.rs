@@ -4,12 +4,12 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::stark::trace::{Columns, Source};
-use tessera_prover::testing::{edit, odd_config, random_model, rotations_config};
+use tessera_prover::testing::{edit, odd_config, plain_config, random_model, rotations_config};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Softmax};
@@ -415,6 +415,57 @@ fn norm_shifts_are_those_of_the_key() {
 #[test]
 fn score_shifts_are_those_of_the_key() {
     caught_impostor(SHIFTS, |m| m.params.layers[0].score += 1);
+}
+
+/// Another bias of one channel, in one limb and in two; none at all; and those of another layer.
+#[test]
+fn biases_are_those_of_the_key() {
+    let of = |m: &ModelParams, kind: MatmulKind, l: usize| {
+        let own = |own: &MatmulKind| *own == kind;
+        let place = l * LAYER_KINDS.len() + LAYER_KINDS.iter().position(own).unwrap_or(0);
+        assert_eq!(m.biases[place], m.bias(kind, l));
+        place
+    };
+    for kind in LAYER_KINDS {
+        impostor("accumulators", |m| {
+            let place = of(&m.params, kind, 1);
+            m.params.biases[place][3] += 1 << 20;
+        });
+    }
+    impostor("accumulators", |m| m.params.biases[LAYER_KINDS.len() * 2][7] -= 1 << 20);
+    impostor("accumulators", |m| m.params.biases.clear());
+    impostor("accumulators", |m| m.params.biases.swap(0, LAYER_KINDS.len()));
+}
+
+/// The row of another position, or none.
+#[test]
+fn positions_are_those_of_the_rows() {
+    let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
+        let first = m.config.vocab * m.config.hidden;
+        let hidden = m.config.hidden;
+        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].rotate_left(hidden));
+    });
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
+        let first = m.config.vocab * m.config.hidden;
+        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].fill(0));
+    });
+}
+
+/// An MLP that reads what attention wrote, where it should read what attention read.
+#[test]
+fn an_mlp_in_parallel_reads_the_state_before() {
+    let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| m.config.parallel = false);
+    impostor("accumulators", |m| m.config.parallel = true);
+}
+
+/// What Down reads is what the table has for the up projection: of another function it is not.
+#[test]
+fn activations_are_those_of_the_table() {
+    let plain = one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain, Caught::Lookup, |m| m.params.activation = Activation::Relu);
+    caught_impostor(Caught::Lookup, |m| m.params.activation = Activation::Gelu);
 }
 
 #[test]

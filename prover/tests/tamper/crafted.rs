@@ -1,21 +1,15 @@
 //! Changes of several places at once, which repair the check that would notice one alone.
 
 use num_traits::{One, Zero};
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_circuits::shape::Part;
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, Product};
-use tessera_prover::prove::prove;
-use tessera_prover::run::generate::GenerateOptions;
-use tessera_prover::support::progress::Silent;
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
-use tessera_verifier::policy::TRACE_LOG_LAST_LAYER;
+use tessera_verifier::gkr::{self, GkrError};
+use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
+use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::instance_scale;
 use tessera_verifier::verify::VerifyError;
@@ -48,23 +42,62 @@ fn compensated_operands_are_rejected() {
     assert!(matches!(result, Err(VerifyError::Embedding)), "{result:?}");
 }
 
-/// A sum moved from one part to another: the total is right. What it would gain: lookups of one part answered
-/// by nothing. The transcript absorbs the sums, so the samples are those of another point; that the sum of
-/// each part is constrained is for forged proofs to test.
+/// A sum moved from the lookups to the tables: the total is right. What it would gain: lookups answered by nothing. The
+/// root of a tree is a fraction, which its layers are bound to.
 #[test]
-fn sums_moved_between_parts_are_rejected() {
+fn sums_moved_between_lookups_and_tables_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
-    let results = [1u32, 2, 3].map(|delta| {
+    for delta in [1u32, 2, 3].map(SecureField::from) {
         let mut tampered = proof.clone();
-        tampered.chunks[0].claimed_sums[0] += SecureField::from(delta);
-        tampered.chunks[0].claimed_sums[1] -= SecureField::from(delta);
-        answer(key, &tampered)
-    });
-    let answers = "answers of a column";
-    let carry = |e: &_| matches!(e, Err(VerifyError::Stark(StarkError::Carry(Part::Stream))));
-    let redrawn = |e: &_| matches!(e, Err(VerifyError::Stark(StarkError::Length { what, .. })) if *what == answers);
-    assert!(results.iter().all(|e| carry(e) || redrawn(e)), "{results:?}");
-    assert!(results.iter().any(carry), "{results:?}");
+        let chunk = &mut tampered.chunks[0];
+        let [numerator, denominator] = &mut chunk.lookups[0].root;
+        *numerator += delta * *denominator;
+        chunk.claimed_sum -= delta;
+        let before = gkr::sum(&proof.chunks[0].lookups) + proof.chunks[0].claimed_sum;
+        let after = gkr::sum(&chunk.lookups) + chunk.claimed_sum;
+        assert_eq!(before, after, "the total is right");
+        let result = answer(key, &tampered);
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
+}
+
+/// The opening of the weights in place of that of the activations, and the other way round. What it would gain: values of
+/// one commitment read as those of the other.
+#[test]
+fn openings_of_the_other_commitment_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let mut tampered = proof.clone();
+    tampered.chunks[0].opening = proof.chunks[0].weights.clone();
+    let result = answer(key, &tampered);
+    assert!(matches!(result, Err(VerifyError::Activations(_))), "{result:?}");
+    let mut tampered = proof.clone();
+    tampered.chunks[0].weights = proof.chunks[0].opening.clone();
+    let result = answer(key, &tampered);
+    assert!(matches!(result, Err(VerifyError::Weights(_))), "{result:?}");
+}
+
+/// The root of the weights as that of the activations, and roots of the activations in place of those of the tables'
+/// multiplicities. What it would gain: what is committed already, or in another role, need not be made.
+#[test]
+fn roots_of_another_role_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let roots: [&dyn Fn(&mut ChunkProof); 3] = [
+        &|p| p.activations = key.weights_root,
+        &|p| p.activations = p.stark.commitments[1].0,
+        &|p| p.stark.0.commitments[1].0 = p.activations,
+    ];
+    for change in roots {
+        let mut tampered = proof.clone();
+        change(&mut tampered.chunks[1]);
+        let result = answer(key, &tampered);
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
 }
 
 /// Every field of a proof, small or large, taken from another honest proof of the same model and shape.
@@ -92,12 +125,12 @@ fn fields_of_another_honest_proof_are_rejected() {
 }
 
 /// A last FRI layer that is well formed but of another degree. What it would gain: with one of a higher degree,
-/// a trace of a higher degree than the constraints allow.
+/// columns of a higher degree than the tables have.
 #[test]
 fn last_layers_of_another_degree_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     let last: &[SecureField] = &proof.chunks[0].stark.fri_proof.last_layer_poly;
-    assert_eq!(last.len(), 1 << TRACE_LOG_LAST_LAYER);
+    assert_eq!(last.len(), 1 << STARK_LOG_LAST_LAYER);
     for len in [last.len() / 2, last.len() * 2] {
         let mut tampered = proof.clone();
         let mut coefficients = last.to_vec();
@@ -114,59 +147,6 @@ fn last_layers_of_another_degree_are_rejected() {
             "{result:?}"
         );
     }
-}
-
-/// Under a trace that is taller than the tables, two queries can meet in the tables: with two answers, or in an
-/// order in which the library leaves answers unchecked. What it would gain: table values of the prover's choice.
-#[test]
-fn queries_that_meet_in_the_tables_are_checked() {
-    let config = ModelConfig {
-        layers: 1,
-        heads: 32,
-        head_dim: 2,
-        context: 256,
-        ..odd_config()
-    };
-    let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
-    let report = prove(
-        &model.prover(),
-        &random_ids(&config, 254, 5),
-        &GenerateOptions::exactly(3),
-        &Silent,
-    )
-    .expect("an honest proof");
-    let shape = model
-        .key
-        .shape(&Chunk::whole(config.layers), report.proof.statement.lengths());
-    assert!(shape.max_log_rows() > tables::LOG_ROWS, "{shape:?}");
-    let [mut order, mut conflict] = [false; 2];
-    // Every nonce draws other queries; that it shows no work is checked after them.
-    for nonce in 0..4000 {
-        let mut tampered = report.proof.clone();
-        tampered.chunks[0].stark.0.proof_of_work = nonce;
-        for (i, value) in tampered.chunks[0].stark.0.queried_values[0][0].iter_mut().enumerate() {
-            *value = BaseField::from(i);
-        }
-        match answer(&model.key, &tampered) {
-            Err(VerifyError::Stark(StarkError::QueryOrder)) => order = true,
-            Err(VerifyError::Stark(StarkError::QueryConflict)) => {
-                conflict = true;
-                // Answers of the tables that agree are no conflict, whatever is read next to them.
-                for column in &mut tampered.chunks[0].stark.0.queried_values[0] {
-                    column.fill(BaseField::zero());
-                }
-                let result = answer(&model.key, &tampered);
-                let conflict = matches!(result, Err(VerifyError::Stark(StarkError::QueryConflict)));
-                assert!(result.is_err() && !conflict, "{result:?}");
-            }
-            Err(_) => {}
-            Ok(()) => panic!("accepted"),
-        }
-        if order && conflict {
-            return;
-        }
-    }
-    panic!("no nonce tells: order {order}, conflict {conflict}");
 }
 
 /// More token rows than the context that the key allows. What it would gain: positions that the model was not made

@@ -2,6 +2,7 @@
 //! beside it. The verifier must refuse the key itself, read from bytes or handed over in memory; that the
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
+use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{
     ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, Rotation,
     StreamShift, WeightFormat, KINDS, MAX_CONTEXT,
@@ -147,7 +148,7 @@ fn shifts_out_of_range() {
 #[test]
 fn parameters_out_of_range() {
     type Change = (&'static str, &'static dyn Fn(&mut ModelParams));
-    let rows: [Change; 30] = [
+    let rows: [Change; 33] = [
         // The one-hot entries must not wrap.
         ("embed exponent", &|p| p.embed_exponent = 14),
         // Residuals scaled beyond the field.
@@ -189,6 +190,11 @@ fn parameters_out_of_range() {
         ("norms of columns", &|p| p.columns.clear()),
         ("norms of columns", &|p| p.columns.truncate(7)),
         ("norms of columns", &|p| p.columns.push(p.columns[0])),
+        ("biases", &|p| p.biases.truncate(3)),
+        ("biases of a matrix", &|p| p.biases[2].truncate(3)),
+        ("biases of a model without any", &|p| {
+            p.biases.iter_mut().for_each(Vec::clear)
+        }),
     ];
     for (expected, change) in rows {
         let error = model_error(&|key| change(&mut key.params));
@@ -197,6 +203,19 @@ fn parameters_out_of_range() {
             _ => "",
         };
         assert_eq!(named, expected, "{error}");
+    }
+}
+
+/// With a bias beyond the bound, the lemmas on roundings would not hold: an output would have two values.
+#[test]
+fn biases_beyond_the_bound() {
+    let most = MAX_BIAS as i32;
+    for (at, bias) in [(0, most + 1), (3, -most - 1), (6, i32::MIN), (14, i32::MAX)] {
+        let error = model_error(&|key| key.params.biases[at][1] = bias);
+        assert!(
+            matches!(&error, ModelError::Bias { bias: own, .. } if *own == bias),
+            "{error}"
+        );
     }
 }
 

@@ -140,12 +140,24 @@ fn a_field_without_a_row_is_found() {
             ],
         ),
         (
-            "chunks[2].claimed_sums",
+            "chunks[1].weights.nonce",
             &[
-                "Truncate of chunks[2].claimed_sums",
-                "Extend of chunks[2].claimed_sums",
-                "Empty of chunks[2].claimed_sums",
+                "Change of chunks[1].weights.nonce",
+                "Modulus of chunks[1].weights.nonce",
             ],
+        ),
+        (
+            "chunks[2].opening.fold_rounds",
+            &[
+                "Truncate of chunks[2].opening.fold_rounds",
+                "Extend of chunks[2].opening.fold_rounds",
+                "Empty of chunks[2].opening.fold_rounds",
+            ],
+        ),
+        ("chunks[0].activations", &["Change of chunks[0].activations"]),
+        (
+            "chunks[2].claimed_sum",
+            &["Change of chunks[2].claimed_sum", "Modulus of chunks[2].claimed_sum"],
         ),
         (
             "chunks[0].stark.commitments[1]",

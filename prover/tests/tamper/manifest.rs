@@ -1,19 +1,17 @@
 //! The tamper manifest: for every place in a proof and everything that can be done to it, the error.
 
 use stwo::core::fields::m31::P;
-use stwo_constraint_framework::INTERACTION_TRACE_IDX;
-use tessera_circuits::air::{Relations, BINDING_COLUMNS};
 use tessera_circuits::chunk::{BoundaryError, Chunk, ChunkError};
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::opening::{OpeningError, TreeName};
-use tessera_verifier::policy::{TRACE_LOG_LAST_LAYER, WEIGHT_WORK_BITS};
+use tessera_verifier::opening::{OpeningError, OpeningProof, TreeName};
+use tessera_verifier::policy::{OPENING_WORK_BITS, STARK_LOG_LAST_LAYER};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{components, dummy_binding, StarkError};
+use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::VerifyError;
 
@@ -99,16 +97,11 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
         }
-        VerifyError::Evaluations { what, got, expected } => (format!("evaluations: {what}"), got, expected),
         VerifyError::Sumcheck(SumcheckError::Rounds { label, got, expected }) => {
             (format!("sumcheck: {label}"), got, expected)
         }
-        VerifyError::Weights(OpeningError::Length { what, got, expected }) => {
-            (format!("weights: {what}"), got, expected)
-        }
-        VerifyError::Weights(OpeningError::OpenedValues { tree, got, expected }) => {
-            (format!("opened values: {tree}"), got, expected)
-        }
+        VerifyError::Weights(error) => return opening_length("weights", error),
+        VerifyError::Activations(error) => return opening_length("opening", error),
         VerifyError::Stark(StarkError::Length { what, got, expected }) => (format!("stark: {what}"), got, expected),
         VerifyError::Gkr(GkrError::Trees { got, expected }) => ("lookups: trees".to_owned(), got, expected),
         VerifyError::Gkr(GkrError::Layers { got, expected, .. }) => ("lookups: layers".to_owned(), got, expected),
@@ -116,6 +109,15 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
         _ => return None,
     };
     Some((what, *got, *expected))
+}
+
+/// The same of an opening, which is named by its field.
+fn opening_length(field: &str, error: &OpeningError) -> Option<(String, usize, usize)> {
+    match error {
+        OpeningError::Length { what, got, expected } => Some((format!("{field}: {what}"), *got, *expected)),
+        OpeningError::OpenedValues { tree, got, expected } => Some((format!("{field}: {tree}"), *got, *expected)),
+        _ => None,
+    }
 }
 
 /// A change that stwo's verifier finds, with its message.
@@ -160,12 +162,14 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     let mut rows = statistics();
     rows.extend(logits(shape));
     rows.extend(clips(proof));
-    rows.extend(lookups());
+    rows.extend(lookups(proof.lookups.len()));
     rows.extend(sumchecks(shape));
-    rows.extend(opening(proof));
-    rows.extend(claimed_sums());
+    rows.extend(weights(&proof.weights));
+    rows.extend(activations(&proof.opening));
+    // One sum, which is in one equation with the sums of the lookups.
+    rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
     rows.extend(stark());
-    rows.extend(samples(shape));
+    rows.extend(samples());
     rows.extend(answers());
     rows.extend(fri(proof.stark.fri_proof.inner_layers.len()));
     rows.extend(fields());
@@ -251,14 +255,16 @@ fn clips(proof: &ChunkProof) -> Vec<Row> {
     ]
 }
 
-/// The sums of lookups: every message is in an equation with the next one.
-fn lookups() -> Vec<Row> {
+/// The sums of lookups in some trees: every message is in an equation with the next one.
+fn lookups(trees: usize) -> Vec<Row> {
     let mut rows = vec![
         row!(Change "lookups[*].root" => VerifyError::Gkr(GkrError::Layer { .. } | GkrError::ZeroDenominator { .. })),
         row!(Change "lookups[*].layers[*].rounds[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Change "lookups[*].layers[*].children" => VerifyError::Gkr(GkrError::Layer { .. })),
     ];
-    rows.extend(lengths("lookups", "lookups: trees"));
+    // One tree less than one is none.
+    let number = lengths("lookups", "lookups: trees").into_iter();
+    rows.extend(number.filter(|row| trees > 1 || row.op != Op::Truncate));
     rows.extend(lengths("lookups[*].layers", "lookups: layers"));
     rows.extend(lengths("lookups[*].layers[*].rounds", "lookups: rounds"));
     rows
@@ -270,59 +276,120 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
         row!(Change "matmuls.claim" => VerifyError::Matmuls),
         match shape.chunk.is_first() {
             true => row!(Change operands => VerifyError::Matmuls),
-            // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim,
-            // but the challenges that it changes tell first.
-            false => row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Linear),
+            // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim.
+            false => {
+                row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Weights(OpeningError::BandClaim))
+            }
         },
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
-        row!(Change "linear.rounds[*]" => VerifyError::Linear),
-        row!(Change "evaluations[*][*]" => VerifyError::Linear),
+        // What the rounds end in is claimed of the activations. The weights are opened before, with the challenges that
+        // follow from the rounds.
+        row!(Change "linear.rounds[*]" => VerifyError::Weights(OpeningError::BandClaim)),
     ];
     rows.extend(lengths("matmuls.sumcheck.rounds", "sumcheck: matmuls"));
     rows.extend(lengths("linear.rounds", "sumcheck: claims"));
-    rows.extend(lengths("evaluations", "evaluations: parts"));
-    rows.extend(lengths("evaluations[*]", "evaluations: columns of a part"));
     rows
 }
 
-fn opening(proof: &ChunkProof) -> Vec<Row> {
+/// The root of the activations is absorbed before the first challenge.
+fn activations(proof: &OpeningProof) -> Vec<Row> {
+    let mut rows = vec![row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. }))];
+    rows.extend(opening("opening", proof, |error| match error {
+        VerifyError::Activations(own) => Some(own),
+        _ => None,
+    }));
+    rows
+}
+
+fn weights(proof: &OpeningProof) -> Vec<Row> {
+    opening("weights", proof, |error| match error {
+        VerifyError::Weights(own) => Some(own),
+        _ => None,
+    })
+}
+
+/// What an opening answers with, if it is that of the field.
+type Own = fn(&VerifyError) -> Option<&OpeningError>;
+
+/// The rows of one of the two openings, which is in `field`.
+fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
+    let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
+        Row::new(&format!("{field}.{place}"), op, text, move |e| {
+            own(e).is_some_and(expected)
+        })
+    };
+    let band = |e: &OpeningError| matches!(e, OpeningError::BandClaim);
+    let fold = |e: &OpeningError| matches!(e, OpeningError::FoldClaim);
+    let work = |e: &OpeningError| {
+        matches!(
+            e,
+            OpeningError::Work {
+                bits: OPENING_WORK_BITS,
+                ..
+            }
+        )
+    };
+    let (band_text, fold_text, work_text) = (
+        "OpeningError::BandClaim",
+        "OpeningError::FoldClaim",
+        "OpeningError::Work",
+    );
     let mut rows = vec![
-        row!(Change "opening.band_rounds[*]" => VerifyError::Weights(OpeningError::BandClaim)),
-        row!(Change "opening.band_value" => VerifyError::Weights(OpeningError::BandClaim)),
-        row!(Change "opening.fold_rounds[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
-        row!(Change "opening.roots[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
-        row!(Change "opening.final_message[*]" => VerifyError::Weights(OpeningError::FoldClaim)),
-        row!(Change "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
-        row!(Modulus "opening.nonce" => VerifyError::Weights(OpeningError::Work { bits: WEIGHT_WORK_BITS, .. })),
+        row("band_rounds[*]", Op::Change, band_text, band),
+        row("band_value", Op::Change, band_text, band),
+        row("fold_rounds[*]", Op::Change, fold_text, fold),
+        row("roots[*]", Op::Change, fold_text, fold),
+        row("final_message[*]", Op::Change, fold_text, fold),
+        row("nonce", Op::Change, work_text, work),
+        row("nonce", Op::Modulus, work_text, work),
     ];
-    rows.extend(lengths("opening.band_rounds", "weights: band sumcheck"));
-    rows.extend(lengths("opening.fold_rounds", "weights: folding sumcheck"));
-    rows.extend(lengths("opening.roots", "weights: roots of folded oracles"));
-    rows.extend(lengths("opening.final_message", "weights: final message"));
-    rows.extend(lengths("opening.oracles", "weights: opened folded oracles"));
-    let mut trees = vec![("opening.rows".to_owned(), TreeName::Weights)];
-    trees.extend((0..proof.opening.oracles.len()).map(|i| (format!("opening.oracles[{i}]"), TreeName::Oracle(i))));
-    for (name, own) in trees {
-        let (values, path) = (format!("{name}.values"), format!("{name}.path"));
-        let (value, node) = (format!("{values}[*]"), format!("{path}[*]"));
-        type E = OpeningError;
-        rows.extend([
-            row!(Change value => VerifyError::Weights(E::Root { tree }) if *tree == own),
-            row!(Change node => VerifyError::Weights(E::Root { tree }) if *tree == own),
-            row!(Truncate path => VerifyError::Weights(E::PathTooShort { tree }) if *tree == own),
-            row!(Extend path => VerifyError::Weights(E::PathTooLong { tree, unused: 1 }) if *tree == own),
-            row!(Empty path => VerifyError::Weights(E::PathTooShort { tree }) if *tree == own),
-        ]);
-        rows.extend(lengths(&values, format!("opened values: {own}")));
+    for (places, name) in [
+        ("band_rounds", "band sumcheck"),
+        ("fold_rounds", "folding sumcheck"),
+        ("roots", "roots of folded oracles"),
+        ("final_message", "final message"),
+        ("oracles", "opened folded oracles"),
+    ] {
+        rows.extend(lengths(&format!("{field}.{places}"), format!("{field}: {name}")));
+    }
+    let mut trees = vec![("rows".to_owned(), TreeName::Committed)];
+    trees.extend((0..proof.oracles.len()).map(|i| (format!("oracles[{i}]"), TreeName::Oracle(i))));
+    for (name, tree) in trees {
+        rows.extend(opened(&format!("{field}.{name}"), tree, own));
+        rows.extend(lengths(&format!("{field}.{name}.values"), format!("{field}: {tree}")));
     }
     rows
 }
 
-fn claimed_sums() -> Vec<Row> {
-    let mut rows =
-        vec![row!(Change "claimed_sums[*]" => VerifyError::Stark(StarkError::Unbalanced | StarkError::Lookups))];
-    rows.extend(lengths("claimed_sums", "stark: claimed sums"));
-    rows
+/// Opened leaves of one tree, and their paths.
+fn opened(name: &str, tree: TreeName, own: Own) -> Vec<Row> {
+    type E = OpeningError;
+    let row = |place: &str, op, text, expected: E| {
+        Row::new(&format!("{name}.{place}"), op, text, move |e| own(e) == Some(&expected))
+    };
+    let root = "OpeningError::Root";
+    vec![
+        row("values[*]", Op::Change, root, E::Root { tree }),
+        row("path[*]", Op::Change, root, E::Root { tree }),
+        row(
+            "path",
+            Op::Truncate,
+            "OpeningError::PathTooShort",
+            E::PathTooShort { tree },
+        ),
+        row(
+            "path",
+            Op::Extend,
+            "OpeningError::PathTooLong",
+            E::PathTooLong { tree, unused: 1 },
+        ),
+        row(
+            "path",
+            Op::Empty,
+            "OpeningError::PathTooShort",
+            E::PathTooShort { tree },
+        ),
+    ]
 }
 
 /// Configuration, commitments, work.
@@ -342,11 +409,11 @@ fn stark() -> Vec<Row> {
     }
     rows.extend([
         row!(Change "stark.commitments[0]" => VerifyError::Stark(StarkError::Tables)),
-        // The trace: other challenges.
+        // The multiplicities: other challenges.
         row!(Change "stark.commitments[1]" => VerifyError::Gkr(GkrError::Layer { .. })),
-        // Interaction and composition: another out-of-domain point, where the samples are not those of `carry`.
-        redrawn(row!(Change "stark.commitments[2]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
-        redrawn(row!(Change "stark.commitments[3]" => VerifyError::Stark(StarkError::Carry(Part::Stream)))),
+        // Interaction and composition: another out-of-domain point, where the samples do not fit each other.
+        redrawn(stwo("stark.commitments[2]", Op::Change, OODS)),
+        redrawn(stwo("stark.commitments[3]", Op::Change, OODS)),
         redrawn(stwo("stark.proof_of_work", Op::Change, WORK)),
         redrawn(stwo("stark.proof_of_work", Op::Modulus, WORK)),
     ]);
@@ -354,26 +421,9 @@ fn stark() -> Vec<Row> {
     rows
 }
 
-/// Out-of-domain samples: those of the public columns are compared with their polynomials, all of them with
-/// the composition.
-fn samples(shape: &Shape) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let bindings = shape.parts().iter().map(|p| dummy_binding(shape, *p)).collect();
-    let sums = vec![Default::default(); shape.parts().len()];
-    let components = components(shape, &Relations::dummy(), bindings, &sums);
-    for (own, component) in shape.claimed().zip(&components) {
-        let start = component.trace_locations()[INTERACTION_TRACE_IDX].col_start;
-        let (carry, last) = (start + 4, start + BINDING_COLUMNS - 1);
-        let (carry, last) = (
-            format!("stark.sampled_values[2][{carry}..{last}][0]"),
-            format!("stark.sampled_values[2][{last}][0]"),
-        );
-        rows.extend([
-            redrawn(row!(Change carry => VerifyError::Stark(StarkError::Carry(part)) if *part == own)),
-            redrawn(row!(Change last => VerifyError::Stark(StarkError::LastRow(part)) if *part == own)),
-        ]);
-    }
-    rows.push(redrawn(stwo("stark.sampled_values[*][*][*]", Op::Change, OODS)));
+/// Out-of-domain samples, all of which are in one equation with the composition polynomial.
+fn samples() -> Vec<Row> {
+    let mut rows = vec![redrawn(stwo("stark.sampled_values[*][*][*]", Op::Change, OODS))];
     for (places, name) in [
         ("stark.sampled_values", "sampled trees"),
         ("stark.sampled_values[*]", "sampled columns"),
@@ -431,7 +481,7 @@ fn fri(inner_layers: usize) -> Vec<Row> {
             |e| matches!(e, VerifyError::Stark(StarkError::Fri(m)) if m == "proof contains an invalid number of FRI layers"),
         ));
     }
-    const LAST: usize = 1 << TRACE_LOG_LAST_LAYER;
+    const LAST: usize = 1 << STARK_LOG_LAST_LAYER;
     const LESS: usize = LAST - 1;
     const MORE: usize = LAST + 1;
     let last = "stark.fri_proof.last_layer_poly";
@@ -458,8 +508,13 @@ fn fields() -> Vec<Row> {
         "matmuls.operands",
         "matmuls.sumcheck.rounds[*]",
         "linear.rounds[*]",
-        "evaluations[*][*]",
-        "claimed_sums[*]",
+        "claimed_sum",
+        "weights.band_rounds[*]",
+        "weights.band_value",
+        "weights.fold_rounds[*]",
+        "weights.final_message[*]",
+        "weights.rows.values[*]",
+        "weights.oracles[*].values[*]",
         "opening.band_rounds[*]",
         "opening.band_value",
         "opening.fold_rounds[*]",

@@ -1,5 +1,5 @@
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
+    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
 };
 
 use super::*;
@@ -24,6 +24,9 @@ fn key() -> ModelKey {
         rms_eps: 1e-5,
         rotations: vec![Rotation::Base(1e4)],
         rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        parallel: false,
         bos: Some(1),
         eos: vec![2],
     };
@@ -60,16 +63,18 @@ fn key() -> ModelKey {
             norm_final: norm,
             head: shift(),
             score_bits: 10,
+            activation: Activation::Silu,
             gate_bits: 10,
             silu_bits: 10,
             logit_bits: 10,
             columns: Vec::new(),
+            biases: Vec::new(),
         }
         .with_largest_norms(&config),
         config,
         header: CommitmentHeader::CURRENT,
         weights_root: [1; 32],
-        tables_roots: [[2; 32], [3; 32]],
+        tables_root: [2; 32],
         tokenizer: b"tokenizer".to_vec(),
         tokenizer_config: b"config".to_vec(),
         recipe: Recipe::default(),
@@ -119,7 +124,7 @@ fn every_field_that_defines_the_model_is_in_its_id() {
         ("random coefficients", |k| k.header.random_coefficients = 1),
         ("table columns", |k| k.header.table_columns = 1),
         ("root of the weights", |k| k.weights_root[31] ^= 1),
-        ("roots of the tables", |k| k.tables_roots.swap(0, 1)),
+        ("root of the tables", |k| k.tables_root[31] ^= 1),
         ("tokenizer", |k| k.tokenizer[0] ^= 1),
     ];
     let mut ids = vec![honest];

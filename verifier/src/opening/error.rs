@@ -5,8 +5,8 @@ use thiserror::Error;
 /// Names one Merkle tree of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeName {
-    /// The committed weights.
-    Weights,
+    /// What was committed to.
+    Committed,
     /// A folded oracle, counted from 0.
     Oracle(usize),
 }
@@ -14,7 +14,7 @@ pub enum TreeName {
 impl std::fmt::Display for TreeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Weights => write!(f, "weight tree"),
+            Self::Committed => write!(f, "committed tree"),
             Self::Oracle(i) => write!(f, "tree of folded oracle {i}"),
         }
     }
@@ -49,7 +49,7 @@ pub enum OpeningError {
     },
     #[error("{what}: a field element is not canonical")]
     NotCanonical { what: &'static str },
-    #[error("the band sumcheck does not end at the claimed evaluation of the weights")]
+    #[error("the band sumcheck does not end at the claimed evaluation")]
     BandClaim,
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,

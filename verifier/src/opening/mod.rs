@@ -1,7 +1,7 @@
 //! The weight commitment and its opening (docs/protocol.md, sections 3 and 10).
 //!
 //! Weights are `tiles` tiles of 64 x 64 small integers. `2^s` consecutive tiles are one message of
-//! `2^kappa = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one column. A leaf of the
+//! `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one column. A leaf of the
 //! Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
 //!
 //! A band is `2^g` consecutive tiles. An opening proves `sum_B gamma[B] B~(local point) = value`, over bands:

@@ -214,7 +214,7 @@ fn open_rows(
     leaves: &[usize],
     proof: &OpeningProof,
 ) -> Result<Vec<Expected>, OpeningError> {
-    let tree = TreeName::Weights;
+    let tree = TreeName::Committed;
     let leaf_len = params.columns() * FIBRE;
     let (got, expected) = (proof.rows.values.len(), leaves.len() * leaf_len);
     if got != expected {

@@ -1,3 +1,4 @@
+use super::super::{LOW_LIMIT, MAX_BIAS};
 use super::*;
 use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, WeightFormat};
 use crate::semantics::{norm_element, norm_rsqrt, norm_sums};
@@ -357,4 +358,54 @@ fn every_matrix_has_its_own_norms() {
     ] {
         assert_eq!(own.norms(kind, layer), None);
     }
+}
+
+/// A bias that is too large for one limb puts its kind into two, whichever channel has it; and it counts at its own shift.
+#[test]
+fn a_bias_counts_among_what_an_accumulator_can_reach() {
+    let config = odd_config(2);
+    let mut params = test_params(&config);
+    params
+        .columns
+        .iter_mut()
+        .for_each(|own| *own = ColumnNorms { l1: 1, square: 1 });
+    params.biases = vec![Vec::new(); params.columns.len()];
+    // Layer 1 of Up, of which seven matrices a layer are before.
+    let place = LAYER_KINDS.len() + 5;
+    params.biases[place] = vec![0; config.ff];
+    let limbs = |params: &ModelParams| {
+        params.check(&config).unwrap();
+        params.limbs(&config, MatmulKind::Up)
+    };
+    assert_eq!(limbs(&params), Limbs::One);
+    let norm = &params.layers[1].norm_mlp;
+    let own = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), 1);
+    let total = i32::from(params.layers[1].up.at(0)) + BASE;
+    let most = (largest(MatmulKind::Up, total).unwrap() - own) as i32;
+    for (bias, expected) in [(most, Limbs::One), (most + 1, Limbs::Two), (-most - 1, Limbs::Two)] {
+        params.biases[place][config.ff - 1] = bias;
+        assert_eq!(limbs(&params), expected, "{bias}");
+        assert_eq!(params.limbs(&config, MatmulKind::Gate), Limbs::One);
+    }
+    // A channel with a larger shift has less room.
+    params.layers[1].up = ChannelShift((0..config.ff).map(|c| if c == 3 { 7 } else { 3 }).collect());
+    params.biases[place] = vec![0; config.ff];
+    params.biases[place][3] = most;
+    assert_eq!(limbs(&params), Limbs::Two);
+}
+
+/// The lemma on two limbs holds with the largest bias: neither equation has sides that differ by p or more.
+#[test]
+fn a_rounding_in_two_limbs_has_one_solution_with_the_largest_bias() {
+    let (high, low) = crate::semantics::bias_limbs(MAX_BIAS as i32);
+    let (high, low) = (u128::from(high.unsigned_abs()), u128::from(low.unsigned_abs()).max(255));
+    let (accumulator, residual, output, difference) = ((1 << 29) + (1 << 22), 1 << 28, 1 << 30, 1 << 22);
+    assert!(accumulator + high + residual + output + difference < MODULUS);
+    let remainder_and_half = 1 << 20;
+    let low_accumulator = u128::from(LOW_LIMIT) + low;
+    assert!(low_accumulator + (difference << 8) + remainder_and_half < MODULUS);
+    // The difference that an honest prover needs is there.
+    assert!(low_accumulator + remainder_and_half < difference << 8);
+    assert_eq!(crate::semantics::bias_limbs(-(MAX_BIAS as i32)), (-(1 << 22), 0));
+    assert_eq!(crate::semantics::bias_limbs(-1), (-1, 255));
 }

@@ -26,7 +26,7 @@ impl Public<'_> {
         let powered = real(self.channel_powers(MatmulKind::Head, 0, &plain));
         let plain = real(plain);
         let total = |values: &[K]| values.iter().fold(K::zero(), |sum, v| sum + *v);
-        let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.shape.output()), padded(rest, log)]];
+        let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.
         let (mut fixed, all) = (K::zero(), total(&powered));
         let generated = self.statement.generated().zip(&self.statistics.tops).zip(&outputs);
@@ -45,15 +45,14 @@ impl Public<'_> {
         };
         let scale = base(remainder.scale());
         claims.accumulators.value -= factor * scale * fixed;
-        let powers = self.add(&mut claims.accumulators, &rounding, remainder);
-        claims.powers.push(powers);
+        self.add(&mut claims.accumulators, &rounding, remainder);
         self.clipped(claims, &rounding, |place, clip| {
             clip.value() - self.logit_without_margin(place)
         });
 
         let entry = |(o, ((_, id), weight)): (usize, ((usize, u32), &K))| {
             vec![
-                Weight::Sparse(self.shape.output(), vec![(o, *weight)]),
+                Weight::Sparse(self.lead(part), vec![(o, *weight)]),
                 Weight::Sparse(log, vec![(id as usize, K::one())]),
             ]
         };

@@ -25,7 +25,7 @@ fn pass(value: &Value) -> Option<String> {
     Some(format!("{per_weight} ns, {speed} GB/s"))
 }
 
-const LINES: [Line; 32] = [
+const LINES: [Line; 34] = [
     ("layers", |m, _| number(&m["layers"], 0)),
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),
@@ -51,11 +51,13 @@ const LINES: [Line; 32] = [
     ("prove: generate", |_, s| time(&s["phases"]["generate"])),
     ("  forward pass", |_, s| time(&s["phases"]["forward pass"])),
     ("  trace", |_, s| time(&s["phases"]["trace"])),
-    ("  commit trace", |_, s| time(&s["phases"]["commit trace"])),
+    ("  commit activations", |_, s| time(&s["phases"]["commit activations"])),
+    ("  count lookups", |_, s| time(&s["phases"]["count lookups"])),
     ("  lookups", |_, s| time(&s["phases"]["lookups"])),
     ("  matmuls", |_, s| time(&s["phases"]["matmuls"])),
     ("  claims", |_, s| time(&s["phases"]["claims"])),
     ("  open weights", |_, s| time(&s["phases"]["open weights"])),
+    ("  open activations", |_, s| time(&s["phases"]["open activations"])),
     ("  stark", |_, s| time(&s["phases"]["stark"])),
     ("prove, total", |_, s| time(&s["prove_seconds"])),
     ("proof / inference", |_, s| number(&s["proof_to_inference"], 1)),

@@ -18,6 +18,7 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::path::Path;
 
 use tessera_circuits::model::{MatmulKind, ModelConfig};
@@ -31,7 +32,7 @@ pub use survey::{Survey, TensorSummary};
 pub use tensors::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD};
 
 use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
-use families::{Description, Family, Pairs, Parameter, Place};
+use families::{Description, Family, Norm, Pairs, Parameter, Place};
 use source::{Names, Source, TokenizerSource};
 use storage::Storage;
 use tensors::{aliases, expected_tensors};
@@ -128,21 +129,51 @@ impl Checkpoint {
 
     /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored.
     pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
-        let (config, pairs) = (self.config(), &self.description.pairs);
-        let Place { tensor, fused } = (self.family.place)(config, Parameter::Matrix(kind, layer));
+        let place = |parameter| (self.family.place)(self.config(), parameter);
+        let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
-        let rotated = matches!(kind, MatmulKind::Q | MatmulKind::K) && !pairs.is_plain(config.head_dim);
-        if fused.is_none() && !rotated {
-            return Ok(tensor);
+        if kind == MatmulKind::Embed && self.config().positions {
+            return Ok(tensor.followed_by(self.tensor(&place(Parameter::Positions).tensor)?));
         }
+        Ok(match (self.rows(kind, fused), self.orientation(kind)) {
+            (None, _) => tensor,
+            // No family has both these and channels in another order.
+            (Some(rows), Orientation::InputsFirst) => {
+                let first = rows.first().copied().unwrap_or_default();
+                tensor.with_columns(first..first + rows.len())
+            }
+            (Some(rows), Orientation::OutputsFirst) => tensor.with_rows(rows),
+        })
+    }
+
+    /// What is added to the outputs of a matrix, in the order of [`Checkpoint::matrix`]; `None` if nothing is.
+    pub fn bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let (config, description) = (self.config(), &self.description);
+        if !description.biases.contains(&kind) {
+            return Ok(None);
+        }
+        let Place { tensor, fused } = (self.family.place)(config, Parameter::Bias(kind, layer));
+        let stored = self.values(&tensor)?;
+        let rows = self.rows(kind, fused);
+        Ok(Some(match rows {
+            Some(rows) => rows.into_iter().map(|row| stored[row]).collect(),
+            None => stored,
+        }))
+    }
+
+    /// Which of the stored outputs of a matrix are those of the proof, in their order; `None` if all are, as they are.
+    fn rows(&self, kind: MatmulKind, fused: Option<(usize, Vec<Range<usize>>)>) -> Option<Vec<usize>> {
+        let (config, pairs) = (self.config(), &self.description.pairs);
+        let rotated = matches!(kind, MatmulKind::Q | MatmulKind::K) && !pairs.is_plain(config.head_dim);
         let rows = match fused {
             Some((_, ranges)) => ranges.into_iter().flatten().collect(),
-            None => (0..config.dims(kind).1).collect::<Vec<_>>(),
+            None if rotated => (0..config.dims(kind).1).collect::<Vec<_>>(),
+            None => return None,
         };
-        Ok(tensor.with_rows(match rotated {
+        Some(match rotated {
             true => turned(&rows, pairs, config.head_dim),
             false => rows,
-        }))
+        })
     }
 
     /// The values of the gain of a norm.
@@ -150,10 +181,23 @@ impl Checkpoint {
         self.values(&(self.family.place)(self.config(), norm).tensor)
     }
 
+    /// The bias of the norm that a matrix reads; `None` if it reads none, or norms have none.
+    pub fn norm_bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let reader = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => MatmulKind::Q,
+            MatmulKind::Gate | MatmulKind::Up => MatmulKind::Up,
+            MatmulKind::Head => MatmulKind::Head,
+            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => return Ok(None),
+        };
+        match self.description.norm {
+            Norm::Rms => Ok(None),
+            Norm::Layer => self.gain(Parameter::NormBias(reader, layer)).map(Some),
+        }
+    }
+
     /// How the weight matrices of a kind are stored.
     pub fn orientation(&self, kind: MatmulKind) -> Orientation {
-        // Every architecture that can be opened has one.
-        orientation(self.family.architecture, kind).unwrap_or(Orientation::OutputsFirst)
+        orientation::orientation_of(self.family, kind)
     }
 
     /// The tokenizer files, as a directory in the hub layout has them.

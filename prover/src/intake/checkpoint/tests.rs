@@ -266,8 +266,6 @@ fn features_of_the_config_are_refused_by_name() {
         (json!({"head_dim": 256}), "dimensions", &attention),
         (json!({"num_key_value_heads": 2}), "dimensions", &attention),
         (json!({"num_local_experts": 8}), "num_local_experts", &vec![]),
-        (json!({"attention_bias": true}), "attention_bias", &vec![]),
-        (json!({"mlp_bias": true}), "mlp_bias", &vec![]),
         (json!({"model_type": "qwen3"}), "architecture", &vec![]),
         (json!({"eos_token_id": 300}), "special tokens", &vec![]),
         (
@@ -278,6 +276,20 @@ fn features_of_the_config_are_refused_by_name() {
     ] {
         let tensors: Vec<&str> = tensors.iter().map(String::as_str).collect();
         assert_unsupported(&with_config(edit), feature, &tensors);
+    }
+}
+
+#[test]
+fn biases_that_the_config_promises_must_be_there() {
+    for (switch, bias) in [
+        ("attention_bias", "self_attn.k_proj.bias"),
+        ("mlp_bias", "mlp.down_proj.bias"),
+    ] {
+        let error = open_error(&with_config(json!({switch: true})));
+        assert!(
+            matches!(&error, CheckpointError::Missing { tensor } if tensor.ends_with(bias)),
+            "{error}"
+        );
     }
 }
 

@@ -2,33 +2,32 @@
 //! memory as all layers above them.
 
 use num_traits::One;
-use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::lookups::{Linear, Uses};
+use tessera_circuits::air::lookups::Linear;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LookupTree, Plane};
 
 use super::field::{words, Packed, Words, LOG_LANES, SIMD_LANES};
 use super::rounds::BLOCK;
-use crate::prove::stark::trace::Columns;
+use crate::prove::trace::Columns;
 
 type K = SecureField;
 
 /// The largest layer that is kept of a tree of `2^log` leaves.
-pub(super) fn top(log: u32, counted: bool) -> u32 {
-    log - u32::from(!counted)
+pub(super) fn top(log: u32) -> u32 {
+    log - 1
 }
 
 /// A linear form in columns.
-struct Form<'a> {
+pub struct Form<'a> {
     constant: Words,
     terms: Vec<(&'a [[BaseField; SIMD_LANES]], Option<Words>)>,
 }
 
 impl<'a> Form<'a> {
-    /// Without its constant, which is the second value.
-    fn new(form: &Linear, columns: &'a Columns) -> Self {
+    /// Of these columns.
+    pub fn new(form: &Linear, columns: &'a Columns) -> Self {
         let term = |(column, factor): &(usize, BaseField)| {
             let rows = columns[*column].as_chunks().0;
             (rows, (!factor.is_one()).then(|| words::splat(*factor)))
@@ -41,7 +40,7 @@ impl<'a> Form<'a> {
 
     /// The values in the vector `at` of rows.
     #[inline(always)]
-    fn at(&self, at: usize) -> Words {
+    pub fn at(&self, at: usize) -> Words {
         self.terms.iter().fold(self.constant, |sum, (rows, factor)| {
             let value = words::load(&rows[at]);
             words::plus(sum, factor.map_or(value, |factor| words::times(value, factor)))
@@ -56,25 +55,22 @@ struct Run<'a> {
     vectors: usize,
     first: Form<'a>,
     second: Option<(Form<'a>, Packed)>,
+    third: Option<(Form<'a>, Packed)>,
     minus_z: Packed,
-    numerator: Option<&'a [[BaseField; SIMD_LANES]]>,
 }
 
 impl<'a> Run<'a> {
     fn new(start: usize, plane: &Plane, columns: &'a [Columns], relations: &Relations) -> Self {
         let own = &columns[plane.part.index()];
         let [z, alpha] = relations.challenges(plane.lookup.relation);
-        let [first, second] = [0, 1].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
+        let [first, second, third] = [0, 1, 2].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
         Self {
             start,
             vectors: 1 << (plane.log_rows - LOG_LANES),
             first: first.expect("a tuple has a value"),
             second: second.map(|form| (form, Packed::broadcast(alpha))),
+            third: third.map(|form| (form, Packed::broadcast(alpha * alpha))),
             minus_z: Packed::broadcast(-z),
-            numerator: match plane.lookup.uses {
-                Uses::Once => None,
-                Uses::Column(column) => Some(own[column].as_chunks().0),
-            },
         }
     }
 
@@ -98,6 +94,10 @@ impl<'a> Run<'a> {
                 out.iter_mut().enumerate().for_each(value);
             }
         }
+        if let Some((third, alpha)) = &self.third {
+            let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(third.at(from + i), *out);
+            out.iter_mut().enumerate().for_each(value);
+        }
     }
 }
 
@@ -105,7 +105,6 @@ impl<'a> Run<'a> {
 pub struct Leaves<'a> {
     runs: Vec<Run<'a>>,
     pub log: u32,
-    pub counted: bool,
 }
 
 impl<'a> Leaves<'a> {
@@ -120,29 +119,18 @@ impl<'a> Leaves<'a> {
         Self {
             runs: runs.collect(),
             log: tree.log_leaves(),
-            counted: tree.counted,
         }
     }
 
     /// log2 of the nodes of the largest layer that is kept.
     pub fn top(&self) -> u32 {
-        top(self.log, self.counted)
+        top(self.log)
     }
 
     /// Denominators from vector `first` on; one beyond the planes.
     pub fn denominators(&self, first: usize, out: &mut [Packed]) {
         self.fill(first, out, Packed::broadcast(K::one()), |run, from, out| {
             run.denominators(from, out);
-        });
-    }
-
-    /// Numerators from vector `first` on, of a tree that is counted.
-    pub fn numerators(&self, first: usize, out: &mut [Packed]) {
-        self.fill(first, out, Packed::ZERO, |run, from, out| {
-            let rows = run.numerator.unwrap_or_default();
-            for (out, rows) in out.iter_mut().zip(&rows[from..]) {
-                *out = Packed::ZERO.add_words(words::load(rows));
-            }
         });
     }
 
@@ -174,14 +162,5 @@ impl<'a> Leaves<'a> {
             self.denominators(start + at, &mut buffer[..len]);
         }
         work(std::array::from_fn(|i| &buffers[i][..len]))
-    }
-
-    /// Numerators and denominators of all leaves.
-    pub fn all(&self, numerators: &mut [Packed], denominators: &mut [Packed]) {
-        let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
-        blocks.enumerate().for_each(|(i, (n, d))| {
-            self.numerators(i * BLOCK, n);
-            self.denominators(i * BLOCK, d);
-        });
     }
 }

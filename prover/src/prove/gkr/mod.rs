@@ -2,10 +2,10 @@
 //! other reads.
 //!
 //! A tree is built from its leaves to its root, then proved from its root to its leaves, layer by layer in place, in an arena that
-//! all trees share. Leaves are made from the columns, three times, and not kept, unless they have numerators of their own.
+//! all trees share. Leaves are made from the columns, three times, and not kept.
 
 pub mod field;
-mod leaves;
+pub mod leaves;
 mod rounds;
 
 use num_traits::{One, Zero};
@@ -20,8 +20,8 @@ use tessera_verifier::transcript::Transcript;
 use self::field::{Factor, Packed, Sum, LOG_LANES};
 use self::leaves::{top, Leaves};
 use self::rounds::{Eq, Fractions, Product, Said, Sumcheck, BLOCK};
-use crate::prove::stark::trace::Columns;
 use crate::prove::stark::ProveStarkError;
+use crate::prove::trace::Columns;
 
 type K = SecureField;
 
@@ -61,7 +61,7 @@ fn arena_size(top: u32) -> usize {
 
 /// Bytes that the proof of a tree takes beside the columns.
 pub fn arena_bytes(tree: &LookupTree) -> u64 {
-    (arena_size(top(tree.log_leaves(), tree.counted)) * size_of::<Packed>()) as u64
+    (arena_size(top(tree.log_leaves())) * size_of::<Packed>()) as u64
 }
 
 /// Numerators and denominators.
@@ -91,7 +91,6 @@ impl<'a> Tree<'a> {
             let [numerators, denominators] = halves(own);
             match below {
                 Some(below) => add(below, [&mut *numerators, &mut *denominators]),
-                None if leaves.counted => leaves.all(numerators, denominators),
                 None => add_leaves(leaves, [&mut *numerators, &mut *denominators]),
             }
             below = Some([numerators, denominators]);

@@ -7,18 +7,17 @@ use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
 use tessera_circuits::mle::eval_dense;
-use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{denominator, Plane};
 use tessera_verifier::gkr::{sum, verify, GkrError};
 
 use super::*;
 use crate::testing::SplitMix;
 
-/// Columns of every lookup of the trees here: `a`, `b`, `c`, and a numerator.
-const WIDTH: usize = 4;
+/// Columns of every lookup of the trees here: `a`, `b`, `c`.
+const WIDTH: usize = 3;
 
 /// A tree of random lookups of these heights, one part for each height, and its columns.
-fn random(heights: &[u32], counted: bool, seed: u64) -> (LookupTree, Vec<Columns>) {
+fn random(heights: &[u32], seed: u64) -> (LookupTree, Vec<Columns>) {
     let mut rng = SplitMix(seed);
     let mut columns: Vec<Columns> = Vec::new();
     let mut planes = Vec::new();
@@ -36,35 +35,29 @@ fn random(heights: &[u32], counted: bool, seed: u64) -> (LookupTree, Vec<Columns
             0 => Lookup::range16(a - b + Linear::constant(5)),
             1 => Lookup::bits(Linear::constant(256), (a - c) * base(77) - b),
             2 => Lookup::bits(a, b),
-            3 => Lookup::once(Relation::Exp, [a, c + Linear::constant(-3)]),
-            _ => Lookup::once(Relation::Silu, [b + Linear::constant(1 << 15), a]),
+            3 => Lookup::new(Relation::Exp, [a, c + Linear::constant(-3), b - Linear::constant(1)]),
+            _ => Lookup::new(Relation::Silu, [b + Linear::constant(1 << 15), a]),
         };
-        let lookup = if counted { lookup.used(first + 3) } else { lookup };
         planes.push(Plane {
             part,
             log_rows: *log_rows,
             lookup,
         });
     }
-    (LookupTree { counted, planes }, columns)
+    (LookupTree { planes }, columns)
 }
 
 /// Numerators and denominators of all leaves, as the document says them.
 fn leaves(tree: &LookupTree, columns: &[Columns], relations: &Relations) -> [Vec<K>; 2] {
-    let (mut numerators, mut denominators) = (Vec::new(), Vec::new());
+    let mut denominators = Vec::new();
     for plane in &tree.planes {
         let own = &columns[plane.part.index()];
         for row in 0..1usize << plane.log_rows {
             let column = |at: usize| *own[at].get(row).expect("a row");
             denominators.push(denominator(plane, relations, column));
-            numerators.push(match plane.lookup.uses {
-                tessera_circuits::air::lookups::Uses::Once => K::one(),
-                tessera_circuits::air::lookups::Uses::Column(at) => column(at).into(),
-            });
         }
     }
-    let padding = if tree.counted { K::zero() } else { K::one() };
-    numerators.resize(1 << tree.log_leaves(), padding);
+    let numerators = vec![K::one(); 1 << tree.log_leaves()];
     denominators.resize(1 << tree.log_leaves(), K::one());
     [numerators, denominators]
 }
@@ -129,14 +122,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn honest_trees_of_any_heights_hold(heights in heights(), counted in any::<bool>(), seed in any::<u64>()) {
-        let (tree, columns) = random(&heights, counted, seed);
+    fn honest_trees_of_any_heights_hold(heights in heights(), seed in any::<u64>()) {
+        let (tree, columns) = random(&heights, seed);
         check_honest(&[tree], &columns);
     }
 
     #[test]
-    fn every_altered_message_is_rejected(heights in heights(), counted in any::<bool>(), seed in any::<u64>()) {
-        let (tree, columns) = random(&heights, counted, seed);
+    fn every_altered_message_is_rejected(heights in heights(), seed in any::<u64>()) {
+        let (tree, columns) = random(&heights, seed);
         let relations = challenges();
         let proved = prove(std::slice::from_ref(&tree), &columns, &relations, &mut Transcript::new("test")).unwrap();
         let leaves = leaves(&tree, &columns, &relations);
@@ -158,16 +151,14 @@ proptest! {
 
     /// What a prover says of other columns than the committed ones is said of other columns.
     #[test]
-    fn a_wrong_leaf_is_rejected(heights in heights(), counted in any::<bool>(), seed in any::<u64>()) {
-        let (tree, columns) = random(&heights, counted, seed);
+    fn a_wrong_leaf_is_rejected(heights in heights(), seed in any::<u64>()) {
+        let (tree, columns) = random(&heights, seed);
         let relations = challenges();
         let leaves = leaves(&tree, &columns, &relations);
         let mut rng = SplitMix(seed);
         let plane = &tree.planes[rng.below(tree.planes.len() as u64) as usize];
-        let column = match plane.lookup.uses {
-            tessera_circuits::air::lookups::Uses::Column(at) if seed % 2 == 0 => at,
-            _ => plane.lookup.tuple.iter().find_map(|form| form.terms.first()).unwrap().0,
-        };
+        let values: Vec<&Linear> = plane.lookup.tuple.iter().filter(|form| !form.terms.is_empty()).collect();
+        let column = values[rng.below(values.len() as u64) as usize].terms[0].0;
         let mut other = columns.clone();
         other[plane.part.index()][column][rng.below(1 << plane.log_rows) as usize] += BaseField::one();
         let proved = prove(std::slice::from_ref(&tree), &other, &relations, &mut Transcript::new("test")).unwrap();
@@ -178,13 +169,8 @@ proptest! {
 
 #[test]
 fn tall_trees_and_many_trees_hold() {
-    for (heights, counted) in [
-        (&[14, 13, 9, 6][..], false),
-        (&[14, 14, 14, 7], false),
-        (&[13, 12, 6], true),
-        (&[6], true),
-    ] {
-        let (tree, columns) = random(heights, counted, 3);
+    for heights in [&[14, 13, 9, 6][..], &[14, 14, 14, 7], &[13, 12, 6], &[6]] {
+        let (tree, columns) = random(heights, 3);
         check_honest(&[tree.clone(), tree], &columns);
     }
     check_honest(&[], &[]);
@@ -192,7 +178,7 @@ fn tall_trees_and_many_trees_hold() {
 
 #[test]
 fn lengths_are_checked_and_named() {
-    let (tree, columns) = random(&[7, 6], false, 4);
+    let (tree, columns) = random(&[7, 6], 4);
     let proved = prove(
         std::slice::from_ref(&tree),
         &columns,
@@ -228,7 +214,7 @@ fn lengths_are_checked_and_named() {
 /// A root that belongs to another tree, and trees in another order.
 #[test]
 fn roots_belong_to_their_tree() {
-    let (first, columns) = random(&[7, 6], false, 5);
+    let (first, columns) = random(&[7, 6], 5);
     let mut second = first.clone();
     second.planes.reverse();
     second.planes.sort_by_key(|p| std::cmp::Reverse(p.log_rows));
@@ -248,5 +234,4 @@ fn roots_belong_to_their_tree() {
         own.zip(&claims).all(|(leaves, claim)| holds(&leaves, claim))
     });
     assert!(!accepted);
-    let _ = Part::Stream;
 }

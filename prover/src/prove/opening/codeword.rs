@@ -46,10 +46,10 @@ impl CodewordFile {
 }
 
 /// The leaves of a subtree, and the tree over them.
-struct Subtree {
-    index: usize,
+pub(super) struct Subtree {
+    pub index: usize,
     /// Leaf by leaf, column by column, the values of the fibre.
-    values: Vec<u32>,
+    pub values: Vec<u32>,
 }
 
 impl Codeword {
@@ -124,37 +124,19 @@ impl Codeword {
         twiddles: &Twiddles,
         leaves: &[usize],
     ) -> Result<(LeafOpening, Traffic), OpeningProverError> {
-        let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
-        indices.dedup();
-        let row = self.params.columns() * FIBRE;
-        let (subtrees, traffic) = match &self.values {
+        let mut traffic = Traffic::default();
+        let opening = open_leaves(&self.params, &self.tree, leaves, |indices| match &self.values {
             Some(file) => {
                 let subtrees = indices.par_iter().map(|&index| self.read_subtree(file, index));
-                (subtrees.collect::<Result<_, _>>()?, Traffic::default())
+                subtrees.collect::<Result<Vec<_>, _>>()
             }
-            None => self.evaluate_subtrees(source, twiddles, &indices)?,
-        };
-        let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
-        for (subtree, tree) in subtrees.iter().zip(&trees) {
-            if tree.root() != self.tree.node(0, subtree.index) {
-                return Err(self.not_committed(subtree.index));
+            None => {
+                let (subtrees, read) = self.evaluate_subtrees(source, twiddles, indices)?;
+                traffic = read;
+                Ok(subtrees)
             }
-        }
-        // Every node that is asked for is in the subtree of an opened leaf or above all subtrees.
-        let of = |index: usize| indices.binary_search(&index).unwrap_or_default();
-        let node = |level: usize, index: usize| match (SUBTREE_LOG as usize).checked_sub(level) {
-            Some(height @ 1..) => trees[of(index >> height)].node(level, index % (1 << height)),
-            _ => self.tree.node(level - SUBTREE_LOG as usize, index),
-        };
-        let values = leaves.iter().flat_map(|leaf| {
-            let values = &subtrees[of(leaf >> SUBTREE_LOG)].values;
-            values[leaf % SUBTREE * row..][..row].iter()
-        });
-        let opening = LeafOpening {
-            values: values.map(|v| BaseField::from_u32_unchecked(*v)).collect(),
-            path: merkle::path(leaves, self.params.log_leaves(), node),
-        };
-        Ok((opening, traffic))
+        })?;
+        Ok((opening.map_err(|subtree| self.not_committed(subtree))?, traffic))
     }
 
     fn not_committed(&self, subtree: usize) -> OpeningProverError {
@@ -209,6 +191,40 @@ impl Codeword {
         };
         Ok((indices.par_iter().enumerate().map(subtree).collect(), traffic))
     }
+}
+
+/// Opens `leaves` (increasing) of a tree, given the values of subtrees by their numbers. The number of a subtree whose values
+/// are not those of the tree is an error of its own.
+pub(super) fn open_leaves<E>(
+    params: &CommitmentParams,
+    tree: &Tree,
+    leaves: &[usize],
+    subtrees: impl FnOnce(&[usize]) -> Result<Vec<Subtree>, E>,
+) -> Result<Result<LeafOpening, usize>, E> {
+    let mut indices: Vec<usize> = leaves.iter().map(|leaf| leaf >> SUBTREE_LOG).collect();
+    indices.dedup();
+    let row = params.columns() * FIBRE;
+    let subtrees = subtrees(&indices)?;
+    let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
+    for (subtree, own) in subtrees.iter().zip(&trees) {
+        if own.root() != tree.node(0, subtree.index) {
+            return Ok(Err(subtree.index));
+        }
+    }
+    // Every node that is asked for is in the subtree of an opened leaf or above all subtrees.
+    let of = |index: usize| indices.binary_search(&index).unwrap_or_default();
+    let node = |level: usize, index: usize| match (SUBTREE_LOG as usize).checked_sub(level) {
+        Some(height @ 1..) => trees[of(index >> height)].node(level, index % (1 << height)),
+        _ => tree.node(level - SUBTREE_LOG as usize, index),
+    };
+    let values = leaves.iter().flat_map(|leaf| {
+        let values = &subtrees[of(leaf >> SUBTREE_LOG)].values;
+        values[leaf % SUBTREE * row..][..row].iter()
+    });
+    Ok(Ok(LeafOpening {
+        values: values.map(|v| BaseField::from_u32_unchecked(*v)).collect(),
+        path: merkle::path(leaves, params.log_leaves(), node),
+    }))
 }
 
 impl Subtree {

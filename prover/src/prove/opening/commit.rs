@@ -8,7 +8,7 @@ use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, TILE_AREA_LOG};
 
 use super::behind::Behind;
-use super::fft::Twiddles;
+use super::fft::{Coefficients, Twiddles};
 use super::packed::Packed;
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
 use super::{length, merkle, OpeningProverError, TileSource, TILE_AREA};
@@ -63,58 +63,92 @@ pub fn commit(
     progress: &dyn Progress,
 ) -> Result<Tree, OpeningProverError> {
     params.check()?;
-    let mut hashes = vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / hashes::SIMD_LANES];
-    let mut roots = Vec::new();
-    let last_batch = (params.columns() - 1) / SIMD_LANES;
+    length("tiles of the source", source.tiles(), params.tiles)?;
+    let mut leaves = Leaves::new(params);
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     std::thread::scope(|scope| {
         let behind = data.map(|data| Behind::new(scope, data));
-        let encoded = encode(source, params, &twiddles, split, |batch, width, block, values| {
-            let groups = values.len() / GROUP;
-            let hashes = &mut hashes[block * groups..][..groups];
-            if let Some(behind) = &behind {
-                for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
-                    let bytes = file_bytes(leaves, width, behind.buffer());
-                    behind.write(bytes).map_err(OpeningProverError::Write)?;
+        let mut message = vec![i16x16::splat(0); 1 << params.log_message];
+        let load = |first: usize, message: &mut [i16x16]| load(source, params, first, message);
+        let encoded = encode(
+            params,
+            &twiddles,
+            split,
+            &mut message,
+            load,
+            |batch, width, block, values| {
+                if let Some(behind) = &behind {
+                    for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
+                        let bytes = file_bytes(leaves, width, behind.buffer());
+                        behind.write(bytes).map_err(OpeningProverError::Write)?;
+                    }
                 }
-            }
-            let first_block = batch as u64 * BATCH_BLOCKS;
-            if batch < last_batch {
-                let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
-                groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
-            } else {
-                let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
-                roots.par_extend(groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width)));
-            }
-            progress.advance((width * values.len()) as u64);
-            Ok(())
-        });
+                leaves.add(batch, width, block, values);
+                progress.advance((width * values.len()) as u64);
+                Ok(())
+            },
+        );
         behind
             .map_or(Ok(()), Behind::finish)
             .map_err(OpeningProverError::Write)?;
         encoded
     })?;
-    Ok(Tree::new(roots))
+    Ok(leaves.tree())
 }
 
-/// Encodes all columns, batch by batch and block by block of the codeword: `each` gets the number of the batch, its
-/// columns, the number of the block and its values.
-fn encode(
-    source: &dyn TileSource,
+/// The leaves of a commitment while its columns are encoded.
+pub(super) struct Leaves {
+    hashes: Vec<Hashes>,
+    roots: Vec<Digest>,
+    last_batch: usize,
+}
+
+impl Leaves {
+    pub fn new(params: &CommitmentParams) -> Self {
+        Self {
+            hashes: vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / hashes::SIMD_LANES],
+            roots: Vec::new(),
+            last_batch: (params.columns() - 1) / SIMD_LANES,
+        }
+    }
+
+    /// Adds block `block` of the codewords of the columns of a batch, of which there are `width`.
+    pub fn add(&mut self, batch: usize, width: usize, block: usize, values: &[Packed]) {
+        let groups = values.len() / GROUP;
+        let hashes = &mut self.hashes[block * groups..][..groups];
+        let first_block = batch as u64 * BATCH_BLOCKS;
+        if batch < self.last_batch {
+            let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
+            groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
+        } else {
+            let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
+            let roots = groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width));
+            self.roots.par_extend(roots);
+        }
+    }
+
+    /// The tree over all leaves, of which every block was added.
+    pub fn tree(self) -> Tree {
+        Tree::new(self.roots)
+    }
+}
+
+/// Encodes all columns, batch by batch and block by block of the codeword: `load` writes the messages of the columns from one
+/// on, and `each` gets the number of the batch, its columns, the number of the block and its values.
+pub(super) fn encode<M: Coefficients>(
     params: &CommitmentParams,
     twiddles: &Twiddles,
     split: Split,
+    message: &mut [M],
+    load: impl Fn(usize, &mut [M]),
     mut each: impl FnMut(usize, usize, usize, &[Packed]) -> Result<(), OpeningProverError>,
 ) -> Result<(), OpeningProverError> {
-    params.check()?;
-    length("tiles of the source", source.tiles(), params.tiles)?;
-    let mut message = vec![i16x16::splat(0); 1 << params.log_message];
     let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len() >> split.log];
     for (batch, first) in (0..params.columns()).step_by(SIMD_LANES).enumerate() {
         let width = SIMD_LANES.min(params.columns() - first);
-        load(source, params, first, &mut message);
+        load(first, message);
         for block in 0..1 << (params.log_blowup + split.log) {
-            twiddles.encode_block(&message, &mut values, block);
+            twiddles.encode_block(message, &mut values, block);
             each(batch, width, block, &values)?;
         }
     }

@@ -28,6 +28,26 @@ const QUAD: usize = 4;
 pub trait Value: Copy + Send + Sync + Add<Output = Self> + Sub<Output = Self> + Mul<BaseField, Output = Self> {}
 impl<T> Value for T where T: Copy + Send + Sync + Add<Output = T> + Sub<Output = T> + Mul<BaseField, Output = T> {}
 
+/// Coefficients of sixteen messages.
+pub trait Coefficients: Copy + Send + Sync {
+    /// As elements of the field.
+    fn packed(self) -> Packed;
+}
+
+impl Coefficients for i16x16 {
+    #[inline(always)]
+    fn packed(self) -> Packed {
+        Packed::from_weights(self)
+    }
+}
+
+impl Coefficients for Packed {
+    #[inline(always)]
+    fn packed(self) -> Packed {
+        self
+    }
+}
+
 /// Twiddle factors of a circle code.
 pub struct Twiddles {
     log_blowup: u32,
@@ -105,11 +125,11 @@ impl Twiddles {
         transform(values, block, &self.layers[..values.len().ilog2() as usize]);
     }
 
-    /// Writes block `block` of the codeword of a message of small integers to `values`: the codeword is
+    /// Writes block `block` of the codeword of a message to `values`: the codeword is
     /// `2^log_blowup` blocks of the length of the message, or more blocks that are shorter by a power of two. The
     /// shorter the blocks, the less memory and the more work: of the layers that cut the message in as many parts as
     /// it has blocks, only what belongs to this block is computed.
-    pub fn encode_block(&self, message: &[i16x16], values: &mut [Packed], block: usize) {
+    pub fn encode_block<M: Coefficients>(&self, message: &[M], values: &mut [Packed], block: usize) {
         assert_eq!(message.len(), 1 << self.layers.len(), "message length");
         let split = (message.len() / values.len()).ilog2() as usize;
         assert_eq!(values.len() << split, message.len(), "length of a block");
@@ -135,11 +155,11 @@ impl Twiddles {
         pieces.for_each(|(i, values)| {
             let part = |part: usize| &message[part * length + i * PIECE..];
             for (value, weights) in values.iter_mut().zip(part(0)) {
-                *value = Packed::from_weights(*weights);
+                *value = weights.packed();
             }
             for (k, &factor) in factors.iter().enumerate().skip(1) {
                 for (value, weights) in values.iter_mut().zip(part(k)) {
-                    *value = *value + Packed::from_weights(*weights) * factor;
+                    *value = *value + weights.packed() * factor;
                 }
             }
         });

@@ -1,6 +1,7 @@
-//! Committing to the weights and opening them (docs/protocol.md, sections 3 and 10; the statement and the
+//! Committing to weights and activations, and opening them (docs/protocol.md, sections 3 and 10; the statement and the
 //! proof format are in `tessera_verifier::opening`).
 
+pub mod batches;
 mod behind;
 mod codeword;
 mod combine;
@@ -22,7 +23,8 @@ pub use self::combine::combine_columns;
 pub use self::commit::{commit, Split};
 use self::error::length;
 pub use self::error::OpeningProverError;
-pub use self::prove::{open, value};
+pub use self::fft::Twiddles;
+pub use self::prove::{open, open_committed, value, Committed};
 pub use self::sizes::{params_at_rate, params_for, TILE_AREA};
 pub use self::tree::Tree;
 pub use crate::model::tiles::TileSource;

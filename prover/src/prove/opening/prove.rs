@@ -1,4 +1,6 @@
-//! Opening the weights: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
+//! Opening a commitment: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
+
+use std::sync::Arc;
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -8,7 +10,8 @@ use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
+    absorb_statement, draw_leaves, CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof,
+    OracleOpening, FOLD_LOG,
 };
 use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::transcript::Transcript;
@@ -25,6 +28,72 @@ use crate::support::pages::Table;
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
 
+/// What was committed to, as an opening needs it.
+pub trait Committed {
+    /// The parameters of the commitment.
+    fn params(&self) -> &CommitmentParams;
+
+    /// The root of its tree.
+    fn root(&self) -> &Digest;
+
+    /// The twiddles of its code.
+    fn twiddles(&self) -> Arc<Twiddles>;
+
+    /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
+
+    /// Opens leaves, increasing.
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError>;
+}
+
+/// Weights with their commitment.
+pub(super) struct CommittedWeights<'a> {
+    source: &'a dyn TileSource,
+    codeword: &'a Codeword,
+    memory: Table<Elements>,
+    traffic: Traffic,
+}
+
+impl<'a> CommittedWeights<'a> {
+    pub(super) fn new(source: &'a dyn TileSource, codeword: &'a Codeword, memory: Table<Elements>) -> Self {
+        Self {
+            source,
+            codeword,
+            memory,
+            traffic: Traffic::default(),
+        }
+    }
+}
+
+impl Committed for CommittedWeights<'_> {
+    fn params(&self) -> &CommitmentParams {
+        self.codeword.params()
+    }
+
+    fn root(&self) -> &Digest {
+        self.codeword.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        let params = self.codeword.params();
+        Arc::new(Twiddles::new(params.log_message, params.log_blowup))
+    }
+
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+        let tiles = TileRange::new(self.source, columns.tiles());
+        let memory = std::mem::take(&mut self.memory);
+        let (message, traffic) = combine_columns(&tiles, &columns.params, weights, fold, memory);
+        self.traffic += traffic;
+        message
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        let (opening, traffic) = self.codeword.open_with(self.source, twiddles, leaves)?;
+        self.traffic += traffic;
+        Ok(opening)
+    }
+}
+
 /// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `band_values[B]` is
 /// `B~(claim.local_point)` for every band of the claim's columns. Also returns what was read of the weights: once for the
 /// combined column, and once for the opened rows if there is no file of the codeword.
@@ -37,16 +106,29 @@ pub fn open(
     memory: Table<Elements>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
-    let (commitment, params) = (codeword.params(), &claim.columns.params);
+    length("tiles of the source", source.tiles(), codeword.params().tiles)?;
+    let mut weights = CommittedWeights::new(source, codeword, memory);
+    let proof = open_committed(&mut weights, policy, claim, band_values, transcript)?;
+    Ok((proof, weights.traffic))
+}
+
+/// As [`open`], of anything that was committed to.
+pub fn open_committed(
+    committed: &mut dyn Committed,
+    policy: &OpeningPolicy,
+    claim: &OpeningClaim<'_>,
+    band_values: &[SecureField],
+    transcript: &mut Transcript,
+) -> Result<OpeningProof, OpeningProverError> {
+    let (commitment, params) = (*committed.params(), &claim.columns.params);
     claim.columns.check()?;
     policy.check()?;
     if commitment.columns_of(&claim.columns.tiles(), claim.columns.log_band) != claim.columns {
         return Err(OpeningProverError::CodewordParams {
-            got: *commitment,
+            got: commitment,
             expected: *params,
         });
     }
-    length("tiles of the source", source.tiles(), commitment.tiles)?;
     let bands = claim.columns.bands().len();
     length("gamma", claim.gamma.len(), bands)?;
     length("values of bands", band_values.len(), bands)?;
@@ -56,25 +138,21 @@ pub fn open(
         claim.columns.log_area() as usize,
     )?;
 
-    absorb_statement(transcript, commitment, policy, codeword.root(), claim);
+    absorb_statement(transcript, &commitment, policy, committed.root(), claim);
     let (band_rounds, rho, band_value) = band_sumcheck(&claim.columns, claim.gamma, band_values, transcript);
     let (column_point, band_point) = rho.split_at(params.log_columns() as usize);
-    let columns = TileRange::new(source, claim.columns.tiles());
     // The last coordinate of the point is the first folding challenge: what it binds needs no round.
     let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
-    let weights = eq_table(column_point);
-    let (message, mut traffic) = combine_columns(&columns, params, &weights, fold, memory);
+    let message = committed.combine(&claim.columns, &eq_table(column_point), fold);
     let message = Message::new(message, [band_point, rest].concat());
-    let mut folding = Folding::new(params, message);
+    let mut folding = Folding::new(params, message, committed.twiddles());
     folding.run(transcript);
     let proof = OpeningProof {
         band_rounds,
         band_value,
         ..Default::default()
     };
-    let (proof, read) = folding.finish(source, codeword, policy, transcript, proof)?;
-    traffic += read;
-    Ok((proof, traffic))
+    folding.finish(committed, policy, transcript, proof)
 }
 
 /// The value of a claim: the sum of `gamma[B] band_values[B]`.
@@ -155,17 +233,17 @@ impl Oracle {
 /// State of the folding sumcheck and of the commitments between its rounds.
 pub(super) struct Folding {
     params: CommitmentParams,
-    twiddles: Twiddles,
+    twiddles: Arc<Twiddles>,
     pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
         Self {
             params: *params,
-            twiddles: Twiddles::new(params.log_message, params.log_blowup),
+            twiddles,
             message,
             rounds: Vec::new(),
             oracles: Vec::new(),
@@ -213,22 +291,20 @@ impl Folding {
         self.oracles.push(oracle);
     }
 
-    /// Sends the final message, draws the queries and opens them; completes `proof`. Also returns what was read of the
-    /// weights.
+    /// Sends the final message, draws the queries and opens them; completes `proof`.
     pub(super) fn finish(
         self,
-        source: &dyn TileSource,
-        codeword: &Codeword,
+        committed: &mut dyn Committed,
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
         proof: OpeningProof,
-    ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
+    ) -> Result<OpeningProof, OpeningProverError> {
         transcript.message("opening final message", self.message.values());
         let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         transcript.nonce("opening work", nonce);
         let mut leaves = draw_leaves(transcript, &self.params, policy);
 
-        let (rows, traffic) = codeword.open_with(source, &self.twiddles, &leaves)?;
+        let rows = committed.open(&self.twiddles, &leaves)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {
@@ -236,7 +312,7 @@ impl Folding {
             leaves.dedup();
             oracles.push(oracle.open(&leaves));
         }
-        let proof = OpeningProof {
+        Ok(OpeningProof {
             fold_rounds: self.rounds,
             roots,
             final_message: self.message.into_values(),
@@ -244,7 +320,6 @@ impl Folding {
             rows,
             oracles,
             ..proof
-        };
-        Ok((proof, traffic))
+        })
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
+use tessera_circuits::model::{Matmul, MatmulKind};
+use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::Acc;
 use crate::model::passes::{cut, window_tiles, WeightPass, Window};
@@ -41,7 +42,9 @@ pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
 
 /// The windows of a forward pass of a chunk: every matrix but the embedding, of which a pass reads few rows.
 pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
-    let layers = chunk.layers().flat_map(|l| LAYER_KINDS.map(|kind| (kind, l)));
+    let layers = chunk
+        .layers()
+        .flat_map(|l| model.config.layer_kinds().map(move |kind| (kind, l)));
     layers
         .chain(chunk.is_last().then_some((MatmulKind::Head, 0)))
         .flat_map(|(kind, l)| {
@@ -60,7 +63,7 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
         .collect()
 }
 
-/// Activations `[rows][in]` times a matrix, whose windows are the next ones of the pass. The bounds that are
+/// Activations `[rows][in]` times a matrix, and its biases; the matrix's windows are the next ones of the pass. The bounds that are
 /// checked when a model key is made keep the accumulators inside i32.
 pub(super) fn matmul(
     model: &QuantisedModel,
@@ -103,28 +106,37 @@ pub(super) fn matmul(
         });
     }
     let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
-    let limb = |limb: usize| {
+    let limb = |limb: usize, bias: fn((i32, i32)) -> i32| {
         let mut out = vec![0; rows * m.out_dim];
+        let biases: Vec<i32> = model
+            .params
+            .bias(kind, layer)
+            .iter()
+            .map(|b| bias(bias_limbs(*b)))
+            .collect();
         out.par_chunks_mut(m.out_dim).enumerate().for_each(|(row, out)| {
             for (v, place) in out.iter_mut().zip(&places) {
                 *v = sums[place / SIMD_LANES * rows + row][limb][place % SIMD_LANES];
             }
+            out.iter_mut().zip(&biases).for_each(|(v, bias)| *v += bias);
         });
         out
     };
     Acc {
-        hi: limb(0),
-        lo: limb(1),
+        hi: limb(0, |(hi, _)| hi),
+        lo: limb(1, |(_, lo)| lo),
     }
 }
 
-/// The rows of the embedding of some tokens, `[ids][hidden]`.
-pub(super) fn embedding(model: &QuantisedModel, ids: &[u32]) -> Vec<i16> {
+/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`.
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
     let hidden = model.config.hidden;
-    let weight = |id: &u32, y: usize| model.weight(MatmulKind::Embed, 0, *id as usize, y);
-    let rows = ids
-        .par_iter()
-        .flat_map_iter(|id| (0..hidden).map(move |y| weight(id, y)));
+    let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
+    let rows = ids.par_iter().enumerate().flat_map_iter(|(i, id)| {
+        let position = model.config.position_row(first + i);
+        let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
+        (0..hidden).map(of)
+    });
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.

@@ -25,14 +25,15 @@ fn sum(acc: Limbed, at: usize) -> i64 {
 /// Recomputes limb accumulators weight by weight.
 fn check_matmul(model: &QuantisedModel, kind: MatmulKind, l: usize, a: &[i16], acc: Limbed) {
     let (inputs, outputs) = model.config.dims(kind);
-    let rows = a.len() / inputs;
+    let (rows, bias) = (a.len() / inputs, model.params.bias(kind, l));
     assert_eq!((acc.0.len(), acc.1.len()), (rows * outputs, rows * outputs), "{kind:?}");
     for i in 0..rows {
         for o in 0..outputs {
             let dot = |limb: fn(i64) -> i64| -> i64 {
                 (0..inputs)
                     .map(|x| limb(a[i * inputs + x].into()) * i64::from(model.weight(kind, l, x, o)))
-                    .sum()
+                    .sum::<i64>()
+                    + limb(bias.get(o).map_or(0, |b| i64::from(*b)))
             };
             let at = i * outputs + o;
             assert_eq!(
@@ -190,7 +191,7 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         check_matmul(model, kind, l, &middle.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.ff, shift);
     }
-    let silu_table = silu_table(model.params.gate_bits, model.params.silu_bits);
+    let silu_table = mlp_table(&model.params);
     for (at, &h) in w.h.iter().enumerate() {
         assert_eq!(w.silu[at], silu_table[(i32::from(w.gate[at]) + 32768) as usize]);
         assert_eq!(

@@ -8,8 +8,6 @@ use crate::prove::opening::Split;
 pub struct Choices {
     /// How much of the weights stays in memory.
     pub residency: Residency,
-    /// Whether the coefficients of the trace are kept beside their extensions: a third more memory, less work.
-    pub keep_coefficients: bool,
     /// How the codeword of the weights is cut while a set-up makes it.
     pub split: Split,
 }
@@ -19,7 +17,6 @@ impl Default for Choices {
     fn default() -> Self {
         Self {
             residency: Residency::Keep,
-            keep_coefficients: true,
             split: Split::default(),
         }
     }

@@ -6,8 +6,8 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams, StreamShift,
-    WeightFormat, KINDS,
+    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
+    StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -56,10 +56,12 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         norm_final: norm,
         head: shifts(MatmulKind::Head, 3),
         score_bits: 10,
+        activation: Activation::Silu,
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,
         columns: Vec::new(),
+        biases: Vec::new(),
     }
 }
 
@@ -102,10 +104,10 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
             numerator: SecureField::one(),
             denominator: SecureField::one(),
         };
-        claims.extend(tree.claims(shape, &Relations::dummy(), &leaf).into_iter().flatten());
+        claims.extend(tree.claim(&public.powers(), &Relations::dummy(), &leaf));
     }
     let batch = batch(claims, element(1 << 21));
-    let parts = shape.claimed().map(|part| split::bytes(&batch, shape, part));
+    let parts = shape.parts().iter().map(|part| split::bytes(&batch, shape, *part));
     // All parts are in one stage or the other, and those of the first stage are made together.
     parts.map(|[first, second]| first + second).sum()
 }

@@ -1,7 +1,7 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
-//! follows `prove/mod.rs`, `stark/`, `opening/` and stwo; a test compares it with measured peaks.
+//! follows `prove/mod.rs` and what it calls; a test compares it with measured peaks.
 
-use tessera_circuits::air::{tables, PART_INTERACTION};
+use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
@@ -9,12 +9,13 @@ use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
-use tessera_verifier::policy::{opening_policy, TracePolicy};
+use tessera_verifier::policy::opening_policy;
 
 use super::{claims, Choices, Phase};
 use crate::model::tiles::tile_bytes;
 use crate::model::weights::Residency;
 use crate::prove::gkr;
+use crate::prove::gkr::field::SIMD_LANES;
 use crate::prove::opening::Tree;
 use crate::quantise::comparison::comparison_bytes;
 use crate::quantise::feedback_bytes;
@@ -30,8 +31,8 @@ const DIGEST: u64 = 32;
 const BAND_SUMS: u64 = 1024;
 /// Buffers of the second pass over the weights.
 const COMBINE: u64 = 16 << 20;
-/// Values of a Merkle leaf in FRI.
-const FRI_LEAF: u64 = 4;
+/// The proof of the tables: columns of `2^16` rows, their extensions, quotients and trees.
+const STARK: u64 = 160 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
 const COPIES: usize = 2;
 
@@ -97,108 +98,42 @@ impl Model<'_> {
     }
 }
 
-/// What is there of a part of the trace, in bytes.
-#[derive(Clone, Copy)]
-struct PartBytes {
-    /// PartBytes in row order.
-    trace: u64,
-    /// Interaction columns.
-    interaction: u64,
-}
-
-/// Trees of the trace and what else a statement has, all in bytes.
-struct Trace {
+/// The activations of a statement, all in bytes.
+struct Activations {
     shape: Shape,
-    parts: Vec<PartBytes>,
-    /// PartBytes of all parts in row order, and their interaction columns.
+    /// The columns of all parts in row order.
     columns: u64,
-    interaction: u64,
-    /// log2 of the inverse rate.
-    blowup: u32,
-    /// Length of the longest codeword.
-    longest: u64,
-    /// Tables of the lookups, with their extension.
-    tables: u64,
+    params: CommitmentParams,
 }
 
-impl Trace {
+impl Activations {
     fn new(shape: Shape) -> Self {
-        let part = |part: &Part| {
-            let rows = WORD << shape.log_rows(*part);
-            let interaction = match part {
-                Part::Tables => tables::COLUMNS / 2 * 4,
-                _ => PART_INTERACTION,
-            };
-            PartBytes {
-                trace: rows * shape.columns(*part) as u64,
-                interaction: rows * interaction as u64,
-            }
-        };
-        let parts: Vec<PartBytes> = shape.parts().iter().map(part).collect();
-        let blowup = TracePolicy::of(&shape).log_blowup;
+        let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
-            columns: parts.iter().map(|p| p.trace).sum(),
-            interaction: parts.iter().map(|p| p.interaction).sum(),
-            parts,
-            blowup,
-            longest: 1 << (shape.max_log_rows() + blowup),
-            tables: (WORD * tables::COLUMNS as u64 * (1 << tables::LOG_ROWS)) << (blowup + 1),
+            columns: shape.parts().iter().map(of).sum(),
+            params: CommitmentParams::of_activations(&shape),
             shape,
         }
     }
 
-    /// A tree over columns up to the greatest height.
-    fn merkle(&self) -> u64 {
-        2 * DIGEST * self.longest
+    /// What is held from the commitment on.
+    fn committed(&self) -> u64 {
+        self.columns + 2 * Tree::file_len(&self.params) + STARK
     }
 
-    /// PartBytes extended, with their coefficients if these are kept.
-    fn extended(&self, columns: u64, kept: bool) -> u64 {
-        (columns << self.blowup) + if kept { columns } else { 0 }
+    /// What encoding a batch of columns holds beside.
+    fn encoding(&self) -> u64 {
+        let length = 1u64 << self.params.log_message;
+        let (twiddles, making) = code_twiddles(&self.params);
+        let hashes = 36u64 << self.params.log_leaves();
+        hashes + making.max(twiddles + 2 * WORD * SIMD_LANES as u64 * length)
     }
 
-    /// PartBytes that threads are extending.
-    fn extending(&self) -> u64 {
-        rayon::current_num_threads() as u64 * ((WORD * self.longest) >> self.blowup)
+    /// What their opening holds beside.
+    fn opening(&self) -> u64 {
+        let units = self.params.tiles as u64;
+        self.encoding() + folding(&self.params, SECURE * units, 3 * SECURE * units)
     }
-
-    /// What is held from the commitment to the trace on: columns in row order, tree and twiddles.
-    fn committed(&self, kept: bool) -> u64 {
-        self.columns + self.held(kept)
-    }
-
-    /// As [`Self::committed`], without the columns in row order.
-    fn held(&self, kept: bool) -> u64 {
-        let twiddles = 2 * WORD * self.longest;
-        self.extended(self.columns, kept) + self.merkle() + twiddles + 2 * self.tables
-    }
-
-    fn prove(&self, kept: bool) -> u64 {
-        // Part by part, the interaction columns are made, the part's trace is given up, and they are extended.
-        let (mut trace, mut extended, mut made) = (self.columns, 0, 0);
-        for part in &self.parts {
-            let own = self.extended(part.interaction, kept);
-            made = made
-                .max(trace + extended + part.interaction)
-                .max(trace - part.trace + extended + own + self.extending());
-            trace -= part.trace;
-            extended += own;
-        }
-        let committed = extended + self.merkle();
-        let secure = SECURE * self.longest;
-        // Quotients of constraints, then the composition, its extension and its tree.
-        let composition = 3 * secure + self.merkle();
-        // Numerators at two points, the quotient, folded layers and their trees; weights for sampling the columns.
-        let weights = if kept { 0 } else { 2 * secure };
-        let fri = 4 * secure + self.merkle() + self.merkle() * 2 / FRI_LEAF + weights;
-        self.held(kept) + made.max(committed + composition.max(fri))
-    }
-}
-
-/// Coefficients of all columns of a proof of a chunk.
-pub(super) fn coefficients(config: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: Lengths) -> u64 {
-    let trace = Trace::new(Shape::with_limbs(config, limbs, chunk, lengths));
-    trace.columns + trace.interaction
 }
 
 /// The record of a forward pass of a chunk, without and with its logits.
@@ -225,12 +160,11 @@ fn copied(mut tables: Vec<u64>) -> u64 {
 
 /// All phases of a proof of a chunk.
 pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
-    let trace = Trace::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
+    let trace = Activations::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
     let (reading, idle) = model.resident(choices.residency);
-    let kept = choices.keep_coefficients;
     let phase = |name, bytes| Phase { name, bytes };
 
     let (body, record) = witness(shape);
@@ -245,7 +179,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * tables::COLUMNS as u64) << tables::LOG_ROWS;
     let made = base + idle + record + trace.columns;
-    let commit = base + idle + counts.max(trace.committed(kept) + trace.extending());
+    let commit = base + idle + trace.committed() + counts.max(trace.encoding());
 
     let opened = model
         .commitment
@@ -253,7 +187,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let bands = opened.bands().len() as u64;
     let sums = BAND_SUMS * bands;
     let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
-    let committed = base + trace.committed(kept);
+    let committed = base + trace.committed();
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
@@ -267,12 +201,12 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         model.generate(lengths.rows as u64, false, choices.residency),
         phase("forward pass", forward),
         phase("trace", made),
-        phase("commit trace", commit),
+        phase("commit activations", commit),
         phase("lookups", lookups),
         phase("matmuls", matmuls),
         phase("claims", claims),
         phase("open weights", committed + opening(model, bands, choices.residency)),
-        phase("stark", base + idle + trace.prove(kept)),
+        phase("open activations", committed + idle + trace.opening()),
     ]
 }
 
@@ -292,32 +226,48 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
 fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let params = &model.commitment;
     let (reading, idle) = model.resident(residency);
-    // Folded once while it is made.
-    let message = SECURE << (params.log_message - 1);
-    let (twiddles, making) = code_twiddles(params);
-    // The message is in the memory of the first pass's sums; it is folded to another table.
-    let combined = message.max(BAND_SUMS * bands);
-    let start = combined + making.max(twiddles + message / 2);
-    let oracle = |variables: u32| {
-        let values = SECURE << (variables + params.log_blowup);
-        values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
-    };
-    let first = params.oracles().next().unwrap_or(0);
-    let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(first);
-    let oracles: u64 = params.oracles().map(oracle).sum();
+    let (twiddles, _) = code_twiddles(params);
     let queries = opening_policy(params.log_blowup).queries as u64;
-    let subtrees = queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2;
     // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
     let rows = match model.codeword_file {
         true => idle,
         false => reading + 3 * queries * 64 * WORD * params.columns() as u64 + COMBINE,
     };
     let tables = 3 * SECURE * bands;
-    let later = idle + start.max(folded);
-    tables
-        + (reading + combined + COMBINE)
-            .max(later)
-            .max(rows + oracles + twiddles + subtrees)
+    let message = SECURE << (params.log_message - 1);
+    let combined = message.max(BAND_SUMS * bands);
+    let rest = folding(params, BAND_SUMS * bands, tables);
+    rest.max(tables + reading + combined + COMBINE)
+        .max(tables + rows + oracles(params) + twiddles + opened_rows(params))
+        + idle
+}
+
+/// The oracles of an opening with their trees.
+fn oracles(params: &CommitmentParams) -> u64 {
+    params.oracles().map(|variables| oracle(params, variables)).sum()
+}
+
+fn oracle(params: &CommitmentParams, variables: u32) -> u64 {
+    let values = SECURE << (variables + params.log_blowup);
+    values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
+}
+
+/// The opened subtrees of an opening.
+fn opened_rows(params: &CommitmentParams) -> u64 {
+    let queries = opening_policy(params.log_blowup).queries as u64;
+    queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2
+}
+
+/// What an opening holds, whose combined message has room for `room` bytes, beside `tables` for the sumcheck of bands.
+fn folding(params: &CommitmentParams, room: u64, tables: u64) -> u64 {
+    // Folded once while it is made.
+    let message = SECURE << (params.log_message - 1);
+    let (twiddles, making) = code_twiddles(params);
+    // The message is folded to another table.
+    let start = message.max(room) + making.max(twiddles + message / 2);
+    let first = params.oracles().next().unwrap_or(0);
+    let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(params, first);
+    tables + start.max(folded).max(oracles(params) + twiddles + opened_rows(params))
 }
 
 /// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the

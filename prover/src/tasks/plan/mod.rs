@@ -1,5 +1,5 @@
 //! How much memory a proof, a text or a set-up needs, phase by phase, and how to stay within a budget: decided before
-//! any work. A plan chooses what it can do without (weights in memory, coefficients of the trace, long blocks of the
+//! any work. A plan chooses what it can do without (weights in memory, long blocks of the
 //! codeword) and refuses a budget that nothing fits.
 
 pub mod available;
@@ -29,8 +29,6 @@ use crate::support::arena;
 
 /// Part of a prediction that a budget must have beyond it, in percent.
 const MARGIN_PERCENT: u64 = 10;
-/// Most bytes of coefficients that are kept if there is memory for them: more take longer to enter in memory than they save.
-const COEFFICIENTS: u64 = 1 << 30;
 /// Bytes of a window in which streamed weights are read, from the fastest on.
 const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 
@@ -178,19 +176,12 @@ impl Subject {
                 .collect(),
             Task::Prove { .. } | Task::Generate { .. } | Task::Compare { .. } => {
                 let streams = WINDOWS.map(|bytes| Residency::Window { bytes });
-                let rest = [Residency::Keep].into_iter().chain(streams).map(|residency| Choices {
+                let all = [Residency::Keep].into_iter().chain(streams);
+                let with = |residency| Choices {
                     residency,
-                    keep_coefficients: false,
                     ..Choices::default()
-                });
-                let kept = match task {
-                    Task::Prove { lengths, chunk } => {
-                        estimate::coefficients(&self.config, self.limbs, &chunk, lengths) <= COEFFICIENTS
-                    }
-                    _ => true,
                 };
-                let fastest = kept.then(Choices::default);
-                fastest.into_iter().chain(rest).collect()
+                all.map(with).collect()
             }
         }
     }

@@ -23,7 +23,7 @@ pub struct Agreement {
     /// Shape and layout of the commitment.
     pub commitment: bool,
     pub weights_root: bool,
-    pub tables_roots: bool,
+    pub tables_root: bool,
     pub tokenizer: bool,
     /// Whether the figures of the comparison are those that the key says; `None` if it says none.
     pub fidelity: Option<bool>,
@@ -96,7 +96,7 @@ pub fn recompute(
         parameters: made.params == key.params,
         commitment: (made.weights, made.header) == (key.weights, key.header),
         weights_root: made.weights_root == key.weights_root,
-        tables_roots: made.tables_roots == key.tables_roots,
+        tables_root: made.tables_root == key.tables_root,
         tokenizer: made.tokenizer_digest()? == key.tokenizer_digest()?,
         fidelity: recipe
             .figures()

@@ -14,6 +14,7 @@ pub const FAMILY: Family = Family {
     model_type: "ernie4_5",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
@@ -23,6 +24,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rms_eps: 1e-5,
         rope_theta: 500_000.0,
         tied: true,
+        biases: false,
+        ..Defaults::LLAMA
     };
     // Without it, the length of a head is not that of the other families.
     reader.required("head_dim")?;

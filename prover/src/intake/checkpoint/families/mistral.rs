@@ -11,12 +11,14 @@ pub const FAMILY: Family = Family {
     model_type: "mistral",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         kv_heads_as_heads: false,
         context: 131_072,
+        biases: false,
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;

@@ -15,12 +15,14 @@ pub const FAMILY: Family = Family {
     model_type: "phi3",
     describe,
     place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 4096,
         rms_eps: 1e-5,
+        biases: false,
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;

@@ -49,6 +49,11 @@ impl<'a> Reader<'a> {
         value.filter(|v| !v.is_null())
     }
 
+    /// Whether a field was asked for before.
+    pub fn uses(&self, path: &str) -> bool {
+        self.used.contains(path)
+    }
+
     /// Uses all fields of an object that is refused as a whole.
     pub fn skip(&mut self, object: &str) {
         let fields = self.hub.get(object).and_then(Value::as_object);

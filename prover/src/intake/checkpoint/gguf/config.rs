@@ -9,8 +9,9 @@ use crate::intake::checkpoint::config::HubConfig;
 use crate::intake::checkpoint::error::Unsupported;
 use crate::intake::checkpoint::families;
 
-/// The architecture that is supported, as `general.architecture` names it.
-const LLAMA: &str = "llama";
+/// The architectures that are read, as `general.architecture` names them, and whether the rows of q and k are in the order of
+/// the pairs that are rotated together.
+const ARCHITECTURES: [(&str, bool); 2] = [("llama", true), ("qwen2", false)];
 /// Fields of `config.json`, the keys they come from (after the architecture), and whether a model must have them.
 const FIELDS: [(&str, &str, bool); 10] = [
     ("hidden_size", "embedding_length", true),
@@ -36,6 +37,8 @@ const ENDS: [&str; 3] = [
 pub(super) struct Described {
     pub(super) hub: HubConfig,
     pub(super) unsupported: Vec<Unsupported>,
+    /// Whether the rows of q and k are in the order of the pairs that are rotated together.
+    pub(super) paired: bool,
 }
 
 /// The fields of `config.json`, and what has no field there. `tied` is whether there is no separate output head,
@@ -66,13 +69,15 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     names.extend([("bos_token_id", BOS.to_string()), ("eos_token_id", ENDS.join(", "))]);
     fields.insert("tie_word_embeddings".to_string(), tied.into());
     fields.insert("model_type".to_string(), json!(architecture));
+    let known = ARCHITECTURES.iter().find(|(name, _)| *name == architecture);
     let mut findings = Findings {
         metadata,
+        architecture,
         fields: &mut fields,
         list: Vec::new(),
     };
     findings.of_file()?;
-    if architecture == LLAMA {
+    if known.is_some() {
         findings.of_model(tokens)?;
     } else if families::family(architecture).is_some() {
         let detail = format!("GGUF files of {architecture} are not read; the checkpoint in the hub layout can be");
@@ -82,6 +87,7 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     Ok(Described {
         hub: HubConfig::of_fields("metadata", fields, names),
         unsupported,
+        paired: known.is_some_and(|(_, paired)| *paired),
     })
 }
 
@@ -102,6 +108,8 @@ fn as_json(value: &Value) -> Json {
 /// What is in the metadata and not in a supported model.
 struct Findings<'a> {
     metadata: &'a Metadata<'a>,
+    /// As `general.architecture` names it.
+    architecture: &'a str,
     fields: &'a mut Map<String, Json>,
     list: Vec<Unsupported>,
 }
@@ -132,7 +140,7 @@ impl Findings<'_> {
     /// Every key of the architecture is either used, or neutral, or refused.
     fn of_model(&mut self, tokens: Option<usize>) -> Result<(), Problem> {
         for (_, key, _) in FIELDS.iter().filter(|(_, _, required)| *required) {
-            let key = format!("{LLAMA}.{key}");
+            let key = format!("{}.{key}", self.architecture);
             if self.metadata.get(&key).is_none() {
                 self.add("metadata", format!("{key} is missing"));
             }
@@ -140,14 +148,20 @@ impl Findings<'_> {
         let vocab = self.fields.get("vocab_size").and_then(Json::as_u64);
         if let (Some(tokens), Some(vocab)) = (tokens, vocab) {
             if tokens as u64 != vocab {
-                let detail = format!("llama.vocab_size is {vocab}, but there are {tokens} tokens");
+                let detail = format!(
+                    "{}.vocab_size is {vocab}, but there are {tokens} tokens",
+                    self.architecture
+                );
                 self.add("tokenizer", detail);
             }
         }
         let head_dim = self.head_dim();
         let prefixed: Vec<String> = self.metadata.keys().map(str::to_string).collect();
         for key in &prefixed {
-            let Some(own) = key.strip_prefix(LLAMA).and_then(|rest| rest.strip_prefix('.')) else {
+            let Some(own) = key
+                .strip_prefix(self.architecture)
+                .and_then(|rest| rest.strip_prefix('.'))
+            else {
                 continue;
             };
             if FIELDS.iter().any(|(_, field, _)| *field == own) {
@@ -179,15 +193,20 @@ impl Findings<'_> {
 
     /// RoPE scaling: none if the type is `none`, or without a type if the factor is 1.
     fn scaling(&mut self, key: &str, shown: &str) -> Result<(), Problem> {
-        let kind = self.metadata.text("llama.rope.scaling.type")?;
+        let kind = self.metadata.text(&self.own("rope.scaling.type"))?;
         let neutral = match kind {
-            Some(kind) => kind == "none" && key != "llama.rope.scale_linear",
-            None => key == "llama.rope.scaling.factor" && self.number(key) == Some(1.0),
+            Some(kind) => kind == "none" && key != self.own("rope.scale_linear"),
+            None => key == self.own("rope.scaling.factor") && self.number(key) == Some(1.0),
         };
         if !neutral {
             self.add("rope_scaling", format!("{key} is {shown}"));
         }
         Ok(())
+    }
+
+    /// A key of the architecture.
+    fn own(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture)
     }
 
     fn number(&self, key: &str) -> Option<f64> {
@@ -200,10 +219,10 @@ impl Findings<'_> {
     }
 
     fn head_dim(&self) -> Option<f64> {
-        let given = self.number("llama.attention.key_length");
+        let given = self.number(&self.own("attention.key_length"));
         given.or_else(|| {
-            let (hidden, heads) = ("llama.embedding_length", "llama.attention.head_count");
-            Some(self.number(hidden)? / self.number(heads)?)
+            let [hidden, heads] = ["embedding_length", "attention.head_count"].map(|key| self.own(key));
+            Some(self.number(&hidden)? / self.number(&heads)?)
         })
     }
 

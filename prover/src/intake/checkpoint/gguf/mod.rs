@@ -1,4 +1,4 @@
-//! GGUF files of Llama models: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
+//! GGUF files of Llama and Qwen2 models: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
 //! those of safetensors files do, and blocks are decoded where they are read.
 
 mod config;
@@ -38,7 +38,11 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
         described,
         tokenizer,
     } = header;
-    let Described { hub, mut unsupported } = described;
+    let Described {
+        hub,
+        mut unsupported,
+        paired,
+    } = described;
     let tokenizer = tokenizer.unwrap_or_else(|detail| {
         unsupported.push(Unsupported {
             feature: "tokenizer".to_string(),
@@ -50,7 +54,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
     let head_dim = families::read(&hub).description.ok().map(|d| d.config.head_dim);
     for (name, info) in &mut tensors {
         // Rows of q and k are stored in the order of the pairs that are rotated together.
-        if name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") {
+        if paired && (name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight")) {
             info.paired = head_dim.filter(|d| *d > 0 && d.is_multiple_of(2));
         }
     }

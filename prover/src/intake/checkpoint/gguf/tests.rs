@@ -211,21 +211,62 @@ fn defaults_and_numbers_are_those_of_the_format() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let mut gguf = tiny(F32, false);
-    gguf.set("general.architecture", "qwen2".into());
-    gguf.set("qwen2.embedding_length", Value::U32(4));
-    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "qwen2"));
+    gguf.set("general.architecture", "qwen3".into());
+    gguf.set("qwen3.embedding_length", Value::U32(4));
+    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "qwen3"));
     let survey = survey(&gguf);
-    assert_eq!((survey.architecture.as_str(), survey.config), ("qwen2", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("qwen3", None));
     assert!(survey
         .unsupported
         .iter()
-        .any(|u| u.detail.contains("qwen2.attention.head_count")));
+        .any(|u| u.detail.contains("qwen3.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
     assert!(
         error.contains("general.architecture") && error.contains("model.gguf"),
         "{error}"
+    );
+}
+
+/// Files of Qwen2 have biases, and rows of queries and keys in the order of the hub.
+#[test]
+fn files_of_qwen2_are_read() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "qwen2.");
+    }
+    gguf.set("general.architecture", "qwen2".into());
+    let parts = [
+        (MatmulKind::Q, "attn_q"),
+        (MatmulKind::K, "attn_k"),
+        (MatmulKind::V, "attn_v"),
+    ];
+    let value = |layer: usize, i: usize| (100 * layer + i) as f32 / 8.0;
+    for layer in 0..2 {
+        for (kind, part) in parts {
+            let matrix = hub.matrix(kind, layer).unwrap();
+            let (inputs, outputs) = hub.config().dims(kind);
+            let name = format!("blk.{layer}.{part}");
+            *gguf.tensor(&format!("{name}.weight")) = Tensor::of(&[inputs, outputs], F32, &matrix.values().unwrap());
+            let bias: Vec<f32> = (0..outputs).map(|i| value(layer, i)).collect();
+            gguf.tensors
+                .push((format!("{name}.bias"), Tensor::of(&[outputs], F32, &bias)));
+        }
+    }
+    let own = opened(&gguf).unwrap();
+    assert_eq!(own.description().biases, parts.map(|(kind, _)| kind));
+    for (kind, _) in parts {
+        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind, 1).unwrap().values().unwrap();
+        assert_eq!(values(&own), values(&hub));
+        let bias = own.bias(kind, 1).unwrap().unwrap();
+        assert_eq!((bias.len(), bias[5]), (own.config().dims(kind).1, value(1, 5)));
+    }
+    assert_eq!(own.bias(MatmulKind::O, 1).unwrap(), None);
+    // Without one of them the file is no Qwen2.
+    gguf.tensors.retain(|(name, _)| name != "blk.1.attn_v.bias");
+    assert!(
+        matches!(opened(&gguf), Err(CheckpointError::Missing { tensor }) if tensor.ends_with("1.self_attn.v_proj.bias"))
     );
 }
 

@@ -5,11 +5,11 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, requant, scores, stream};
+use tessera_circuits::air::{ff, logits, maxima, requant, scores, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
-use tessera_circuits::semantics::{rope_angle, round_shift, sat16, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::semantics::{rope_angle, round_shift, sat16, MASKED, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -216,8 +216,7 @@ fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
 }
 
 impl Source<'_> {
-    /// All columns of a part, but for the tables' multiplicities, which are counted separately; and the values that were
-    /// clipped, ascending.
+    /// All columns of a part, public ones included; and the values that were clipped, ascending.
     pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
         match part {
             Part::Stream => self.stream(),
@@ -228,7 +227,7 @@ impl Source<'_> {
             Part::Att => self.attention(),
             Part::Ff => self.ff(),
             Part::Logits => self.logits(),
-            Part::Tables => (Vec::new(), Vec::new()),
+            Part::Maxima => self.maxima(),
         }
     }
 
@@ -268,11 +267,7 @@ impl Source<'_> {
             let value = acc.rounded(shift.into());
             debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
             acc.write(row, stream::UPDATE, shift.into(), value);
-            let (hi, lo) = (value.out >> 8, value.out & 0xff);
             [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
-            row[stream::HH] = felt(hi * hi);
-            row[stream::HL] = felt(hi * lo);
-            row[stream::LL] = felt(lo * lo);
             let r = state.map_or(0, |s| s.rsqrt[i]);
             let shift = match state {
                 Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent(x),
@@ -403,14 +398,17 @@ impl Source<'_> {
             let score = acc.rounded(shift);
             acc.write(row, scores::SCORE, shift, score);
             row[scores::S] = felt(score.out);
-            let (max, arg, recip) = layer.map_or((0, 0, 0), |w| (w.max[line], w.arg[line] as usize, w.recip[line]));
+            let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && j <= i;
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
-            row[scores::MAX] = felt(i64::from(max));
-            row[scores::MASK] = u32::from(open);
-            row[scores::D] = if open { felt(i64::from(max) - score.out) } else { 0 };
+            let difference = if open {
+                i64::from(max) - score.out
+            } else {
+                MASKED.into()
+            };
+            row[scores::D] = felt(difference);
             row[scores::EXP] = exp;
-            row[scores::SELECT] = u32::from(open && j == arg);
+            row[scores::ZERO] = u32::from(difference == 0);
             let shift = 8 + u32::from(PROB_SHIFT);
             let share = i64::from(exp) * i64::from(recip);
             let p = round_shift(share, shift);
@@ -424,7 +422,49 @@ impl Source<'_> {
         })
     }
 
+    fn maxima(&self) -> (Columns, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        build(shape, Part::Maxima, |[l, h, i], row| {
+            let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
+                return [0; 4];
+            };
+            let line = h * tokens + i;
+            let scores = &layer.score[line * tokens..][..i + 1];
+            let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
+            row[maxima::MAX] = felt(i64::from(layer.max[line]));
+            row[maxima::TIES] = ties as u32 - 1;
+            [0; 4]
+        })
+    }
+
     fn ff(&self) -> (Columns, Vec<Clip>) {
+        match self.shape.config.gated {
+            true => self.gated(),
+            false => self.plain(),
+        }
+    }
+
+    /// The MLP without gates: what the table has for the up projection.
+    fn plain(&self) -> (Columns, Vec<Clip>) {
+        let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
+        let ups = self.pows(MatmulKind::Up, shape.padded.ff);
+        // What is padded is 0, and so is what the table has for it.
+        build(shape, Part::Ff, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[air.up()] = felt(up.out);
+            let [high, _] = air.product();
+            write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
+            [0, up.excess, 0, 0]
+        })
+    }
+
+    fn gated(&self) -> (Columns, Vec<Clip>) {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));

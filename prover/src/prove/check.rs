@@ -1,0 +1,69 @@
+//! Checks lookups and claims of a trace without a proof, and names what does not hold: for tests. Nothing depends on it for
+//! soundness.
+
+use num_traits::Zero;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::{Lookup, Relation};
+use tessera_circuits::air::Air;
+use tessera_circuits::claims::LinearClaim;
+
+use super::trace::Columns;
+
+/// The lookups of one row (relation, values) that are in no table, with their positions among all lookups of a row.
+pub type Missing = Vec<(usize, Relation, [u32; 3])>;
+
+/// Checks one row of a part. `tables` are the preprocessed columns.
+pub fn check_row(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Missing {
+    let lookups = air.lookups();
+    let missing = lookups.iter().enumerate();
+    let missing = missing.filter_map(|(i, lookup)| missing_from(tables, lookup, trace, row).map(|(r, v)| (i, r, v)));
+    missing.collect()
+}
+
+/// The lookup of a row, if it is in no table.
+fn missing_from(
+    tables: &[Vec<BaseField>],
+    lookup: &Lookup,
+    trace: &Columns,
+    row: usize,
+) -> Option<(Relation, [u32; 3])> {
+    let column = |at: usize| trace[at][row];
+    let value = |at: usize| lookup.tuple.get(at).map(|v| v.eval(column)).unwrap_or_default();
+    let [first, second, third] = [0, 1, 2].map(value);
+    let [_, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| tables.get(i).map_or(&[][..], Vec::as_slice));
+    let present = lookup
+        .relation
+        .row(first, second)
+        .is_some_and(|row| match lookup.relation {
+            Relation::Range16 => true,
+            Relation::Bits => bound.get(row) == Some(&first) && value.get(row) == Some(&second),
+            Relation::Exp => exp.get(row) == Some(&second) && zero.get(row) == Some(&third),
+            Relation::Silu => silu.get(row) == Some(&second),
+        });
+    (!present).then_some((lookup.relation, [first.0, second.0, third.0]))
+}
+
+/// Checks every row of a part; the first one that misses something.
+pub fn check(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Missing)> {
+    (0..trace.first().map_or(0, Vec::len)).find_map(|row| {
+        let missing = check_row(air, trace, tables, row);
+        (!missing.is_empty()).then_some((row, missing))
+    })
+}
+
+/// Whether a linear claim holds of the trace (in row order, by part).
+pub fn claim_holds(claim: &LinearClaim, columns: &[Columns]) -> bool {
+    let total = claim.groups.iter().fold(SecureField::zero(), |sum, group| {
+        let weights = group.table();
+        let own = &columns[group.part.index()];
+        group.columns.iter().fold(sum, |sum, (column, factor)| {
+            let dot = weights
+                .iter()
+                .zip(&own[*column])
+                .fold(SecureField::zero(), |s, (w, v)| s + *w * *v);
+            sum + *factor * dot
+        })
+    });
+    total == claim.value
+}

@@ -1,0 +1,60 @@
+//! How often the lookups use every row of the tables.
+
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use tessera_circuits::air::lookups::Lookup;
+use tessera_circuits::air::{tables, Air};
+use tessera_circuits::shape::Shape;
+
+use super::gkr::field::SIMD_LANES;
+use super::gkr::leaves::Form;
+use super::trace::Columns;
+
+/// Vectors of rows that a thread takes at a time, at most.
+const TASK: usize = 1 << 8;
+
+/// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
+pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
+    let size = 1usize << tables::LOG_ROWS;
+    let empty = || vec![0u32; tables::COLUMNS * size];
+    let pieces = shape.parts().iter().zip(columns).flat_map(|(part, own)| {
+        let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();
+        let lookups = shape.air(*part).lookups().into_iter();
+        lookups.flat_map(move |lookup| {
+            let starts = (0..vectors).step_by(TASK);
+            let piece = move |start: usize| (start..vectors.min(start + TASK), lookup.clone(), own);
+            starts.map(piece).collect::<Vec<_>>()
+        })
+    });
+    let pieces: Vec<_> = pieces.collect();
+    let counts = pieces
+        .par_iter()
+        .with_min_len(16)
+        .fold(empty, |mut counts, (rows, lookup, own)| {
+            count(&mut counts, lookup, own, rows.clone());
+            counts
+        })
+        .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
+    counts
+        .chunks(size)
+        .map(|c| c.iter().copied().map(BaseField::from_u32_unchecked).collect())
+        .collect()
+}
+
+/// Adds a lookup in some vectors of rows.
+fn count(counts: &mut [u32], lookup: &Lookup, columns: &Columns, rows: std::ops::Range<usize>) {
+    let counts = &mut counts[lookup.relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
+    let form = |i: usize| lookup.tuple.get(i).map(|value| Form::new(value, columns));
+    let (first, second) = (form(0), form(1));
+    let at = |form: &Option<Form<'_>>, row| form.as_ref().map_or([0; SIMD_LANES], |form| form.at(row).to_array());
+    for row in rows {
+        for (first, second) in at(&first, row).into_iter().zip(at(&second, row)) {
+            // A value outside its table has no row; the proof would not balance. Honest traces have none.
+            let [first, second] = [first, second].map(BaseField::from_u32_unchecked);
+            let row = lookup.relation.row(first, second);
+            if let Some(count) = row.and_then(|row| counts.get_mut(row)) {
+                *count += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A commitment to what is in memory, whose codeword is made again where it is opened, a batch of columns at a time.
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
+
+use super::codeword::{open_leaves, Subtree};
+use super::commit::{encode, Leaves, Split, SIMD_LANES};
+use super::fft::Twiddles;
+use super::packed::Packed;
+use super::tree::{Tree, SUBTREE};
+use super::TILE_AREA;
+
+/// In place of the units that the last columns lack.
+const ZEROS: &[BaseField; SIMD_LANES] = &[BaseField::from_u32_unchecked(0); SIMD_LANES];
+
+/// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
+pub fn commit(units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
+    let mut leaves = Leaves::new(params);
+    each_block(units, params, twiddles, |batch, width, block, values| {
+        leaves.add(batch, width, block, values)
+    });
+    leaves.tree()
+}
+
+/// Opens leaves (increasing) of the tree that was made of `units`.
+pub fn open(
+    units: &[&[BaseField]],
+    params: &CommitmentParams,
+    tree: &Tree,
+    twiddles: &Twiddles,
+    leaves: &[usize],
+) -> LeafOpening {
+    let row = params.columns() * FIBRE;
+    let opened = open_leaves(params, tree, leaves, |indices| {
+        let empty = |index: &usize| Subtree {
+            index: *index,
+            values: vec![0; SUBTREE * row],
+        };
+        let mut subtrees: Vec<Subtree> = indices.iter().map(empty).collect();
+        // Copies what there is of the subtrees in the values of a batch from value `start` on.
+        let mut copy = |batch: usize, width: usize, start: usize, values: &[Packed]| {
+            subtrees.par_iter_mut().for_each(|subtree| {
+                let first = subtree.index * SUBTREE * FIBRE;
+                let Some(own) = first
+                    .checked_sub(start)
+                    .and_then(|at| values.get(at..at + SUBTREE * FIBRE))
+                else {
+                    return;
+                };
+                for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(own.chunks_exact(FIBRE)) {
+                    let fibre = [fibre[0].to_array(), fibre[1].to_array()];
+                    for lane in 0..width {
+                        let at = (batch * SIMD_LANES + lane) * FIBRE;
+                        leaf[at..at + FIBRE].copy_from_slice(&[fibre[0][lane].0, fibre[1][lane].0]);
+                    }
+                }
+            });
+        };
+        each_block(units, params, twiddles, |batch, width, block, values| {
+            copy(batch, width, block * values.len(), values);
+        });
+        Ok::<_, std::convert::Infallible>(subtrees)
+    });
+    match opened {
+        Ok(opened) => opened.expect("the values that were committed to"),
+        Err(never) => match never {},
+    }
+}
+
+/// Encodes all columns; see [`encode`].
+fn each_block(
+    units: &[&[BaseField]],
+    params: &CommitmentParams,
+    twiddles: &Twiddles,
+    mut each: impl FnMut(usize, usize, usize, &[Packed]),
+) {
+    let length = 1usize << params.log_column_tiles();
+    let load = |first: usize, message: &mut [Packed]| {
+        let slots = message.par_chunks_mut(TILE_AREA).enumerate();
+        slots.for_each(|(slot, message)| {
+            let unit = |lane: usize| units.get((first + lane) * length + slot);
+            let lanes: [Option<&[[BaseField; SIMD_LANES]]>; SIMD_LANES] =
+                std::array::from_fn(|lane| unit(lane).map(|unit| unit.as_chunks().0));
+            for (i, packed) in message.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
+                *packed = Packed::transposed(lanes.map(|lane| lane.map_or(ZEROS, |unit| &unit[i])));
+            }
+        });
+    };
+    let zero = Packed::from_array([BaseField::zero(); SIMD_LANES]);
+    let mut message = vec![zero; 1 << params.log_message];
+    let encoded = encode(
+        params,
+        twiddles,
+        Split::default(),
+        &mut message,
+        load,
+        |batch, width, block, values| {
+            each(batch, width, block, values);
+            Ok(())
+        },
+    );
+    encoded.expect("nothing can fail");
+}

@@ -1,0 +1,179 @@
+//! The aggregator's prover (docs/protocol.md, section 9), twin of the verifier's `stark`: the tables, as often as they are used.
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::channel::Blake2sChannel;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
+use stwo::core::fields::FieldExpOps;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::prover::backend::simd::column::BaseColumn;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
+use stwo::prover::poly::twiddles::TwiddleTree;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::{CommitmentSchemeProver, ComponentProver};
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::{tables, Relations};
+use tessera_circuits::model::ModelParams;
+use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
+use tessera_verifier::stark::{component, Stark};
+use tessera_verifier::transcript::Transcript;
+use thiserror::Error;
+
+use super::trace::Columns;
+
+type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+
+/// The aggregator could not be proved.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ProveStarkError {
+    /// The multiplicities violate a constraint: a defect of this program, never of the input.
+    #[error("internal error: the tables do not satisfy the constraints ({0})")]
+    Constraints(String),
+    /// A challenge hit 0 or 1 (probability below 2^-110).
+    #[error("a challenge is degenerate; try again with another statement")]
+    DegeneratePoint,
+}
+
+/// Twiddles of the tables' domains.
+pub fn twiddles() -> TwiddleTree<SimdBackend> {
+    let log_size = tables::LOG_ROWS + 1 + STARK_LOG_BLOWUP;
+    SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
+}
+
+/// Merkle root of the preprocessed columns of a model.
+pub fn tables_root(params: &ModelParams) -> [u8; 32] {
+    let twiddles = twiddles();
+    let mut scheme = Scheme::new(stark_config(), &twiddles);
+    commit(
+        &mut scheme,
+        &tables::preprocessed(params),
+        &mut Blake2sChannel::default(),
+    );
+    scheme.roots()[0].0
+}
+
+/// Commits to columns, in row order, as the next tree.
+fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
+    let mut tree = scheme.tree_builder();
+    tree.extend_evals(columns.iter().map(|column| evaluation(column)).collect());
+    tree.commit(channel);
+}
+
+/// A column in stwo's order.
+fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, BitReversedOrder> {
+    let log_size = rows.len().ilog2();
+    let mut values = vec![BaseField::zero(); rows.len()];
+    for (z, row) in rows.iter().enumerate() {
+        let entry = coset_index_to_circle_domain_index(z, log_size);
+        values[bit_reverse_index(entry, log_size)] = *row;
+    }
+    CircleEvaluation::new(
+        CanonicCoset::new(log_size).circle_domain(),
+        BaseColumn::from_cpu(&values),
+    )
+}
+
+/// The tables and how often they are used, committed.
+pub struct Counted<'a> {
+    counts: Columns,
+    tables: Columns,
+    scheme: Scheme<'a>,
+}
+
+impl<'a> Counted<'a> {
+    /// Commits to the tables and to multiplicities, before any challenge.
+    pub fn commit(
+        params: &ModelParams,
+        counts: Columns,
+        twiddles: &'a TwiddleTree<SimdBackend>,
+        transcript: &mut Transcript,
+    ) -> Self {
+        let tables = tables::preprocessed(params);
+        let mut scheme = Scheme::new(stark_config(), twiddles);
+        commit(&mut scheme, &tables, transcript.channel());
+        commit(&mut scheme, &counts, transcript.channel());
+        Self { counts, tables, scheme }
+    }
+
+    /// Proves what the entries add up to; `relations` are the challenges of the lookups. Returns the claimed sum and the proof.
+    pub fn prove(
+        mut self,
+        relations: &Relations,
+        transcript: &mut Transcript,
+    ) -> Result<(SecureField, Stark), ProveStarkError> {
+        let (interaction, sum) = entry_sums(relations, &self.counts, &self.tables);
+        transcript.message("claimed sum", &[sum]);
+        commit(&mut self.scheme, &interaction, transcript.channel());
+        let component = component(relations, sum);
+        let stark = stwo::prover::prove(
+            &[&component as &dyn ComponentProver<SimdBackend>],
+            transcript.channel(),
+            self.scheme,
+        )
+        .map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
+        Ok((sum, stark))
+    }
+}
+
+/// The LogUp columns of the tables and their claimed sum: the first has the sum of the first two entries of a row, the last one
+/// sums on over rows.
+fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
+    let [index, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| &entries[i]);
+    let tuples = [
+        (Relation::Range16, vec![index]),
+        (Relation::Bits, vec![bound, value]),
+        (Relation::Exp, vec![index, exp, zero]),
+        (Relation::Silu, vec![index, silu]),
+    ];
+    let fractions = tuples.map(|(relation, values)| {
+        let [z, alpha] = relations.challenges(relation);
+        let tuple = |row: usize| {
+            let values = values.iter().rev();
+            values.fold(SecureField::zero(), |sum, value| sum * alpha + value[row]) - z
+        };
+        let denominators: Vec<SecureField> = (0..1 << tables::LOG_ROWS).map(tuple).collect();
+        let inverses = SecureField::batch_inverse(&denominators);
+        let counts = counts[relation.index()].iter();
+        counts
+            .zip(inverses)
+            .map(|(count, inverse)| inverse * -*count)
+            .collect::<Vec<SecureField>>()
+    });
+    let [first, second, third, fourth] = &fractions;
+    let pair =
+        |a: &[SecureField], b: &[SecureField]| -> Vec<SecureField> { a.iter().zip(b).map(|(a, b)| *a + *b).collect() };
+    let pairs = pair(first, second);
+    running_sum(coordinates(&pairs), &pair(&pairs, &pair(third, fourth)))
+}
+
+/// Coordinates of a column.
+fn coordinates(values: &[SecureField]) -> Columns {
+    (0..SECURE_EXTENSION_DEGREE)
+        .map(|i| values.iter().map(|v| v.to_m31_array()[i]).collect())
+        .collect()
+}
+
+/// Adds the sums of values over the rows so far, shifted to end in zero; also returns their total.
+fn running_sum(mut columns: Columns, values: &[SecureField]) -> (Columns, SecureField) {
+    let sums: Vec<(Vec<BaseField>, BaseField)> = (0..SECURE_EXTENSION_DEGREE)
+        .into_par_iter()
+        .map(|i| {
+            let mut column: Vec<BaseField> = values.iter().map(|v| v.to_m31_array()[i]).collect();
+            let total = column.iter().fold(BaseField::zero(), |sum, v| sum + *v);
+            let shift = total * BaseField::from_u32_unchecked(values.len() as u32).inverse();
+            let mut sum = BaseField::zero();
+            for v in &mut column {
+                sum += *v - shift;
+                *v = sum;
+            }
+            (column, total)
+        })
+        .collect();
+    let total = SecureField::from_m31_array(std::array::from_fn(|i| sums[i].1));
+    columns.extend(sums.into_iter().map(|(column, _)| column));
+    (columns, total)
+}

@@ -1,0 +1,26 @@
+//! What the STARK takes for granted of its columns.
+
+use super::*;
+
+/// All columns have the length of the tables, so none is lifted: stwo would read a shorter one as repeated, and only columns with
+/// two samples have one that says so.
+#[test]
+fn all_columns_are_as_long_as_the_tables() {
+    let sizes = column_sizes();
+    let widths: Vec<usize> = sizes.iter().map(Vec::len).collect();
+    assert_eq!(widths, [6, 4, 8]);
+    assert!(sizes.iter().flatten().all(|log| *log == LOG_ROWS));
+    let component = component(&Relations::dummy(), SecureField::zero());
+    let components = components(&component);
+    assert_eq!(components.composition_log_degree_bound(), LOG_ROWS + 1);
+}
+
+/// The last four columns of the interaction are sampled a row before, too: the sum goes on from row to row.
+#[test]
+fn the_running_sum_is_sampled_in_two_rows() {
+    let component = component(&Relations::dummy(), SecureField::zero());
+    let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
+    let points = components(&component).mask_points(oods, LOG_ROWS, false);
+    let samples: Vec<Vec<usize>> = points.iter().map(|tree| tree.iter().map(Vec::len).collect()).collect();
+    assert_eq!(samples, [vec![1; 6], vec![1; 4], vec![1, 1, 1, 1, 2, 2, 2, 2]]);
+}
