@@ -27,12 +27,10 @@ fn whole(key: &ModelKey, rows: usize) -> Ledger {
 fn the_fixture_reaches_the_target() {
     for format in [WeightFormat::Int8, WeightFormat::Int16] {
         let key = unrooted_key(&random_model(fixture_size_config(), format, 7));
-        for rows in [1, 8, 63, 64] {
+        for rows in [1, 8, 63, 64, 512] {
             let bits = whole(&key, rows).bits();
             assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
         }
-        let bits = whole(&key, 512).bits();
-        assert!((MIN_BITS..TARGET_BITS).contains(&bits), "512 rows: {bits:.2} bits");
     }
 }
 
@@ -192,6 +190,7 @@ fn refused(config: ModelConfig, rows: usize) {
 fn too_large_a_statement_is_refused() {
     let config = ModelConfig {
         context: 8192,
+        layers: 8,
         ..odd_config()
     };
     refused(config, 4096);
