@@ -236,10 +236,9 @@ fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let tables = 3 * SECURE * bands;
     let message = SECURE << (params.log_message - 1);
     let combined = message.max(BAND_SUMS * bands);
-    let rest = folding(params, BAND_SUMS * bands, tables);
+    let rest = idle + folding(params, BAND_SUMS * bands, tables);
     rest.max(tables + reading + combined + COMBINE)
         .max(tables + rows + oracles(params) + twiddles + opened_rows(params))
-        + idle
 }
 
 /// The oracles of an opening with their trees.
