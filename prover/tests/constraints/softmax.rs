@@ -155,11 +155,10 @@ fn a_masked_pair_has_no_exponential() {
                 let (missing, _) = query.altered(&[(key, scores::ZERO, base(1))], &[]);
                 assert!(missing);
                 // Nor does it take an exponential from a pair that has one, for the same sum.
-                let exp = query.pair(0, scores::EXP);
-                if exp == base(0) {
-                    continue;
-                }
-                let moved = [(key, scores::EXP, exp), (0, scores::EXP, base(0))];
+                let attains = (0..query.open).find(|key| query.pair(*key, scores::ZERO).is_one());
+                let largest = attains.expect("a maximum");
+                let exp = query.pair(largest, scores::EXP);
+                let moved = [(key, scores::EXP, exp), (largest, scores::EXP, base(0))];
                 let (_, broken) = query.altered(&moved, &[]);
                 assert!(
                     broken.contains("masked pairs") && !broken.contains("softmax sums"),

@@ -302,8 +302,8 @@ fn lookups_that_nobody_uses_do_not_balance() {
 #[test]
 fn substituted_tables_are_rejected() {
     let scene = Scene::honest();
-    // In rows that are not used, of every column: the sums still balance.
-    for column in 0..tables::PREPROCESSED.len() {
+    // Exponential and zero of a row that is not used: the sums still balance.
+    for column in [3, 4] {
         let alter = |tables: &mut Columns| tables[column][40_000] += BaseField::one();
         let mut hooks = Hooks {
             tables: &alter,
@@ -311,7 +311,6 @@ fn substituted_tables_are_rejected() {
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Tables));
         hooks.hide_tables = true;
-        // The entry may be one that is used.
         assert_rejected!(
             scene.attempt(&hooks),
             VerifyError::Stark(StarkError::Invalid(ref m)) if m == "Root mismatch."

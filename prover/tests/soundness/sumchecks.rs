@@ -125,7 +125,7 @@ fn no_claim_is_used_twice() {
     // Neighbours of one value may say the same.
     let values = claims(&scene);
     let differ: Vec<usize> = (1..values.len()).filter(|i| values[*i] != values[i - 1]).collect();
-    assert!(differ.len() > 20, "{differ:?}");
+    assert!(differ.len() > 12, "{differ:?}");
     for twice in differ.into_iter().step_by(6) {
         let repeat = |claims: &mut Vec<LinearClaim>| {
             let groups = claims[twice].groups.clone();
@@ -159,6 +159,6 @@ fn claims(scene: &Scene) -> Vec<K> {
     };
     scene.attempt(&hooks).expect("an honest proof");
     let values = values.into_inner();
-    assert!(values.len() >= 30, "{} claims", values.len());
+    assert!(values.len() >= 20, "{} claims", values.len());
     values
 }
