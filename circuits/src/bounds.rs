@@ -6,8 +6,8 @@ mod limbs;
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, ChannelShift, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
-    MIN_WEIGHT_BITS,
+    ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
+    StreamShift, MIN_WEIGHT_BITS,
 };
 use crate::semantics::RSQRT_BITS;
 
@@ -106,10 +106,12 @@ impl Check<'_> {
         let (in_dim, _) = self.config.dims(kind);
         let max_weight = self.params.max_weight(kind);
         match kind {
-            // One-hot: a single product in the high accumulator.
-            MatmulKind::Embed => Ok(AccumulatorBound(
-                ((max_weight as u64) << self.params.embed_exponent.min(13)) + LOW,
-            )),
+            // One-hot: a single product in the high accumulator, and that of the position.
+            MatmulKind::Embed => {
+                let rows = 1 + u64::from(self.config.positions);
+                let product = (max_weight as u64) << self.params.embed_exponent.min(13);
+                Ok(AccumulatorBound(rows * product + LOW))
+            }
             _ => AccumulatorBound::matmul(in_dim, max_weight).ok_or(ModelError::Accumulator {
                 what,
                 layer,
@@ -190,6 +192,26 @@ impl Check<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Gates and products; a model without them has no parameters of them, so that it has one key.
+    fn gates(&self, layer: usize, p: &LayerParams) -> Result<(), ModelError> {
+        let acts = [p.act.body, p.act.lead];
+        if self.config.gated {
+            self.matmul("gate", MatmulKind::Gate, layer, &p.gate)?;
+            let mut acts = acts.into_iter();
+            return acts.try_for_each(|act| small("mlp product", act.into(), 1, MAX_ACT_SHIFT).map(|_| ()));
+        }
+        let lists = [p.gate.0.len(), self.params.bias(MatmulKind::Gate, layer).len()];
+        if let Some(got) = lists.into_iter().find(|len| *len > 0) {
+            return Err(ModelError::Length {
+                what: "gates of a model without any",
+                got,
+                expected: 0,
+            });
+        }
+        let mut acts = acts.into_iter();
+        acts.try_for_each(|act| small("mlp product of a model without gates", act.into(), 0, 0).map(|_| ()))
     }
 
     fn round(
@@ -334,11 +356,8 @@ impl ModelParams {
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
             check.stream("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
             check.norm(l, &p.norm_mlp)?;
-            check.matmul("gate", MatmulKind::Gate, l, &p.gate)?;
+            check.gates(l, p)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
-            for act in [p.act.body, p.act.lead] {
-                small("mlp product", act.into(), 1, MAX_ACT_SHIFT)?;
-            }
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
         check.norm(config.layers, &self.norm_final)?;

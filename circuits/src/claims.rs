@@ -104,7 +104,10 @@ impl Weight {
                 let rows = eq_table(row).into_iter().enumerate();
                 let of_row = |(i, w): (usize, SecureField)| {
                     let open = move |j: usize, v: SecureField| if j <= i { w * v } else { SecureField::zero() };
-                    keys.iter().enumerate().map(move |(j, v)| open(j, *v)).collect::<Vec<_>>()
+                    keys.iter()
+                        .enumerate()
+                        .map(move |(j, v)| open(j, *v))
+                        .collect::<Vec<_>>()
                 };
                 rows.flat_map(of_row).collect()
             }

@@ -1,5 +1,5 @@
-//! What Tessera proves: the quantised model, its integer semantics, the constraints and the claims that
-//! tie them together. Both the prover and the verifier walk the functions of this crate; neither reads a
+//! What Tessera proves: the quantised model, its integer semantics, the columns with their lookups and the claims
+//! that tie them together. Both the prover and the verifier walk the functions of this crate; neither reads a
 //! size, a table or a parameter from a proof. Start at [`wiring`] for the list of everything that is
 //! proved across rows, and at [`air`] for what is proved within a row.
 #![forbid(unsafe_code)]

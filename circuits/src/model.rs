@@ -219,6 +219,8 @@ pub struct Padded {
     pub ff: u32,
     /// Entries of the vocabulary.
     pub vocab: u32,
+    /// Rows of the embedding.
+    pub embed: u32,
 }
 
 impl Padded {
@@ -336,10 +338,6 @@ impl ModelConfig {
         range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
-        // What the constraints are not written for yet.
-        range("learned positions", self.positions.into(), 0, 0)?;
-        range("an MLP with gates", self.gated.into(), 1, 1)?;
-        range("a residual in parallel", self.parallel.into(), 0, 0)?;
         self.check_rotations()?;
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
@@ -390,6 +388,7 @@ impl ModelConfig {
             half,
             ff: log_ceil(self.ff, TILE_LOG),
             vocab: log_ceil(self.vocab, TILE_LOG),
+            embed: log_ceil(self.dims(MatmulKind::Embed).0, TILE_LOG),
         }
     }
 
@@ -434,6 +433,7 @@ impl ModelConfig {
             self.ff,
         );
         match kind {
+            MatmulKind::Embed if self.positions => (self.vocab.saturating_add(self.context), d),
             MatmulKind::Embed => (self.vocab, d),
             MatmulKind::Q => (d, q),
             MatmulKind::K | MatmulKind::V => (d, kv),
@@ -444,12 +444,30 @@ impl ModelConfig {
         }
     }
 
+    /// The kinds that the layers have, in file order: all but the gate, if the MLP has none.
+    pub fn layer_kinds(&self) -> impl Iterator<Item = MatmulKind> + Clone {
+        let gated = self.gated;
+        LAYER_KINDS
+            .into_iter()
+            .filter(move |kind| gated || *kind != MatmulKind::Gate)
+    }
+
+    /// The state of the residual stream that the MLP of a layer reads.
+    pub const fn mlp_state(&self, layer: usize) -> usize {
+        2 * layer + if self.parallel { 0 } else { 1 }
+    }
+
+    /// The row of the embedding of a position, if positions have rows there.
+    pub fn position_row(&self, position: usize) -> Option<usize> {
+        (self.positions && position < self.context).then_some(self.vocab + position)
+    }
+
     /// All weight matrices in the order of the weights file: embedding, layers (q k v o gate up down), head.
     pub fn matmuls(&self) -> Vec<Matmul> {
         let p = self.padded();
         let mut order = vec![(MatmulKind::Embed, 0)];
         for layer in 0..self.layers {
-            order.extend(LAYER_KINDS.map(|kind| (kind, layer)));
+            order.extend(self.layer_kinds().map(|kind| (kind, layer)));
         }
         order.push((MatmulKind::Head, 0));
         let mut first_tile = 0;
@@ -458,7 +476,7 @@ impl ModelConfig {
             .map(|(kind, layer)| {
                 let (in_dim, out_dim) = self.dims(kind);
                 let (in_log, out_log) = match kind {
-                    MatmulKind::Embed => (p.vocab, p.hidden),
+                    MatmulKind::Embed => (p.embed, p.hidden),
                     MatmulKind::Q => (p.hidden, p.q()),
                     MatmulKind::K | MatmulKind::V => (p.hidden, p.kv()),
                     MatmulKind::O => (p.q(), p.hidden),

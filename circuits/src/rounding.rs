@@ -55,8 +55,13 @@ impl Rounded {
         Self::of(part, 2 + half as u8)
     }
 
+    /// Whether a model has it: without gates, the MLP rounds its up projection alone.
+    pub(crate) fn exists(self, config: &ModelConfig) -> bool {
+        self.tensor < Self::kinds(self.part) && (config.gated || self.part != Part::Ff || self == Self::UP)
+    }
+
     /// Number of kinds in a part.
-    pub(crate) const fn kinds(part: Part) -> u8 {
+    const fn kinds(part: Part) -> u8 {
         match part {
             Part::Stream => 2,
             Part::Q | Part::K => 4,
@@ -238,7 +243,12 @@ impl Powers<'_> {
             })
             .collect();
         let start = self.shape.lane_start(part, column / width);
-        let first_of = |axis: usize| start.iter().find(|(own, _)| *own == axis).map_or(0, |(_, first)| *first);
+        let first_of = |axis: usize| {
+            start
+                .iter()
+                .find(|(own, _)| *own == axis)
+                .map_or(0, |(_, first)| *first)
+        };
         let table = |axis: usize| tables.get(axis).map_or([].as_slice(), Vec::as_slice);
         let power = |place: [usize; 4]| {
             let bits = shift_at(self.shape, self.params, rounded, &place, self.leading);
@@ -247,18 +257,23 @@ impl Powers<'_> {
         match part {
             Part::Logits => {
                 let entries = table(1).iter().enumerate();
-                entries.fold(SecureField::zero(), |sum, (v, w)| sum + *w * power([0, first_of(1) + v, 0, 0]))
+                entries.fold(SecureField::zero(), |sum, (v, w)| {
+                    sum + *w * power([0, first_of(1) + v, 0, 0])
+                })
             }
             Part::Scores | Part::Att => {
                 let layers = table(0).iter().enumerate();
-                layers.fold(SecureField::zero(), |sum, (l, w)| sum + *w * power([first_of(0) + l, 0, 0, 0]))
+                layers.fold(SecureField::zero(), |sum, (l, w)| {
+                    sum + *w * power([first_of(0) + l, 0, 0, 0])
+                })
             }
             _ => {
                 let classes = self.classes(rounded, table(1));
                 let mut sum = SecureField::zero();
                 for (l, layer) in table(0).iter().enumerate() {
                     for (token, rows) in &classes {
-                        let at = |third: usize, fourth: usize| power([first_of(0) + l, *token, first_of(2) + third, fourth]);
+                        let at =
+                            |third: usize, fourth: usize| power([first_of(0) + l, *token, first_of(2) + third, fourth]);
                         sum += *layer * *rows * self.channels(rounded, [table(2), table(3)], &at);
                     }
                 }
@@ -273,7 +288,10 @@ impl Powers<'_> {
         if !matches!(rounded, Rounded::STATE | Rounded::PRODUCT) || self.leading == 0 {
             return vec![(self.leading, SecureField::one())];
         }
-        let lead = tokens.iter().take(self.leading).fold(SecureField::zero(), |sum, w| sum + *w);
+        let lead = tokens
+            .iter()
+            .take(self.leading)
+            .fold(SecureField::zero(), |sum, w| sum + *w);
         vec![(0, lead), (self.leading, SecureField::one() - lead)]
     }
 

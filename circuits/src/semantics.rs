@@ -237,6 +237,38 @@ mod tests {
         assert_ne!(rope_angle(&config, 0, 8191, 2), rope_angle(&config, 1, 8191, 2));
     }
 
+    /// Tables of activations, against values worked out by hand.
+    #[test]
+    fn activations_are_their_functions() {
+        let known = [
+            (Activation::Silu, 1.0, 0.731_058_578_630_004_9),
+            (Activation::Silu, -2.0, -0.238_405_844_044_235_17),
+            (Activation::Gelu, 1.0, 0.841_344_746_068_542_9),
+            (Activation::Gelu, -2.0, -0.045_500_263_896_358_42),
+            (Activation::GeluTanh, 1.0, 0.841_191_990_608_276_6),
+            (Activation::GeluTanh, -2.0, -0.045_402_305_912_171_67),
+            (Activation::Relu, 1.5, 1.5),
+            (Activation::Relu, -1.5, 0.0),
+        ];
+        for (activation, x, expected) in known {
+            let value = activation.of(x);
+            assert!((value - expected).abs() < 1e-12, "{activation:?} of {x} is {value}");
+        }
+        for activation in Activation::ALL {
+            // Padding is 0, and so is what the table has for it.
+            let table = activation_table(activation, 10, 12);
+            assert_eq!(
+                (table[1 << 15], table[(1 << 15) + 8192]),
+                (0, i16::MAX),
+                "{activation:?}"
+            );
+            // With most bits no entry is the smallest int16: products of gated MLPs stay below 2^30.
+            let finest = activation_table(activation, 0, crate::bounds::MAX_SILU_BITS.into());
+            assert!(finest.iter().all(|v| *v > i16::MIN), "{activation:?}");
+            assert!((-64..=64).all(|bits| activation_table(activation, bits, bits)[1 << 15] == 0));
+        }
+    }
+
     /// Halves are rounded up, and what does not fit saturates.
     #[test]
     fn rounding_and_saturation() {

@@ -4,12 +4,12 @@
 
 use crate::air::ff::Ff;
 use crate::air::logits::Logits;
+use crate::air::lookups::Lookup;
 use crate::air::maxima::Maxima;
 use crate::air::requant::Requant;
 use crate::air::rope::Rope;
 use crate::air::scores::Scores;
 use crate::air::stream::Stream;
-use crate::air::lookups::Lookup;
 use crate::air::{Air, AnyAir, Lanes};
 use crate::chunk::Chunk;
 use crate::model::{log_ceil, LimbSet, Limbs, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
@@ -355,6 +355,7 @@ impl Shape {
     /// The columns of the MLP.
     pub const fn ff(&self) -> Ff {
         Ff {
+            gated: self.config.gated,
             gate: self.limbs.gate,
             up: self.limbs.up,
         }

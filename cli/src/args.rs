@@ -474,7 +474,17 @@ pub enum ShapeArg {
     #[value(name = "smollm2-135m")]
     SmolLm2_135m,
     #[value(name = "gpt2-124m-llama")]
+    Gpt2_124mLlama,
+    #[value(name = "gpt2-124m")]
     Gpt2_124m,
+    #[value(name = "pythia-160m")]
+    Pythia160m,
+    #[value(name = "phi-2")]
+    Phi2,
+    #[value(name = "stablelm-2-1.6b")]
+    StableLm2_1_6b,
+    #[value(name = "starcoder2-3b")]
+    StarCoder2_3b,
     #[value(name = "qwen2.5-0.5b")]
     Qwen2_5_0_5b,
     #[value(name = "tinyllama-1.1b")]
@@ -497,7 +507,12 @@ impl From<ShapeArg> for PublicShape {
     fn from(arg: ShapeArg) -> Self {
         match arg {
             ShapeArg::SmolLm2_135m => Self::SmolLm2_135m,
+            ShapeArg::Gpt2_124mLlama => Self::Gpt2_124mLlama,
             ShapeArg::Gpt2_124m => Self::Gpt2_124m,
+            ShapeArg::Pythia160m => Self::Pythia160m,
+            ShapeArg::Phi2 => Self::Phi2,
+            ShapeArg::StableLm2_1_6b => Self::StableLm2_1_6b,
+            ShapeArg::StarCoder2_3b => Self::StarCoder2_3b,
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,

@@ -118,6 +118,67 @@ fn option(options: &mut QuantiseOptions, key: &str, value: &str) -> Result<(), F
     Ok(())
 }
 
+/// Prints the row of a variant; what else is worth knowing goes to stderr.
+fn row(
+    checkpoint: &Checkpoint,
+    calibration: &[Vec<u32>],
+    (sets, heads): (&[Set], &Set),
+    variant: &str,
+) -> Result<(), Failure> {
+    let mut parts = variant.split(',');
+    let name = parts.next().unwrap_or_default();
+    let mut options = QuantiseOptions::default();
+    for part in parts {
+        let (key, value) = part.split_once('=').ok_or("KEY=VALUE")?;
+        option(&mut options, key, value)?;
+    }
+    let clock = Instant::now();
+    let (model, report) = quantised(checkpoint, options, calibration)?;
+    let time = clock.elapsed().as_secs_f64();
+    eprintln!("{name}: {}", limbs(&model));
+    let mut clipped = Saturations::new();
+    print!("| {name} |");
+    for set in sets {
+        let rows = set.measure(&model, &mut clipped)?.concat();
+        let mut kl: Vec<f64> = rows.iter().map(Fidelity::kl).collect();
+        kl.sort_by(f64::total_cmp);
+        let total = sum(rows);
+        let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
+        eprintln!(
+            "{name}: {} of {} rows agree, worst KL {:.1e}",
+            total.top1_count,
+            total.rows,
+            kl[kl.len() - 1]
+        );
+        let p99 = kl[kl.len() * 99 / 100];
+        print!(
+            " {:.3e}, {p99:.1e} | {:.1} %, {:+.2} % |",
+            total.kl(),
+            100.0 * total.top1(),
+            100.0 * ratio
+        );
+    }
+    let mut kl: Vec<f64> = heads
+        .measure(&model, &mut Saturations::new())?
+        .into_iter()
+        .map(|rows| sum(rows).kl())
+        .collect();
+    kl.sort_by(f64::total_cmp);
+    println!(" {:.1e}, {:.1e} |", kl[kl.len() / 2], kl[kl.len() - 1]);
+    let exponents: Vec<_> = report.exponents.iter().map(|e| (e.channel, e.exponent)).collect();
+    let products: Vec<usize> = report.products.iter().map(Vec::len).collect();
+    clipped.retain(|_, count| count.total() > 0);
+    let clipped: Vec<_> = clipped
+        .iter()
+        .map(|(t, c)| format!("{t} -{} +{}", c.low, c.high))
+        .collect();
+    eprintln!(
+        "{name}: {time:.1} s; exponents {exponents:?}; products' by layer {products:?}; heads {:?}; saturated {clipped:?}",
+        report.heads
+    );
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let at = args.iter().position(|a| a == "--").ok_or("no variants")?;
@@ -151,58 +212,7 @@ fn main() -> Result<(), Failure> {
         [&[first], rest].concat()
     });
     let heads = Set::new(&float, heads.collect())?;
-    for variant in variants {
-        let mut parts = variant.split(',');
-        let name = parts.next().unwrap_or_default();
-        let mut options = QuantiseOptions::default();
-        for part in parts {
-            let (key, value) = part.split_once('=').ok_or("KEY=VALUE")?;
-            option(&mut options, key, value)?;
-        }
-        let clock = Instant::now();
-        let (model, report) = quantised(&checkpoint, options, &calibration)?;
-        let time = clock.elapsed().as_secs_f64();
-        eprintln!("{name}: {}", limbs(&model));
-        let mut clipped = Saturations::new();
-        print!("| {name} |");
-        for set in &sets {
-            let rows = set.measure(&model, &mut clipped)?.concat();
-            let mut kl: Vec<f64> = rows.iter().map(Fidelity::kl).collect();
-            kl.sort_by(f64::total_cmp);
-            let total = sum(rows);
-            let ratio = total.perplexity_integer() / total.perplexity_float() - 1.0;
-            eprintln!(
-                "{name}: {} of {} rows agree, worst KL {:.1e}",
-                total.top1_count,
-                total.rows,
-                kl[kl.len() - 1]
-            );
-            let p99 = kl[kl.len() * 99 / 100];
-            print!(
-                " {:.3e}, {p99:.1e} | {:.1} %, {:+.2} % |",
-                total.kl(),
-                100.0 * total.top1(),
-                100.0 * ratio
-            );
-        }
-        let mut kl: Vec<f64> = heads
-            .measure(&model, &mut Saturations::new())?
-            .into_iter()
-            .map(|rows| sum(rows).kl())
-            .collect();
-        kl.sort_by(f64::total_cmp);
-        println!(" {:.1e}, {:.1e} |", kl[kl.len() / 2], kl[kl.len() - 1]);
-        let exponents: Vec<_> = report.exponents.iter().map(|e| (e.channel, e.exponent)).collect();
-        let products: Vec<usize> = report.products.iter().map(Vec::len).collect();
-        clipped.retain(|_, count| count.total() > 0);
-        let clipped: Vec<_> = clipped
-            .iter()
-            .map(|(t, c)| format!("{t} -{} +{}", c.low, c.high))
-            .collect();
-        eprintln!(
-            "{name}: {time:.1} s; exponents {exponents:?}; products' by layer {products:?}; heads {:?}; saturated {clipped:?}",
-            report.heads
-        );
-    }
-    Ok(())
+    variants
+        .iter()
+        .try_for_each(|variant| row(&checkpoint, &calibration, (&sets, &heads), variant))
 }

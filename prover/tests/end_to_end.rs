@@ -10,7 +10,7 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::{
     banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel,
 };
-use tessera_verifier::policy::activation_params;
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::verify::verify_bytes;
 
 fn round_trip(config: ModelConfig, format: WeightFormat, prompt: usize, tokens: usize) {
@@ -141,7 +141,12 @@ fn parts_in_lanes_are_proved() {
     let layers = shape.extent(Part::Ff, 0);
     assert!(!layers.is_power_of_two(), "{layers}");
     // And in the code of large statements.
-    assert_eq!(activation_params(&shape).log_blowup, 1, "{} units", shape.units());
+    assert_eq!(
+        CommitmentParams::of_activations(&shape).log_blowup,
+        1,
+        "{} units",
+        shape.units()
+    );
     round_trip(config, WeightFormat::Int16, 120, 5);
 }
 

@@ -53,7 +53,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
     let w = &key.weights;
     let rows = rows
         .row("model", key.id()?)
-        .row("dimensions", dimensions(&key.config))
+        .prose("dimensions", dimensions(&key.config))
         .row("strategy", strategy(&key.params))
         .row(
             "weights",
@@ -164,10 +164,10 @@ pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, CodecError> {
         None => rows.row("  files", "left out of the key"),
         Some(files) => files.iter().fold(rows, |rows, file| {
             let value = format!(
-                "{}\nSHA-256 {}, {}",
+                "{}, {}, SHA-256\n{}",
                 file.name,
-                hex::encode(file.sha256),
-                bytes(file.bytes)
+                bytes(file.bytes),
+                hex::encode(file.sha256)
             );
             rows.row("  file", value)
         }),
@@ -182,7 +182,7 @@ fn settings(recipe: &Recipe) -> String {
 
 fn calibration(recipe: &Recipe) -> String {
     let c = &recipe.calibration;
-    let digest = c.sha256.map(|d| format!("\nSHA-256 {}", hex::encode(d)));
+    let digest = c.sha256.map(|d| format!(", SHA-256\n{}", hex::encode(d)));
     format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
 }
 
@@ -213,7 +213,7 @@ pub fn figures_json(f: &Figures) -> Value {
 pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
     let [float, integer, bfloat16] = f.perplexities();
     let change = |perplexity: f64| 100.0 * (perplexity / float - 1.0);
-    rows.row("fidelity", class_text(f))
+    rows.prose("fidelity", class_text(f))
         .row(
             "  on",
             format!("{}: {} windows, {} tokens", f.text, f.windows, f.tokens),

@@ -50,6 +50,11 @@ impl Rows {
         self.row(name, shown::path(path))
     }
 
+    /// Adds a sentence of ours, which needs no mark where it goes on.
+    pub fn prose(self, name: &str, text: impl Into<String>) -> Self {
+        self.with(name.to_owned(), text.into(), "")
+    }
+
     /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
     pub fn ids(self, name: &str, ids: &[u32]) -> Self {
         let mut text = format!("{} ids:", ids.len());

@@ -179,26 +179,27 @@ fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-/// Cuts a line into lines of at most `width` columns, after spaces where there are some; all but the first begin with
-/// `mark`.
+/// Cuts a line into lines of at most `width` columns, all but the first beginning with `mark`. Words are torn only if they are
+/// longer than a line: an id that is whole can be copied.
 pub fn wrapped(line: &str, width: usize, mark: &str) -> Vec<String> {
     let (mut lines, mut current, mut columns) = (Vec::new(), String::new(), 0);
-    // Where the current line can be cut, and its columns up to there.
-    let mut cut: Option<(usize, usize)> = None;
-    for (unit, wide) in units(line) {
-        if columns + wide > width && !current.is_empty() {
-            let (at, before) = cut
-                .filter(|(_, before)| 2 * before > width)
-                .unwrap_or((current.len(), columns));
-            let rest = current.split_off(at);
-            lines.push(std::mem::replace(&mut current, format!("{mark}{rest}")));
-            columns = mark.len() + columns - before;
-            cut = None;
+    let mut next_line = |current: &mut String| {
+        lines.push(std::mem::replace(current, mark.to_owned()));
+        mark.len()
+    };
+    for word in line.split_inclusive(' ') {
+        // With its space, so that no line begins with one.
+        let long: usize = units(word).map(|(_, wide)| wide).sum();
+        let begun = current.len() > mark.len();
+        if begun && columns + long > width && mark.len() + long <= width {
+            columns = next_line(&mut current);
         }
-        current.push_str(unit);
-        columns += wide;
-        if unit == " " {
-            cut = Some((current.len(), columns));
+        for (unit, wide) in units(word) {
+            if columns + wide > width && !current.is_empty() {
+                columns = next_line(&mut current);
+            }
+            current.push_str(unit);
+            columns += wide;
         }
     }
     lines.push(current);

@@ -197,7 +197,7 @@ impl Verdict {
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
         let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
         match &self.outcome {
-            Outcome::Accepted(proved) => format!("accepted\n{}", proved.rows(time)),
+            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time))),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
                 proved: Some(proved), ..
@@ -232,6 +232,18 @@ impl Verdict {
         }
         json
     }
+}
+
+/// What an accepted proof says, and what a reader might take it for.
+fn meaning(rows: Rows) -> Rows {
+    rows.prose(
+        "proves",
+        "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
+    )
+    .prose(
+        "but not",
+        "that the text is true, or that the id is of the model that you have in mind: compare it with one that you trust",
+    )
 }
 
 /// How a proof is composed: one STARK for all layers, or one for every chunk of them.

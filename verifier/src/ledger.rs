@@ -13,10 +13,9 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::OpenedColumns;
+use crate::opening::{CommitmentParams, OpenedColumns};
 use crate::policy::{
-    activation_params, opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
-    STARK_WORK_BITS,
+    opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS,
 };
 use crate::stark::component;
 
@@ -203,7 +202,12 @@ fn stark_terms(terms: &mut Vec<Term>) {
     );
     let log_n = tables::LOG_ROWS + STARK_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
-    algebraic(terms, "STARK: out-of-domain sampling", format!("4 x 2^{log_n} / |K|"), 4.0 * n);
+    algebraic(
+        terms,
+        "STARK: out-of-domain sampling",
+        format!("4 x 2^{log_n} / |K|"),
+        4.0 * n,
+    );
     // The columns with two samples, the four of the last sum, get a third for periodicity; and there is the composition.
     let columns: usize = component.trace_log_degree_bounds().iter().map(Vec::len).sum();
     let samples = columns as f64 + 8.0 + 16.0;
@@ -239,7 +243,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     let mut terms = Vec::new();
     claim_terms(&shape, &mut terms);
     stark_terms(&mut terms);
-    let activations = activation_params(&shape);
+    let activations = CommitmentParams::of_activations(&shape);
     let openings = [
         ("weights", key.opened(chunk)),
         ("activations", activations.columns_of(&(0..activations.tiles), 0)),
@@ -261,7 +265,10 @@ mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
     use crate::opening::{CommitmentParams, TILE_AREA_LOG};
-    use crate::policy::{parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS, STARK_LOG_LAST_LAYER};
+    use crate::policy::{
+        parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
+        STARK_LOG_LAST_LAYER,
+    };
     use crate::recipe::Recipe;
     use std::collections::BTreeSet;
     use stwo::core::channel::Blake2sChannel;
@@ -425,7 +432,7 @@ mod tests {
             let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
             assert_eq!(terms[0].1, bits + f64::from(OPENING_WORK_BITS));
             let activations = CommitmentParams { tiles: 77, ..weights };
-            let own = parameter_words(log_blowup, &activations);
+            let own = parameter_words(log_blowup, activations.words());
             let queries = policy.queries as u32;
             let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
             assert_eq!(own[..5], trace);
@@ -450,7 +457,7 @@ mod tests {
         let (mut rates, mut longest) = (BTreeSet::new(), 0);
         for rows in (0..13).map(|log| 1 << log) {
             let shape = key.shape(&Chunk::whole(12), rows);
-            let own = activation_params(&shape);
+            let own = CommitmentParams::of_activations(&shape);
             assert_eq!(own.tiles as u128, shape.units());
             assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
             assert_eq!(own.log_blowup, if own.tiles <= MANY_UNITS { 2 } else { 1 });
@@ -462,7 +469,10 @@ mod tests {
             rates.insert(own.log_blowup);
             longest = longest.max(own.columns());
         }
-        assert!(rates.len() == 2 && longest > ACTIVATION_COLUMNS, "{rates:?}, {longest} columns");
+        assert!(
+            rates.len() == 2 && longest > ACTIVATION_COLUMNS,
+            "{rates:?}, {longest} columns"
+        );
     }
 
     /// As many samples as stwo makes of the columns, and no fewer.
@@ -472,7 +482,10 @@ mod tests {
         let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
         let points = component.mask_points(oods, tables::LOG_ROWS);
         // A column with two samples gets a third.
-        let columns = points.iter().flatten().map(|points| points.len() + usize::from(points.len() == 2));
+        let columns = points
+            .iter()
+            .flatten()
+            .map(|points| points.len() + usize::from(points.len() == 2));
         let real = tables::PREPROCESSED.len() + columns.sum::<usize>() + 8;
         let mut terms = Vec::new();
         stark_terms(&mut terms);

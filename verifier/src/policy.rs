@@ -4,9 +4,6 @@
 use serde::{Deserialize, Serialize};
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
-use tessera_circuits::shape::Shape;
-
-use crate::opening::{CommitmentParams, TILE_AREA_LOG};
 
 /// Verification refuses statements whose ledger falls below this.
 pub const MIN_BITS: f64 = 90.0;
@@ -53,19 +50,6 @@ pub fn stark_config() -> PcsConfig {
     }
 }
 
-/// The code of a statement's activations, by their number alone.
-pub fn activation_params(shape: &Shape) -> CommitmentParams {
-    // What does not fit has no security, which is said elsewhere.
-    let tiles = usize::try_from(shape.units()).unwrap_or(usize::MAX).max(1);
-    let log_blowup = if tiles <= MANY_UNITS { 2 } else { 1 };
-    let least = tiles.div_ceil(ACTIVATION_COLUMNS).next_power_of_two().trailing_zeros();
-    CommitmentParams {
-        tiles,
-        log_message: (TILE_AREA_LOG + least).min(MAX_CODE_LOG - log_blowup),
-        log_blowup,
-    }
-}
-
 /// Query parameters of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpeningPolicy {
@@ -76,7 +60,7 @@ pub struct OpeningPolicy {
 }
 
 /// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted, or of
-/// [`activation_params`].
+/// `CommitmentParams::of_activations`.
 pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     OpeningPolicy {
         queries: queries(log_blowup),
@@ -84,8 +68,9 @@ pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     }
 }
 
-/// All parameters as words, absorbed by the transcript first. Weights are at rate `2^-log_blowup`.
-pub const fn parameter_words(log_blowup: u32, activations: &CommitmentParams) -> [u32; 11] {
+/// All parameters as words, absorbed by the transcript first. Weights are at rate `2^-log_blowup`; activations have so many
+/// units, in a code of messages of `2^log_message` values and rate `2^-blowup`.
+pub const fn parameter_words(log_blowup: u32, [log_message, blowup, units]: [u32; 3]) -> [u32; 11] {
     let opening = opening_policy(log_blowup);
     [
         STARK_LOG_BLOWUP,
@@ -95,9 +80,9 @@ pub const fn parameter_words(log_blowup: u32, activations: &CommitmentParams) ->
         STARK_LOG_LAST_LAYER,
         opening.queries as u32,
         opening.work_bits,
-        activations.log_message,
-        activations.log_blowup,
-        queries(activations.log_blowup) as u32,
-        activations.tiles as u32,
+        log_message,
+        blowup,
+        queries(blowup) as u32,
+        units,
     ]
 }

@@ -19,7 +19,7 @@ use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::ledger::security_bits;
 use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
-use crate::policy::{activation_params, opening_policy, parameter_words, MIN_BITS};
+use crate::policy::{opening_policy, parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
@@ -92,7 +92,7 @@ pub fn open_transcript(
     ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights.log_blowup, activations));
+    transcript.words("parameters", &parameter_words(weights.log_blowup, activations.words()));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -217,7 +217,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     proof.statistics.check(&shape, &params, statement)?;
 
     // Commitments before any challenge.
-    let activations = activation_params(&shape);
+    let activations = CommitmentParams::of_activations(&shape);
     let mut transcript = open_transcript(
         claim.model,
         &key.weights,

@@ -27,7 +27,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String>
 pub fn prepare(args: &VerifyArgs) -> Result<(Key, Expected), String> {
     let key = guarded(|| read_key(&args.key))?;
     if args.expect_output.is_some() && !key.tokenizer()? {
-        return Err("the model has no tokenizer, so texts must be given as token ids".to_owned());
+        return Err("the model has no tokenizer, so texts must be given as token ids (--expect-output-ids)".to_owned());
     }
     let expected = Expected {
         prompt: args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),

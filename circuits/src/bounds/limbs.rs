@@ -9,8 +9,8 @@
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass, StreamShift,
-    LAYER_KINDS,
+    ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
+    StreamShift, LAYER_KINDS,
 };
 
 /// Shift that every requantisation has in addition to that of the key.
@@ -96,7 +96,9 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
         let (l1, square) = (u128::from(norms.l1), u128::from(norms.square));
         let (width, weight) = (inputs as u128, u128::from(most.unsigned_abs()));
         // Each also holds of the largest l1 and the largest square of different columns.
-        let possible = l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
+        let there = config.gated || kind != MatmulKind::Gate || *norms == ColumnNorms::default();
+        let possible =
+            there && l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
         if !possible {
             return Err(ModelError::Norms {
                 what: name(kind),
@@ -142,7 +144,8 @@ impl ModelParams {
             q: of(MatmulKind::Q),
             k: of(MatmulKind::K),
             v: of(MatmulKind::V),
-            gate: of(MatmulKind::Gate),
+            // Where there are no gates, nothing depends on it.
+            gate: of(if config.gated { MatmulKind::Gate } else { MatmulKind::Up }),
             up: of(MatmulKind::Up),
             head: of(MatmulKind::Head),
         }
@@ -175,7 +178,8 @@ impl ModelParams {
     fn fits(&self, config: &ModelConfig, kind: MatmulKind, layer: usize) -> bool {
         if kind == MatmulKind::Embed {
             // One product of a weight and `2^(8 + e)`: shifts are taken off by 8, as `floor(floor(x / 2^8) / 2^s)` is one floor.
-            let bound = u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32);
+            let rows = 1 + u128::from(config.positions);
+            let bound = rows * (u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32));
             return self.updates(kind, &self.embed, |_, own| (bound, own));
         }
         let (Some(norms), Some(at)) = (self.norms(kind, layer), self.layers.get(layer)) else {
@@ -192,14 +196,15 @@ impl ModelParams {
                 (plain_bound(norms.l1) + largest + (1u128 << (15 + skip)), own + BASE)
             }
         };
+        let of_mlp = if config.parallel { &at.norm_attn } else { &at.norm_mlp };
         let (norm, shift) = match kind {
             MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
             MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),
             MatmulKind::Q => (&at.norm_attn, &at.q),
             MatmulKind::K => (&at.norm_attn, &at.k),
             MatmulKind::V => (&at.norm_attn, &at.v),
-            MatmulKind::Gate => (&at.norm_mlp, &at.gate),
-            MatmulKind::Up => (&at.norm_mlp, &at.up),
+            MatmulKind::Gate => (of_mlp, &at.gate),
+            MatmulKind::Up => (of_mlp, &at.up),
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
         let bound = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), norms.square);

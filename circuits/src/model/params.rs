@@ -308,8 +308,11 @@ impl ModelParams {
     /// The same parameters with the largest norms that columns of their bits can have: before the weights are known.
     #[must_use]
     pub fn with_largest_norms(self, config: &ModelConfig) -> Self {
-        let matmuls = config.matmuls().into_iter().filter(|m| m.kind != MatmulKind::Embed);
-        let columns = matmuls.map(|m| ColumnNorms::largest(m.in_dim, self.max_weight(m.kind)));
+        let layers = (0..config.layers).flat_map(|_| LAYER_KINDS);
+        let columns = layers.chain([MatmulKind::Head]).map(|kind| match kind {
+            MatmulKind::Gate if !config.gated => ColumnNorms::default(),
+            _ => ColumnNorms::largest(config.dims(kind).0, self.max_weight(kind)),
+        });
         Self {
             columns: columns.collect(),
             ..self

@@ -117,3 +117,60 @@ fn bands_leave_no_tile_over() {
         assert_eq!(config.band_log(), expected, "change {i}");
     }
 }
+
+/// Positions have the rows of the embedding after those of the vocabulary, and no row beyond the context has one.
+#[test]
+fn positions_have_rows_of_the_embedding() {
+    let own = odd_config(2);
+    assert_eq!(own.position_row(0), None);
+    let config = ModelConfig { positions: true, ..own };
+    assert_eq!(
+        config.dims(MatmulKind::Embed),
+        (config.vocab + config.context, config.hidden)
+    );
+    let rows = [0, config.context - 1, config.context].map(|i| config.position_row(i));
+    assert_eq!(
+        rows,
+        [Some(config.vocab), Some(config.vocab + config.context - 1), None]
+    );
+    // They may need more coordinates than the vocabulary does.
+    let wide = ModelConfig { vocab: 500, ..config };
+    assert_eq!((wide.padded().vocab, wide.padded().embed), (9, 10));
+}
+
+/// A model without gates has six matrices a layer, and no parameters of gates.
+#[test]
+fn models_without_gates_have_nothing_of_them() {
+    let config = ModelConfig {
+        gated: false,
+        ..odd_config(2)
+    };
+    assert_eq!(config.matmuls().len(), 2 * 6 + 2);
+    let mut params = test_params(&config);
+    params.layers.iter_mut().for_each(|l| {
+        l.gate.0.clear();
+        l.act = ByClass::both(0);
+    });
+    assert_eq!(params.check(&config), Ok(()));
+    assert_eq!(params.norms(MatmulKind::Gate, 1), Some(ColumnNorms::default()));
+    let limbs = params.limb_set(&config);
+    assert_eq!(limbs.gate, limbs.up);
+    let refused = |change: &dyn Fn(&mut ModelParams)| {
+        let mut other = params.clone();
+        change(&mut other);
+        assert!(other.check(&config).is_err());
+    };
+    refused(&|p| p.layers[1].gate.0.push(3));
+    refused(&|p| p.layers[0].act.lead = 1);
+    refused(&|p| p.columns[4] = ColumnNorms { l1: 1, square: 1 });
+    refused(&|p| {
+        p.biases = vec![Vec::new(); p.columns.len()];
+        p.biases[4] = vec![1; config.ff];
+    });
+    // Nor does a model with gates do without.
+    let gated = ModelConfig {
+        gated: true,
+        ..config.clone()
+    };
+    assert!(params.clone().with_largest_norms(&gated).check(&gated).is_err());
+}

@@ -1,6 +1,6 @@
 //! The list of claims of a proof (docs/protocol.md, sections 7 and 16), written once and walked by both
-//! sides. Every accumulator, operand, broadcast, statistic and public column of [`crate::air`] appears
-//! here; what does not appear here or in a row-local constraint is free.
+//! sides. Every accumulator, operand, broadcast, and statistic of [`crate::air`] appears
+//! here; what does not appear here or in a lookup is free.
 
 mod accumulators;
 mod operands;

@@ -49,7 +49,9 @@ impl Public<'_> {
         if shape.chunk.is_last() {
             claims.push(self.head_operand(at(Product::Head), head[0]));
         }
-        claims.extend(self.act_operands(at(Product::Act), act));
+        if Product::Act.exists(shape) {
+            claims.extend(self.act_operands(at(Product::Act), act));
+        }
         claims.extend(self.square_operands(at(Product::Square), square));
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
@@ -77,7 +79,8 @@ impl Public<'_> {
 
     fn mlp_operand(&self, at: &[K], operand: K) -> LinearClaim {
         let (lead, rest) = at.split_at(self.lead(Part::Ff) as usize);
-        let columns = vec![(ff::H_HI, K::one()), (ff::H_LO, self.points.limb)];
+        let [high, low] = self.shape.ff().product();
+        let columns = vec![(high, K::one()), (low, self.points.limb)];
         let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
         claim("mlp product", Part::Ff, weights, columns, operand)
     }
@@ -192,12 +195,21 @@ impl Public<'_> {
         let weighted = vec![
             padded(own_states, self.lead(part)),
             Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
-            padded(times(&self.squared_exponents(), &eq_table(feature)), self.shape.padded.hidden),
+            padded(
+                times(&self.squared_exponents(), &eq_table(feature)),
+                self.shape.padded.hidden,
+            ),
         ];
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
         let plain = vec![eq(state), eq(token), eq(feature)];
         [
-            claim("weighted states", part, weighted, columns(points.square_weight()), first),
+            claim(
+                "weighted states",
+                part,
+                weighted,
+                columns(points.square_weight()),
+                first,
+            ),
             claim("states", part, plain, columns(K::one()), second),
         ]
     }
@@ -243,7 +255,7 @@ impl Public<'_> {
         sums
     }
 
-    /// The public operand of the embedding: the one-hot matrix of the row tokens, times
+    /// The public operand of the embedding: the one-hot matrix of the row tokens, and of their positions, times
     /// `2^embed_exponent`, at (token point, `point`).
     pub fn embed_operand(&self, point: &[K]) -> K {
         if !self.shape.chunk.is_first() {
@@ -252,10 +264,11 @@ impl Public<'_> {
         let tokens = eq_table(&self.points.token);
         let vocab = suffix(point, Product::Embed.variables(self.shape));
         let ids = self.statement.row_ids(self.shape.token);
-        let sum = tokens
-            .iter()
-            .zip(ids)
-            .fold(K::zero(), |sum, (t, id)| sum + *t * index_eq(id as usize, vocab));
+        let sum = tokens.iter().zip(ids).enumerate().fold(K::zero(), |sum, (i, (t, id))| {
+            let position = self.shape.config.position_row(i);
+            let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
+            sum + *t * (index_eq(id as usize, vocab) + position)
+        });
         sum * felt(1 << self.params.embed_exponent)
     }
 
@@ -275,7 +288,7 @@ impl Public<'_> {
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
         });
         for m in self.shape.matmuls() {
-            let (product, lead) = Product::of(m.kind, m.layer, self.shape.limbs);
+            let (product, lead) = Product::of(m.kind, m.layer, self.shape);
             let own = WEIGHTED
                 .iter()
                 .zip(families)

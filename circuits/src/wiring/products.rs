@@ -2,7 +2,7 @@
 
 use stwo::core::fields::qm31::SecureField;
 
-use crate::model::{LimbSet, Limbs, MatmulKind};
+use crate::model::{Limbs, MatmulKind};
 use crate::shape::{Part, Shape};
 
 /// The operand instances of the batched matmul sumcheck (docs/protocol.md, sections 6 and 16), in order.
@@ -14,7 +14,7 @@ pub enum Product {
     Att,
     /// MLP product times down; variables (layer, feature).
     Ff,
-    /// Public one-hot matrix times embedding; variables (vocabulary).
+    /// Public one-hot matrix times embedding, its rows of positions included; variables (row of the embedding).
     Embed,
     /// Queries times keys; variables (layer, head, half, index).
     Score,
@@ -24,7 +24,7 @@ pub enum Product {
     Head,
     /// Limbs of the normed states times those of q, k, v, gate and up that are claimed in two; variables as Norm.
     NormLimbs,
-    /// SiLU of the gate times up projection, entry by entry; variables (layer, token, feature).
+    /// The activation of the gate times up projection, entry by entry, in gated MLPs; variables (layer, token, feature).
     Act,
     /// The stream times itself, entry by entry; variables (state, token, feature).
     Square,
@@ -75,7 +75,8 @@ impl Product {
             Self::NormLimbs => normed(Limbs::Two),
             Self::Embed => shape.chunk.is_first(),
             Self::Head => shape.chunk.is_last(),
-            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Act | Self::Square => true,
+            Self::Act => shape.config.gated,
+            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square => true,
         }
     }
 
@@ -88,7 +89,7 @@ impl Product {
             Self::Norm | Self::NormLimbs => lead(Part::Stream) + p.hidden,
             Self::Att => lead(Part::Att) + p.q(),
             Self::Ff => lead(Part::Ff) + p.ff,
-            Self::Embed => p.vocab,
+            Self::Embed => p.embed,
             Self::Head => p.hidden,
             Self::Score => p.layers + p.heads + p.head_dim(),
             Self::Value => p.layers + p.heads + shape.token,
@@ -98,15 +99,15 @@ impl Product {
     }
 
     /// The instance that a matmul kind belongs to, and its index on the instance's leading axis.
-    pub fn of(kind: MatmulKind, layer: usize, limbs: LimbSet) -> (Self, usize) {
-        let norm = match limbs.of(kind) {
+    pub fn of(kind: MatmulKind, layer: usize, shape: &Shape) -> (Self, usize) {
+        let norm = match shape.limbs.of(kind) {
             Limbs::One => Self::Norm,
             Limbs::Two => Self::NormLimbs,
         };
         match kind {
             MatmulKind::Embed => (Self::Embed, 0),
             MatmulKind::Q | MatmulKind::K | MatmulKind::V => (norm, 2 * layer),
-            MatmulKind::Gate | MatmulKind::Up => (norm, 2 * layer + 1),
+            MatmulKind::Gate | MatmulKind::Up => (norm, shape.config.mlp_state(layer)),
             MatmulKind::Head => (Self::Head, 0),
             MatmulKind::O => (Self::Att, layer),
             MatmulKind::Down => (Self::Ff, layer),

@@ -72,10 +72,7 @@ impl Public<'_> {
             .take(self.shape.config.heads)
             .collect();
         let real = |part: Part, rest: Vec<Weight>| {
-            let weights = vec![
-                self.plain_layers(part),
-                padded(heads.clone(), self.shape.padded.heads),
-            ];
+            let weights = vec![self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
             weights.into_iter().chain(rest).collect::<Vec<_>>()
         };
         let pairs = |rest: Vec<Weight>, columns: &[usize]| {

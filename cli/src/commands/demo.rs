@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Value};
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::Lengths;
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::prove::prove;
@@ -11,16 +13,20 @@ use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::files::{self, AtomicDir};
 use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::loaded::{read_key, Model};
+use tessera_prover::tasks::loaded::read_key;
+use tessera_prover::tasks::plan::Task;
 use tessera_prover::tasks::setup::{setup, SetupOptions, SetupReport};
 use tessera_verdict::rows::{bytes, seconds, width, Rows};
 use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::verify::{verify_bytes, Verified};
 
+use super::budget::Allowance;
 use super::claim::claim_of;
+use super::planned::{open_planned, token_rows};
 use super::prompt::NO_TOKENIZER;
 use super::report::phases_json;
+use super::setup::refusal;
 use crate::args::DemoArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
@@ -30,6 +36,9 @@ macro_rules! bundled {
         [$(($name, include_bytes!(concat!("../../../fixtures/tinystories-656k/", $name)).as_slice())),*]
     };
 }
+
+/// Bytes of mapped files, of the bundled checkpoint and what is made of it: more than there are.
+const MAPPED: u64 = 20_000_000;
 
 const CHECKPOINT: [(&str, &[u8]); 4] = bundled![
     "config.json",
@@ -62,14 +71,24 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     }
     unpacked.commit()?;
     let clock = Instant::now();
+    let allowance = Allowance::new(None, MAPPED);
     let options = SetupOptions {
         quantise: Strategy::from(args.strategy).into(),
+        memory: allowance.budget,
         ..SetupOptions::default()
     };
-    let set_up = setup(&checkpoint, &model_dir, &options, progress)?;
+    let set_up = setup(&checkpoint, &model_dir, &options, progress).map_err(|e| refusal(e, &allowance))?;
     let setup_seconds = clock.elapsed().as_secs_f64();
 
-    let model = Model::open(&model_dir)?;
+    let (model, _) = open_planned(&model_dir, None, |key, tokenizer| {
+        let prompt = tokenizer.map_or_else(|| Ok(Vec::new()), |tokenizer| tokenizer.encode(&args.prompt))?;
+        let lengths = Lengths {
+            rows: token_rows(key, prompt.len(), args.tokens)?,
+            outputs: args.tokens,
+        };
+        let chunk = Chunk::whole(key.config.layers);
+        Ok(Task::Prove { lengths, chunk })
+    })?;
     let tokenizer = model.tokenizer.clone();
     let tokenizer = tokenizer.as_ref().ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
     let prompt = tokenizer.encode(&args.prompt)?;
@@ -176,18 +195,34 @@ impl Done {
         };
         let text = format!(
             "{story}\n\n{rows}\n{}",
-            proved(statement.prompt.len(), statement.output.len())
+            proved(statement.prompt.len(), statement.output.len(), width())
         );
         Report::done(text, json)
     }
 }
 
 /// What exactly an accepted proof says.
-fn proved(prompt: usize, output: usize) -> String {
-    format!(
-        "What was proved: the model with this id, run in exact integer arithmetic on these {prompt} prompt ids,
-generates exactly these {output} output ids, each the arg max over the whole vocabulary (lowest id on a tie).
-Every matrix product, norm, rotation, mask, softmax, activation, rounding and arg max of the forward
-pass is covered. The proof does not hide the text, and says nothing about whether the text is true."
-    )
+fn proved(prompt: usize, output: usize, columns: usize) -> String {
+    let text = format!(
+        "What was proved: the model with this id, run in exact integer arithmetic on these {prompt} prompt ids, generates \
+         exactly these {output} output ids, each the arg max over the whole vocabulary (lowest id on a tie). Every matrix \
+         product, norm, rotation, mask, softmax, activation, rounding and arg max of the forward pass is covered. The proof \
+         does not hide the text, and says nothing about whether the text is true."
+    );
+    let lines = shown::wrapped(&text, columns.saturating_sub(1), "");
+    lines.iter().map(|l| l.trim_end()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_proved_fits_into_the_terminal() {
+        for columns in [40, 80, 200] {
+            let text = proved(6, 59, columns);
+            assert!(text.lines().all(|l| l.len() < columns), "{text}");
+            assert!(text.split_whitespace().any(|word| word == "59"), "{text}");
+        }
+    }
 }

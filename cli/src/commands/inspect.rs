@@ -94,8 +94,11 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     });
     let mut rows = Rows::default()
         .path("checkpoint", path)
-        .row("architecture", shown::name(&survey.architecture))
-        .maybe("dimensions", survey.config.as_ref().map(dimensions))
+        .row("architecture", shown::name(&survey.architecture));
+    if let Some(config) = &survey.config {
+        rows = rows.prose("dimensions", dimensions(config));
+    }
+    let mut rows = rows
         .row(
             "tensors",
             format!("{}, {parameters} parameters, {}", survey.tensors.len(), dtypes(&survey)),
@@ -130,7 +133,7 @@ fn dtypes(survey: &Survey) -> String {
 fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let model = Model::open(path)?;
     let disk = model.disk_bytes()?;
-    let rows = Rows::default().path("model directory", path).row("disk", bytes(disk));
+    let rows = Rows::default().path("directory", path).row("disk", bytes(disk));
     let subject = Subject::of_dir(&model.key, path);
     let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), &subject, args, rows)?;
     json["kind"] = json!("model directory");

@@ -63,7 +63,7 @@ impl Prompt {
             let parsed: Result<Ids, String> = text.parse();
             return Ok(ids(&parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?));
         }
-        let tokenizer = tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
+        let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--prompt-ids)")))?;
         let messages = match (&source.messages, args.chat.chat) {
             (Some(path), _) => {
                 let list = chat::messages(read_text(path)?.as_bytes());

@@ -37,13 +37,13 @@ pub fn check(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> R
 /// What can be proved where a statement of these lengths cannot.
 fn instead(key: &ModelKey, lengths: Lengths) -> String {
     let whole = match most_rows(key) {
-        Some(most) => format!("up to {} tokens can in one piece", most + 1),
-        None => "no text of this model can in one piece".to_owned(),
+        Some(most) => format!("up to {} tokens can be", most + 1),
+        None => "no text of this model can be".to_owned(),
     };
     match fewest_chunks(key, lengths) {
         Some(1) => whole,
-        Some(n) => format!("{whole}; prove --work DIR proves so many in {n} chunks of layers or more"),
-        None => format!("{whole}, and so many not in chunks of layers (--work) either"),
+        Some(n) => format!("{whole}; prove --work DIR proves more, in {n} chunks of layers or more"),
+        None => format!("{whole}; chunks of layers (--work) do not help"),
     }
 }
 

@@ -27,7 +27,7 @@ pub fn run(args: &SynthArgs, progress: &dyn Progress) -> Result<Report, Failure>
     });
     let text = Rows::default()
         .path("checkpoint", &args.out)
-        .row("dimensions", dimensions(&config))
+        .prose("dimensions", dimensions(&config))
         .row("parameters", parameters)
         .row("weights", format!("random, seed {}", args.seed))
         .row("time", seconds(time));

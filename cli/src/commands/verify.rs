@@ -65,7 +65,9 @@ fn read_proof(path: &Path) -> Result<Vec<u8>, Failure> {
 /// What the caller wants the proof to be about.
 fn expected(args: &VerifyArgs, tokenizer: &Result<Option<&Tokenizer>, String>) -> Result<Expected, Failure> {
     let needed = || match tokenizer {
-        Ok(tokenizer) => tokenizer.ok_or_else(|| Failure(NO_TOKENIZER.to_owned())),
+        Ok(tokenizer) => {
+            tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--expect-prompt-ids, --expect-output-ids)")))
+        }
         Err(reason) => Err(Failure(reason.clone())),
     };
     let prompt = match &args.expect_prompt {

@@ -361,6 +361,10 @@ fn synthetic_checkpoints_are_set_up_without_a_tokenizer() {
         "2"
     ]);
     assert_eq!(generated["output_ids"].as_array().unwrap().len(), 2);
+    fails(
+        args!["generate", "--model", model, "--prompt", "hello", "--tokens", "2"],
+        &["no tokenizer", "--prompt-ids"],
+    );
     fails(args!["setup", "--out", model], &["CHECKPOINT"]);
 }
 

@@ -40,7 +40,7 @@ fn a_text_without_enough_security_is_refused_with_what_can_be_proved() {
     let (report, text) = inspect(MAX_CONTEXT);
     assert_eq!(report["security_bits"], 0.0);
     let most = report["most_tokens_in_one_piece"].as_u64().unwrap() as usize;
-    let can = format!("up to {most} tokens can in one piece");
+    let can = format!("up to {most} tokens can be");
     assert!(
         most > 512 && text.contains(&can) && text.contains("cannot be proved"),
         "{text}"
@@ -134,6 +134,9 @@ fn a_limit_of_address_space_is_named_and_never_an_abort() {
             assert!(names(dir.path()).is_empty());
         }
     }
+    let output = within(150, &args!["demo"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("ulimit -v") && text.contains("too small"), "{text}");
     let mut statuses = Vec::new();
     for mebibytes in [75, 100, 150, 200, 250, 300, 350, 400, 600, 1000, 2000] {
         let output = within(mebibytes, &commands[0]);

@@ -152,3 +152,20 @@ fn amounts_of_memory_are_read_as_people_write_them() {
         "{text}"
     );
 }
+
+/// Help is wrapped for the terminal, at words.
+#[test]
+fn help_fits_into_the_terminal() {
+    for command in ["prove", "setup", "verify", "synth"] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tessera"))
+            .args([command, "--help"])
+            .env("COLUMNS", "80")
+            .output()
+            .expect("the binary runs");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let usage = text.lines().filter(|l| !l.starts_with("Usage:"));
+        for line in usage {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+    }
+}

@@ -14,8 +14,8 @@ use tessera_prover::tasks::loaded::Model;
 use crate::args;
 use crate::support::{done, fails, tessera, Shared};
 
-const ROWS: [&str; 8] = [
-    "accepted", "model", "prompt", "output", "end", "mode", "security", "time",
+const ROWS: [&str; 10] = [
+    "accepted", "model", "prompt", "output", "end", "mode", "security", "time", "proves", "but",
 ];
 
 /// What `verify` prints of a proof of a prompt; only its own rows begin in the first column.

@@ -5,7 +5,7 @@ pub mod passes;
 pub mod tiles;
 pub mod weights;
 
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, ModelParams, LAYER_KINDS, TILE};
+use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, ModelParams, TILE};
 
 use self::tiles::TileSource;
 use self::weights::{channels, natural_index, PackedWeights};
@@ -42,8 +42,9 @@ impl QuantisedModel {
 
     /// A matrix with its tiles.
     pub fn matmul(&self, kind: MatmulKind, layer: usize) -> &Matmul {
-        let at = match LAYER_KINDS.iter().position(|k| *k == kind) {
-            Some(at) => 1 + layer * LAYER_KINDS.len() + at,
+        let kinds = self.config.layer_kinds();
+        let at = match kinds.clone().position(|k| k == kind) {
+            Some(at) => 1 + layer * kinds.count() + at,
             None if kind == MatmulKind::Embed => 0,
             None => self.matmuls.len() - 1,
         };

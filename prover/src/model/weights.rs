@@ -175,6 +175,8 @@ pub struct ModelNorms {
     /// Its columns, by output block.
     columns: Vec<[ColumnNorms; TILE]>,
     norms: Vec<ColumnNorms>,
+    /// Whether there are gates; where there are none, their norms are 0.
+    gated: bool,
 }
 
 impl ModelNorms {
@@ -188,6 +190,7 @@ impl ModelNorms {
             tiles: 0,
             columns: Vec::new(),
             norms: Vec::new(),
+            gated: config.gated,
         }
     }
 
@@ -224,6 +227,9 @@ impl ModelNorms {
         let largest = columns.flatten().fold(ColumnNorms::default(), ColumnNorms::max);
         if kind != MatmulKind::Embed {
             self.norms.push(largest);
+        }
+        if kind == MatmulKind::O && !self.gated {
+            self.norms.push(ColumnNorms::default());
         }
         self.matmuls.pop();
         self.tiles = 0;

@@ -1,6 +1,8 @@
 //! Committing to the activations and opening them (docs/protocol.md, sections 4 and 10): the committed columns of all parts, cut
 //! in units, are the tiles of a commitment like that of the weights.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -8,7 +10,6 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::Shape;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns};
-use tessera_verifier::policy::activation_params;
 
 use super::bind::{bind_trailing, combine};
 use super::opening::batches;
@@ -24,6 +25,7 @@ pub struct Activations<'a> {
     shape: &'a Shape,
     columns: &'a [Columns],
     params: CommitmentParams,
+    twiddles: Arc<Twiddles>,
     tree: Tree,
     root: Digest,
 }
@@ -32,14 +34,16 @@ impl<'a> Activations<'a> {
     /// Commits to the columns of all parts. The codeword is not kept, as entering its memory takes longer than encoding the
     /// activations again when they are opened.
     pub fn commit(shape: &'a Shape, columns: &'a [Columns]) -> Self {
-        let params = activation_params(shape);
+        let params = CommitmentParams::of_activations(shape);
         let units = units(shape, columns);
-        let tree = batches::commit(&units, &params);
+        let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
+        let tree = batches::commit(&units, &params, &twiddles);
         Self {
             shape,
             columns,
             params,
             root: tree.root(),
+            twiddles,
             tree,
         }
     }
@@ -68,7 +72,10 @@ fn committed<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> 
 
 /// The units of the committed columns, in order.
 fn units<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> {
-    committed(shape, columns).into_iter().flat_map(|column| column.chunks(UNIT)).collect()
+    committed(shape, columns)
+        .into_iter()
+        .flat_map(|column| column.chunks(UNIT))
+        .collect()
 }
 
 impl Committed for Activations<'_> {
@@ -78,6 +85,10 @@ impl Committed for Activations<'_> {
 
     fn root(&self) -> &Digest {
         &self.root
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        Arc::clone(&self.twiddles)
     }
 
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {

@@ -332,7 +332,11 @@ mod tests {
             let weights = secure(9, columns + 1);
             let sum = |row: usize| own.iter().zip(&weights).map(|(c, k)| *k * c[row]).sum();
             let expected: Vec<SecureField> = (0..rows).map(sum).collect();
-            assert_eq!(combine(&own, &weights, rows), expected, "{columns} columns of {rows} rows");
+            assert_eq!(
+                combine(&own, &weights, rows),
+                expected,
+                "{columns} columns of {rows} rows"
+            );
         }
         assert_eq!(combine(&[], &[], 0), []);
         assert_eq!(combine(&[], &[], 64), vec![SecureField::zero(); 64]);

@@ -27,8 +27,8 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::transcript::Transcript;
 
 use super::bind::{bind_leading, bind_middle};
-use super::trace::Columns;
 use super::sumcheck::{self, Instance, Proved, Staged, Table};
+use super::trace::Columns;
 
 type K = SecureField;
 

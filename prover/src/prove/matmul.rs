@@ -21,8 +21,8 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::trace::Columns;
 use crate::prove::sumcheck::{self, Instance};
+use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
 
@@ -229,7 +229,10 @@ impl Factors<'_> {
             Product::Norm => (Part::Stream, self.public.normed_columns(Limbs::One)),
             Product::NormLimbs => (Part::Stream, self.public.normed_columns(Limbs::Two)),
             Product::Att => (Part::Att, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
-            _ => (Part::Ff, self.limbs(ff::H_HI, ff::H_LO).to_vec()),
+            _ => {
+                let [high, low] = self.public.shape.ff().product();
+                (Part::Ff, self.limbs(high, low).to_vec())
+            }
         };
         let operand = self.bound(part, &columns, 1, &self.public.points.token);
         (operand, self.weights(product, tables))
@@ -240,7 +243,7 @@ impl Factors<'_> {
         let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape.limbs);
+            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape);
             if own != product {
                 continue;
             }
@@ -342,14 +345,18 @@ impl Factors<'_> {
         (weighted.collect(), both)
     }
 
-    /// The one-hot matrix of the row tokens, bound at the token point.
+    /// The one-hot matrix of the row tokens and their positions, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
         let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
-        for (weight, id) in tokens.into_iter().zip(self.public.statement.row_ids(shape.token)) {
+        let ids = self.public.statement.row_ids(shape.token);
+        for (i, (weight, id)) in tokens.into_iter().zip(ids).enumerate() {
             out[id as usize] += weight * scale;
+            if let Some(row) = shape.config.position_row(i) {
+                out[row] += weight * scale;
+            }
         }
         out
     }

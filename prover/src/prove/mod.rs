@@ -26,8 +26,8 @@ use tessera_circuits::wiring::{suffix, Points, Public, WEIGHTED};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::{OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{activation_params, opening_policy, MIN_BITS};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -36,11 +36,11 @@ use tessera_verifier::verify::{
 };
 use thiserror::Error;
 
-use self::matmul::PrecomputedMatmuls;
-use self::opening::{Codeword, OpeningProverError};
 use self::activations::Activations;
+use self::matmul::PrecomputedMatmuls;
 use self::multiplicities::multiplicities;
 use self::opening::{open_committed, Committed};
+use self::opening::{Codeword, OpeningProverError};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
 use self::sumcheck::Proved;
@@ -317,12 +317,10 @@ fn unchecked(
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     // Commitments before any challenge.
-    let params = activation_params(shape);
+    let params = CommitmentParams::of_activations(shape);
     let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
     let columns = run.columns;
-    let mut activations = watch.phase("commit activations", || {
-        Activations::commit(shape, &columns)
-    });
+    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns));
     let root = *activations.root();
     transcript.bytes("activations", &root);
     let twiddles = twiddles();
@@ -334,9 +332,7 @@ fn unchecked(
     // Lookups.
     let relations = draw_relations(&mut transcript);
     let trees = lookup_trees(shape);
-    let lookups = watch.phase("lookups", || {
-        gkr::prove(&trees, &columns, &relations, &mut transcript)
-    })?;
+    let lookups = watch.phase("lookups", || gkr::prove(&trees, &columns, &relations, &mut transcript))?;
 
     // Matmuls.
     let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));

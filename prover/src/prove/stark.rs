@@ -7,6 +7,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
@@ -14,7 +15,6 @@ use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
-use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::model::ModelParams;
@@ -25,7 +25,8 @@ use thiserror::Error;
 
 use super::trace::Columns;
 
-type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+/// The trees of a proof.
+pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -48,12 +49,16 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
 pub fn tables_root(params: &ModelParams) -> [u8; 32] {
     let twiddles = twiddles();
     let mut scheme = Scheme::new(stark_config(), &twiddles);
-    commit(&mut scheme, &tables::preprocessed(params), &mut Blake2sChannel::default());
+    commit(
+        &mut scheme,
+        &tables::preprocessed(params),
+        &mut Blake2sChannel::default(),
+    );
     scheme.roots()[0].0
 }
 
 /// Commits to columns, in row order, as the next tree.
-fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
+pub fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(columns.iter().map(|column| evaluation(column)).collect());
     tree.commit(channel);
@@ -67,7 +72,10 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
         let entry = coset_index_to_circle_domain_index(z, log_size);
         values[bit_reverse_index(entry, log_size)] = *row;
     }
-    CircleEvaluation::new(CanonicCoset::new(log_size).circle_domain(), BaseColumn::from_cpu(&values))
+    CircleEvaluation::new(
+        CanonicCoset::new(log_size).circle_domain(),
+        BaseColumn::from_cpu(&values),
+    )
 }
 
 /// The tables and how often they are used, committed.
@@ -114,7 +122,7 @@ impl<'a> Counted<'a> {
 
 /// The LogUp columns of the tables and their claimed sum: the first has the sum of the first two entries of a row, the last one
 /// sums on over rows.
-fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
+pub fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
     let [index, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| &entries[i]);
     let tuples = [
         (Relation::Range16, vec![index]),

@@ -401,7 +401,11 @@ impl Source<'_> {
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && j <= i;
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
-            let difference = if open { i64::from(max) - score.out } else { MASKED.into() };
+            let difference = if open {
+                i64::from(max) - score.out
+            } else {
+                MASKED.into()
+            };
             row[scores::D] = felt(difference);
             row[scores::EXP] = exp;
             row[scores::ZERO] = u32::from(difference == 0);
@@ -429,12 +433,38 @@ impl Source<'_> {
             let scores = &layer.score[line * tokens..][..i + 1];
             let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
             row[maxima::MAX] = felt(i64::from(layer.max[line]));
-            row[maxima::TIES] = ties as u32 - 1;
+            row[maxima::TIES] = felt(ties as i64 - 1);
             [0; 4]
         })
     }
 
     fn ff(&self) -> (Columns, Vec<Clip>) {
+        match self.shape.config.gated {
+            true => self.gated(),
+            false => self.plain(),
+        }
+    }
+
+    /// The MLP without gates: what the table has for the up projection.
+    fn plain(&self) -> (Columns, Vec<Clip>) {
+        let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
+        let ups = self.pows(MatmulKind::Up, shape.padded.ff);
+        // What is padded is 0, and so is what the table has for it.
+        build(shape, Part::Ff, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[air.up()] = felt(up.out);
+            let [high, _] = air.product();
+            write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
+            [0, up.excess, 0, 0]
+        })
+    }
+
+    fn gated(&self) -> (Columns, Vec<Clip>) {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{MatmulKind, ModelConfig, LAYER_KINDS};
 
 use super::rotation::Rotation;
-use crate::intake::checkpoint::{Checkpoint, CheckpointError};
+use crate::intake::checkpoint::families::Norm;
+use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation};
 
 /// Float biases of matrices that have some, with the factors that their weights have.
 pub(super) type Biases = BTreeMap<(MatmulKind, usize), Vec<f64>>;
@@ -18,21 +20,70 @@ pub(super) fn folded(
     layer: usize,
     rotation: Option<&Rotation>,
 ) -> Result<Option<Vec<f64>>, CheckpointError> {
-    let Some(stored) = checkpoint.bias(kind, layer)? else {
-        return Ok(None);
+    let stored = checkpoint.bias(kind, layer)?;
+    let of_norm = match checkpoint.norm_bias(kind, layer)? {
+        Some(bias) => Some(product(checkpoint, kind, layer, &bias)?),
+        None => None,
     };
+    if stored.is_none() && of_norm.is_none() {
+        return Ok(None);
+    }
     let description = checkpoint.description();
     let factor = description.factors.of(kind);
-    let mut bias: Vec<f64> = stored.iter().map(|b| f64::from(*b) * factor).collect();
+    let mut bias = vec![0.0; checkpoint.config().dims(kind).1];
+    let stored = stored.unwrap_or_default();
+    bias.iter_mut().zip(&stored).for_each(|(b, own)| *b += f64::from(*own));
+    let of_norm = of_norm.unwrap_or_default();
+    bias.iter_mut().zip(&of_norm).for_each(|(b, own)| *b += own);
+    let writes = matches!(kind, MatmulKind::O | MatmulKind::Down);
+    if writes && description.norm == Norm::Layer {
+        let mean = bias.iter().sum::<f64>() / bias.len() as f64;
+        bias.iter_mut().for_each(|b| *b -= mean);
+    }
+    bias.iter_mut().for_each(|b| *b *= factor);
     if let Some(factors) = description.of_queries(layer).filter(|_| kind == MatmulKind::Q) {
         bias.iter_mut().zip(factors.iter().cycle()).for_each(|(b, f)| *b *= f);
     }
-    if let Some(rotation) = rotation.filter(|_| matches!(kind, MatmulKind::O | MatmulKind::Down)) {
+    if let Some(rotation) = rotation.filter(|_| writes) {
         let mut turned: Vec<f32> = bias.iter().map(|b| *b as f32).collect();
         rotation.turn(&mut turned);
         bias = turned.into_iter().map(f64::from).collect();
     }
     Ok(Some(bias))
+}
+
+/// What a matrix makes of the bias of the norm that it reads.
+fn product(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize, bias: &[f32]) -> Result<Vec<f64>, CheckpointError> {
+    let matrix = checkpoint.matrix(kind, layer)?;
+    let width = matrix.width();
+    let read = |row: usize| {
+        let mut values = vec![0.0; width];
+        matrix.read(row * width, &mut values)?;
+        Ok::<_, CheckpointError>(values)
+    };
+    let out = match checkpoint.orientation(kind) {
+        Orientation::OutputsFirst => {
+            let rows = (0..matrix.len() / width).into_par_iter();
+            let sum = |row: usize| {
+                let values = read(row)?;
+                let terms = values.iter().zip(bias).map(|(w, b)| f64::from(*w) * f64::from(*b));
+                Ok(terms.sum::<f64>())
+            };
+            rows.map(sum).collect::<Result<Vec<f64>, CheckpointError>>()?
+        }
+        Orientation::InputsFirst => {
+            let mut out = vec![0.0; width];
+            for (row, b) in bias.iter().enumerate() {
+                let values = read(row)?;
+                out.iter_mut()
+                    .zip(&values)
+                    .for_each(|(sum, w)| *sum += f64::from(*w) * f64::from(*b));
+            }
+            out
+        }
+    };
+    matrix.release();
+    Ok(out)
 }
 
 /// The most fractional bits of an accumulator whose channel has this bias.

@@ -4,7 +4,7 @@ use std::iter::repeat;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{LeadingRows, ModelConfig, RowClass};
+use tessera_circuits::model::{LeadingRows, MatmulKind, ModelConfig, RowClass};
 
 use super::folded::Folded;
 use super::QuantiseError;
@@ -261,7 +261,7 @@ impl Ranges {
 
     /// Ends calibration: takes in the embeddings of all tokens, and gives a class of which no row was seen the ranges of
     /// the other one.
-    pub(super) fn finish(&mut self, embedding: &Folded<'_>, vocab: usize) -> Result<(), CheckpointError> {
+    pub(super) fn finish(&mut self, embedding: &Folded<'_>, config: &ModelConfig) -> Result<(), CheckpointError> {
         for state in &mut self.residual {
             match (state.body.rms.is_empty(), state.lead.rms.is_empty()) {
                 (true, _) => state.body = state.lead.clone(),
@@ -277,17 +277,30 @@ impl Ranges {
                 _ => {}
             }
         }
-        self.whole_vocabulary(embedding, vocab)
+        let tokens = self.rows_of(embedding, 0..config.vocab)?;
+        let positions = config.vocab..config.dims(MatmulKind::Embed).0;
+        let positions = self.rows_of(embedding, positions)?;
+        for class in [RowClass::Body, RowClass::Lead] {
+            let state = self.residual[0].of_mut(class);
+            // Any token may be at any position.
+            let both = tokens.max.iter().zip(&positions.max).map(|(a, b)| a + b);
+            state.max = both.collect();
+            if !config.positions {
+                state.min_square = state.min_square.min(tokens.min_square);
+            }
+        }
+        Ok(())
     }
 
-    fn whole_vocabulary(&mut self, embedding: &Folded<'_>, vocab: usize) -> Result<(), CheckpointError> {
-        let state = &mut self.residual[0];
+    /// Rows of the embedding; those that are far smaller than what was seen do not count among the smallest.
+    fn rows_of(&self, embedding: &Folded<'_>, range: Range<usize>) -> Result<StateRange, CheckpointError> {
+        let state = &self.residual[0];
         let least = state.body.min_square.min(state.lead.min_square) * UNSEEN_SQUARES;
         let width = self.hidden;
         let piece = |rows: &mut Vec<f32>, first: usize| {
             rows.resize(width, 0.0);
             let mut all = StateRange::new(width);
-            for token in first..vocab.min(first + EMBEDDING_ROWS) {
+            for token in first..range.end.min(first + EMBEDDING_ROWS) {
                 embedding.read(token, 0..width, rows)?;
                 all.add(rows);
             }
@@ -300,17 +313,9 @@ impl Ranges {
             all.min_square = all.min_square.min(piece.min_square);
             Ok::<_, CheckpointError>(all)
         };
-        let all = (0..vocab)
-            .into_par_iter()
-            .step_by(EMBEDDING_ROWS)
-            .map_init(Vec::new, piece)
-            .try_reduce(|| StateRange::new(width), merge)?;
-        for class in [RowClass::Body, RowClass::Lead] {
-            let state = state.of_mut(class);
-            state.max.clone_from(&all.max);
-            state.min_square = state.min_square.min(all.min_square);
-        }
-        Ok(())
+        let rows = range.clone().into_par_iter().step_by(EMBEDDING_ROWS);
+        rows.map_init(Vec::new, piece)
+            .try_reduce(|| StateRange::new(width), merge)
     }
 
     fn add_state(&mut self, n: usize, values: &[f32]) {

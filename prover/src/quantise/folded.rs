@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
 use super::rotation::Rotation;
-use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::families::{Norm, Parameter};
 use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation, Tensor};
 
 /// No weight gets more fractional bits than this.
@@ -29,6 +29,8 @@ pub(super) struct Folded<'a> {
     tensor: Tensor<'a>,
     /// Of the rows that are read.
     pub orientation: Orientation,
+    /// By input channel, the mean of its weights, which is subtracted from each before anything else.
+    means: Option<Vec<f32>>,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
     /// Factor of every output channel.
@@ -75,13 +77,17 @@ impl<'a> Folded<'a> {
         let mut folded = Self {
             tensor: checkpoint.matrix(kind, layer)?,
             orientation: checkpoint.orientation(kind),
+            means: None,
             gain,
             outputs: factors_of_outputs(checkpoint, kind, layer),
             turned: Turned::No,
             units: Vec::new(),
         };
+        let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
+        if writes && checkpoint.description().norm == Norm::Layer {
+            folded.means = Some(folded.input_means()?);
+        }
         if let Some(rotation) = rotation {
-            let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
             match writes == (folded.orientation == Orientation::InputsFirst) {
                 true => folded.turned = Turned::Rows(rotation),
                 false => folded.transpose(rotation)?,
@@ -161,8 +167,40 @@ impl<'a> Folded<'a> {
         Ok(())
     }
 
+    /// Of every input channel, the mean of its weights.
+    fn input_means(&self) -> Result<Vec<f32>, CheckpointError> {
+        let width = self.tensor.width();
+        let rows = self.tensor.len() / width;
+        let sums = self.pieces(|range| {
+            let (mut row, mut sums, mut columns) = (vec![0.0; width], Vec::new(), vec![0.0f64; width]);
+            for r in range {
+                self.tensor.read(r * width, &mut row)?;
+                sums.push(row.iter().map(|w| f64::from(*w)).sum::<f64>());
+                columns.iter_mut().zip(&row).for_each(|(sum, w)| *sum += f64::from(*w));
+            }
+            Ok((sums, columns))
+        })?;
+        let mean = |sum: f64, of: usize| (sum / of as f64) as f32;
+        if self.orientation == Orientation::InputsFirst {
+            let sums = sums.into_iter().flat_map(|(sums, _)| sums);
+            return Ok(sums.map(|sum| mean(sum, width)).collect());
+        }
+        let mut all = vec![0.0; width];
+        for (_, columns) in sums {
+            all.iter_mut().zip(columns).for_each(|(sum, own)| *sum += own);
+        }
+        Ok(all.into_iter().map(|sum| mean(sum, rows)).collect())
+    }
+
     fn read_stored(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
         self.tensor.read(row * self.tensor.width() + columns.start, out)?;
+        match (&self.means, self.orientation) {
+            (None, _) => {}
+            (Some(means), Orientation::OutputsFirst) => {
+                out.iter_mut().zip(&means[columns.clone()]).for_each(|(w, m)| *w -= m);
+            }
+            (Some(means), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w -= means[row]),
+        }
         match (&self.gain, self.orientation) {
             (None, _) => {}
             (Some(gain), Orientation::OutputsFirst) => {

@@ -19,7 +19,7 @@ mod tests;
 mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat};
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
@@ -88,10 +88,10 @@ pub fn quantise(
             squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
         }
         if kind == MatmulKind::Down {
-            // Weights of a byte have no bit to spare for a channel that is larger than others.
+            // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
             let own = match options.strategy.format() {
-                WeightFormat::Int16 => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
-                WeightFormat::Int8 => None,
+                WeightFormat::Int16 if config.gated => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                _ => None,
             };
             down.push(own);
         }
@@ -108,7 +108,8 @@ pub fn quantise(
         run(&mut text_run, &mut ranges)?;
         ranges.expect(Set::Heads, &heads);
         run(&mut head_run, &mut ranges)?;
-        LAYER_KINDS.iter().try_for_each(|kind| choose(*kind, layer, &ranges))?;
+        let mut kinds = config.layer_kinds();
+        kinds.try_for_each(|kind| choose(kind, layer, &ranges))?;
     }
     ranges.expect(Set::Texts, &texts);
     let observer = &mut ranges;
@@ -117,7 +118,7 @@ pub fn quantise(
         .map_err(QuantiseError::of)?;
     choose(MatmulKind::Head, 0, &ranges)?;
     choose(MatmulKind::Embed, 0, &ranges)?;
-    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config.vocab)?;
+    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
     ranges.check()?;
     let model = Model {
         activation: checkpoint.description().activation,
@@ -181,7 +182,7 @@ fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]
 fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
     match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(2 * layer),
-        MatmulKind::Gate | MatmulKind::Up => Some(2 * layer + 1),
+        MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),
         MatmulKind::Head => Some(2 * config.layers),
         MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
     }

@@ -308,13 +308,17 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
-            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[2 * l + 1]);
+            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[self.config.mlp_state(l)]);
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
             score = score.min(q + k - BASE - MIN_SHIFT);
-            gate = self.output(MatmulKind::Gate, l, norm_mlp, gate);
+            gate = self.output(self.table_kind(), l, norm_mlp, gate);
             let exponents = &self.products[l];
-            let [up, body, lead] = self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents);
+            let [up, body, lead] = match self.config.gated {
+                // Those of the table, which are not known before the last layer.
+                false => [gate, silu, silu],
+                true => self.room(l, norm_mlp, silu, !exponents.is_empty()).bits(exponents),
+            };
             let (body, lead) = match self.is_biased(MatmulKind::Down, l) {
                 true => (lead, lead),
                 false => (body, lead),
@@ -331,6 +335,9 @@ impl<'a> Scales<'a> {
             });
         }
         for b in &mut layers {
+            if !self.config.gated {
+                b.up = gate;
+            }
             // The larger of the two gives way.
             for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - score).max(0) {
                 *(if b.q > b.k { &mut b.q } else { &mut b.k }) -= 1;
@@ -359,16 +366,24 @@ impl<'a> Scales<'a> {
             let of = |kind, layer, output| self.reader(kind, layer, output);
             let readers = match bits.layers.get(n / 2) {
                 None => vec![of(MatmulKind::Head, 0, bits.logit)],
-                Some(b) if n % 2 == 0 => {
-                    let kinds = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
-                }
                 Some(b) => {
-                    let kinds = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).to_vec()
+                    let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
+                    let mlp = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
+                    let mlp = mlp.into_iter().skip(usize::from(!self.config.gated));
+                    let kinds = attention.into_iter().filter(|_| n % 2 == 0);
+                    let kinds = kinds.chain(mlp.filter(|_| n == self.config.mlp_state(n / 2)));
+                    kinds.map(|(kind, output)| of(kind, n / 2, output)).collect()
                 }
             };
             self.norms[n] = norm_bits(&readers, own);
+        }
+    }
+
+    /// The matmul whose outputs are looked up in the table.
+    const fn table_kind(&self) -> MatmulKind {
+        match self.config.gated {
+            true => MatmulKind::Gate,
+            false => MatmulKind::Up,
         }
     }
 
@@ -551,6 +566,9 @@ impl<'a> Scales<'a> {
             })
         };
         let act = |class| {
+            if !self.config.gated {
+                return Ok(0);
+            }
             let shift = bits.silu + b.up - BASE - b.product.of(class);
             small(shift, || format!("mlp product of layer {l}"))
         };
@@ -564,7 +582,10 @@ impl<'a> Scales<'a> {
             skip_attn: skip(1)?,
             o: self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(x[0]), x[1])?,
             norm_mlp: self.norm(2 * l + 1, x[1])?,
-            gate: self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+            gate: match self.config.gated {
+                true => self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+                false => ChannelShift(Vec::new()),
+            },
             up: self.shifts(MatmulKind::Up, l, b.norm_mlp, b.up)?,
             act: ByClass {
                 body: act(RowClass::Body)?,

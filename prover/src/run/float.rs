@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{Activation, MatmulKind};
 use thiserror::Error;
 
-use crate::intake::checkpoint::families::Parameter;
+use crate::intake::checkpoint::families::{Norm, Parameter};
 use crate::intake::checkpoint::{Checkpoint, CheckpointError};
 use crate::run::gemm;
 use crate::run::precision::Precision;
@@ -27,7 +27,8 @@ pub enum FloatError {
 /// Where in the model an observed tensor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
-    /// Residual stream `n` in `0..=2 * layers`: embedding, after attention, after MLP, ...; `[rows][hidden]`.
+    /// Residual stream `n` in `0..=2 * layers`: embedding, after attention, after MLP, ...; `[rows][hidden]`. In models with LayerNorm
+    /// without its mean.
     Residual(usize),
     /// Input of attention of a layer without its gain, `[rows][hidden]`.
     NormAttn(usize),
@@ -41,6 +42,7 @@ pub enum Site {
     /// Output of attention before the output projection.
     Attention(usize),
     NormMlp(usize),
+    /// What the activation is applied to: gates, or without gates the up projection.
     Gate(usize),
     Silu(usize),
     Up(usize),
@@ -113,6 +115,7 @@ impl<'a> FloatModel<'a> {
     pub fn run(&self, sequences: &[&[u32]]) -> Result<FloatRun<'a>, FloatError> {
         let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
         let factor = self.checkpoint.description().factors.embedding as f32;
+        let config = self.checkpoint.config();
         let d = embed.width();
         let mut groups: Vec<Group> = Vec::new();
         for (i, ids) in sequences.iter().enumerate() {
@@ -124,11 +127,18 @@ impl<'a> FloatModel<'a> {
                 });
             }
             let Some(group) = groups.last_mut() else { continue };
-            for id in *ids {
+            for (i, id) in ids.iter().enumerate() {
                 let at = group.x.len();
                 group.x.resize(at + d, 0.0);
                 embed.read(*id as usize * d, &mut group.x[at..])?;
                 self.precision.store_here(&mut group.x[at..]);
+                if let Some(row) = config.position_row(i) {
+                    let mut position = vec![0.0; d];
+                    embed.read(row * d, &mut position)?;
+                    self.precision.store_here(&mut position);
+                    group.x[at..].iter_mut().zip(&position).for_each(|(x, p)| *x += p);
+                    self.precision.store_here(&mut group.x[at..]);
+                }
                 if factor != 1.0 {
                     group.x[at..].iter_mut().for_each(|v| *v *= factor);
                     self.precision.store_here(&mut group.x[at..]);
@@ -219,21 +229,36 @@ impl<'a> FloatRun<'a> {
         observer.sequences(group.sequences());
         let x = &mut group.x;
         if l == 0 {
-            observer.observe(Site::Residual(0), x);
+            self.observe_state(0, x, observer);
         }
-        let y = self.normalise(x);
-        observer.observe(Site::NormAttn(l), &y);
-        let y = self.scale(y, Parameter::AttentionNorm(l))?;
+        let before = self.normalise(x);
+        observer.observe(Site::NormAttn(l), &before);
+        let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q, l)?;
         let attention = self.attention(l, &y, &group.lengths, observer)?;
         self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
-        observer.observe(Site::Residual(2 * l + 1), x);
-        let y = self.normalise(x);
+        self.observe_state(2 * l + 1, x, observer);
+        let y = match self.checkpoint.config().parallel {
+            true => before,
+            false => self.normalise(x),
+        };
         observer.observe(Site::NormMlp(l), &y);
-        let y = self.scale(y, Parameter::MlpNorm(l))?;
+        let y = self.scale(y, Parameter::MlpNorm(l), MatmulKind::Up, l)?;
         let product = self.mlp(l, &y, observer)?;
         self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
-        observer.observe(Site::Residual(2 * l + 2), x);
+        self.observe_state(2 * l + 2, x, observer);
         Ok(())
+    }
+
+    /// Shows a state of the residual stream, of models with LayerNorm without its mean, which nothing reads.
+    fn observe_state(&self, n: usize, x: &[f32], observer: &mut impl Observer) {
+        match self.checkpoint.description().norm {
+            Norm::Rms => observer.observe(Site::Residual(n), x),
+            Norm::Layer => {
+                let mut x = x.to_vec();
+                centre(&mut x, self.checkpoint.config().hidden);
+                observer.observe(Site::Residual(n), &x);
+            }
+        }
     }
 
     /// After the last layer: logits `[rows][vocab]` of all sequences.
@@ -279,22 +304,34 @@ impl<'a> FloatRun<'a> {
         observer.sequences(group.sequences());
         let y = self.normalise(&group.x);
         observer.observe(Site::NormFinal, &y);
-        self.scale(y, Parameter::FinalNorm)
+        self.scale(y, Parameter::FinalNorm, MatmulKind::Head, 0)
     }
 
-    /// RMSNorm without the gain.
+    /// A norm without gain and bias.
     fn normalise(&self, x: &[f32]) -> Vec<f32> {
         let c = self.checkpoint.config();
-        let mut y = normalise(x, c.hidden, c.rms_eps);
+        let mut y = match self.checkpoint.description().norm {
+            Norm::Rms => normalise(x, c.hidden, c.rms_eps),
+            Norm::Layer => {
+                let mut x = x.to_vec();
+                centre(&mut x, c.hidden);
+                normalise(&x, c.hidden, c.rms_eps)
+            }
+        };
         self.precision.store(&mut y);
         y
     }
 
-    /// Multiplies every row by a gain.
-    fn scale(&self, y: Vec<f32>, norm: Parameter) -> Result<Vec<f32>, FloatError> {
+    /// Multiplies every row by a gain, and adds the bias of the norm that a matrix reads.
+    fn scale(&self, y: Vec<f32>, norm: Parameter, reader: MatmulKind, l: usize) -> Result<Vec<f32>, FloatError> {
         let mut gain = self.checkpoint.gain(norm)?;
         self.precision.store_here(&mut gain);
         let mut y = scale(y, &gain);
+        if let Some(mut bias) = self.checkpoint.norm_bias(reader, l)? {
+            self.precision.store_here(&mut bias);
+            let rows = y.chunks_exact_mut(bias.len());
+            rows.for_each(|row| row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b));
+        }
         self.precision.store(&mut y);
         Ok(y)
     }
@@ -454,15 +491,24 @@ impl<'a> FloatRun<'a> {
         });
     }
 
-    /// `silu(gate) * up`, `[rows][ff]`.
+    /// What Down reads, `[rows][ff]`: `act(gate) * up`, or without gates `act(up)`.
     fn mlp(&self, l: usize, y: &[f32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
-        let mut gate = self.matmul(y, MatmulKind::Gate, l)?;
+        let gated = self.checkpoint.config().gated;
+        let kind = if gated { MatmulKind::Gate } else { MatmulKind::Up };
+        let mut gate = self.matmul(y, kind, l)?;
         observer.observe(Site::Gate(l), &gate);
-        gate.par_iter_mut()
-            .with_min_len(SMALL)
-            .for_each(|g| *g /= 1.0 + (-*g).exp());
+        let activation = self.checkpoint.description().activation;
+        let values = gate.par_iter_mut().with_min_len(SMALL);
+        match activation {
+            Activation::Silu => values.for_each(|g| *g /= 1.0 + (-*g).exp()),
+            other => values.for_each(|g| *g = other.of((*g).into()) as f32),
+        }
         self.precision.store(&mut gate);
         observer.observe(Site::Silu(l), &gate);
+        if !gated {
+            observer.observe(Site::Product(l), &gate);
+            return Ok(gate);
+        }
         let up = self.matmul(y, MatmulKind::Up, l)?;
         observer.observe(Site::Up(l), &up);
         gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
@@ -474,6 +520,14 @@ impl<'a> FloatRun<'a> {
 
 /// Values that are worth a thread.
 const SMALL: usize = 1 << 14;
+
+/// Subtracts the mean of every row.
+fn centre(x: &mut [f32], width: usize) {
+    x.par_chunks_exact_mut(width).for_each(|row| {
+        let mean = row.iter().map(|v| f64::from(*v)).sum::<f64>() / width as f64;
+        row.iter_mut().for_each(|v| *v = (f64::from(*v) - mean) as f32);
+    });
+}
 
 /// RMSNorm of rows without the gain.
 fn normalise(x: &[f32], width: usize, eps: f64) -> Vec<f32> {

@@ -264,7 +264,9 @@ impl<'m> ForwardState<'m> {
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
             let middle = self.attention(l, &stream, keep, &mut layer, pass);
-            let end = self.mlp(l, &middle, &mut layer, pass);
+            let read = if model.config.parallel { &stream } else { &middle };
+            let h = self.mlp(l, &read.y, &mut layer, pass);
+            let end = self.leave(l, &h, &middle, pass);
             let start = std::mem::replace(&mut stream, end);
             if keep {
                 record.streams.extend([start, middle]);
@@ -438,8 +440,8 @@ impl<'m> ForwardState<'m> {
 
     fn embed(&mut self, ids: &[u32]) -> Stream {
         let params = &self.model.params;
-        let hi = embedding(self.model, ids);
-        let hi: Vec<i32> = hi.iter().map(|&w| i32::from(w) << params.embed_exponent).collect();
+        let hi = embedding(self.model, ids, self.rows);
+        let hi: Vec<i32> = hi.iter().map(|&w| w << params.embed_exponent).collect();
         let acc = Acc {
             lo: vec![0; hi.len()],
             hi,
@@ -554,22 +556,33 @@ impl<'m> ForwardState<'m> {
         acc
     }
 
-    /// The MLP of layer `l`, from the stream before it to the stream after it.
-    fn mlp(&mut self, l: usize, stream: &Stream, out: &mut LayerWitness, pass: &mut Pass<'_>) -> Stream {
+    /// What the table has for some values, of which `counted` count.
+    fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
+        let entry = |&v: &i16| self.silu[(i32::from(v) + (1 << 15)) as usize];
+        let out: Vec<i16> = values.iter().map(entry).collect();
+        let mut clipped = Clipped::default();
+        for (&v, &s) in values.iter().zip(&out).take(counted) {
+            clipped.count(s, || self.unclamped_silu(v));
+        }
+        self.count(tensor, clipped, counted);
+        out
+    }
+
+    /// The MLP of layer `l` up to what Down reads, from a normed state.
+    fn mlp(&mut self, l: usize, y: &[i16], out: &mut LayerWitness, pass: &mut Pass<'_>) -> Vec<i16> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let params = &model.params.layers[l];
-        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, &stream.y, &params.gate, pass);
-        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, &stream.y, &params.up, pass);
-        let silu: Vec<i16> = gate
-            .iter()
-            .map(|&g| self.silu[(i32::from(g) + (1 << 15)) as usize])
-            .collect();
-        let counted = self.counted_here(stream.sums.len()) * model.config.ff;
-        let mut clipped = Clipped::default();
-        for (&g, &s) in gate.iter().zip(&silu).take(counted) {
-            clipped.count(s, || self.unclamped_silu(g));
+        let counted = self.counted_here(y.len() / model.config.hidden) * model.config.ff;
+        if !model.config.gated {
+            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+            let h = self.activate(name("act"), &up, counted);
+            (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
+            out.h.clone_from(&h);
+            return h;
         }
-        self.count(name("silu"), clipped, counted);
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass);
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+        let silu = self.activate(name("silu"), &gate, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
         let products = silu.iter().zip(&up).enumerate().map(|(at, (&s, &u))| {
             let class = class_of(at / width, leading);
@@ -578,20 +591,27 @@ impl<'m> ForwardState<'m> {
         let (h, clipped) = requantise_counted(products, counted);
         self.count(name("act"), clipped, counted);
 
-        let acc = matmul(model, MatmulKind::Down, l, &h, pass);
-        let x = self.update(name("residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
-        (out.up_acc_hi, out.up_acc_lo, out.up, out.h) = (up_acc.hi, up_acc.lo, up, h);
+        (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);
+        out.h.clone_from(&h);
+        h
+    }
+
+    /// The stream after layer `l`, from what Down reads and the stream before it.
+    fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> Stream {
+        let model = self.model;
+        let acc = matmul(model, MatmulKind::Down, l, h, pass);
+        let x = self.update(format!("layers.{l}.residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));
         match model.params.layers.get(l + 1) {
             Some(next) => self.stream(format!("layers.{}.norm_attn", l + 1), acc, x, &next.norm_attn),
             None => self.stream("norm_final".into(), acc, x, &model.params.norm_final),
         }
     }
 
-    /// Entry of the SiLU table at `gate`, before it is clamped.
+    /// Entry of the table at `gate`, before it is clamped.
     fn unclamped_silu(&self, gate: i16) -> i64 {
         let params = &self.model.params;
         let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
-        (f64::from(params.silu_bits).exp2() * x / (1.0 + (-x).exp())).round() as i64
+        (f64::from(params.silu_bits).exp2() * params.activation.of(x)).round() as i64
     }
 }

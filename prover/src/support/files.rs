@@ -19,7 +19,7 @@ pub enum FileError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{} exists already", path.display())]
+    #[error("{} exists already: remove it, or choose another name", path.display())]
     Exists { path: PathBuf },
     #[error("another process holds {}", path.display())]
     Locked { path: PathBuf },
@@ -148,7 +148,12 @@ impl AtomicFile {
         let mut builder = Builder::new();
         builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
         public(&mut builder, 0o666);
-        let file = builder.tempfile_in(parent(path)).map_err(write_error(path))?;
+        let dir = parent(path);
+        let file = builder.tempfile_in(dir).map_err(|source| match dir.is_dir() {
+            true => write_error(path)(source),
+            // Not the name of the unfinished file.
+            false => write_error(path)(io::Error::other(format!("there is no folder {}", dir.display()))),
+        })?;
         Ok(Self {
             path: path.to_path_buf(),
             file,

@@ -206,6 +206,8 @@ mod tests {
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(path.to_str().unwrap()), "{error}");
+            assert_eq!(error.contains("there is no folder"), path == missing, "{error}");
+            assert!(!error.contains(".tmp"), "{error}");
         }
     }
 }

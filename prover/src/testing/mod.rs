@@ -65,6 +65,17 @@ pub fn rotations_config() -> ModelConfig {
     }
 }
 
+/// A config with all that GPT-2 and its successors have and Llama has not: learned positions, an MLP without gates, attention and MLP
+/// in parallel.
+pub fn plain_config() -> ModelConfig {
+    ModelConfig {
+        positions: true,
+        gated: false,
+        parallel: true,
+        ..odd_config()
+    }
+}
+
 /// A config with tiles and heads that are only partly filled.
 pub fn ragged_config() -> ModelConfig {
     ModelConfig {
@@ -132,7 +143,11 @@ fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix)
     let of = |(kind, layer): (MatmulKind, usize)| {
         let shift = shift_of(params, kind, layer).expect("a layer");
         let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
-        (0..config.dims(kind).1).map(bias).collect()
+        let outputs = match kind {
+            MatmulKind::Gate if !config.gated => 0,
+            _ => config.dims(kind).1,
+        };
+        (0..outputs).map(bias).collect()
     };
     layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
 }
@@ -157,8 +172,11 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     params.norm_final.shift = 1;
     for layer in &mut params.layers {
         (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), StreamShift::one(1));
-        (layer.gate, layer.up, layer.down) = (one(), one(), StreamShift::one(1));
-        (layer.score, layer.att, layer.act) = (1, 1, ByClass::both(1));
+        (layer.up, layer.down) = (one(), StreamShift::one(1));
+        (layer.score, layer.att) = (1, 1);
+        if model.config.gated {
+            (layer.gate, layer.act) = (one(), ByClass::both(1));
+        }
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
         (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
     }
@@ -216,9 +234,15 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             score: head_shift,
             att: 7,
             norm_mlp: norm,
-            gate: channels(MatmulKind::Gate, 3),
+            gate: match config.gated {
+                true => channels(MatmulKind::Gate, 3),
+                false => ChannelShift(Vec::new()),
+            },
             up: channels(MatmulKind::Up, 3),
-            act: ByClass { body: 3, lead: 4 },
+            act: match config.gated {
+                true => ByClass { body: 3, lead: 4 },
+                false => ByClass::both(0),
+            },
         }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
@@ -238,7 +262,10 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         norm_final: norm,
         head: channels(MatmulKind::Head, 3),
         score_bits: 10,
-        activation: Activation::Silu,
+        activation: match config.gated {
+            true => Activation::Silu,
+            false => Activation::GeluTanh,
+        },
         gate_bits: 10,
         silu_bits: 10,
         logit_bits: 10,

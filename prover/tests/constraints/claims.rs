@@ -1,36 +1,24 @@
-//! The list of claims: every column that a row's constraints do not determine is under a claim.
+//! The list of claims: every committed column is under a claim.
 
 use std::collections::BTreeSet;
 
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, requant, scores, stream};
+use tessera_circuits::air::{ff, logits, maxima, requant, scores, stream};
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::wiring::MAX_CLAIMS;
-use tessera_prover::prove::stark::check::{check_row, claim_holds};
+use tessera_prover::prove::check::{check_row, claim_holds};
 use tessera_prover::testing::{fixture_size_config, odd_config, ragged_config, random_model, SplitMix};
 
 use crate::setup::{cases, random, three_layers, Case};
 
-/// The columns under a claim: outputs and remainders, operands of matmuls, sums, broadcasts and public columns. The only other
-/// one follows from these within a row.
-fn claimed(part: Part, shape: &Shape) -> Vec<usize> {
-    let width = shape.lane_columns(part);
-    let all = 0..shape.columns(part);
-    all.filter(|c| part != Part::Tables && (part != Part::Scores || c % width != scores::D))
-        .collect()
-}
-
 /// The claims on a remainder of accumulators.
 fn of_remainder(remainder: Remainder, column: usize) -> Option<&'static str> {
     let own = remainder.at..remainder.at + Remainder::columns(remainder.limbs);
-    own.contains(&column).then_some(match column == remainder.pow() {
-        true => "powers of shifts",
-        false => "accumulators",
-    })
+    own.contains(&column).then_some("accumulators")
 }
 
 /// The claims that hold a cell of an entry of the model: a change of the cell alone breaks these, and no others.
@@ -43,15 +31,18 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
             let state = at[0] + 1 == shape.states();
             let generated = case.statement.generated().any(|(row, _)| row == at[1]);
             match column {
-                X_HI | X_LO if state && !last => vec!["accumulators", "norms", "what leaves the chunk"],
-                X_HI | X_LO => vec!["accumulators", "norms"],
-                HH | HL | LL => vec!["norm statistics"],
+                X_HI | X_LO => {
+                    let mut own = vec!["accumulators", "norms", "states"];
+                    // The squares of padding are not summed.
+                    own.extend((at[2] < config.hidden).then_some("weighted states"));
+                    own.extend((state && !last).then_some("what leaves the chunk"));
+                    own
+                }
                 _ if column >= Y && state && last && generated => {
                     vec!["generated positions", "normed state", "norms"]
                 }
                 _ if column >= Y => vec!["normed state", "norms"],
                 _ if column == NORM.rest() => vec!["norms"],
-                _ if column == NORM.pow() => vec!["powers of shifts"],
                 _ => of_remainder(UPDATE, column).into_iter().collect(),
             }
         }
@@ -88,14 +79,16 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
         Part::Scores => {
             use scores::*;
             // Padded heads have no softmax.
-            let real = at[1] < config.heads;
+            let (real, open) = (at[1] < config.heads, at[3] <= at[2]);
             match column {
+                S if real && open => vec!["accumulators", "differences"],
                 S => vec!["accumulators"],
-                MAX => vec!["row maximum is constant"],
-                MASK => vec!["causal mask"],
-                EXP if real => vec!["probabilities of scores", "softmax sums"],
-                SELECT if real => vec!["one maximum is selected"],
-                D | EXP | SELECT => vec![],
+                D if real && open => vec!["differences"],
+                EXP if real && open => vec!["probabilities of scores", "softmax sums"],
+                EXP if real => vec!["masked pairs", "probabilities of scores", "softmax sums"],
+                ZERO if real => vec!["a maximum is attained"],
+                // By a lookup alone.
+                D | EXP | ZERO => vec![],
                 P => vec!["probabilities", "probabilities of scores"],
                 P_HI | P_LO | P_DELTA => vec!["probabilities of scores"],
                 _ => of_remainder(SCORE, column).into_iter().collect(),
@@ -122,12 +115,14 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
                 .into_iter()
                 .collect(),
         },
-        Part::Tables => Vec::new(),
+        Part::Maxima if at[1] >= config.heads => Vec::new(),
+        Part::Maxima if column == maxima::MAX => vec!["differences"],
+        Part::Maxima => vec!["a maximum is attained"],
     }
 }
 
-/// Every cell of every part: outputs, remainders, differences, margins, probabilities, shifts. What is overwritten is caught by
-/// the claims that are named here, not by a constraint.
+/// Every committed cell of every part: outputs, remainders, differences, maxima, margins, probabilities. What is overwritten is
+/// caught by the claims that are named here.
 #[test]
 fn every_cell_is_held_by_its_claims() {
     let (mut seen, cases) = (BTreeSet::new(), cases());
@@ -135,12 +130,12 @@ fn every_cell_is_held_by_its_claims() {
         for &part in case.shape.parts() {
             let coverage = case.coverage(part);
             let columns: BTreeSet<usize> = coverage.claims.iter().flat_map(|(_, c)| c.keys().copied()).collect();
-            let all: BTreeSet<usize> = claimed(part, &case.shape).into_iter().collect();
+            let all: BTreeSet<usize> = case.shape.committed(part).into_iter().collect();
             assert_eq!(columns, all, "{part:?}");
             for row in 0..1usize << case.shape.log_rows(part) {
-                for column in 0..case.shape.columns(part) {
+                for column in case.shape.committed(part) {
                     let (lane, own) = case.lane(part, column);
-                    if part == Part::Tables || !case.in_model(part, lane, row) {
+                    if !case.in_model(part, lane, row) {
                         continue;
                     }
                     let at = case.unpack(part, lane, row);
@@ -172,7 +167,7 @@ fn clipped_outputs_are_held_by_a_claim_of_their_own() {
     assert_eq!(claim.groups.is_empty(), case.statistics.clips.is_empty());
     let mut kinds = BTreeSet::new();
     let mut cells = 0;
-    for part in case.shape.claimed() {
+    for &part in case.shape.parts() {
         let coverage = case.coverage(part);
         let Some((_, weights)) = coverage.claims.iter().find(|(name, _)| *name == "clipped values") else {
             continue;
@@ -209,31 +204,40 @@ fn clipped_outputs_are_held_by_a_claim_of_their_own() {
     );
 }
 
-/// A whole row copied over another one satisfies every constraint and lookup, so only claims can tell.
+/// A whole row copied over another one satisfies every lookup if the bounds of their remainders are the same, so only claims can
+/// tell.
 #[test]
 fn rows_cannot_be_exchanged() {
     let mut rng = SplitMix(29);
     for case in &cases() {
-        for part in case.shape.claimed() {
+        for &part in case.shape.parts() {
             let coverage = case.coverage(part);
             let mut own = case.columns[part.index()].clone();
             let air = case.shape.air(part);
+            let committed: BTreeSet<usize> = case.shape.committed(part).into_iter().collect();
             let rows = 1u64 << case.shape.log_rows(part);
             let mut tried = 0;
             let width = case.shape.lane_columns(part);
             while tried < 400 {
                 let [from, to] = [rng.below(rows) as usize, rng.below(rows) as usize];
                 let lane = rng.below(case.shape.lanes(part) as u64) as usize;
-                let head = part == Part::Scores && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
+                let by_head = matches!(part, Part::Scores | Part::Maxima);
+                let head = by_head && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
                 if head || !case.in_model(part, lane, to) {
                     continue;
                 }
                 tried += 1;
                 let columns = lane * width..(lane + 1) * width;
                 let old: Vec<_> = own[columns.clone()].iter().map(|c| c[to]).collect();
-                let changes: Vec<_> = columns.clone().map(|c| (c, own[c][from] - own[c][to])).collect();
-                own[columns.clone()].iter_mut().for_each(|c| c[to] = c[from]);
-                assert!(check_row(&air, &own, &case.tables, to).is_empty());
+                // The public columns stay.
+                let moved = || columns.clone().filter(|c| committed.contains(c));
+                let changes: Vec<_> = moved().map(|c| (c, own[c][from] - own[c][to])).collect();
+                moved().for_each(|c| own[c][to] = own[c][from]);
+                let alike = columns
+                    .clone()
+                    .all(|c| committed.contains(&c) || own[c][from] == own[c][to]);
+                let missing = !check_row(&air, &own, &case.tables, to).is_empty();
+                assert!(!(alike && missing), "{part:?}, row {from} over row {to}");
                 own[columns].iter_mut().zip(&old).for_each(|(c, v)| c[to] = *v);
                 let same = changes.iter().all(|(_, by)| by.is_zero());
                 assert_eq!(
@@ -252,10 +256,10 @@ fn coverage_is_what_the_claims_say() {
     let [whole, .., middle, _] = cases();
     let mut rng = SplitMix(31);
     for mut case in [whole, middle] {
-        for part in case.shape.clone().claimed() {
+        for &part in case.shape.clone().parts() {
             let coverage = case.coverage(part);
             let rows = 1u64 << case.shape.log_rows(part);
-            for column in claimed(part, &case.shape) {
+            for column in case.shape.committed(part) {
                 let row = rng.below(rows) as usize;
                 let old = case.columns[part.index()][column][row];
                 case.columns[part.index()][column][row] += random(&mut rng);
@@ -297,9 +301,7 @@ fn claims_hold_and_are_few_in_every_shape() {
         assert!(well_formed(&batched, &shape));
         assert!(batched.groups.len() <= 6 * count, "{} groups", batched.groups.len());
         for (&part, columns) in shape.parts().iter().zip(columns) {
-            let mut expected = claimed(part, &shape);
-            expected.sort_unstable();
-            assert_eq!(batched.columns(part), expected, "{part:?}");
+            assert_eq!(batched.columns(part), shape.committed(part), "{part:?}");
             assert_eq!(columns.len(), shape.columns(part));
             assert!(columns.iter().all(|c| c.len() == 1 << shape.log_rows(part)));
             assert_eq!(part.index(), PARTS.iter().position(|p| *p == part).expect("a part"));

@@ -1,9 +1,12 @@
-//! The constraints and claims one by one: no column is free, no constraint is dead, every rounded value has one remainder, every
-//! extreme value that the bounds allow is provable, and the public polynomials are what the committed columns interpolate.
+//! The lookups and claims one by one: no column is free, no lookup is dead, every rounded value has one remainder, every extreme
+//! value that the bounds allow is provable, and the public columns are what the verifier evaluates.
 
 mod cells;
 mod claims;
-mod eq_kernel;
 mod extremes;
+mod powers;
 mod roundings;
 mod setup;
+mod softmax;
+mod squares;
+mod units;

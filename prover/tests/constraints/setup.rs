@@ -6,15 +6,15 @@ use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables;
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
-use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::prove::matmul;
+use tessera_prover::prove::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
@@ -59,7 +59,7 @@ pub const MIXED: LimbSet = LimbSet {
     head: Limbs::Two,
 };
 
-/// Cases that together reach every constraint: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
+/// Cases that together reach every lookup: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
 /// limb and in two; and a first, a middle (in lanes) and a last chunk.
 pub fn cases() -> [Case; 10] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
@@ -102,7 +102,15 @@ pub fn cases() -> [Case; 10] {
 /// An honest trace.
 pub struct Case {
     pub shape: Shape,
+    /// Of the chunk alone.
+    pub params: ModelParams,
     pub statement: Statement,
+    /// What enters and leaves the chunk.
+    pub input: Option<Boundary>,
+    pub output: Option<Boundary>,
+    pub points: Points,
+    /// The matmuls, proved.
+    pub matmuls: PrecomputedMatmuls,
     pub statistics: Statistics,
     /// By part, in row order.
     pub columns: Vec<Columns>,
@@ -165,9 +173,10 @@ impl Case {
         let mut witness = Witness::default();
         let run = ForwardState::run_chunk(&model, chunk, input, statement.lengths(), Some(&mut witness))
             .expect("a forward pass");
+        let output = (!chunk.is_last()).then_some(run.output);
         let ends = Ends {
             input: enters.as_ref(),
-            output: (!chunk.is_last()).then_some(&run.output),
+            output: output.as_ref(),
         };
         let mut statistics = statistics(&shape, &statement, &witness);
         let source = Source {
@@ -196,17 +205,65 @@ impl Case {
             points: &points,
         };
         let opened = unrooted_key(&model).opened(chunk);
-        let proved = matmul::prove(&public, &columns, &model.weights, &opened, &mut transcript);
-        let mut claims = public.trace_claims(proved.proof.claim);
-        claims.extend(public.operand_claims(&proved.point, &proved.proof.operands));
-        Self {
+        let matmuls = matmul::prove(&public, &columns, &model.weights, &opened, &mut transcript);
+        let mut own = Self {
             tables: tables::preprocessed(&params),
             columns,
-            claims,
+            claims: Vec::new(),
             shape,
+            params,
             statement,
             statistics,
+            input: enters,
+            output,
+            points,
+            matmuls,
+        };
+        own.claims = own.claims_with(&own.statistics);
+        own
+    }
+
+    /// What is public at the random point, with these statistics.
+    pub fn public<'a>(&'a self, statistics: &'a Statistics) -> Public<'a> {
+        Public {
+            shape: &self.shape,
+            params: &self.params,
+            statement: &self.statement,
+            ends: Ends {
+                input: self.input.as_ref(),
+                output: self.output.as_ref(),
+            },
+            statistics,
+            points: &self.points,
         }
+    }
+
+    /// All linear claims with these statistics.
+    pub fn claims_with(&self, statistics: &Statistics) -> Vec<LinearClaim> {
+        let (public, proof) = (self.public(statistics), &self.matmuls.proof);
+        let mut claims = public.trace_claims(proof.claim);
+        claims.extend(public.operand_claims(&self.matmuls.point, &proof.operands));
+        claims
+    }
+
+    /// The names of the claims that changes of cells break, all together.
+    pub fn broken(&self, changes: &[(Part, usize, usize, BaseField)]) -> BTreeSet<&'static str> {
+        let effect = |claim: &LinearClaim| {
+            claim.groups.iter().fold(SecureField::zero(), |sum, group| {
+                let own = changes.iter().filter(|(part, ..)| *part == group.part);
+                let mut own = own.peekable();
+                if own.peek().is_none() {
+                    return sum;
+                }
+                let weights = group.table();
+                own.fold(sum, |sum, (_, column, row, by)| {
+                    let factors = group.columns.iter().filter(|(c, _)| c == column);
+                    factors.fold(sum, |sum, (_, k)| sum + *k * weights[*row] * *by)
+                })
+            })
+        };
+        let broken = self.claims.iter().filter(|claim| !effect(claim).is_zero());
+        broken.map(|claim| claim.name).collect()
     }
 
     /// What every claim weighs the cells of a part with.

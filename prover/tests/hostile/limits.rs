@@ -10,7 +10,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
-use tessera_circuits::model::{ChannelShift, WeightFormat, KINDS};
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat, KINDS, LAYER_KINDS};
 use tessera_circuits::statistics::Clip;
 use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::{CodecError, FileKind};
@@ -292,6 +292,20 @@ fn keys_of_the_largest_models_are_answered() {
         let mut key = own.key.clone();
         (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
         enlarge(&mut key);
+        // Every matrix has biases, as many as it has outputs now.
+        let layers = (0..key.config.layers).flat_map(|_| LAYER_KINDS);
+        let kinds = layers.chain([MatmulKind::Head]);
+        let largest = |kind| {
+            if i < 4 {
+                vec![1 << 20; key.config.dims(kind).1]
+            } else {
+                Vec::new()
+            }
+        };
+        key.params.biases = kinds.map(largest).collect();
+        if i >= 4 {
+            key.params.biases.clear();
+        }
         key.params = key.params.with_largest_norms(&key.config);
         key.weights.tiles = key.config.total_tiles();
         key.params = key.params.with_largest_norms(&key.config);

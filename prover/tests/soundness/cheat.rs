@@ -1,50 +1,50 @@
 //! A cheating prover: the phases of `prove/mod.rs` with hooks at every message. Its last step is stwo's prover without
 //! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
-use std::ops::Deref;
+use std::sync::Arc;
 
 use num_traits::{One, Zero};
 use stwo::core::channel::{Blake2sChannel, Channel};
 use stwo::core::circle::CirclePoint;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::pcs::PcsConfig;
 use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
-use tessera_circuits::air::{tables, Binding, Relations, BINDING_COLUMNS};
+use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::model::{LimbSet, TILE_LOG};
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::model::{LimbSet, ModelParams, MIN_ROWS_LOG, TILE_LOG};
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::model::tiles::{TileRange, TileSource};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::prove::bind::eval_base;
+use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
-use tessera_prover::prove::opening;
-use tessera_prover::prove::stark::extend::Scheme;
-use tessera_prover::prove::stark::lookups::{binding_sums, multiplicities};
-use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
-use tessera_prover::prove::stark::{commit, twiddles, Trace};
+use tessera_prover::prove::multiplicities::multiplicities;
+use tessera_prover::prove::opening::{self, open_committed, Committed, OpeningProverError, Twiddles};
+use tessera_prover::prove::stark::{commit, entry_sums, twiddles, Scheme};
+use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::prove::{claims, ProverModel};
 use tessera_prover::run::forward::Witness;
+use tessera_prover::support::pages::Table;
 use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
-use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim};
-use tessera_verifier::policy::{opening_policy, TracePolicy};
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, stark_config};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
-use tessera_verifier::stark::{bindings, components, draw_binding, draw_relations, Stark};
-use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, SumcheckProof};
+use tessera_verifier::stark::{component, draw_relations, Stark};
+use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, weight_claim, weight_families,
-    ChunkStatement,
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
+    weight_families, ChunkStatement,
 };
 
 type K = SecureField;
@@ -61,48 +61,46 @@ pub enum Rounds {
     Embedding,
 }
 
+/// How the opening of the activations is made to fit a false claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Not at all.
+    No,
+    /// The evaluation of a unit makes up for what is missing.
+    Values,
+    /// The message of the first oracle, too: of that unit with a constant added.
+    Message,
+}
+
 /// What the last hook before the aggregator sees.
 pub struct Interaction<'a> {
-    pub trace: &'a Trace<'a>,
     pub relations: &'a Relations,
-    pub bindings: &'a [Option<Binding>],
-    /// What the verifier wants from each part but the tables: the weighted sum of its evaluations.
-    pub shares: &'a [K],
+    /// How often the tables are used.
+    pub counts: &'a Columns,
+    pub tables: &'a Columns,
     /// The sum of all lookups.
     pub lookups: K,
 }
 
 impl Interaction<'_> {
-    /// Recomputes the running sum of a part after its binding columns were altered; returns its claimed sum.
-    pub fn rebuild(&self, part: Part, own: &mut Columns) -> K {
-        let binding = self.bindings[part.index()].as_ref().expect("a part with claims");
-        own.truncate(BINDING_COLUMNS);
-        let (columns, sum) = binding_sums(&binding.weights, &self.trace.columns[part.index()], own);
-        own.extend(columns);
-        sum
-    }
-
-    /// What the claimed sums of the parts lack.
-    pub fn missing(&self, sums: &[K]) -> K {
-        let (_, parts) = sums.split_last().expect("the tables");
-        self.shares.iter().copied().sum::<K>() - parts.iter().copied().sum::<K>()
-    }
-
-    /// What the claimed sum of the tables lacks.
-    pub fn missing_entries(&self, sums: &[K]) -> K {
-        -self.lookups - *sums.last().expect("the tables")
+    /// What the sum of the entries lacks.
+    pub fn missing_entries(&self, sum: K) -> K {
+        -self.lookups - sum
     }
 }
 
 /// Finds the names of the linear claims that do not hold of the trace.
 pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
 
-/// Alters interaction columns and claimed sums.
-pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut [Columns], &mut [K]) + 'a;
+/// Alters interaction columns and claimed sum.
+pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut Columns, &mut K) + 'a;
+
+/// Alters the committed columns when the coefficients of the units and the point in a unit are known.
+pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
 
 /// Makes the transcript that a proof starts with.
 pub type OpenTranscript<'a> =
-    dyn Fn(&ModelId, &CommitmentParams, TracePolicy, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
+    dyn Fn(&ModelId, &CommitmentParams, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -121,6 +119,10 @@ pub struct Hooks<'a> {
     pub limbs: Option<LimbSet>,
     /// Alters the trace, before the lookups are counted.
     pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
+    /// Alters the columns that are committed to and opened, and no others.
+    pub committed: &'a dyn Fn(&Shape, &mut [Columns]),
+    /// Alters what is committed to after everything up to the opening: the root of before is absorbed, the one of after is shown.
+    pub late: Option<&'a AlterLate<'a>>,
     /// Alters the lookup tables.
     pub tables: &'a dyn Fn(&mut Columns),
     /// Claims the honest root of altered tables.
@@ -146,7 +148,7 @@ pub struct Hooks<'a> {
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
-    /// Alters the list of claims that are batched.
+    /// Alters the list of claims that the prover sums.
     pub claims: &'a dyn Fn(&mut Vec<LinearClaim>),
     /// Alters the evaluations of the bands in the opening, given their coefficients.
     pub band_values: &'a dyn Fn(&[K], &mut [K]),
@@ -154,14 +156,15 @@ pub struct Hooks<'a> {
     pub opened: Option<OpenedColumns>,
     /// log2 of the number of tiles of a band, if not that of the architecture.
     pub bands: Option<u32>,
-    /// The point of the `eq`, `carry` and `last` columns, from the verifier's.
-    pub point: &'a dyn Fn(&[K]) -> Vec<K>,
-    /// Alters interaction columns and claimed sums.
+    /// Alters the coefficients that the activations are opened with.
+    pub gamma: &'a dyn Fn(&mut Vec<K>),
+    /// Alters the point in a unit at which activations are opened, though not what is absorbed of it.
+    pub local: &'a dyn Fn(&mut Vec<K>),
+    /// Alters the evaluations of the units in the opening, given their coefficients.
+    pub unit_values: &'a dyn Fn(&[K], &mut [K]),
+    pub fit: Fit,
+    /// Alters interaction columns and claimed sum.
     pub interaction: &'a AlterInteraction<'a>,
-    /// Adds what the claimed sums lack to the first of them.
-    pub balance: bool,
-    /// The parts whose constraints are in the composition polynomial.
-    pub constrained: &'a dyn Fn(Part) -> bool,
     /// Added to the composition polynomial.
     pub composition: K,
 }
@@ -175,6 +178,8 @@ pub const HONEST: Hooks<'static> = Hooks {
     input: None,
     limbs: None,
     columns: &|_, _| (),
+    committed: &|_, _| (),
+    late: None,
     tables: &|_| (),
     hide_tables: false,
     multiplicities: &|_| (),
@@ -193,10 +198,11 @@ pub const HONEST: Hooks<'static> = Hooks {
     band_values: &|_, _| (),
     opened: None,
     bands: None,
-    point: &|point| point.to_vec(),
+    gamma: &|_| (),
+    local: &|_| (),
+    unit_values: &|_, _| (),
+    fit: Fit::No,
     interaction: &|_, _, _| (),
-    balance: false,
-    constrained: &|_| true,
     composition: K::from_u32_unchecked(0, 0, 0, 0),
 };
 
@@ -304,6 +310,8 @@ fn operand_of(claim: &str) -> (Product, usize) {
         "generated positions" => (Product::Head, 0),
         "gates" => (Product::Act, 0),
         "up projections" => (Product::Act, 1),
+        "weighted states" => (Product::Square, 0),
+        "states" => (Product::Square, 1),
         other => panic!("{other} is no operand"),
     }
 }
@@ -329,99 +337,122 @@ fn altered_matmuls(
     proved
 }
 
-/// Proves the linear claims with constant rounds and makes up one evaluation with which the last check passes.
-fn free_linear(batch: &Batch, trace: &Trace<'_>, transcript: &mut Transcript) -> (SumcheckProof, Vec<K>, Vec<Vec<K>>) {
-    let (shape, variables) = (trace.shape, linear_variables(trace.shape));
-    let (proof, point, value) = constant_rounds("claims", batch.value, variables, transcript);
-    let claimed: Vec<Part> = shape.claimed().collect();
-    let at = |part: Part| suffix(&point, shape.log_rows(part));
-    let of = |part: Part, values: &[K]| {
-        instance_scale(variables, shape.log_rows(part) as usize) * batch.eval(part, at(part), values)
-    };
-    let mut evaluations: Vec<Vec<K>> = claimed
-        .iter()
-        .map(|part| {
-            let columns = batch.columns(*part).into_iter();
-            columns
-                .map(|c| eval_base(&trace.columns[part.index()][c], at(*part)))
-                .collect()
-        })
-        .collect();
-    let ends = claimed
-        .iter()
-        .zip(&evaluations)
-        .fold(K::zero(), |sum, (p, v)| sum + of(*p, v));
-    let mut unit = vec![K::zero(); evaluations[0].len()];
-    unit[0] = K::one();
-    evaluations[0][0] += (value - ends) * of(claimed[0], &unit).inverse();
-    transcript.message("evaluations", &evaluations.concat());
-    (proof, point, evaluations)
+/// Activations whose opening is not the honest one.
+struct Forged<'a> {
+    own: Activations<'a>,
+    /// The coordinate that the first fold is at.
+    fold: K,
+    /// A unit, and a constant that is added to it where it is not committed.
+    added: (usize, K),
 }
 
-/// Commits tables and trace.
-fn commit_trace<'a>(
-    model: &ProverModel<'_>,
+impl Committed for Forged<'_> {
+    fn params(&self) -> &CommitmentParams {
+        self.own.params()
+    }
+
+    fn root(&self) -> &Digest {
+        self.own.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        self.own.twiddles()
+    }
+
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
+        let mut message = self.own.combine(columns, weights, self.fold);
+        let (length, half) = (
+            1usize << columns.params.log_column_tiles(),
+            1usize << (MIN_ROWS_LOG - 1),
+        );
+        let (unit, by) = self.added;
+        let own = &mut message[unit % length * half..][..half];
+        own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
+        message
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        self.own.open(twiddles, leaves)
+    }
+}
+
+/// The claim on the activations.
+struct Claim<'a> {
+    gamma: &'a [K],
+    local: &'a [K],
+    value: K,
+}
+
+/// Opens activations: the claim that is absorbed is the verifier's.
+fn open_activations(hooks: &Hooks<'_>, own: Activations<'_>, claim: &Claim<'_>, t: &mut Transcript) -> OpeningProof {
+    let params = *own.params();
+    let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
+    (hooks.gamma)(&mut gamma);
+    (hooks.local)(&mut local);
+    let mut values = own.unit_values(&local);
+    (hooks.unit_values)(&gamma, &mut values);
+    let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
+    let by = match hooks.fit {
+        Fit::No => K::zero(),
+        _ => (claim.value - opening::value(&gamma, &values)) * gamma[unit].inverse(),
+    };
+    values[unit] += by;
+    let mut forged = Forged {
+        own,
+        fold: *local.last().expect("twelve coordinates"),
+        added: (unit, if hooks.fit == Fit::Message { by } else { K::zero() }),
+    };
+    let claim = OpeningClaim {
+        columns: params.columns_of(&(0..params.tiles), 0),
+        gamma: &gamma,
+        local_point: claim.local,
+        value: claim.value,
+    };
+    open_committed(&mut forged, &opening_policy(params.log_blowup), &claim, &values, t).expect("an opening")
+}
+
+/// Commits to tables and multiplicities.
+fn commit_counts<'a>(
+    params: &ModelParams,
     hooks: &Hooks<'_>,
-    shape: &'a Shape,
-    mut columns: Vec<Columns>,
+    counts: &Columns,
     twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
-) -> Trace<'a> {
-    let parts = shape.parts().iter().zip(&columns).filter(|(_, c)| !c.is_empty());
-    let mut counts = multiplicities(parts.map(|(part, c)| (shape.air(*part), c)));
-    (hooks.multiplicities)(&mut counts);
-    *columns.last_mut().expect("the tables") = counts;
-    let honest = tables::preprocessed(&model.key.params);
+) -> (Columns, Scheme<'a>) {
+    let honest = tables::preprocessed(params);
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
-    let config = hooks.pcs.unwrap_or(TracePolicy::of(shape).pcs_config());
+    let config = hooks.pcs.unwrap_or(stark_config());
     let mut scheme = Scheme::new(config, twiddles);
-    scheme.set_store_polynomials_coefficients();
     let shown = if hooks.hide_tables { &honest } else { &tables };
-    commit(&mut scheme, std::iter::once(shown), transcript.channel());
+    commit(&mut scheme, shown, transcript.channel());
     if hooks.hide_tables {
         let mut other = Scheme::new(config, twiddles);
-        other.set_store_polynomials_coefficients();
-        commit(&mut other, std::iter::once(&tables), &mut Blake2sChannel::default());
+        commit(&mut other, &tables, &mut Blake2sChannel::default());
         scheme.trees[0] = other.trees.remove(0);
     }
-    commit(&mut scheme, columns.iter(), transcript.channel());
-    Trace {
-        shape,
-        columns,
-        tables,
-        scheme,
-    }
+    commit(&mut scheme, counts, transcript.channel());
+    (tables, scheme)
 }
 
-/// `Trace::finish` and stwo's `prove_ex` without the check that the proof is one.
+/// `Counted::prove` and stwo's `prove_ex` without the check that the proof is one.
 fn aggregate(
-    trace: Trace<'_>,
+    mut scheme: Scheme<'_>,
     relations: &Relations,
-    bindings: Vec<Option<Binding>>,
-    interaction: Vec<Columns>,
-    sums: &[K],
+    (interaction, sum): (Columns, K),
     hooks: &Hooks<'_>,
     transcript: &mut Transcript,
 ) -> Stark {
-    transcript.message("claimed sums", sums);
-    let (shape, mut scheme) = (trace.shape, trace.scheme);
+    transcript.message("claimed sum", &[sum]);
     let channel = transcript.channel();
-    commit(&mut scheme, interaction.iter(), channel);
-    let components = components(shape, relations, bindings, sums);
-    let provers = |included: &dyn Fn(Part) -> bool| ComponentProvers {
-        components: shape
-            .parts()
-            .iter()
-            .zip(&components)
-            .filter(|(part, _)| included(**part))
-            .map(|(_, c)| c as &dyn ComponentProver<SimdBackend>)
-            .collect(),
+    commit(&mut scheme, &interaction, channel);
+    let component = component(relations, sum);
+    let own = ComponentProvers {
+        components: vec![&component as &dyn ComponentProver<SimdBackend>],
         n_preprocessed_columns: tables::PREPROCESSED.len(),
     };
     let coefficient = channel.draw_secure_felt();
     let blowup = scheme.config.fri_config.log_blowup_factor;
-    let own = provers(hooks.constrained);
     let composition = own.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
     let (mut left, right) = composition.split_at_mid();
     for (polynomial, constant) in left.0.iter_mut().zip(hooks.composition.to_m31_array()) {
@@ -433,63 +464,112 @@ fn aggregate(
     tree.extend_polys(right.into_coordinate_polys());
     tree.commit(channel);
     let oods = CirclePoint::get_random_point(channel);
-    let mut points = provers(&|_| true)
-        .components()
-        .mask_points(oods, shape.max_log_rows(), false);
+    let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
     points.push(vec![vec![oods]; 8]);
     StarkProof(scheme.prove_values(points, channel).proof)
 }
 
+/// What is proved of a chunk, as the prover has it.
+struct Proved<'a> {
+    shape: Shape,
+    params: ModelParams,
+    chunk: Chunk,
+    ends: Ends<'a>,
+    columns: Vec<Columns>,
+    statistics: Statistics,
+}
+
+impl<'a> Proved<'a> {
+    fn of(claim: &ChunkStatement<'a>, witness: &Witness, hooks: &Hooks<'a>) -> Self {
+        let ChunkStatement { key, statement, .. } = *claim;
+        let (chunk, ends) = match &hooks.proved {
+            Some((other, output)) => (
+                *other,
+                Ends {
+                    output: Some(output),
+                    ..claim.ends
+                },
+            ),
+            None => (*claim.chunk, claim.ends),
+        };
+        let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
+        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths());
+        let (config, params) = hooks
+            .source
+            .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
+        let mut statistics = statistics(&shape, statement, witness);
+        (hooks.made)(&mut statistics);
+        let source = Source {
+            shape: &Shape::with_limbs(config, shape.limbs, &chunk, statement.lengths()),
+            params: &chunk.params(params),
+            statement,
+            input: hooks.input.or(ends.input),
+            witness,
+            statistics: &statistics,
+        };
+        let columns = shape.parts().iter().map(|p| source.columns(*p));
+        let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+        statistics.clips = clips.concat();
+        (hooks.columns)(&shape, &mut columns);
+        (hooks.statistics)(&mut statistics);
+        Self {
+            params: chunk.params(&key.params),
+            shape,
+            chunk,
+            ends,
+            columns,
+            statistics,
+        }
+    }
+}
+
+/// Proves the linear claims and says where they end.
+fn prove_linear(
+    hooks: &Hooks<'_>,
+    batch: &Batch,
+    shape: &Shape,
+    columns: &[Columns],
+    transcript: &mut Transcript,
+) -> (SumcheckProof, Vec<K>, K) {
+    if hooks.linear != Rounds::Honest {
+        return constant_rounds("claims", batch.value, linear_variables(shape), transcript);
+    }
+    let proved = claims::prove(batch, shape, columns, transcript);
+    let rounds = proved.proof.rounds.iter().zip(&proved.point);
+    let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
+    (proved.proof, proved.point, value)
+}
+
 /// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.
 pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witness, hooks: &Hooks<'_>) -> ChunkProof {
-    let ChunkStatement {
-        key,
-        statement,
-        chunk: claimed,
+    let ChunkStatement { key, statement, .. } = *claim;
+    let proved = Proved::of(claim, witness, hooks);
+    let Proved {
+        shape,
+        chunk,
+        ends,
+        columns,
+        mut statistics,
         ..
-    } = *claim;
-    let (chunk, ends) = match &hooks.proved {
-        Some((other, output)) => (
-            other,
-            Ends {
-                output: Some(output),
-                ..claim.ends
-            },
-        ),
-        None => (claimed, claim.ends),
-    };
-    let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
-    let shape = Shape::with_limbs(&key.config, limbs, chunk, statement.lengths());
-    let own_params = chunk.params(&key.params);
-    let (config, params) = hooks
-        .source
-        .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
-    let mut statistics = statistics(&shape, statement, witness);
-    (hooks.made)(&mut statistics);
-    let source = Source {
-        shape: &Shape::with_limbs(config, shape.limbs, chunk, statement.lengths()),
-        params: &chunk.params(params),
-        statement,
-        input: hooks.input.or(ends.input),
-        witness,
-        statistics: &statistics,
-    };
-    let columns = shape.parts().iter().map(|p| source.columns(*p));
-    let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
-    statistics.clips = clips.concat();
-    (hooks.columns)(&shape, &mut columns);
-    (hooks.statistics)(&mut statistics);
-    let policy = TracePolicy::of(&shape);
-    let mut transcript = (hooks.transcript)(claim.model, &key.weights, policy, statement, claimed, &claim.ends);
-    let twiddles = twiddles(&shape);
-    let trace = commit_trace(model, hooks, &shape, columns, &twiddles, &mut transcript);
+    } = proved;
+    // The code is the verifier's.
+    let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()));
+    let mut transcript = (hooks.transcript)(claim.model, &key.weights, &params, statement, claim.chunk, &claim.ends);
+    let mut committed = columns.clone();
+    (hooks.committed)(&shape, &mut committed);
+    let mut root = *Activations::commit(&shape, &committed).root();
+    transcript.bytes("activations", &root);
+    let mut counts = multiplicities(&shape, &columns);
+    (hooks.multiplicities)(&mut counts);
+    let twiddles = twiddles();
+    let (tables, scheme) = commit_counts(&key.params, hooks, &counts, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
     (hooks.shown)(&mut statistics);
 
     let mut relations = draw_relations(&mut transcript);
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
-    let mut looked_up = trace.columns.clone();
+    let mut looked_up = columns.clone();
     (hooks.looked_up)(&shape, &mut looked_up);
     let mut lookups = gkr::prove(&trees, &looked_up, &relations, &mut transcript).expect("no degenerate challenge");
     (hooks.lookups)(&mut lookups.proofs);
@@ -498,7 +578,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
         shape: &shape,
-        params: &own_params,
+        params: &proved.params,
         statement,
         ends,
         statistics: &statistics,
@@ -506,38 +586,42 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     };
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     let opened = hooks.bands.map_or_else(
-        || key.opened(chunk),
+        || key.opened(&chunk),
         |log_band| key.weights.columns_of(&chunk.tiles(&key.config), log_band),
     );
     let mut matmuls = altered_matmuls(hooks, &mut transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(&public, &trace.columns, tiles, &opened, t),
-        free => free_matmuls(&public, &trace.columns, tiles, &opened, free, t),
+        Rounds::Honest => matmul::prove(&public, &columns, tiles, &opened, t),
+        free => free_matmuls(&public, &columns, tiles, &opened, free, t),
     });
     let families = weight_families(&mut transcript);
 
-    let mut claims = public.trace_claims(matmuls.proof.claim);
-    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
-    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-        claims.extend(tree.claims(&shape, &relations, leaf).expect("numerators that are one"));
-    }
+    let claims = || {
+        let mut claims = public.trace_claims(matmuls.proof.claim);
+        claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+        let powers = public.powers();
+        let leaves = trees.iter().zip(&lookups.claims);
+        claims
+            .extend(leaves.map(|(tree, leaf)| tree.claim(&powers, &relations, leaf).expect("numerators that are one")));
+        claims
+    };
     (hooks.broken_claims)(&|| {
-        let mut broken: Vec<&str> = claims
-            .iter()
-            .filter(|claim| total(claim, &trace.columns) != claim.value)
+        let all = claims().into_iter();
+        let mut broken: Vec<&str> = all
+            .filter(|claim| total(claim, &columns) != claim.value)
             .map(|claim| claim.name)
             .collect();
         broken.dedup();
         broken
     });
-    (hooks.claims)(&mut claims);
-    let batch = batch(claims, transcript.challenge("claims"));
-    let (linear, point, evaluations) = match hooks.linear {
-        Rounds::Honest => {
-            let (linear, evaluations) = claims::prove(&batch, trace.shape, &trace.columns, &mut transcript);
-            (linear.proof, linear.point, evaluations)
-        }
-        _ => free_linear(&batch, &trace, &mut transcript),
+    let challenge = transcript.challenge("claims");
+    let wanted = batch(claims(), challenge);
+    let mut altered = claims();
+    (hooks.claims)(&mut altered);
+    let summed = Batch {
+        value: wanted.value,
+        ..batch(altered, challenge)
     };
+    let (linear, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
 
     let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
     (hooks.band_values)(&gamma, &mut matmuls.band_values);
@@ -547,7 +631,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         local_point: &public.local_point(&matmuls.point, opened.log_band),
         value: weight_claim(&matmuls.proof.operands, &families),
     };
-    let (opening, _) = opening::open(
+    let (weights, _) = opening::open(
         &model.quantised.weights,
         model.codeword,
         &opening_policy(key.weights.log_blowup),
@@ -558,56 +642,40 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     )
     .expect("an opening");
 
-    let bindings = bindings(&shape, &batch, &point, draw_binding(&mut transcript));
-    let own_point = (hooks.point)(&point);
-    let interaction = bindings.iter().enumerate().map(|(at, binding)| {
-        let interaction = trace.interaction(at, &relations, binding, &own_point);
-        interaction.expect("no degenerate point")
-    });
-    let (mut interaction, mut sums): (Vec<Columns>, Vec<K>) = interaction.unzip();
-    let shares: Vec<K> = bindings
-        .iter()
-        .zip(shape.claimed())
-        .zip(&evaluations)
-        .map(|((b, part), v)| share(b, &batch, part, v))
-        .collect();
+    let claim = Claim {
+        gamma: &unit_coefficients(&shape, &wanted, &point),
+        local: suffix(&point, MIN_ROWS_LOG),
+        value,
+    };
+    if let Some(late) = hooks.late {
+        late(&shape, claim.gamma, claim.local, &mut committed);
+    }
+    let activations = Activations::commit(&shape, &committed);
+    root = *activations.root();
+    let opening = open_activations(hooks, activations, &claim, &mut transcript);
+
+    let (mut interaction, mut claimed_sum) = entry_sums(&relations, &counts, &tables);
     let state = Interaction {
-        trace: &trace,
         relations: &relations,
-        bindings: &bindings,
-        shares: &shares,
+        counts: &counts,
+        tables: &tables,
         lookups: sum(&lookups.proofs) - padding(&trees),
     };
-    (hooks.interaction)(&state, &mut interaction, &mut sums);
-    if hooks.balance {
-        let missing = state.missing(&sums);
-        sums[0] += missing;
-    }
-    let mut stark = aggregate(trace, &relations, bindings, interaction, &sums, hooks, &mut transcript);
+    (hooks.interaction)(&state, &mut interaction, &mut claimed_sum);
+    let mut stark = aggregate(scheme, &relations, (interaction, claimed_sum), hooks, &mut transcript);
     if hooks.hide_tables {
-        stark.0.commitments[0].0 = *key.tables_root(TracePolicy::of(&shape));
+        stark.0.commitments[0].0 = key.tables_root;
     }
     ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics,
+        activations: root,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear,
-        evaluations,
+        weights,
         opening,
-        claimed_sums: sums,
+        claimed_sum,
         stark,
     }
-}
-
-/// The weighted sum of the evaluations of a part.
-fn share(binding: &Option<Binding>, batch: &Batch, part: Part, values: &[K]) -> K {
-    let weights = &binding.as_ref().expect("a part with claims").weights;
-    let columns = batch.columns(part).into_iter().zip(values);
-    columns.fold(K::zero(), |sum, (c, v)| sum + weights[c] * *v)
-}
-
-/// A secure column given by its four coordinates, at one row.
-pub fn secure(columns: &[impl Deref<Target = [BaseField]>], row: usize) -> K {
-    K::from_m31_array([0, 1, 2, 3].map(|i| columns[i][row]))
 }

@@ -7,7 +7,7 @@ use tessera_circuits::rounding::Rounded;
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::{edit, extreme_model, odd_config};
 use tessera_verifier::verify::VerifyError;
 
@@ -87,7 +87,7 @@ fn the_list_is_sorted_unique_and_of_committed_entries() {
     misplaced(relisted(&scene, &|list| list.swap(index, index + 1)), index + 1);
     misplaced(relisted(&scene, &|list| list.insert(index, list[index])), index + 1);
     misplaced(
-        relisted(&scene, &|list| list.push(Clip { part: 8, ..list[last] })),
+        relisted(&scene, &|list| list.push(Clip { part: 9, ..list[last] })),
         last + 1,
     );
     let other = |tensor| move |list: &mut Vec<Clip>| list[index].tensor = tensor;

@@ -1,6 +1,8 @@
 //! Attacks by a prover that knows challenges in advance. Each is carried out against challenges that are frozen: then
 //! it works, which shows what it would gain. Against the verifier, which draws them from what was sent, it fails.
 
+use std::cell::{Cell, RefCell};
+
 use num_traits::{One, Zero};
 use stwo::core::air::{Component, Components};
 use stwo::core::channel::{Channel, MerkleChannel};
@@ -14,26 +16,29 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{stream, tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::mle::index_eq;
+use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::Clip;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::prove::trace::Columns;
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::opening::{self, OpeningClaim, OpeningError};
-use tessera_verifier::policy::{opening_policy, parameter_words, TracePolicy};
+use tessera_verifier::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use tessera_verifier::policy::{opening_policy, parameter_words};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{bindings, column_sizes, components, draw_binding, draw_relations, open_scheme};
+use tessera_verifier::stark::{component, draw_relations, open_scheme};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, verify, weight_claim, weight_families,
-    VerifyError, PROTOCOL,
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, verify, weight_claim,
+    weight_families, VerifyError, PROTOCOL,
 };
 
-use crate::cheat::{Hooks, OpenTranscript, HONEST};
-use crate::{assert_constraints_violated, assert_rejected, Scene};
+use crate::cheat::{Hooks, Interaction, OpenTranscript, HONEST};
+use crate::lookups::solve;
+use crate::{assert_claims_violated, assert_constraints_violated, assert_rejected, Scene};
 
 type K = SecureField;
 
@@ -46,11 +51,11 @@ fn messages_mut(proof: &mut Proof) -> &mut ChunkProof {
     &mut proof.chunks[0]
 }
 
-/// Challenges up to the binding of the evaluations, and what they make of key and statement.
+/// Challenges of a proof, and what they make of key and statement.
 struct Challenges {
     shape: Shape,
     points: Points,
-    /// All challenges in the order in which they are drawn, up to the one after the evaluations.
+    /// All challenges in the order in which they are drawn, up to the one after the claimed sum.
     drawn: Vec<K>,
     products: Vec<K>,
     families: [K; WEIGHTED.len()],
@@ -60,23 +65,30 @@ struct Challenges {
     trees: Vec<LookupTree>,
     /// The claims on the leaves of all trees.
     leaves: Vec<LeafClaim>,
-    /// If the opening of the weights was accepted.
-    binding: Option<K>,
-    /// The transcript after the binding challenge.
-    transcript: Transcript,
+    /// Whether weights and activations are opened as they should be.
+    opened: [Result<(), OpeningError>; 2],
+    /// How many challenges are drawn before each of the openings, and before the claimed sum.
+    places: [usize; 3],
+    /// The transcript before the openings, and after them.
+    transcripts: [Transcript; 2],
 }
 
 impl Challenges {
     /// Those that the verifier draws for a proof, whatever its checks say.
     fn of(key: &ModelKey, proof: &Proof) -> Self {
+        Self::with_root(key, proof, &messages(proof).activations)
+    }
+
+    /// The same if the activations had this root where they are opened, though not where challenges are drawn from it.
+    fn with_root(key: &ModelKey, proof: &Proof, root: &[u8; 32]) -> Self {
         let own = messages(proof);
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, proof.statement.lengths());
-        let policy = TracePolicy::of(&shape);
+        let params = CommitmentParams::of_activations(&shape);
         let ends = Ends::default();
-        let mut t = open_transcript(&proof.model, &key.weights, policy, &proof.statement, &whole, &ends);
-        let sizes = column_sizes(&shape);
-        open_scheme(policy, key.tables_root(policy), &sizes, &own.stark, &mut t).expect("the tables of the key");
+        let mut t = open_transcript(&proof.model, &key.weights, &params, &proof.statement, &whole, &ends);
+        t.bytes("activations", &own.activations);
+        open_scheme(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
         let relations = draw_relations(&mut t);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
@@ -87,6 +99,7 @@ impl Challenges {
             .collect();
         let points = t.challenges("points", Points::count(&shape));
         drawn.extend(&points);
+        let nothing = || Err(OpeningError::BandClaim);
         let mut challenges = Self {
             points: Points::new(&shape, points),
             trees: lookup_trees(&shape),
@@ -98,8 +111,9 @@ impl Challenges {
             claims: K::zero(),
             linear: Vec::new(),
             relations,
-            binding: None,
-            transcript: Transcript::new(PROTOCOL),
+            opened: [nothing(), nothing()],
+            places: [0; 3],
+            transcripts: [Transcript::new(PROTOCOL), Transcript::new(PROTOCOL)],
         };
         let variables = product_variables(&challenges.shape) as usize;
         let matmuls = &own.matmuls;
@@ -120,29 +134,48 @@ impl Challenges {
         );
         challenges.linear = end.expect("as many rounds as variables").point;
         drawn.extend(&challenges.linear);
-        t.message("evaluations", &own.evaluations.concat());
-        drawn.push(t.clone().challenge("whatever comes next"));
-
-        let public = challenges.public(key, proof);
-        let columns = key.opened(&whole);
-        let claim = OpeningClaim {
-            columns,
-            gamma: &public.band_coefficients(
-                &challenges.products,
-                &challenges.families,
-                columns.bands(),
-                columns.log_band,
-            ),
-            local_point: &public.local_point(&challenges.products, columns.log_band),
-            value: weight_claim(&matmuls.operands, &challenges.families),
-        };
-        let policy = opening_policy(key.weights.log_blowup);
-        let opened = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.opening, &mut t);
-        let binding = draw_binding(&mut t);
-        challenges.binding = opened.ok().map(|()| binding);
-        challenges.transcript = t;
+        challenges.transcripts[0] = t.clone();
+        challenges.openings(key, proof, root, &mut drawn, &mut t);
+        challenges.transcripts[1] = t.clone();
+        challenges.places[2] = drawn.len();
+        t.message("claimed sum", &[own.claimed_sum]);
+        drawn.push(t.challenge("whatever comes next"));
         challenges.drawn = drawn;
         challenges
+    }
+
+    /// Both openings.
+    fn openings(&mut self, key: &ModelKey, proof: &Proof, root: &[u8; 32], drawn: &mut Vec<K>, t: &mut Transcript) {
+        let own = messages(proof);
+        let public = self.public(key, proof);
+        let columns = key.opened(&Chunk::whole(key.config.layers));
+        let gamma = public.band_coefficients(&self.products, &self.families, columns.bands(), columns.log_band);
+        let local = public.local_point(&self.products, columns.log_band);
+        let claim = OpeningClaim {
+            columns,
+            gamma: &gamma,
+            local_point: &local,
+            value: weight_claim(&own.matmuls.operands, &self.families),
+        };
+        let policy = opening_policy(key.weights.log_blowup);
+        let weights = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.weights, t);
+        let first = drawn.len();
+        // As the next message would be absorbed after it.
+        drawn.push(t.clone().challenge("whatever comes next"));
+
+        let params = CommitmentParams::of_activations(&self.shape);
+        let batch = self.batch(key, proof);
+        let claim = OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma: &unit_coefficients(&self.shape, &batch, &self.linear),
+            local_point: suffix(&self.linear, MIN_ROWS_LOG),
+            value: walk(batch.value, &own.linear, &self.linear),
+        };
+        let policy = opening_policy(params.log_blowup);
+        let activations = opening::verify(&params, &policy, root, &claim, &own.opening, t);
+        drawn.push(t.clone().challenge("whatever comes next"));
+        self.places = [first, first + 1, 0];
+        self.opened = [weights, activations];
     }
 
     fn public<'a>(&'a self, key: &'a ModelKey, proof: &'a Proof) -> Public<'a> {
@@ -161,33 +194,11 @@ impl Challenges {
         let matmuls = &messages(proof).matmuls;
         let mut claims = public.trace_claims(matmuls.claim);
         claims.extend(public.operand_claims(&self.products, &matmuls.operands));
+        let powers = public.powers();
         for (tree, leaf) in self.trees.iter().zip(&self.leaves) {
-            claims.extend(tree.claims(&self.shape, &self.relations, leaf).into_iter().flatten());
+            claims.extend(tree.claim(&powers, &self.relations, leaf));
         }
         batch(claims, self.claims)
-    }
-
-    /// Where the linear sumcheck must end.
-    fn linear_end(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
-        let variables = linear_variables(&self.shape);
-        let parts = self.shape.claimed().zip(evaluations);
-        parts.fold(K::zero(), |sum, (part, values)| {
-            let log_rows = self.shape.log_rows(part);
-            let own = suffix(&self.linear, log_rows);
-            sum + instance_scale(variables, log_rows as usize) * batch.eval(part, own, values)
-        })
-    }
-
-    /// What the claimed sums of the parts must add up to.
-    fn balance(&self, batch: &Batch, evaluations: &[Vec<K>]) -> K {
-        let binding = self.binding.expect("challenges of an honest proof");
-        let bindings = bindings(&self.shape, batch, &self.linear, binding);
-        let parts = self.shape.claimed().zip(bindings).zip(evaluations);
-        parts.fold(K::zero(), |sum, ((part, binding), values)| {
-            let weights = binding.expect("a part with claims").weights;
-            let columns = batch.columns(part).into_iter().zip(values);
-            columns.fold(sum, |sum, (column, value)| sum + weights[column] * *value)
-        })
     }
 
     /// The verifier with these challenges, up to the STARK: all its equations between messages. `honest` is the proof
@@ -206,28 +217,22 @@ impl Challenges {
             own.matmuls.operands[Product::Embed as usize][0] == public.embed_operand(&self.products),
             "embedding",
         )?;
-        let batch = self.batch(key, proof);
-        let end = walk(batch.value, &own.linear, &self.linear);
-        ensure(end == self.linear_end(&batch, &own.evaluations), "linear")?;
-        // The opening proves the value of the honest proof, and is the same as there.
+        // The openings prove the values of the honest proof, and are the same as there.
+        let value = |proof: &Proof| walk(self.batch(key, proof).value, &messages(proof).linear, &self.linear);
+        ensure(value(proof) == value(honest), "linear")?;
         let opened = weight_claim(&original.matmuls.operands, &self.families);
         ensure(weight_claim(&own.matmuls.operands, &self.families) == opened, "weights")?;
         // The sums of the lookups are proved as in the honest proof.
         ensure(own.lookups == original.lookups, "lookups")?;
-        let (tables, parts) = own.claimed_sums.split_last().expect("the tables");
-        ensure(
-            (gkr::sum(&own.lookups) - padding(&self.trees) + *tables).is_zero(),
-            "entries",
-        )?;
-        let sums = parts.iter().copied().sum::<K>();
-        ensure(sums == self.balance(&batch, &own.evaluations), "balance")
+        let sum = gkr::sum(&own.lookups) - padding(&self.trees) + own.claimed_sum;
+        ensure(sum.is_zero(), "entries")
     }
 
-    /// Makes the linear sumcheck end where it must, by its last round alone.
-    fn mend(&self, key: &ModelKey, proof: &mut Proof) {
+    /// Makes the linear sumcheck end where that of the honest proof does, by its last round alone.
+    fn mend(&self, key: &ModelKey, honest: &Proof, proof: &mut Proof) {
+        let wanted = walk(self.batch(key, honest).value, &messages(honest).linear, &self.linear);
         let batch = self.batch(key, proof);
         let own = messages_mut(proof);
-        let wanted = self.linear_end(&batch, &own.evaluations);
         let (r, before) = self.linear.split_last().expect("a round");
         let [last, rest] = own
             .linear
@@ -289,7 +294,7 @@ fn honest() -> (Scene, Proof) {
     (scene, proof)
 }
 
-/// Gains any output: the last round of a sumcheck is made to end in the honest evaluations, and all that follows is
+/// Gains any output: the last round of a sumcheck is made to end in the honest value, and all that follows is
 /// the honest proof.
 #[test]
 fn challenges_known_in_advance_would_prove_any_output() {
@@ -300,7 +305,7 @@ fn challenges_known_in_advance_would_prove_any_output() {
     let mut forged = proof.clone();
     *forged.statement.output.last_mut().expect("an output") ^= 1;
     assert_eq!(frozen.accept(key, &proof, &forged), Err("linear"));
-    frozen.mend(key, &mut forged);
+    frozen.mend(key, &proof, &mut forged);
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     assert_rejected!(verify(key, &forged), VerifyError::Gkr(_));
 }
@@ -328,33 +333,104 @@ fn operands_are_not_chosen_after_their_weights() {
     operands[places[0] as usize] = [a + da, b + db];
     operands[places[1] as usize] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
-    assert_rejected!(verify(key, &forged), VerifyError::Linear);
+    let result = verify(key, &forged).map(|_| ());
+    assert_rejected!(result, VerifyError::Weights(OpeningError::BandClaim));
 }
 
-/// Gains free evaluations of the trace, and with them any linear claim: with the binding challenge known, three of
-/// them are changed so that both equations on them hold.
+/// Cells of the residual stream that an attack may alter: of one row each, in the first columns.
+const CELLS: [usize; 5] = [40, 41, 42, 43, 44];
+
+/// What a cell of the high limbs of the residual stream weighs in the opening of the activations.
+fn weight_of(shape: &Shape, gamma: &[K], local: &[K], row: usize) -> K {
+    assert_eq!(shape.committed(Part::Stream)[stream::X_HI], stream::X_HI);
+    gamma[row >> MIN_ROWS_LOG] * index_eq(row % (1 << MIN_ROWS_LOG), local)
+}
+
+/// Gains any trace: one that is chosen when all challenges up to its opening are known, the point of the first fold among them.
+/// Five cells are changed so that the one equation on the trace that is left holds. With challenges that are drawn from the root of
+/// before, the opening of the one after is accepted. Against the verifier all challenges are others.
 #[test]
-fn evaluations_are_not_chosen_after_their_weights() {
-    let (scene, proof) = honest();
-    let key = &scene.model.key;
-    let frozen = Challenges::of(key, &proof);
-    let batch = frozen.batch(key, &proof);
-    let mut forged = proof.clone();
-    let evaluations = &mut messages_mut(&mut forged).evaluations;
-    let zero: Vec<Vec<K>> = evaluations.iter().map(|own| vec![K::zero(); own.len()]).collect();
-    let effect = |i: usize| {
-        let mut unit = zero.clone();
-        unit[0][i] = K::one();
-        [frozen.linear_end(&batch, &unit), frozen.balance(&batch, &unit)]
+fn activations_are_not_chosen_after_the_challenges() {
+    let scene = Scene::honest();
+    let honest = scene.forge(&HONEST);
+    let changes = RefCell::new(Vec::new());
+    let late = |shape: &Shape, gamma: &[K], local: &[K], all: &mut [Columns]| {
+        let weights = CELLS.map(|row| weight_of(shape, gamma, local, row));
+        let [first, rest @ ..] = weights;
+        // The first cell is one more, and four others make up for it.
+        let others = solve(rest, -first);
+        let all_changes: Vec<BaseField> = [BaseField::one()].into_iter().chain(others).collect();
+        let effect = weights
+            .iter()
+            .zip(&all_changes)
+            .fold(K::zero(), |sum, (w, by)| sum + *w * *by);
+        assert!(effect.is_zero() && all_changes.iter().all(|by| !by.is_zero()));
+        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        CELLS
+            .into_iter()
+            .zip(&all_changes)
+            .for_each(|(row, by)| column[row] += *by);
+        changes.replace(all_changes);
     };
-    let [u, v, w] = [0, 1, 2].map(effect);
-    let cross = |[a, b]: [K; 2], [c, d]: [K; 2]| a * d - b * c;
-    for (i, change) in [cross(v, w), cross(w, u), cross(u, v)].into_iter().enumerate() {
-        assert!(!change.is_zero(), "evaluation {i} is changed");
-        evaluations[0][i] += change;
-    }
-    assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
-    assert_rejected!(verify(key, &forged), VerifyError::Weights(OpeningError::BandClaim));
+    let hooks = Hooks {
+        late: Some(&late),
+        ..HONEST
+    };
+    let mut forged = scene.forge(&hooks);
+    assert_eq!(changes.borrow().len(), CELLS.len());
+    let key = &scene.model.key;
+    assert_rejected!(verify(key, &forged), VerifyError::Gkr(_));
+    // With the challenges of before everything is accepted.
+    let root = std::mem::replace(
+        &mut messages_mut(&mut forged).activations,
+        messages(&honest).activations,
+    );
+    assert_ne!(root, messages(&honest).activations);
+    let frozen = Challenges::with_root(key, &forged, &root);
+    assert_eq!(frozen.opened, [Ok(()), Ok(())]);
+    assert_eq!(frozen.accept(key, &honest, &forged), Ok(()));
+    // Committed before, with challenges that know them, the changes are caught.
+    let early = |_: &Shape, all: &mut [Columns]| {
+        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        CELLS
+            .into_iter()
+            .zip(&*changes.borrow())
+            .for_each(|(row, by)| column[row] += *by);
+    };
+    let hooks = Hooks {
+        committed: &early,
+        ..HONEST
+    };
+    assert_claims_violated(scene.attempt(&hooks));
+}
+
+/// Gains the same with the coordinate of the first fold alone: what is folded stays if two neighbours change in a ratio that
+/// the coordinate says. It is drawn after the root, and no ratio of numbers of the base field fits.
+#[test]
+fn the_first_fold_is_not_known_before_the_root() {
+    let scene = Scene::honest();
+    let known = Cell::new(K::zero());
+    let late = |_: &Shape, _: &[K], local: &[K], _: &mut [Columns]| known.set(*local.last().expect("coordinates"));
+    let hooks = Hooks {
+        late: Some(&late),
+        ..HONEST
+    };
+    let honest = scene.forge(&hooks);
+    let key = &scene.model.key;
+    let fold = known.get();
+    assert_eq!(Challenges::of(key, &honest).linear.last(), Some(&fold));
+    assert!(!fold.is_zero() && !fold.is_one());
+    // The ratio of an even entry and the odd one after it that a fold at this coordinate does not see.
+    let ratio = fold * (fold - K::one()).inverse();
+    assert_ne!(ratio.to_m31_array()[1..], [BaseField::zero(); 3]);
+    // Another trace has another coordinate.
+    let cell = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][stream::X_HI][CELLS[0]] += BaseField::one();
+    let other = scene.forge(&Hooks {
+        committed: &cell,
+        ..hooks
+    });
+    assert_ne!(known.get(), fold);
+    assert_ne!(messages(&other).activations, messages(&honest).activations);
 }
 
 /// A message, a change of it, and the place of the first challenge that must change with it.
@@ -374,7 +450,8 @@ fn every_challenge_depends_on_every_message_before_it() {
     let points = trees + Points::count(&original.shape);
     let operands = points + original.products.len();
     let linear = operands + 2;
-    let evaluations = linear + original.linear.len();
+    let [weights, activations, sum] = original.places;
+    assert_eq!(weights, linear + original.linear.len());
     let one = K::one();
     let rounds: Vec<usize> = (0..original.products.len()).collect();
     let linear_rounds: Vec<usize> = (0..original.linear.len()).collect();
@@ -384,11 +461,18 @@ fn every_challenge_depends_on_every_message_before_it() {
         at: 0,
         excess: 1,
     };
-    let messages: [Message<'_>; 14] = [
+    let last = |rounds: &mut Vec<[K; 2]>| rounds.last_mut().expect("a round")[0] += one;
+    let digest = |digest: &mut [u8; 32]| digest[7] ^= 1;
+    let messages: [Message<'_>; 23] = [
         ("model", &|p| p.model.0[31] ^= 1, 0),
         ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
         ("output", &|p| p.statement.output[3] ^= 1, 0),
-        ("trace", &|p| messages_mut(p).stark.0.commitments[1].0[0] ^= 1, 0),
+        ("activations", &|p| digest(&mut messages_mut(p).activations), 0),
+        (
+            "multiplicities",
+            &|p| messages_mut(p).stark.0.commitments[1].0[0] ^= 1,
+            0,
+        ),
         ("norm statistics", &|p| messages_mut(p).statistics.norms[1][2] ^= 1, 0),
         ("softmax sums", &|p| messages_mut(p).statistics.sums[1] ^= 1, 0),
         ("output logits", &|p| messages_mut(p).statistics.tops[1] ^= 1, 0),
@@ -423,10 +507,46 @@ fn every_challenge_depends_on_every_message_before_it() {
             operands,
         ),
         (
-            "evaluations",
-            &|p| messages_mut(p).evaluations[7][1] += one,
-            evaluations,
+            "round of the bands",
+            &|p| last(&mut messages_mut(p).weights.band_rounds),
+            weights,
         ),
+        (
+            "evaluation of the bands",
+            &|p| messages_mut(p).weights.band_value += one,
+            weights,
+        ),
+        (
+            "folded oracle of weights",
+            &|p| digest(&mut messages_mut(p).weights.roots[0]),
+            weights,
+        ),
+        (
+            "round of the units",
+            &|p| last(&mut messages_mut(p).opening.band_rounds),
+            activations,
+        ),
+        (
+            "evaluation of the units",
+            &|p| messages_mut(p).opening.band_value += one,
+            activations,
+        ),
+        (
+            "folded oracle of activations",
+            &|p| digest(&mut messages_mut(p).opening.roots[0]),
+            activations,
+        ),
+        (
+            "fold of activations",
+            &|p| last(&mut messages_mut(p).opening.fold_rounds),
+            activations,
+        ),
+        (
+            "last message of activations",
+            &|p| messages_mut(p).opening.final_message[0] += one,
+            activations,
+        ),
+        ("claimed sum", &|p| messages_mut(p).claimed_sum += one, sum),
     ];
     let check = |name: &str, alter: &dyn Fn(&mut Proof), first: usize| {
         let mut altered = proof.clone();
@@ -482,49 +602,92 @@ fn proofs_of_another_domain_are_rejected() {
         transcript.words("chunk output", &[]);
         transcript
     };
-    let same: &OpenTranscript<'_> =
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, &s.prompt, &s.output);
+    let same: &OpenTranscript<'_> = &|m, w, a, s, _, _| {
+        absorb(
+            PROTOCOL,
+            &parameter_words(w.log_blowup, a.words()),
+            m,
+            &s.prompt,
+            &s.output,
+        )
+    };
     scene
         .attempt(&Hooks {
             transcript: same,
             ..HONEST
         })
         .expect("the verifier's own transcript");
-    let domains: [&OpenTranscript<'_>; 7] = [
-        &|m, w, p, s, _, _| absorb("tessera/0", &parameter_words(w.log_blowup, p), m, &s.prompt, &s.output),
-        // One query to the trace, one to the weights.
-        &|m, w, p, s, _, _| {
-            let [blowup, _, work, step, last, _, weights_work] = parameter_words(w.log_blowup, p);
-            let words = [blowup, 1, work, step, last, 1, weights_work];
+    let domains: [&OpenTranscript<'_>; 9] = [
+        // A longer code of the activations, and one of another rate.
+        &|m, w, a, s, _, _| {
+            let mut words = parameter_words(w.log_blowup, a.words());
+            words[7] += 1;
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|_, w, p, s, _, _| {
+        &|m, w, a, s, _, _| {
+            let mut words = parameter_words(w.log_blowup, a.words());
+            words[8] -= 1;
+            absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
+        },
+        &|m, w, a, s, _, _| {
+            absorb(
+                "tessera/0",
+                &parameter_words(w.log_blowup, a.words()),
+                m,
+                &s.prompt,
+                &s.output,
+            )
+        },
+        // One query each.
+        &|m, w, a, s, _, _| {
+            let mut words = parameter_words(w.log_blowup, a.words());
+            // Of the STARK, of the weights, of the activations.
+            (words[1], words[5], words[9]) = (1, 1, 1);
+            absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
+        },
+        &|_, w, a, s, _, _| {
             absorb(
                 PROTOCOL,
-                &parameter_words(w.log_blowup, p),
+                &parameter_words(w.log_blowup, a.words()),
                 &other,
                 &s.prompt,
                 &s.output,
             )
         },
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, nothing, &s.output),
-        &|m, w, p, s, _, _| absorb(PROTOCOL, &parameter_words(w.log_blowup, p), m, &s.prompt, nothing),
+        &|m, w, a, s, _, _| {
+            absorb(
+                PROTOCOL,
+                &parameter_words(w.log_blowup, a.words()),
+                m,
+                nothing,
+                &s.output,
+            )
+        },
+        &|m, w, a, s, _, _| {
+            absorb(
+                PROTOCOL,
+                &parameter_words(w.log_blowup, a.words()),
+                m,
+                &s.prompt,
+                nothing,
+            )
+        },
         // The same tokens, another border between prompt and output.
-        &|m, w, p, s, _, _| {
+        &|m, w, a, s, _, _| {
             let (prompt, last) = s.prompt.split_at(s.prompt.len() - 1);
             absorb(
                 PROTOCOL,
-                &parameter_words(w.log_blowup, p),
+                &parameter_words(w.log_blowup, a.words()),
                 m,
                 prompt,
                 &[last, &s.output].concat(),
             )
         },
         // The same words under no labels.
-        &|m, w, p, s, _, _| {
+        &|m, w, a, s, _, _| {
             let mut transcript = Transcript::new(PROTOCOL);
             let channel = transcript.channel();
-            channel.mix_u32s(&parameter_words(w.log_blowup, p));
+            channel.mix_u32s(&parameter_words(w.log_blowup, a.words()));
             channel.mix_u32s(
                 &m.0.as_chunks::<4>()
                     .0
@@ -548,36 +711,24 @@ fn proofs_of_another_domain_are_rejected() {
 fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, K) {
     let (key, own) = (&scene.model.key, messages(proof));
     let challenges = Challenges::of(key, proof);
-    let shape = &challenges.shape;
-    let binding = challenges.binding.expect("an accepted opening");
-    let batch = challenges.batch(key, proof);
-    let bindings = bindings(shape, &batch, &challenges.linear, binding);
-    let policy = TracePolicy::of(shape);
-    let sizes = column_sizes(shape);
-    let (mut transcript, relations) = (challenges.transcript.clone(), challenges.relations.clone());
-    transcript.message("claimed sums", &own.claimed_sums);
-    let mut scheme = open_scheme(
-        policy,
-        key.tables_root(policy),
-        &sizes,
-        &own.stark,
-        &mut Transcript::new(PROTOCOL),
-    )
-    .expect("the tables of the key");
+    let [_, mut transcript] = challenges.transcripts.clone();
+    transcript.message("claimed sum", &[own.claimed_sum]);
+    let component = component(&challenges.relations, own.claimed_sum);
+    let all = Components {
+        components: vec![&component as &dyn Component],
+        n_preprocessed_columns: tables::PREPROCESSED.len(),
+    };
+    let mut scheme =
+        open_scheme(&key.tables_root, &own.stark, &mut Transcript::new(PROTOCOL)).expect("the tables of the key");
     let channel = transcript.channel();
     let interaction = own.stark.commitments[INTERACTION_TRACE_IDX];
-    scheme.commit(interaction, &sizes[INTERACTION_TRACE_IDX], channel);
+    scheme.commit(interaction, &all.column_log_sizes()[INTERACTION_TRACE_IDX], channel);
     let coefficient = channel.draw_secure_felt();
     Blake2sMerkleChannel::mix_root(channel, own.stark.commitments[3]);
     let point = CirclePoint::get_random_point(channel);
-    let components = components(shape, &relations, bindings, &own.claimed_sums);
-    let all = Components {
-        components: components.iter().map(|c| c as &dyn Component).collect(),
-        n_preprocessed_columns: tables::PREPROCESSED.len(),
-    };
-    let log_degree = shape.max_log_rows();
-    let wanted = all.eval_composition_polynomial_at_point(point, &own.stark.sampled_values, coefficient, log_degree);
-    let sent = composition(own, point, log_degree);
+    let wanted =
+        all.eval_composition_polynomial_at_point(point, &own.stark.sampled_values, coefficient, tables::LOG_ROWS);
+    let sent = composition(own, point, tables::LOG_ROWS);
     (coefficient, point, wanted - sent)
 }
 
@@ -588,18 +739,14 @@ fn composition(own: &ChunkProof, point: CirclePoint<SecureField>, log_degree: u3
     left + point.repeated_double(log_degree - 1).x * right
 }
 
-/// Gains any trace: a composition polynomial that is made to fit at the out-of-domain point, which was known before
+/// Gains any lookup: a composition polynomial that is made to fit at the out-of-domain point, which was known before
 /// the polynomial was committed, or is used a second time.
 #[test]
 fn a_composition_polynomial_for_a_known_point_is_rejected() {
     let scene = Scene::honest();
-    let columns = |_: &Shape, all: &mut [Columns]| {
-        // The sum of squares stays.
-        all[Part::Stream.index()][stream::HH][0] += BaseField::one();
-        all[Part::Stream.index()][stream::HH][1] -= BaseField::one();
-    };
+    let alter = |_: &Interaction<'_>, columns: &mut Columns, _: &mut K| columns[7][100] += BaseField::one();
     let hooks = Hooks {
-        columns: &columns,
+        interaction: &alter,
         ..HONEST
     };
     let attempt = |hooks: &Hooks<'_>| scene.forge(hooks);

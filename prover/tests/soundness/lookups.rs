@@ -11,25 +11,24 @@ use stwo::core::fields::FieldExpOps;
 use stwo_constraint_framework::Relation as _;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{base, requant, scores, tables, Bits, Relations};
+use tessera_circuits::rounding::Powers;
 use tessera_circuits::semantics::{exp_table, mlp_table};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::trees::lookup_trees;
-use tessera_prover::prove::gkr::prove;
-use tessera_prover::prove::stark::lookups::entry_sums;
-use tessera_prover::prove::stark::trace::Columns;
-use tessera_verifier::gkr::{sum, GkrError};
-use tessera_verifier::stark::{draw_relations, StarkError};
-use tessera_verifier::transcript::Transcript;
+use tessera_circuits::trees::{lookup_trees, LeafClaim};
+use tessera_prover::prove::stark::entry_sums;
+use tessera_prover::prove::trace::Columns;
+use tessera_verifier::gkr::GkrError;
+use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
 use crate::values::{find, move_output, output, plain, row, REST};
-use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
+use crate::{assert_claims_violated, assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
 
 /// Solves a regular system of four linear equations over the base field, given by columns.
-fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
+pub fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
     let rows = [columns[0], columns[1], columns[2], columns[3], value].map(|c| c.to_m31_array());
     let mut system: [[BaseField; 5]; 4] = std::array::from_fn(|i| rows.map(|c| c[i]));
     for pivot in 0..4 {
@@ -60,20 +59,19 @@ fn outside(_: &Shape, all: &mut [Columns]) {
 fn multiplicities_are_not_chosen_after_the_challenge() {
     let scene = Scene::honest();
     let found = RefCell::new(None);
-    let learn = |state: &Interaction<'_>, _: &mut [Columns], sums: &mut [K]| {
+    let learn = |state: &Interaction<'_>, _: &mut Columns, sum: &mut K| {
         let relations = state.relations;
         let entry = |v: i64| {
             let tuple: K = relations.range16.combine(&[base(v)]);
             -tuple.inverse()
         };
-        let change = solve([0, 1, 2, 3].map(entry), state.missing_entries(sums));
+        let change = solve([0, 1, 2, 3].map(entry), state.missing_entries(*sum));
         // With this challenge the sums balance.
-        let mut counts = state.trace.columns[Part::Tables.index()].clone();
+        let mut counts = state.counts.clone();
         use_more(&mut counts, &change);
-        let mut frozen = sums.to_vec();
-        frozen[Part::Tables.index()] = entry_sums(relations, &counts, &state.trace.tables).1;
-        assert!(!state.missing_entries(sums).is_zero());
-        assert!(state.missing_entries(&frozen).is_zero());
+        let (_, frozen) = entry_sums(relations, &counts, state.tables);
+        assert!(!state.missing_entries(*sum).is_zero());
+        assert!(state.missing_entries(frozen).is_zero());
         found.replace(Some((change, entry(0))));
     };
     let hooks = Hooks {
@@ -84,7 +82,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
     scene.assert_caught(Caught::Lookup, &hooks);
     let (change, before) = found.take().expect("the challenge");
     // Committed, they are part of what the challenge is drawn from.
-    let redrawn = |state: &Interaction<'_>, _: &mut [Columns], _: &mut [K]| {
+    let redrawn = |state: &Interaction<'_>, _: &mut Columns, _: &mut K| {
         let tuple: K = state.relations.range16.combine(&[base(0)]);
         assert_ne!(-tuple.inverse(), before, "the challenge moves");
     };
@@ -119,10 +117,9 @@ fn a_table_does_not_answer_for_another() {
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Scores.index()];
         let at = row(shape, Part::Scores, &[3, 0, 2, 1]);
-        own[scores::MASK][at] = BaseField::one();
         own[scores::D][at] = base(difference as i64);
-        own[scores::MAX][at] = own[scores::S][at] + own[scores::D][at];
         own[scores::EXP][at] = base(i64::from(silu));
+        own[scores::ZERO][at] = base(0);
     };
     let moved = |counts: &mut Columns| {
         counts[tables::EXP][difference] -= BaseField::one();
@@ -261,39 +258,78 @@ fn lookups_are_those_of_the_trace() {
                 .zip(limbs)
                 .for_each(|(c, v)| all[Part::Att.index()][c][0] = v);
         },
-        broken_claims: &|broken| assert_eq!(broken(), ["lookup denominators"]),
+        broken_claims: &|broken| assert_eq!(broken(), ["lookups"]),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+    assert_claims_violated(scene.attempt(&hooks));
 }
 
-/// Gains lookups that are not used: a mask of zero in the sums only, which has an exponential looked up no time at all.
+/// Gains an exponential for a difference that is not its own, or a zero where there is none: two of three values are in a row
+/// of the table, and the sums are those of the row.
 #[test]
-fn uses_are_those_of_the_trace() {
-    let scene = Scene::honest();
-    let unused = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Scores.index()];
-        let at = row(shape, Part::Scores, &[0, 0, 2, 1]);
-        assert!(own[scores::MASK][at].is_one());
-        own[scores::MASK][at] = BaseField::zero();
-    };
-    let hooks = Hooks {
-        looked_up: &unused,
-        broken_claims: &|broken| assert_eq!(broken(), ["lookup numerators"]),
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+fn triples_are_looked_up_whole() {
+    let scene = Scene::quiet();
+    let exps = exp_table(scene.model.key.params.score_bits);
+    let cell = |shape: &Shape| row(shape, Part::Scores, &[3, 0, 2, 1]);
+    let triples = [
+        [0, i64::from(exps[0]), 0],
+        [5, i64::from(exps[5]), 1],
+        [5, i64::from(exps[6]), 0],
+        [0, 0, 1],
+        [i64::from(u16::MAX), 0, 1],
+        [i64::from(u16::MAX), 1, 0],
+        [-1, i64::from(exps[0]), 0],
+        [1 << 16, 0, 0],
+    ];
+    for triple in triples {
+        // In a row of a padded layer, which no claim reads.
+        let columns = |shape: &Shape, all: &mut [Columns]| {
+            let own = &mut all[Part::Scores.index()];
+            let places = [scores::D, scores::EXP, scores::ZERO].into_iter().zip(triple);
+            places.for_each(|(column, value)| own[column][cell(shape)] = base(value));
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Lookup, &hooks);
+        // The sums are those of a triple of the table, which is counted.
+        let honest = Cell::new(0);
+        let learned = |shape: &Shape, all: &mut [Columns]| {
+            honest.set(all[Part::Scores.index()][scores::D][cell(shape)].0);
+            columns(shape, all);
+        };
+        let hooks = Hooks {
+            columns: &learned,
+            looked_up: &|shape, all| {
+                let own = &mut all[Part::Scores.index()];
+                let values = [honest.get(), exps[honest.get() as usize], u32::from(honest.get() == 0)];
+                let places = [scores::D, scores::EXP, scores::ZERO].into_iter().zip(values);
+                places.for_each(|(column, value)| own[column][cell(shape)] = base(i64::from(value)));
+            },
+            multiplicities: &|counts| {
+                let counts = &mut counts[tables::EXP];
+                counts[honest.get() as usize] += BaseField::one();
+                // The row that was counted, if any was.
+                if let Some(count) = usize::try_from(triple[0]).ok().and_then(|row| counts.get_mut(row)) {
+                    *count -= BaseField::one();
+                }
+            },
+            broken_claims: &|broken| assert_eq!(broken(), ["lookups"]),
+            ..HONEST
+        };
+        assert_claims_violated(scene.attempt(&hooks));
+    }
 }
 
-/// What the tables lack is added to their claimed sum, or to the sum of a tree, or moved between the two equations.
+/// What the tables lack is added to their claimed sum, or to the sum of a tree.
 #[test]
 fn sums_of_lookups_are_not_moved() {
     let scene = Scene::honest();
-    let tables = Part::Tables.index();
     // To the tables: then it is not their sum.
     let hooks = Hooks {
         columns: &outside,
-        interaction: &|state, _, sums| sums[tables] += state.missing_entries(sums),
+        interaction: &|state, _, sum| *sum += state.missing_entries(*sum),
         ..HONEST
     };
     assert_constraints_violated(scene.attempt(&hooks));
@@ -303,81 +339,51 @@ fn sums_of_lookups_are_not_moved() {
             let [numerator, denominator] = &mut trees[0].root;
             *numerator += *denominator;
         },
-        interaction: &|_, _, sums| sums[tables] -= K::one(),
+        interaction: &|_, _, sum| *sum -= K::one(),
         ..HONEST
     };
     assert_rejected!(
         scene.attempt(&hooks),
         VerifyError::Gkr(GkrError::Layer { tree: 0, layer: 0 })
     );
-    // To a part, so that all claimed sums together are as they should be.
-    let hooks = Hooks {
-        columns: &outside,
-        interaction: &|state, all, sums| {
-            let missing = state.missing_entries(sums);
-            sums[0] += missing;
-            assert!(!all.is_empty() && !missing.is_zero());
-        },
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
 }
 
-/// The root of one tree in the place of another.
-#[test]
-fn roots_are_those_of_their_tree() {
-    let scene = Scene::honest();
-    let hooks = Hooks {
-        lookups: &|trees| trees[1].root = trees[0].root,
-        ..HONEST
-    };
-    assert_rejected!(
-        scene.attempt(&hooks),
-        VerifyError::Gkr(GkrError::Layer { tree: 1, layer: 0 })
-    );
-}
-
-/// Padding that is counted as something else than one each: as nothing, by the prover of a tree whose numerators are one where there
-/// are leaves alone.
+/// Padding is counted as the ones that it is: a use less of a value, for which it would pay, is missing.
 #[test]
 fn padding_is_counted_as_it_is() {
     let scene = Scene::honest();
-    let shape = Shape::new(&scene.model.key.config, scene.statement.rows());
-    let trees = lookup_trees(&shape);
-    let at = trees
-        .iter()
-        .position(|tree| tree.padding() > 0)
-        .expect("a tree with padding");
-    // One use less of a value, for which the padding would pay.
+    let trees = lookup_trees(&scene.shape());
+    assert!(trees.iter().any(|tree| tree.padding() > 0), "a tree with padding");
     let hooks = Hooks {
         multiplicities: &|counts| counts[tables::RANGE16][9] -= BaseField::one(),
         ..HONEST
     };
     assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
-    // The same tree with a column of ones as numerators has zeros in the padding: its end is not one.
-    let mut counted = trees[at].clone();
-    counted.counted = true;
-    let ones: Vec<Columns> = shape
-        .parts()
-        .iter()
-        .map(|part| vec![vec![BaseField::one(); 1 << shape.log_rows(*part)]; shape.columns(*part)])
-        .collect();
-    counted
-        .planes
-        .iter_mut()
-        .for_each(|plane| plane.lookup = plane.lookup.clone().used(0));
-    let mut transcript = Transcript::new("test");
-    let relations = draw_relations(&mut transcript);
-    let proved =
-        prove(std::slice::from_ref(&counted), &ones, &relations, &mut transcript).expect("no degenerate challenge");
-    assert_eq!(
-        trees[at].claims(&shape, &relations, &proved.claims[0]).map(|_| ()),
-        None
-    );
-    let padding: K = BaseField::from(trees[at].padding()).into();
-    let honest = prove(&trees[at..=at], &ones, &relations, &mut transcript).expect("no degenerate challenge");
-    assert_eq!(sum(&honest.proofs) - sum(&proved.proofs), padding);
-    let _ = trees[at]
-        .claims(&shape, &relations, &honest.claims[0])
-        .expect("numerators that are one");
+}
+
+/// Gains any lookup: a tree whose numerators are not one at its end, as that of a prover who uses a lookup a number of times of
+/// its own choice would be.
+#[test]
+fn numerators_are_one() {
+    let scene = Scene::honest();
+    let shape = scene.shape();
+    let trees = lookup_trees(&shape);
+    let params = &scene.model.key.params;
+    let powers = Powers {
+        shape: &shape,
+        params,
+        leading: 1,
+    };
+    for tree in &trees {
+        let leaf = |numerator| LeafClaim {
+            point: vec![K::from(7); tree.log_leaves() as usize],
+            numerator,
+            denominator: K::from(3),
+        };
+        let claim = |numerator| tree.claim(&powers, &Relations::dummy(), &leaf(numerator));
+        assert!(claim(K::one()).is_some());
+        assert!([K::zero(), -K::one(), K::from(2)]
+            .into_iter()
+            .all(|n| claim(n).is_none()));
+    }
 }

@@ -21,8 +21,8 @@ use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::prove::stark::check::check_row;
-use tessera_prover::prove::stark::trace::{statistics, Columns, Source};
+use tessera_prover::prove::check::check;
+use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
@@ -44,7 +44,7 @@ pub(crate) use assert_rejected;
 
 /// A witness of other weights is rejected whether the weights opened are those of the key or the other ones.
 pub fn rejects_weights(scene: &Scene, other: &PackedWeights) {
-    assert_rejected!(scene.attempt(&HONEST), VerifyError::Linear);
+    assert_claims_violated(scene.attempt(&HONEST));
     let hooks = Hooks {
         tiles: Some(other),
         ..HONEST
@@ -187,7 +187,7 @@ impl Scene {
         Self::of(model)
     }
 
-    /// The honest trace of the witness, without multiplicities, and its statistics.
+    /// The honest trace of the witness and its statistics.
     pub fn trace(&self) -> (Vec<Columns>, Statistics) {
         let (shape, params) = (self.shape(), self.chunk.params(&self.model.key.params));
         let mut statistics = statistics(&shape, &self.statement, &self.witness);
@@ -252,21 +252,16 @@ impl Scene {
         let look = |shape: &Shape, columns: &mut [Columns]| {
             (hooks.columns)(shape, columns);
             let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
-            let (mut constraints, mut lookups) = (false, false);
-            for (part, own) in shape.parts().iter().zip(columns).filter(|(_, c)| !c.is_empty()) {
-                for row in 0..own[0].len() {
-                    let violations = check_row(&shape.air(*part), own, &tables, row);
-                    constraints |= !violations.constraints.is_empty();
-                    lookups |= !violations.lookups.is_empty();
-                }
+            let mut missing = false;
+            for (part, own) in shape.parts().iter().zip(columns) {
+                missing |= check(&shape.air(*part), own, &tables).is_some();
             }
-            assert_eq!(constraints, by == Caught::Constraint, "violated constraints");
-            assert_eq!(lookups, by == Caught::Lookup, "violated lookups");
+            assert_eq!(missing, by == Caught::Lookup, "lookups without an entry");
         };
         let claims = |broken: BrokenClaims<'_>| match by {
             Caught::Claim(name) => assert_eq!(broken(), [name], "violated claims"),
             Caught::Claims(names) => assert_eq!(broken(), names, "violated claims"),
-            _ => {}
+            Caught::Lookup => {}
         };
         let result = self.attempt(&Hooks {
             columns: &look,
@@ -274,9 +269,8 @@ impl Scene {
             ..*hooks
         });
         match by {
-            Caught::Constraint => assert_constraints_violated(result),
             Caught::Lookup => assert_rejected!(result, VerifyError::Stark(StarkError::Lookups)),
-            Caught::Claim(_) | Caught::Claims(_) => assert_rejected!(result, VerifyError::Linear),
+            Caught::Claim(_) | Caught::Claims(_) => assert_claims_violated(result),
         }
     }
 }
@@ -284,17 +278,20 @@ impl Scene {
 /// What must catch an altered trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caught {
-    /// A constraint within a row: the composition polynomial is not the one of the trace.
-    Constraint,
     /// A lookup: the sums of the lookups and that of the tables do not cancel.
     Lookup,
-    /// The claim of this name, across rows: the linear sumcheck does not end in the evaluations.
+    /// The claim of this name, across rows: the linear sumcheck does not end in a value of the committed activations.
     Claim(&'static str),
     /// The claims of these names.
     Claims(&'static [&'static str]),
 }
 
-/// Asserts that the composition polynomial is not the one of the trace.
+/// Asserts that the linear sumcheck does not end in a value of the activations.
+pub fn assert_claims_violated(result: Result<(), VerifyError>) {
+    assert_rejected!(result, VerifyError::Activations(OpeningError::BandClaim));
+}
+
+/// Asserts that the composition polynomial is not the one of the tables.
 pub fn assert_constraints_violated(result: Result<(), VerifyError>) {
     let text = "The composition polynomial OODS value does not match the trace OODS values";
     assert_rejected!(result, VerifyError::Stark(StarkError::Invalid(ref m)) if m.starts_with(text));

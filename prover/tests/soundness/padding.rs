@@ -1,17 +1,17 @@
-//! Attacks through rows that belong to nothing: padded layers.
+//! Attacks through rows that belong to nothing: padded layers and heads.
 
-use tessera_circuits::air::{base, scores};
+use tessera_circuits::air::{base, maxima, scores};
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::{arg_max, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::run::forward::{ForwardState, Witness};
 use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Honest, Softmax};
-use crate::{assert_constraints_violated, Scene};
+use crate::{Caught, Scene};
 
 /// In one layer every row attends only to the key with the smallest score, as if that score were the maximum.
 struct SmallestScore {
@@ -44,8 +44,8 @@ fn the_plain_forward_pass_is_the_real_one() {
     assert_eq!(forward(&quantised, &ids, &Honest), witness);
 }
 
-/// The multiplicity of a lookup of an exponential is the mask, which no claim covers in a padded layer. Rows there
-/// could use a lookup -1 times and thereby put anything in the table. What it would gain: any attention pattern.
+/// A negative difference is in no table, and no row takes its lookup back: every row looks up once, padded ones included.
+/// What it would gain: any attention pattern.
 #[test]
 fn padded_layers_add_nothing_to_the_exponentials() {
     let config = ModelConfig {
@@ -68,25 +68,57 @@ fn padded_layers_add_nothing_to_the_exponentials() {
     let truth = arg_max(&forward(&model.quantised, &ids, &Honest).logits[at..at + vocab]);
     assert_ne!(told, truth, "the attack changes nothing");
     statement.output = vec![told as u32];
+    let scene = Scene::whole(model, statement, witness);
+    scene.assert_caught(Caught::Lookup, &HONEST);
 
+    // The padded layer has the same difference with the opposite sign, and the tables pay for what is between them.
     let alter = |shape: &Shape, columns: &mut [Columns]| {
         let own = &mut columns[Part::Scores.index()];
         let layer = 1usize << shape.axes(Part::Scores)[1..].iter().sum::<u32>();
         for row in attacked * layer..(attacked + 1) * layer {
             let d = own[scores::D][row];
-            // A negative difference is in no table: the padded layer takes the lookup back.
             if d.0 > 1 << 16 {
-                let free = row + layer;
-                own[scores::MASK][free] = base(-1);
-                own[scores::MAX][free] = d;
-                own[scores::D][free] = d;
+                own[scores::D][row + layer] = -d;
+                own[scores::EXP][row + layer] = -own[scores::EXP][row];
+                own[scores::ZERO][row + layer] = base(0);
             }
         }
     };
-    // The mask is a bit on every row, so no such trace satisfies the constraints.
-    let scene = Scene::whole(model, statement, witness);
-    assert_constraints_violated(scene.attempt(&Hooks {
+    scene.assert_caught(
+        Caught::Lookup,
+        &Hooks {
+            columns: &alter,
+            ..HONEST
+        },
+    );
+}
+
+/// The maximum of a head that the model does not have, and how often it is attained, are read by nothing: the others are as
+/// they were.
+#[test]
+fn padded_heads_have_no_softmax() {
+    let scene = Scene::honest();
+    let alter = |shape: &Shape, columns: &mut [Columns]| {
+        let tokens = 1usize << shape.token;
+        let line = ((1 << shape.axes(Part::Maxima)[1]) - 1) * tokens;
+        assert!(line >= shape.config.heads * tokens, "a padded head of the first layer");
+        let own = &mut columns[Part::Maxima.index()];
+        (own[maxima::MAX][line], own[maxima::TIES][line]) = (base(-77), base(9));
+    };
+    let hooks = Hooks {
         columns: &alter,
         ..HONEST
-    }));
+    };
+    scene.attempt(&hooks).expect("a true statement, as no claim reads it");
+    // A real head that is said to be one that the model does not have.
+    let real = |shape: &Shape, columns: &mut [Columns]| {
+        let tokens = 1usize << shape.token;
+        let own = &mut columns[Part::Maxima.index()];
+        own[maxima::MAX][(shape.config.heads - 1) * tokens] += base(1);
+    };
+    let hooks = Hooks {
+        columns: &real,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("differences"), &hooks);
 }

@@ -1,15 +1,17 @@
 //! Attacks on what the model computes: a trace that follows, from a deviation on, in every value, so that only the
 //! check of the deviation itself can catch it.
 
-use num_traits::One;
+use std::cell::Cell;
+
+use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, scores};
-use tessera_circuits::model::{MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
-use tessera_circuits::semantics::{exp_table, reciprocal};
+use tessera_circuits::air::{base, maxima, scores};
+use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
+use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::prove::stark::trace::{Columns, Source};
-use tessera_prover::testing::{edit, odd_config, random_model, rotations_config};
+use tessera_prover::prove::trace::{Columns, Source};
+use tessera_prover::testing::{edit, odd_config, plain_config, random_model, rotations_config};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Softmax};
@@ -89,6 +91,16 @@ fn exponentials(row: &mut Softmax, keys: usize, exps: &[u32]) {
     renormalise(row);
 }
 
+/// Alters cells of the attacked row in every head: those of its keys, up to the next one, and its maximum.
+fn in_every_head(change: impl Fn(&mut [Columns], [usize; QUERY + 2], usize)) -> impl Fn(&Shape, &mut [Columns]) {
+    move |shape, all| {
+        for head in 0..shape.config.heads {
+            let keys = std::array::from_fn(|key| row(shape, Part::Scores, &[LAYER, head, QUERY, key]));
+            change(all, keys, row(shape, Part::Maxima, &[LAYER, head, QUERY]));
+        }
+    }
+}
+
 /// A larger maximum than any score, which flattens the rounding and, further up, erases the small exponentials: no
 /// key attains it.
 #[test]
@@ -97,29 +109,72 @@ fn the_maximum_is_attained() {
         row.max += 700;
         exponentials(row, QUERY + 1, exps);
     };
-    // The key with the largest score is selected although it is below the maximum.
-    attention(raise).assert_caught(Caught::Constraint, &HONEST);
-    // No key is selected.
-    let nothing = |row: &mut Softmax, exps: &[u32]| {
-        raise(row, exps);
-        row.arg = usize::from(u16::MAX);
-    };
-    attention(nothing).assert_caught(Caught::Claim("one maximum is selected"), &HONEST);
-    // A masked key is selected.
-    let scene = attention(nothing);
-    let columns = |shape: &Shape, all: &mut [Columns]| {
-        for head in 0..shape.config.heads {
-            all[Part::Scores.index()][scores::SELECT][row(shape, Part::Scores, &[LAYER, head, QUERY, QUERY + 1])] =
-                BaseField::one();
-        }
-    };
-    scene.assert_caught(
-        Caught::Constraint,
-        &Hooks {
+    // A key less than one attains it.
+    attention(raise).assert_caught(Caught::Lookup, &HONEST);
+    let scene = attention(raise);
+    let with = |by, change: &dyn Fn(&mut [Columns], [usize; QUERY + 2], usize)| {
+        let columns = in_every_head(|all, keys, line| {
+            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            assert_eq!(*ties, base(-1));
+            *ties = base(0);
+            change(all, keys, line);
+        });
+        let hooks = Hooks {
             columns: &columns,
             ..HONEST
-        },
+        };
+        scene.assert_caught(by, &hooks);
+    };
+    let attained = Caught::Claim("a maximum is attained");
+    with(attained, &|_, _, _| ());
+    // As many as there are rows modulo p.
+    with(attained, &|all, _, line| {
+        all[Part::Maxima.index()][maxima::TIES][line] = base(0xffff)
+    });
+    // A key is said to have a difference of zero.
+    with(Caught::Lookup, &|all, keys, _| {
+        all[Part::Scores.index()][scores::ZERO][keys[3]] = BaseField::one();
+    });
+    // It has one, and with it another exponential; the score is not that of the maximum.
+    with(
+        Caught::Claims(&["differences", "softmax sums", "probabilities of scores"]),
+        &|all, keys, _| open(all, keys[3], 0, 1 << 15),
     );
+    // A masked key attains it.
+    with(
+        Caught::Claims(&["masked pairs", "softmax sums", "probabilities of scores"]),
+        &|all, keys, _| open(all, keys[QUERY + 1], 0, 1 << 15),
+    );
+}
+
+/// Writes difference and exponential of a pair.
+fn open(all: &mut [Columns], at: usize, difference: i64, exp: i64) {
+    let own = &mut all[Part::Scores.index()];
+    own[scores::D][at] = base(difference);
+    own[scores::EXP][at] = base(exp);
+    own[scores::ZERO][at] = base(i64::from(difference == 0));
+}
+
+/// As many keys attain the maximum as have a difference of zero: not one more and not one less.
+#[test]
+fn ties_are_counted() {
+    let scene = one_token();
+    for by in [1, -1] {
+        let caught = Cell::new(Caught::Lookup);
+        let columns = in_every_head(|all, _, line| {
+            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            *ties += base(by);
+            if ties.0 < 1 << 16 {
+                caught.set(Caught::Claim("a maximum is attained"));
+            }
+        });
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        columns(&scene.shape(), &mut scene.trace().0);
+        scene.assert_caught(caught.get(), &hooks);
+    }
 }
 
 /// A smaller maximum: the largest score is dropped from the softmax.
@@ -139,6 +194,21 @@ fn the_maximum_is_not_below_a_score() {
         renormalise(row);
     };
     attention(lower).assert_caught(Caught::Lookup, &HONEST);
+    // With the difference of a masked pair, whose exponential is zero, it is in the tables.
+    let masked = in_every_head(|all, keys, _| {
+        for at in keys {
+            if all[Part::Scores.index()][scores::D][at].0 > 0xffff {
+                open(all, at, MASKED.into(), 0);
+            }
+        }
+    });
+    attention(lower).assert_caught(
+        Caught::Claim("differences"),
+        &Hooks {
+            columns: &masked,
+            ..HONEST
+        },
+    );
 }
 
 /// An exponential that is not in the table.
@@ -160,33 +230,37 @@ fn the_future_is_masked() {
         exponentials(row, QUERY + 2, exps);
     };
     let scene = attention(look);
-    let open = |shape: &Shape, all: &mut [Columns], mask: BaseField| {
-        let own = &mut all[Part::Scores.index()];
-        for head in 0..shape.config.heads {
-            let at = row(shape, Part::Scores, &[LAYER, head, QUERY, QUERY + 1]);
-            own[scores::D][at] = own[scores::MAX][at] - own[scores::S][at];
-            own[scores::SELECT][at] = base(i64::from(own[scores::D][at].0 == 0));
-            own[scores::MASK][at] = mask;
+    let caught = |by, change: &dyn Fn(&mut [Columns], usize, usize)| {
+        let columns = in_every_head(|all, keys, line| {
+            // The maximum may be that of the pair.
+            let own = &all[Part::Scores.index()];
+            let zeros = keys.iter().filter(|at| own[scores::D][**at].is_zero());
+            all[Part::Maxima.index()][maxima::TIES][line] = base(zeros.count() as i64 - 1);
+            change(all, keys[QUERY + 1], line);
+        });
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(by, &hooks);
+    };
+    // With the difference of a masked pair the exponential is not in the table.
+    caught(Caught::Lookup, &|all, at, line| {
+        all[Part::Maxima.index()][maxima::TIES][line] = base(0);
+        assert_eq!(all[Part::Scores.index()][scores::D][at], base(MASKED.into()));
+    });
+    // With its own it is.
+    let masked = Caught::Claim("masked pairs");
+    caught(masked, &|all, at, line| {
+        let difference = all[Part::Maxima.index()][maxima::MAX][line] - all[Part::Scores.index()][scores::S][at];
+        let exp = all[Part::Scores.index()][scores::EXP][at];
+        open(all, at, difference.0.into(), exp.0.into());
+        if difference.is_zero() {
+            // If no other key attains the maximum.
+            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            *ties += BaseField::one();
         }
-    };
-    let masked = |shape: &Shape, all: &mut [Columns]| {
-        open(shape, all, BaseField::from_u32_unchecked(0));
-    };
-    scene.assert_caught(
-        Caught::Constraint,
-        &Hooks {
-            columns: &masked,
-            ..HONEST
-        },
-    );
-    let unmasked = |shape: &Shape, all: &mut [Columns]| open(shape, all, BaseField::one());
-    scene.assert_caught(
-        Caught::Claim("causal mask"),
-        &Hooks {
-            columns: &unmasked,
-            ..HONEST
-        },
-    );
+    });
 }
 
 /// Another sum of exponentials, with the reciprocal and the probabilities that follow from it.
@@ -216,7 +290,7 @@ fn norm_statistics_are_those_of_the_row() {
             }
         }
     }
-    deviating(one_token(), &Norm).assert_caught(Caught::Claim("norm statistics"), &HONEST);
+    deviating(one_token(), &Norm).assert_caught(Caught::Claim("accumulators"), &HONEST);
 }
 
 fn grouped() -> ModelConfig {
@@ -360,8 +434,8 @@ fn embeddings_are_those_of_the_tokens() {
     });
 }
 
-/// Caught where the values are that were rounded, and where the shift is looked up.
-const SHIFTS: Caught = Caught::Claims(&["accumulators", "powers of shifts"]);
+/// Caught where the values are that were rounded, and where the shift bounds a remainder.
+const SHIFTS: Caught = Caught::Claims(&["accumulators", "lookups"]);
 
 #[test]
 fn skips_are_those_of_the_key() {
@@ -399,7 +473,7 @@ fn leading_rows_are_those_of_the_statement() {
 /// A channel with the norm and the statistics of another exponent.
 #[test]
 fn exponents_are_those_of_the_key() {
-    const BY: Caught = Caught::Claims(&["norms", "powers of shifts", "norm statistics"]);
+    const BY: Caught = Caught::Claims(&["accumulators", "norms", "lookups"]);
     let with = |change: fn(&mut [u8])| caught_impostor(BY, |m| change(&mut m.params.exponents));
     with(|k| k[3] += 1);
     with(|k| k[4] = 1);
@@ -408,7 +482,7 @@ fn exponents_are_those_of_the_key() {
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    let by = Caught::Claims(&["norms", "powers of shifts"]);
+    let by = Caught::Claims(&["norms", "lookups"]);
     caught_impostor(by, |m| m.params.norm_final.shift -= 1);
 }
 
@@ -435,6 +509,37 @@ fn biases_are_those_of_the_key() {
     impostor("accumulators", |m| m.params.biases[LAYER_KINDS.len() * 2][7] -= 1 << 20);
     impostor("accumulators", |m| m.params.biases.clear());
     impostor("accumulators", |m| m.params.biases.swap(0, LAYER_KINDS.len()));
+}
+
+/// The row of another position, or none.
+#[test]
+fn positions_are_those_of_the_rows() {
+    let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
+        let first = m.config.vocab * m.config.hidden;
+        let hidden = m.config.hidden;
+        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].rotate_left(hidden));
+    });
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
+        let first = m.config.vocab * m.config.hidden;
+        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].fill(0));
+    });
+}
+
+/// An MLP that reads what attention wrote, where it should read what attention read.
+#[test]
+fn an_mlp_in_parallel_reads_the_state_before() {
+    let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| m.config.parallel = false);
+    impostor("accumulators", |m| m.config.parallel = true);
+}
+
+/// What Down reads is what the table has for the up projection: of another function it is not.
+#[test]
+fn activations_are_those_of_the_table() {
+    let plain = one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
+    caught_impostor_of(plain, Caught::Lookup, |m| m.params.activation = Activation::Relu);
+    caught_impostor(Caught::Lookup, |m| m.params.activation = Activation::Gelu);
 }
 
 #[test]

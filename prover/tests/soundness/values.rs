@@ -4,16 +4,16 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, ff, logits, requant, stream};
+use tessera_circuits::air::{base, ff, logits, requant, stream, Air};
 use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statistics::StatisticsError;
-use tessera_prover::prove::stark::trace::Columns;
+use tessera_circuits::statistics::{Statistics, StatisticsError};
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
-use crate::{assert_rejected, Caught, Scene};
+use crate::{assert_claims_violated, assert_rejected, Caught, Scene};
 
 /// What the attention output is rounded with.
 pub const REST: Remainder = requant::remainder(Limbs::Two);
@@ -211,12 +211,13 @@ fn products_have_one_rounding() {
     }
 }
 
-/// The bound of the remainder is that of the shift; a larger one would give way for another output.
+/// The bound of the remainder is that of the shift, which is public; a larger one would give way for another output. It is not
+/// that of the prover, whose sums of lookups have a larger one.
 #[test]
 fn the_remainder_has_the_bound_of_the_shift() {
     let small = |v: &[BaseField]| plain(v) && v[requant::OUT_LO].0 > 0;
     alter_output(Caught::Lookup, small, |v| move_output(v, -1));
-    alter_output(Caught::Claim("powers of shifts"), small, |v| {
+    alter_output(Caught::Claim("lookups"), small, |v| {
         move_output(v, -1);
         v[REST.pow()] *= base(2);
     });
@@ -266,10 +267,31 @@ fn accumulators_are_those_of_the_matmuls() {
     });
 }
 
-/// Another shift, with the remainder that it has.
+/// Another shift, whose bound the remainder is below, too.
 #[test]
 fn shifts_are_those_of_the_key() {
-    alter_output(Caught::Claim("powers of shifts"), plain, |v| v[REST.pow()] *= base(2));
+    alter_output(Caught::Claim("lookups"), plain, |v| v[REST.pow()] *= base(2));
+}
+
+/// The same in every part that has such a column, for each of its roundings.
+#[test]
+fn every_public_column_is_the_verifiers() {
+    let scene = Scene::honest();
+    let shape = scene.shape();
+    let mut columns = 0;
+    for (part, column) in shape.parts().iter().flat_map(|part| {
+        let powers = shape.air(*part).powers().into_iter();
+        powers.map(move |(column, _)| (*part, column))
+    }) {
+        let alter = |_: &Shape, all: &mut [Columns]| all[part.index()][column][9] *= base(2);
+        let hooks = Hooks {
+            columns: &alter,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim("lookups"), &hooks);
+        columns += 1;
+    }
+    assert!(columns >= 12, "{columns}");
 }
 
 /// The limbs of a residual value out of range, which leaves the value, the sum of squares and all else as it is.
@@ -281,10 +303,6 @@ fn limbs_of_the_residual_are_in_range() {
         let own = &mut all[Part::Stream.index()];
         own[stream::X_HI][at] += base(1);
         own[stream::X_LO][at] -= base(256);
-        let (hi, lo) = (own[stream::X_HI][at], own[stream::X_LO][at]);
-        own[stream::HH][at] = hi * hi;
-        own[stream::HL][at] = hi * lo;
-        own[stream::LL][at] = lo * lo;
     };
     let x = scene.witness.streams[1].x[2 * scene.model.key.config.hidden + 4];
     let (hi, lo) = (i32::from(x >> 8), i32::from(x & 0xff));
@@ -302,27 +320,41 @@ fn limbs_of_the_residual_are_in_range() {
     scene.assert_caught(Caught::Lookup, &hooks);
 }
 
-/// Squares that are not those of the limbs, in a row whose sum of squares is the true one, and alone.
+/// Statistics that are not the sums of squares of the limbs: each alone, one moved to another token or state, and some for each
+/// other in one row.
 #[test]
 fn squares_are_those_of_the_limbs() {
     let scene = Scene::honest();
-    let [at, other] = [4, 5].map(|x| row(&scene.shape(), Part::Stream, &[1, 2, x]));
-    for column in [stream::HH, stream::HL, stream::LL] {
-        let columns = |_: &Shape, all: &mut [Columns]| {
-            all[Part::Stream.index()][column][at] += base(1);
-            all[Part::Stream.index()][column][other] -= base(1);
-        };
+    let tokens = 1 << scene.shape().token;
+    let at = tokens + 2;
+    type Change<'a> = &'a dyn Fn(&mut Statistics);
+    let changes: [Change<'_>; 7] = [
+        &|s| s.norms[at][0] += 1,
+        &|s| s.norms[at][1] -= 1,
+        &|s| s.norms[at][2] += 1,
+        &|s| (s.norms[at][0] += 1, s.norms[at + 1][0] -= 1).1,
+        &|s| (s.norms[at][1] += 1, s.norms[at + tokens][1] -= 1).1,
+        // `256^2 + 2 256 (-256) + 256^2` is nothing, but lambda is not 256.
+        &|s| s.norms[at] = [s.norms[at][0] + 1, s.norms[at][1] - 256, s.norms[at][2] + (1 << 16)],
+        // A padded token.
+        &|s| s.norms[tokens - 1][2] += 1,
+    ];
+    for change in changes {
+        let claims = std::cell::RefCell::new(Vec::new());
         let hooks = Hooks {
-            columns: &columns,
+            statistics: change,
+            broken_claims: &|broken| {
+                claims.replace(broken());
+            },
             ..HONEST
         };
-        scene.assert_caught(Caught::Constraint, &hooks);
-        let columns = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][column][at] += base(1);
-        let hooks = Hooks {
-            columns: &columns,
-            ..HONEST
-        };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Linear);
+        assert_claims_violated(scene.attempt(&hooks));
+        // The root of the mean square may be another one, too.
+        let claims = claims.into_inner();
+        assert!(
+            matches!(claims[..], ["accumulators"] | ["accumulators", "norms"]),
+            "{claims:?}"
+        );
     }
 }
 
@@ -413,7 +445,7 @@ fn tops_are_those_of_their_position() {
         made: &|s| s.tops.swap(low, high),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&exchanged), VerifyError::Linear);
+    assert_claims_violated(scene.attempt(&exchanged));
 }
 
 /// A token other than the first has no claim to the smallest logit there is: others that are clipped to it have the same.

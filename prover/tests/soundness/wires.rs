@@ -8,7 +8,7 @@ use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
-use tessera_prover::prove::stark::trace::{Columns, Source};
+use tessera_prover::prove::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, random_model};
 use tessera_verifier::verify::{verify, VerifyError};
 

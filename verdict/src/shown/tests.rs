@@ -185,3 +185,20 @@ fn a_story_keeps_its_lines_and_nothing_else() {
         "\"One.\nTwo \"three\".\\u{1b}[2J\\r\""
     );
 }
+
+/// A model id is whole in every report and message, wherever a line has room for it: it will be copied and compared.
+#[test]
+fn ids_are_not_torn() {
+    let id = "4a66d7a75015761f89a6b53343f89191a6b3c9f9489548b07b9c95eb38146b1e";
+    let whole = |text: &str| text.lines().any(|line| line.contains(id));
+    let about = format!("sky.proof is about model {id}, model.key is the key of another model");
+    assert!(whole(&message(&about, 80)), "{}", message(&about, 80));
+    let rows = Rows::default().row("weights root", format!("the digest\n{id}"));
+    assert!(whole(&rows.render(80)), "{}", rows.render(80));
+    let words = wrapped(&"ab cde ".repeat(40), 20, CONTINUED);
+    assert!(words.iter().all(|l| !l.contains("|  ")), "{words:?}");
+    // What no line has room for is torn, and begins where it is.
+    let lines = wrapped(&format!("a {id}"), 40, CONTINUED);
+    assert_eq!(lines[0], format!("a {}", &id[..38]));
+    assert_eq!(lines[1], format!("| {}", &id[38..]));
+}

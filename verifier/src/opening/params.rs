@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use tessera_circuits::shape::Shape;
 
 use super::error::{range, OpeningError};
-use crate::policy::OpeningPolicy;
+use crate::policy::{OpeningPolicy, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG};
 
 /// log2 of the number of weights of a tile.
 pub const TILE_AREA_LOG: u32 = 12;
@@ -33,6 +34,24 @@ pub struct CommitmentParams {
 }
 
 impl CommitmentParams {
+    /// The code of a statement's activations, by their number alone.
+    pub fn of_activations(shape: &Shape) -> Self {
+        // What does not fit has no security, which is said elsewhere.
+        let tiles = usize::try_from(shape.units()).unwrap_or(usize::MAX).max(1);
+        let log_blowup = if tiles <= MANY_UNITS { 2 } else { 1 };
+        let least = tiles.div_ceil(ACTIVATION_COLUMNS).next_power_of_two().trailing_zeros();
+        Self {
+            tiles,
+            log_message: (TILE_AREA_LOG + least).min(MAX_CODE_LOG - log_blowup),
+            log_blowup,
+        }
+    }
+
+    /// Length of messages, rate and number of tiles, as a transcript absorbs them.
+    pub const fn words(&self) -> [u32; 3] {
+        [self.log_message, self.log_blowup, self.tiles as u32]
+    }
+
     /// Checks that the commitment is one this code can verify. Total on hostile input.
     pub fn check(&self) -> Result<(), OpeningError> {
         range("number of tiles", self.tiles, 1, MAX_TILES)?;

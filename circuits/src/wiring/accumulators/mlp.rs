@@ -1,4 +1,4 @@
-//! The gated MLP between its matmuls.
+//! The MLP between its matmuls.
 
 use num_traits::One;
 
@@ -19,9 +19,11 @@ impl Public<'_> {
         let weights = eq_table(at);
         let matmuls = [
             (Rounded::GATE, MatmulKind::Gate, ff::GATE, air.gate_remainder()),
-            (Rounded::UP, MatmulKind::Up, ff::UP, air.up_remainder()),
+            (Rounded::UP, MatmulKind::Up, air.up(), air.up_remainder()),
         ];
-        for (rounded, kind, column, remainder) in matmuls {
+        // Without gates, the table gives the product.
+        let gated = self.shape.config.gated;
+        for (rounded, kind, column, remainder) in matmuls.into_iter().skip(usize::from(!gated)) {
             let channels = |l: usize| self.channel_powers(kind, l, &weights);
             let rounding = Rounding {
                 rounded,
@@ -31,6 +33,9 @@ impl Public<'_> {
                 factor: points.kind_weight(kind),
             };
             self.accumulated(claims, &rounding, remainder);
+        }
+        if !gated {
+            return;
         }
         let powered = self.classes().into_iter().map(|(class, rows)| {
             let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.act.of(class)));

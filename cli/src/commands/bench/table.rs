@@ -25,7 +25,7 @@ fn pass(value: &Value) -> Option<String> {
     Some(format!("{per_weight} ns, {speed} GB/s"))
 }
 
-const LINES: [Line; 32] = [
+const LINES: [Line; 34] = [
     ("layers", |m, _| number(&m["layers"], 0)),
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),

@@ -32,7 +32,7 @@ pub use survey::{Survey, TensorSummary};
 pub use tensors::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD};
 
 use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
-use families::{Description, Family, Pairs, Parameter, Place};
+use families::{Description, Family, Norm, Pairs, Parameter, Place};
 use source::{Names, Source, TokenizerSource};
 use storage::Storage;
 use tensors::{aliases, expected_tensors};
@@ -129,11 +129,20 @@ impl Checkpoint {
 
     /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored.
     pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
-        let Place { tensor, fused } = (self.family.place)(self.config(), Parameter::Matrix(kind, layer));
+        let place = |parameter| (self.family.place)(self.config(), parameter);
+        let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
-        Ok(match self.rows(kind, fused) {
-            Some(rows) => tensor.with_rows(rows),
-            None => tensor,
+        if kind == MatmulKind::Embed && self.config().positions {
+            return Ok(tensor.followed_by(self.tensor(&place(Parameter::Positions).tensor)?));
+        }
+        Ok(match (self.rows(kind, fused), self.orientation(kind)) {
+            (None, _) => tensor,
+            // No family has both these and channels in another order.
+            (Some(rows), Orientation::InputsFirst) => {
+                let first = rows.first().copied().unwrap_or_default();
+                tensor.with_columns(first..first + rows.len())
+            }
+            (Some(rows), Orientation::OutputsFirst) => tensor.with_rows(rows),
         })
     }
 
@@ -172,10 +181,23 @@ impl Checkpoint {
         self.values(&(self.family.place)(self.config(), norm).tensor)
     }
 
+    /// The bias of the norm that a matrix reads; `None` if it reads none, or norms have none.
+    pub fn norm_bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let reader = match kind {
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => MatmulKind::Q,
+            MatmulKind::Gate | MatmulKind::Up => MatmulKind::Up,
+            MatmulKind::Head => MatmulKind::Head,
+            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => return Ok(None),
+        };
+        match self.description.norm {
+            Norm::Rms => Ok(None),
+            Norm::Layer => self.gain(Parameter::NormBias(reader, layer)).map(Some),
+        }
+    }
+
     /// How the weight matrices of a kind are stored.
     pub fn orientation(&self, kind: MatmulKind) -> Orientation {
-        // Every architecture that can be opened has one.
-        orientation(self.family.architecture, kind).unwrap_or(Orientation::OutputsFirst)
+        orientation::orientation_of(self.family, kind)
     }
 
     /// The tokenizer files, as a directory in the hub layout has them.

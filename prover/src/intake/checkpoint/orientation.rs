@@ -3,7 +3,7 @@
 
 use tessera_circuits::model::MatmulKind;
 
-use super::families;
+use super::families::{self, Family};
 
 /// The order of the axes of a stored matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +17,19 @@ pub enum Orientation {
 /// The orientation of the matrices of a kind by the convention of an architecture (as `architectures` of `config.json`
 /// names it); `None` if its convention is not known.
 pub fn orientation(architecture: &str, kind: MatmulKind) -> Option<Orientation> {
+    Some(orientation_of(families::family(architecture)?, kind))
+}
+
+/// The same of a family.
+pub(super) const fn orientation_of(family: &Family, kind: MatmulKind) -> Orientation {
     use Orientation::{InputsFirst, OutputsFirst};
-    let conv1d = match architecture {
-        "GPT2LMHeadModel" => true,
-        known if families::family(known).is_some() => false,
-        _ => return None,
-    };
-    Some(match kind {
+    match kind {
         // `[vocab, hidden]` everywhere, whether the head is tied or not.
         MatmulKind::Embed => InputsFirst,
         MatmulKind::Head => OutputsFirst,
-        _ if conv1d => InputsFirst,
+        _ if family.inputs_first => InputsFirst,
         _ => OutputsFirst,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -56,13 +56,15 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The name that a tensor of a safetensors file has in the hub layout: some checkpoints leave out the prefix `model.`.
+/// The name that a tensor of a safetensors file has in the hub layout: some checkpoints leave out the prefix `model.`, or
+/// have the name of their family in its place.
 fn with_prefix(stored: &str) -> String {
     if stored.starts_with("model.") || stored.starts_with("lm_head.") {
-        stored.to_string()
-    } else {
-        format!("model.{stored}")
+        return stored.to_string();
     }
+    let prefixes = ["transformer.", "gpt_neox."];
+    let own = prefixes.iter().find_map(|prefix| stored.strip_prefix(prefix));
+    format!("model.{}", own.unwrap_or(stored))
 }
 
 impl Storage {
@@ -197,6 +199,8 @@ impl Storage {
             map: &shard.map,
             info,
             rows: None,
+            columns: None,
+            next: None,
         })
     }
 
@@ -215,9 +219,29 @@ pub struct Tensor<'a> {
     info: &'a Info,
     /// The rows that are meant, in their order, if not all as they are stored.
     rows: Option<Vec<usize>>,
+    /// The columns that are meant, if not all.
+    columns: Option<Range<usize>>,
+    /// Another tensor, whose rows follow.
+    next: Option<Box<Tensor<'a>>>,
 }
 
-impl Tensor<'_> {
+impl<'a> Tensor<'a> {
+    /// These columns of the tensor.
+    pub(super) fn with_columns(self, columns: Range<usize>) -> Self {
+        Self {
+            columns: Some(columns),
+            ..self
+        }
+    }
+
+    /// The rows of this tensor, and after them those of another.
+    pub(super) fn followed_by(self, next: Tensor<'a>) -> Self {
+        Self {
+            next: Some(Box::new(next)),
+            ..self
+        }
+    }
+
     /// These rows of the tensor.
     pub(super) fn with_rows(self, rows: Vec<usize>) -> Self {
         Self {
@@ -228,9 +252,15 @@ impl Tensor<'_> {
 
     /// Number of values.
     pub fn len(&self) -> usize {
+        self.own_len() + self.next.as_ref().map_or(0, |next| next.len())
+    }
+
+    /// Without those of the tensor that follows.
+    fn own_len(&self) -> usize {
+        let all: usize = self.info.shape.iter().product();
         match &self.rows {
             Some(rows) => rows.len() * self.width(),
-            None => self.info.shape.iter().product(),
+            None => all / self.stored_width().max(1) * self.width(),
         }
     }
 
@@ -241,6 +271,10 @@ impl Tensor<'_> {
 
     /// Length of a row: the last dimension.
     pub fn width(&self) -> usize {
+        self.columns.as_ref().map_or(self.stored_width(), Range::len)
+    }
+
+    fn stored_width(&self) -> usize {
         self.info.shape.last().copied().unwrap_or(1)
     }
 
@@ -256,17 +290,25 @@ impl Tensor<'_> {
     /// # Panics
     /// If there are not so many.
     pub fn read(&self, first: usize, out: &mut [f32]) -> Result<(), CheckpointError> {
+        let own = self.own_len();
+        if let Some(next) = self.next.as_ref().filter(|_| first + out.len() > own) {
+            let (mine, after) = out.split_at_mut(own.saturating_sub(first));
+            if !mine.is_empty() {
+                self.read(first, mine)?;
+            }
+            return next.read(first.max(own) - own, after);
+        }
         let bytes = &self.map.bytes()[self.info.range.clone()];
-        if self.rows.is_none() && self.info.paired.is_none() {
+        if self.rows.is_none() && self.columns.is_none() && self.info.paired.is_none() {
             self.info.encoding.read(bytes, first, out);
         } else {
             let (width, mut at, mut rest) = (self.width(), first, &mut *out);
             while !rest.is_empty() {
                 let (row, column) = (at / width, at % width);
                 let (piece, after) = rest.split_at_mut(rest.len().min(width - column));
-                self.info
-                    .encoding
-                    .read(bytes, self.stored_row(row) * width + column, piece);
+                let stored = self.stored_row(row) * self.stored_width() + column;
+                let stored = stored + self.columns.as_ref().map_or(0, |columns| columns.start);
+                self.info.encoding.read(bytes, stored, piece);
                 at += piece.len();
                 rest = after;
             }
@@ -294,6 +336,9 @@ impl Tensor<'_> {
     /// Lets the system take back the memory of the tensor.
     pub fn release(&self) {
         self.map.release(self.info.range.clone());
+        if let Some(next) = &self.next {
+            next.release();
+        }
     }
 }
 

@@ -180,6 +180,16 @@ const FOREIGN: [(&str, &str, &[&str]); 7] = [
     ),
 ];
 
+/// Ends of the names of tensors that are the same in all models: frequencies of rotations and causal masks, which older programs
+/// stored.
+const CONSTANTS: [&str; 5] = [
+    "rotary_emb.inv_freq",
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+];
+
 /// What is wrong with a type that is not read.
 const NOT_READ: &str = "not F32, F16 or BF16, nor, in a GGUF file, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K";
 
@@ -264,11 +274,11 @@ impl Findings<'_> {
     fn tensors(&mut self, storage: &Storage, expected: Option<&BTreeMap<String, Vec<usize>>>, head: &str) {
         for (name, info) in storage.tensors() {
             let canonical = storage.canonical(name);
-            if canonical.ends_with("rotary_emb.inv_freq") {
+            let is_expected = expected.is_some_and(|e| e.contains_key(&canonical));
+            if !is_expected && CONSTANTS.iter().any(|end| canonical.ends_with(end)) {
                 continue;
             }
             let owned = || vec![name.to_string()];
-            let is_expected = expected.is_some_and(|e| e.contains_key(&canonical));
             if let Some((feature, detail, _)) = FOREIGN
                 .iter()
                 .find(|(_, _, p)| !is_expected && p.iter().any(|p| canonical.contains(p)))

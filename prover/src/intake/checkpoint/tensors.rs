@@ -6,7 +6,8 @@ use tessera_circuits::model::MatmulKind;
 
 use super::config::HubConfig;
 use super::error::{CheckpointError, Unsupported};
-use super::families::{self, Description, Family, Parameter, Place};
+use super::families::{self, Description, Family, Norm, Parameter, Place};
+use super::orientation::{orientation_of, Orientation};
 
 /// Name of the embedding in most checkpoints.
 pub const EMBED: &str = "model.embed_tokens.weight";
@@ -47,7 +48,7 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
     let mut all: Vec<Parameter> = Vec::new();
     for m in config.matmuls() {
         match m.kind {
-            MatmulKind::Head if description.tied => continue,
+            MatmulKind::Head if description.tied => {}
             _ => all.push(Parameter::Matrix(m.kind, m.layer)),
         }
         if description.biases.contains(&m.kind) {
@@ -55,9 +56,18 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         }
         if m.kind == MatmulKind::Down {
             all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
+            if description.norm == Norm::Layer {
+                all.extend([MatmulKind::Q, MatmulKind::Up].map(|kind| Parameter::NormBias(kind, m.layer)));
+            }
         }
     }
     all.push(Parameter::FinalNorm);
+    if description.norm == Norm::Layer {
+        all.push(Parameter::NormBias(MatmulKind::Head, 0));
+    }
+    if config.positions {
+        all.push(Parameter::Positions);
+    }
     let tensor = |parameter: Parameter| {
         let (rows, width) = parameter.shape(config);
         let Place { tensor, fused } = (family.place)(config, parameter);
@@ -67,14 +77,26 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
             .as_ref()
             .is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
         let shape = match parameter {
-            Parameter::Matrix(..) => vec![rows, width],
+            Parameter::Matrix(kind, _)
+                if orientation_of(family, kind) == Orientation::InputsFirst && kind != MatmulKind::Embed =>
+            {
+                vec![width, rows]
+            }
+            Parameter::Matrix(..) | Parameter::Positions => vec![rows, width],
             Parameter::Bias(..) => vec![fused.map_or(width, |(stored, _)| stored)],
             _ => vec![width],
         };
         let name = tensor;
         first.then_some(Needed { parameter, name, shape })
     };
-    all.into_iter().filter_map(tensor).collect()
+    // Two norms may be one.
+    let mut needed: Vec<Needed> = Vec::new();
+    for own in all.into_iter().filter_map(tensor) {
+        if needed.iter().all(|other| other.name != own.name) {
+            needed.push(own);
+        }
+    }
+    needed
 }
 
 /// The shapes of all tensors that a model has, by name.

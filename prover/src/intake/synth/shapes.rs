@@ -28,8 +28,13 @@ const DEVIATES: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicShape {
     SmolLm2_135m,
-    /// With Llama's architecture, as the next one.
+    /// With Llama's architecture.
+    Gpt2_124mLlama,
     Gpt2_124m,
+    Pythia160m,
+    Phi2,
+    StableLm2_1_6b,
+    StarCoder2_3b,
     Qwen2_5_0_5b,
     TinyLlama1_1b,
     /// Layers of a model of 7 billion weights; one of them by default.
@@ -46,7 +51,39 @@ impl PublicShape {
     pub fn hub(self, layers: Option<usize>) -> Value {
         let mut config = match self {
             Self::SmolLm2_135m => llama([576, 30, 9, 3, 64, 1536, 49_152, 8192], true),
-            Self::Gpt2_124m => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
+            Self::Gpt2_124mLlama => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
+            Self::Gpt2_124m => {
+                json!({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 768, "n_layer": 12,
+                "n_head": 12, "n_positions": 1024, "n_ctx": 1024, "vocab_size": 50_257, "activation_function": "gelu_new",
+                "layer_norm_epsilon": 1e-5, "bos_token_id": 50_256, "eos_token_id": 50_256})
+            }
+            Self::Pythia160m => layer_norm(
+                [768, 12, 12, 12, 64, 3072, 50_304, 2048],
+                "GPTNeoXForCausalLM",
+                "gpt_neox",
+                json!({"hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25, "rotary_emb_base": 10_000,
+                    "use_parallel_residual": true}),
+            ),
+            Self::Phi2 => layer_norm(
+                [2560, 32, 32, 32, 80, 10_240, 51_200, 2048],
+                "PhiForCausalLM",
+                "phi",
+                json!({"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.4, "rope_theta": 10_000.0}),
+            ),
+            Self::StableLm2_1_6b => layer_norm(
+                [2048, 24, 32, 32, 64, 5632, 100_352, 4096],
+                "StableLmForCausalLM",
+                "stablelm",
+                json!({"hidden_act": "silu", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25, "rope_theta": 10_000.0,
+                    "use_qkv_bias": true}),
+            ),
+            Self::StarCoder2_3b => layer_norm(
+                [3072, 30, 24, 2, 128, 12_288, 49_152, 16_384],
+                "Starcoder2ForCausalLM",
+                "starcoder2",
+                json!({"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": true, "sliding_window": 4096,
+                    "rope_theta": 999_999.442_036_548_6, "tie_word_embeddings": true}),
+            ),
             Self::Qwen2_5_0_5b => with(
                 llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
                 json!({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "rms_norm_eps": 1e-6, "rope_theta": 1e6}),
@@ -78,7 +115,12 @@ impl PublicShape {
             ),
         };
         if let Some(layers) = layers {
-            config["num_hidden_layers"] = layers.into();
+            let field = if self == Self::Gpt2_124m {
+                "n_layer"
+            } else {
+                "num_hidden_layers"
+            };
+            config[field] = layers.into();
         }
         config
     }
@@ -99,6 +141,23 @@ fn llama(dimensions: [usize; 8], tied: bool) -> Value {
         "head_dim": head_dim, "intermediate_size": ff, "vocab_size": vocab, "max_position_embeddings": context,
         "rms_norm_eps": 1e-5, "rope_theta": 10_000.0, "tie_word_embeddings": tied, "bos_token_id": 1, "eos_token_id": [2],
     })
+}
+
+/// The config of a model with LayerNorm, of the dimensions of [`llama`].
+fn layer_norm(dimensions: [usize; 8], architecture: &str, model_type: &str, fields: Value) -> Value {
+    let mut config = llama(dimensions, false);
+    if let Some(config) = config.as_object_mut() {
+        for field in ["rms_norm_eps", "rope_theta"] {
+            config.remove(field);
+        }
+    }
+    with(
+        with(
+            config,
+            json!({"architectures": [architecture], "model_type": model_type}),
+        ),
+        fields,
+    )
 }
 
 /// A config with other fields.
@@ -170,7 +229,8 @@ fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned>
                     _ => 1.0 / inputs.sqrt(),
                 })
             }
-            Parameter::Bias(..) => Some(0.2),
+            Parameter::Bias(..) | Parameter::NormBias(..) => Some(0.2),
+            Parameter::Positions => Some(0.05),
             _ => None,
         };
         let seed = seeds.next_u64();
@@ -276,7 +336,12 @@ mod tests {
     fn shapes_are_provable_models_of_the_published_sizes() {
         for (shape, parameters) in [
             (PublicShape::SmolLm2_135m, 134_515_008),
-            (PublicShape::Gpt2_124m, 0),
+            (PublicShape::Gpt2_124mLlama, 0),
+            (PublicShape::Gpt2_124m, 124_439_808),
+            (PublicShape::Pythia160m, 162_322_944),
+            (PublicShape::Phi2, 2_779_683_840),
+            (PublicShape::StableLm2_1_6b, 1_644_515_328),
+            (PublicShape::StarCoder2_3b, 3_030_371_328),
             (PublicShape::Qwen2_5_0_5b, 494_032_768),
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),
@@ -292,7 +357,12 @@ mod tests {
             let size = |t: &Planned| t.bytes() / 2;
             let total: u64 = planned(needed, &description.config, 1).iter().map(size).sum();
             assert!(parameters == 0 || total == parameters, "{shape:?}: {total}");
-            assert_eq!(shape.hub(Some(3))["num_hidden_layers"], 3);
+            let field = if shape == PublicShape::Gpt2_124m {
+                "n_layer"
+            } else {
+                "num_hidden_layers"
+            };
+            assert_eq!(shape.hub(Some(3))[field], 3);
         }
     }
 

@@ -149,7 +149,14 @@ fn the_messages_are_those_of_whole_tables() {
 
 /// What the rounds end in is what the coefficients of the columns make of their evaluations.
 fn holds_at_its_end(batch: &Batch, shape: &Shape, columns: &[Columns], proved: &Proved) -> bool {
-    let end = verify("claims", batch.value, proved.point.len(), &proved.proof, &mut Transcript::new("test")).unwrap();
+    let end = verify(
+        "claims",
+        batch.value,
+        proved.point.len(),
+        &proved.proof,
+        &mut Transcript::new("test"),
+    )
+    .unwrap();
     let of_part = |part: &Part| {
         let point = suffix(&end.point, shape.log_rows(*part));
         let columns = &columns[part.index()];

@@ -20,8 +20,8 @@ use tessera_verifier::transcript::Transcript;
 use self::field::{Factor, Packed, Sum, LOG_LANES};
 use self::leaves::{top, Leaves};
 use self::rounds::{Eq, Fractions, Product, Said, Sumcheck, BLOCK};
-use crate::prove::trace::Columns;
 use crate::prove::stark::ProveStarkError;
+use crate::prove::trace::Columns;
 
 type K = SecureField;
 

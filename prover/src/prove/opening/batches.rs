@@ -12,11 +12,15 @@ use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
 
+/// In place of the units that the last columns lack.
+const ZEROS: &[BaseField; SIMD_LANES] = &[BaseField::from_u32_unchecked(0); SIMD_LANES];
+
 /// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
-pub fn commit(units: &[&[BaseField]], params: &CommitmentParams) -> Tree {
-    let twiddles = Twiddles::new(params.log_message, params.log_blowup);
+pub fn commit(units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
     let mut leaves = Leaves::new(params);
-    each_block(units, params, &twiddles, |batch, width, block, values| leaves.add(batch, width, block, values));
+    each_block(units, params, twiddles, |batch, width, block, values| {
+        leaves.add(batch, width, block, values)
+    });
     leaves.tree()
 }
 
@@ -39,7 +43,10 @@ pub fn open(
         let mut copy = |batch: usize, width: usize, start: usize, values: &[Packed]| {
             subtrees.par_iter_mut().for_each(|subtree| {
                 let first = subtree.index * SUBTREE * FIBRE;
-                let Some(own) = first.checked_sub(start).and_then(|at| values.get(at..at + SUBTREE * FIBRE)) else {
+                let Some(own) = first
+                    .checked_sub(start)
+                    .and_then(|at| values.get(at..at + SUBTREE * FIBRE))
+                else {
                     return;
                 };
                 for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(own.chunks_exact(FIBRE)) {
@@ -73,19 +80,26 @@ fn each_block(
     let load = |first: usize, message: &mut [Packed]| {
         let slots = message.par_chunks_mut(TILE_AREA).enumerate();
         slots.for_each(|(slot, message)| {
-            let unit = |lane: usize| units.get((first + lane) * length + slot).copied();
-            let lanes: [Option<&[BaseField]>; SIMD_LANES] = std::array::from_fn(unit);
-            for (i, packed) in message.iter_mut().enumerate() {
-                let value = |lane: Option<&[BaseField]>| lane.map_or(BaseField::zero(), |unit| unit[i]);
-                *packed = Packed::from_array(lanes.map(value));
+            let unit = |lane: usize| units.get((first + lane) * length + slot);
+            let lanes: [Option<&[[BaseField; SIMD_LANES]]>; SIMD_LANES] =
+                std::array::from_fn(|lane| unit(lane).map(|unit| unit.as_chunks().0));
+            for (i, packed) in message.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
+                *packed = Packed::transposed(lanes.map(|lane| lane.map_or(ZEROS, |unit| &unit[i])));
             }
         });
     };
     let zero = Packed::from_array([BaseField::zero(); SIMD_LANES]);
     let mut message = vec![zero; 1 << params.log_message];
-    let encoded = encode(params, twiddles, Split::default(), &mut message, load, |batch, width, block, values| {
-        each(batch, width, block, values);
-        Ok(())
-    });
+    let encoded = encode(
+        params,
+        twiddles,
+        Split::default(),
+        &mut message,
+        load,
+        |batch, width, block, values| {
+            each(batch, width, block, values);
+            Ok(())
+        },
+    );
     encoded.expect("nothing can fail");
 }

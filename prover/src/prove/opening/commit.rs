@@ -70,17 +70,24 @@ pub fn commit(
         let behind = data.map(|data| Behind::new(scope, data));
         let mut message = vec![i16x16::splat(0); 1 << params.log_message];
         let load = |first: usize, message: &mut [i16x16]| load(source, params, first, message);
-        let encoded = encode(params, &twiddles, split, &mut message, load, |batch, width, block, values| {
-            if let Some(behind) = &behind {
-                for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
-                    let bytes = file_bytes(leaves, width, behind.buffer());
-                    behind.write(bytes).map_err(OpeningProverError::Write)?;
+        let encoded = encode(
+            params,
+            &twiddles,
+            split,
+            &mut message,
+            load,
+            |batch, width, block, values| {
+                if let Some(behind) = &behind {
+                    for leaves in values.chunks(WRITE_LEAVES * FIBRE) {
+                        let bytes = file_bytes(leaves, width, behind.buffer());
+                        behind.write(bytes).map_err(OpeningProverError::Write)?;
+                    }
                 }
-            }
-            leaves.add(batch, width, block, values);
-            progress.advance((width * values.len()) as u64);
-            Ok(())
-        });
+                leaves.add(batch, width, block, values);
+                progress.advance((width * values.len()) as u64);
+                Ok(())
+            },
+        );
         behind
             .map_or(Ok(()), Behind::finish)
             .map_err(OpeningProverError::Write)?;

@@ -8,6 +8,8 @@ use std::simd::{i16x16, simd_swizzle, u32x16, u64x8, ToBytes};
 
 use stwo::core::fields::m31::{BaseField, P};
 
+use crate::support::hashes;
+
 const MODULUS: u32x16 = u32x16::splat(P);
 
 /// Sixteen elements, each in `0..=P`.
@@ -17,6 +19,12 @@ pub struct Packed(u32x16);
 impl Packed {
     pub fn from_array(values: [BaseField; 16]) -> Self {
         Self(u32x16::from_array(values.map(|v| v.0)))
+    }
+
+    /// Sixteen vectors of which the first has the first elements of all rows, and so on.
+    #[inline(always)]
+    pub fn transposed(rows: [&[BaseField; 16]; 16]) -> [Self; 16] {
+        hashes::transpose(rows.map(|row| u32x16::from_array(row.map(|v| v.0)))).map(Self)
     }
 
     /// Small integers.

@@ -1,5 +1,7 @@
 //! Opening a commitment: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
 
+use std::sync::Arc;
+
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
@@ -34,6 +36,9 @@ pub trait Committed {
     /// The root of its tree.
     fn root(&self) -> &Digest;
 
+    /// The twiddles of its code.
+    fn twiddles(&self) -> Arc<Twiddles>;
+
     /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
 
@@ -42,20 +47,36 @@ pub trait Committed {
 }
 
 /// Weights with their commitment.
-struct Weights<'a> {
+pub(super) struct CommittedWeights<'a> {
     source: &'a dyn TileSource,
     codeword: &'a Codeword,
     memory: Table<Elements>,
     traffic: Traffic,
 }
 
-impl Committed for Weights<'_> {
+impl<'a> CommittedWeights<'a> {
+    pub(super) fn new(source: &'a dyn TileSource, codeword: &'a Codeword, memory: Table<Elements>) -> Self {
+        Self {
+            source,
+            codeword,
+            memory,
+            traffic: Traffic::default(),
+        }
+    }
+}
+
+impl Committed for CommittedWeights<'_> {
     fn params(&self) -> &CommitmentParams {
         self.codeword.params()
     }
 
     fn root(&self) -> &Digest {
         self.codeword.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        let params = self.codeword.params();
+        Arc::new(Twiddles::new(params.log_message, params.log_blowup))
     }
 
     fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
@@ -86,12 +107,7 @@ pub fn open(
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     length("tiles of the source", source.tiles(), codeword.params().tiles)?;
-    let mut weights = Weights {
-        source,
-        codeword,
-        memory,
-        traffic: Traffic::default(),
-    };
+    let mut weights = CommittedWeights::new(source, codeword, memory);
     let proof = open_committed(&mut weights, policy, claim, band_values, transcript)?;
     Ok((proof, weights.traffic))
 }
@@ -129,7 +145,7 @@ pub fn open_committed(
     let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
     let message = committed.combine(&claim.columns, &eq_table(column_point), fold);
     let message = Message::new(message, [band_point, rest].concat());
-    let mut folding = Folding::new(params, message);
+    let mut folding = Folding::new(params, message, committed.twiddles());
     folding.run(transcript);
     let proof = OpeningProof {
         band_rounds,
@@ -217,17 +233,17 @@ impl Oracle {
 /// State of the folding sumcheck and of the commitments between its rounds.
 pub(super) struct Folding {
     params: CommitmentParams,
-    twiddles: Twiddles,
+    twiddles: Arc<Twiddles>,
     pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
         Self {
             params: *params,
-            twiddles: Twiddles::new(params.log_message, params.log_blowup),
+            twiddles,
             message,
             rounds: Vec::new(),
             oracles: Vec::new(),

@@ -46,6 +46,12 @@ impl Scales<'_> {
                     b.product.lead,
                 ),
             ] {
+                // Without gates, the table is that of the up projection.
+                let name = match (self.config.gated, name) {
+                    (false, "gate") => "up",
+                    (false, "silu" | "up" | "mlp product, leading rows") => continue,
+                    _ => name,
+                };
                 add(format!("layer {l} {name}"), max, bits);
             }
         }

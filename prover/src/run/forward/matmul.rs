@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{Matmul, MatmulKind, LAYER_KINDS};
+use tessera_circuits::model::{Matmul, MatmulKind};
 use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::Acc;
@@ -42,7 +42,9 @@ pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
 
 /// The windows of a forward pass of a chunk: every matrix but the embedding, of which a pass reads few rows.
 pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
-    let layers = chunk.layers().flat_map(|l| LAYER_KINDS.map(|kind| (kind, l)));
+    let layers = chunk
+        .layers()
+        .flat_map(|l| model.config.layer_kinds().map(move |kind| (kind, l)));
     layers
         .chain(chunk.is_last().then_some((MatmulKind::Head, 0)))
         .flat_map(|(kind, l)| {
@@ -126,13 +128,15 @@ pub(super) fn matmul(
     }
 }
 
-/// The rows of the embedding of some tokens, `[ids][hidden]`.
-pub(super) fn embedding(model: &QuantisedModel, ids: &[u32]) -> Vec<i16> {
+/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`.
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
     let hidden = model.config.hidden;
-    let weight = |id: &u32, y: usize| model.weight(MatmulKind::Embed, 0, *id as usize, y);
-    let rows = ids
-        .par_iter()
-        .flat_map_iter(|id| (0..hidden).map(move |y| weight(id, y)));
+    let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
+    let rows = ids.par_iter().enumerate().flat_map_iter(|(i, id)| {
+        let position = model.config.position_row(first + i);
+        let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
+        (0..hidden).map(of)
+    });
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.

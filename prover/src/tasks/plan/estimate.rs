@@ -9,7 +9,7 @@ use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
-use tessera_verifier::policy::{activation_params, opening_policy};
+use tessera_verifier::policy::opening_policy;
 
 use super::{claims, Choices, Phase};
 use crate::model::tiles::tile_bytes;
@@ -111,7 +111,7 @@ impl Activations {
         let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
             columns: shape.parts().iter().map(of).sum(),
-            params: activation_params(&shape),
+            params: CommitmentParams::of_activations(&shape),
             shape,
         }
     }

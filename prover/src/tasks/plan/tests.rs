@@ -1,7 +1,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
-use tessera_verifier::policy::activation_params;
+use tessera_verifier::opening::CommitmentParams;
 
 use super::*;
 use crate::intake::synth::PublicShape;
@@ -56,7 +56,7 @@ fn predictions_are_monotone() {
     let code = |config: &ModelConfig, task| match task {
         Task::Prove { lengths, chunk } => {
             let shape = Shape::with_limbs(config, LimbSet::all(Limbs::One), &chunk, lengths);
-            activation_params(&shape).log_blowup
+            CommitmentParams::of_activations(&shape).log_blowup
         }
         _ => 0,
     };
@@ -137,7 +137,6 @@ fn choices_follow_the_budget() {
     );
     let smallest = subject.smallest(task);
     assert!(matches!(smallest.choices.residency, Residency::Window { .. }));
-    assert!(!smallest.choices.keep_codeword);
     let setup = subject.smallest(Task::Setup { tokens: 384 });
     assert_eq!(setup.choices.split.log(), Split::MAX);
 }

@@ -18,6 +18,8 @@ pub struct Family {
     pub describe: fn(&mut Reader<'_>) -> Result<Description, CheckpointError>,
     /// Where the checkpoint has a parameter.
     pub place: fn(&ModelConfig, Parameter) -> Place,
+    /// Whether the matrices of layers are stored with a row per input (`Conv1D`), not per output.
+    pub inputs_first: bool,
 }
 
 /// What a family says of a model.
@@ -30,12 +32,23 @@ pub struct Description {
     /// Which channels of a head are rotated together.
     pub pairs: Pairs,
     pub factors: Factors,
+    pub norm: Norm,
     /// The function of the MLP.
     pub activation: Activation,
     /// Kinds of matrices that have biases.
     pub biases: Vec<MatmulKind>,
     /// What makes the context shorter than that of the checkpoint.
     pub notes: Vec<String>,
+}
+
+/// What the norms of a model do beside multiplying by a gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// Divide by the root of the mean square.
+    Rms,
+    /// Subtract the mean first, and add a bias last. The mean is subtracted from what writes to the residual stream instead, and
+    /// the bias goes into the biases of what reads the norm.
+    Layer,
 }
 
 /// Numbers that multiply what matrices give. They are folded into the weights.
@@ -52,6 +65,15 @@ pub struct Factors {
 }
 
 impl Factors {
+    /// All are 1.
+    pub const ONE: Self = Self {
+        embedding: 1.0,
+        attention: 1.0,
+        residual: 1.0,
+        logits: 1.0,
+        rotation: 1.0,
+    };
+
     /// Of the outputs of a matrix.
     pub const fn of(&self, kind: MatmulKind) -> f64 {
         match kind {

@@ -14,6 +14,7 @@ pub const FAMILY: Family = Family {
     model_type: "ernie4_5",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
@@ -24,6 +25,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rope_theta: 500_000.0,
         tied: true,
         biases: false,
+        ..Defaults::LLAMA
     };
     // Without it, the length of a head is not that of the other families.
     reader.required("head_dim")?;

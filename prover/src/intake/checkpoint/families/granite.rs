@@ -11,6 +11,7 @@ pub const FAMILY: Family = Family {
     model_type: "granite",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {

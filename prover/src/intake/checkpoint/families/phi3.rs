@@ -15,6 +15,7 @@ pub const FAMILY: Family = Family {
     model_type: "phi3",
     describe,
     place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {

@@ -17,6 +17,10 @@ pub enum Parameter {
     FinalNorm,
     /// What is added to the outputs of a matrix of a layer; 0 for the head.
     Bias(MatmulKind, usize),
+    /// What is added to the output of the norm that a matrix reads: of Q, Up and Head.
+    NormBias(MatmulKind, usize),
+    /// The rows of the positions.
+    Positions,
 }
 
 impl Parameter {
@@ -26,12 +30,13 @@ impl Parameter {
             Self::Matrix(kind, _) => {
                 let (inputs, outputs) = config.dims(kind);
                 match kind {
-                    MatmulKind::Embed => (inputs, outputs),
+                    MatmulKind::Embed => (config.vocab, outputs),
                     _ => (outputs, inputs),
                 }
             }
             Self::Bias(kind, _) => (1, config.dims(kind).1),
-            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::FinalNorm => (1, config.hidden),
+            Self::Positions => (config.context, config.hidden),
+            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::FinalNorm | Self::NormBias(..) => (1, config.hidden),
         }
     }
 }
@@ -40,7 +45,7 @@ impl Parameter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub tensor: String,
-    /// Rows of the stored tensor, and those that are meant, in their order; `None` if it is the whole tensor. The rows of a bias
+    /// Rows (of `Conv1D`, columns) of the stored tensor, and those that are meant, in their order; `None` if it is the whole tensor. The rows of a bias
     /// are its numbers.
     pub fused: Option<(usize, Vec<Range<usize>>)>,
 }

@@ -14,6 +14,7 @@ pub const FAMILY: Family = Family {
     model_type: "qwen2",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {

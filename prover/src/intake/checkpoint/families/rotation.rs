@@ -25,9 +25,14 @@ struct Scaling<'r, 'a> {
     context: usize,
 }
 
-/// Reads the rotations of all layers into a description, `theta` being the default of their base. The attention factor of
+/// Reads the rotations of all layers into a description, `theta` being the default of their base and `part` that
+/// of the part of the channels that are rotated. The attention factor of
 /// some kinds multiplies cos and sin of queries and keys; its square goes into the queries.
-pub fn read(reader: &mut Reader<'_>, description: &mut Description, theta: f64) -> Result<(), CheckpointError> {
+pub fn read(
+    reader: &mut Reader<'_>,
+    description: &mut Description,
+    (theta, part): (f64, f64),
+) -> Result<(), CheckpointError> {
     let object = reader.rope()?;
     let nested = |reader: &mut Reader<'_>, field: &str| match object {
         Some((object, _)) => reader.positive(&format!("{object}.{field}")),
@@ -46,7 +51,7 @@ pub fn read(reader: &mut Reader<'_>, description: &mut Description, theta: f64) 
         return Ok(());
     }
     // Rounded down, as transformers does.
-    let rotated = (head_dim as f64 * inner.or(outer).unwrap_or(1.0)) as usize;
+    let rotated = (head_dim as f64 * inner.or(outer).unwrap_or(part)) as usize;
     if rotated > head_dim || !rotated.is_multiple_of(2) || rotated == 0 {
         let problem = format!("{rotated} of {head_dim} channels of a head cannot be rotated in pairs");
         let field = match inner.or(outer) {

@@ -12,6 +12,7 @@ pub const FAMILY: Family = Family {
     model_type: "smollm3",
     describe,
     place: standard::place,
+    inputs_first: false,
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {

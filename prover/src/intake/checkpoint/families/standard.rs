@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, MAX_CONTEXT};
 
-use super::description::{Description, Factors};
+use super::description::{Description, Factors, Norm};
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
 use super::rotation;
@@ -12,7 +12,9 @@ use crate::intake::checkpoint::CheckpointError;
 
 /// Matrices of attention and of the MLP.
 pub const ATTENTION: &[MatmulKind] = &[MatmulKind::Q, MatmulKind::K, MatmulKind::V, MatmulKind::O];
-const MLP: &[MatmulKind] = &[MatmulKind::Gate, MatmulKind::Up, MatmulKind::Down];
+/// Those of an MLP without gates.
+pub const PLAIN: &[MatmulKind] = &[MatmulKind::Up, MatmulKind::Down];
+const GATED: &[MatmulKind] = &[MatmulKind::Gate, MatmulKind::Up, MatmulKind::Down];
 
 /// What a config leaves out because it is the default of its family.
 pub struct Defaults {
@@ -24,6 +26,20 @@ pub struct Defaults {
     pub tied: bool,
     /// Whether `attention_bias` and `mlp_bias` mean something.
     pub biases: bool,
+    /// Part of the channels of a head that are rotated.
+    pub rotated: f64,
+    /// The field of what norms add to the mean square.
+    pub eps: &'static str,
+    /// What the MLP may compute.
+    pub mlp: Mlp,
+}
+
+/// What the MLP may compute.
+pub enum Mlp {
+    /// SiLU of gates, and nothing else.
+    Gated,
+    /// A function of which this is the default, without gates.
+    Plain(&'static str),
 }
 
 impl Defaults {
@@ -35,6 +51,9 @@ impl Defaults {
         rope_theta: 10_000.0,
         tied: false,
         biases: true,
+        rotated: 1.0,
+        eps: "rms_norm_eps",
+        mlp: Mlp::Gated,
     };
 }
 
@@ -65,19 +84,25 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         ff: reader.required("intermediate_size")?,
         vocab: reader.required("vocab_size")?,
         context: context.min(MAX_CONTEXT),
-        rms_eps: reader.positive("rms_norm_eps")?.unwrap_or(defaults.rms_eps),
+        rms_eps: reader.positive(defaults.eps)?.unwrap_or(defaults.rms_eps),
         rotations: Vec::new(),
         rotation_of: Vec::new(),
         positions: false,
-        gated: true,
+        gated: matches!(defaults.mlp, Mlp::Gated),
         parallel: false,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
     let tied = reader.switch("tie_word_embeddings")?.unwrap_or(defaults.tied);
-    reader.only("hidden_act", &json!("silu"));
+    let activation = match defaults.mlp {
+        Mlp::Gated => {
+            reader.only("hidden_act", &json!("silu"));
+            Activation::Silu
+        }
+        Mlp::Plain(default) => activation(reader, "hidden_act", default)?,
+    };
     let mut biases = Vec::new();
-    for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", MLP)] {
+    for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", GATED)] {
         match defaults.biases {
             true if reader.flag(switch)? => biases.extend(kinds),
             true => {}
@@ -91,18 +116,31 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         tied,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
-            embedding: 1.0,
             attention: 1.0 / (head_dim as f64).sqrt(),
-            residual: 1.0,
-            logits: 1.0,
-            rotation: 1.0,
+            ..Factors::ONE
         },
-        activation: Activation::Silu,
+        norm: Norm::Rms,
+        activation,
         biases,
         notes: Vec::new(),
     };
-    rotation::read(reader, &mut description, defaults.rope_theta)?;
+    rotation::read(reader, &mut description, (defaults.rope_theta, defaults.rotated))?;
     Ok(description)
+}
+
+/// The function of an MLP, by the name that a field gives it; refused if it has no table.
+pub fn activation(reader: &mut Reader<'_>, field: &str, default: &'static str) -> Result<Activation, CheckpointError> {
+    Ok(match reader.text(field)?.unwrap_or(default) {
+        "silu" | "swish" => Activation::Silu,
+        "gelu" => Activation::Gelu,
+        "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
+        "relu" => Activation::Relu,
+        other => {
+            let detail = format!("{other} is none of silu, gelu, gelu_new, gelu_pytorch_tanh and relu");
+            reader.refuse(field, detail);
+            Activation::Gelu
+        }
+    })
 }
 
 /// Attention looks back by no more than a window of tokens, in some layers or in all. Texts are kept as short as that, so
@@ -146,6 +184,15 @@ pub fn place(_: &ModelConfig, parameter: Parameter) -> Place {
 pub fn name(parameter: Parameter) -> String {
     let part = |layer: usize, part: &str| format!("model.layers.{layer}.{part}.weight");
     match parameter {
+        Parameter::NormBias(kind, layer) => {
+            let gain = match kind {
+                MatmulKind::Head => name(Parameter::FinalNorm),
+                MatmulKind::Up => name(Parameter::MlpNorm(layer)),
+                _ => name(Parameter::AttentionNorm(layer)),
+            };
+            format!("{}.bias", gain.trim_end_matches(".weight"))
+        }
+        Parameter::Positions => "model.embed_positions.weight".to_string(),
         Parameter::Bias(kind, layer) => {
             let weight = name(Parameter::Matrix(kind, layer));
             format!("{}.bias", weight.trim_end_matches(".weight"))

@@ -123,13 +123,13 @@ fn another_leaf_of_the_tree_is_no_answer() {
     proof.rows = open(&sorted);
     let verdict = case.verify(&proof);
     let expected = |e: &OpeningError| {
-        let tree = TreeName::Weights;
+        let tree = TreeName::Committed;
         *e == OpeningError::Root { tree }
             || *e == OpeningError::PathTooShort { tree }
             || matches!(
                 e,
                 OpeningError::PathTooLong {
-                    tree: TreeName::Weights,
+                    tree: TreeName::Committed,
                     ..
                 }
             )
@@ -183,7 +183,7 @@ fn an_inner_node_is_no_leaf() {
         .expect("one digest of 256 is canonical")
         .to_vec();
     let levels = merkle::levels(leaves.clone());
-    let (tree, root) = (TreeName::Weights, levels[3][0]);
+    let (tree, root) = (TreeName::Committed, levels[3][0]);
     let path = |depth: u32, levels: &[Vec<[u8; 32]>]| merkle::path(&[0], depth, |level, i| levels[level][i]);
     assert_eq!(
         verify_batch(tree, &root, 3, vec![(0, leaves[0])], &path(3, &levels)),

@@ -207,7 +207,7 @@ fn codeword_file_holds_the_columns() {
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
     assert_eq!(
-        verify_batch(TreeName::Weights, root, depth, digests, &rows.path),
+        verify_batch(TreeName::Committed, root, depth, digests, &rows.path),
         Ok(())
     );
     // The same rows without the file; the tree is the same in whatever blocks the codeword is made.

@@ -10,7 +10,7 @@ use tessera_verifier::opening::{
 use tessera_verifier::policy::OpeningPolicy;
 
 use super::super::fold::Message;
-use super::super::prove::Folding;
+use super::super::prove::{Committed, CommittedWeights, Folding};
 use super::super::tree::SUBTREE_LOG;
 use super::super::{merkle, value, Codeword, Tree, TILE_AREA};
 use super::bind_least_significant;
@@ -275,7 +275,8 @@ fn skipped_folding_is_rejected() {
         let mut message = case.weights.field();
         bind_least_significant(&mut message, *fold);
         let message = Message::new(Table::from(&message[..]), point.to_vec());
-        let mut folding = Folding::new(params, message);
+        let mut weights = CommittedWeights::new(&case.weights.0, &case.codeword, Table::new(0));
+        let mut folding = Folding::new(params, message, weights.twiddles());
         loop {
             if folding.variables() == cheat_at {
                 folding.message.cheat();
@@ -290,9 +291,7 @@ fn skipped_folding_is_rejected() {
             band_value,
             ..Default::default()
         };
-        let (proof, _) = folding
-            .finish(&case.weights.0, &case.codeword, &POLICY, &mut transcript, start)
-            .unwrap();
+        let proof = folding.finish(&mut weights, &POLICY, &mut transcript, start).unwrap();
         let verdict = case.verify(&proof);
         match caught {
             "" => assert_eq!(verdict, Ok(())),

@@ -1,0 +1,70 @@
+//! From the linear claims to the opening: coefficients of units are those of committed columns alone, and their combination is
+//! what the sumcheck ends in.
+
+use num_traits::Zero;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::claims::batch;
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::wiring::suffix;
+use tessera_prover::prove::activations::Activations;
+use tessera_prover::prove::{claims, opening};
+use tessera_verifier::opening::{self as verifier, CommitmentParams, OpeningClaim};
+use tessera_verifier::policy::opening_policy;
+use tessera_verifier::sumcheck;
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{linear_variables, unit_coefficients};
+
+use crate::setup::{cases, Case};
+
+/// Parts of lanes as tall as units, or taller.
+fn opens(case: &Case) -> bool {
+    let tall = |shape: &Shape| shape.parts().iter().all(|part| shape.log_rows(*part) >= MIN_ROWS_LOG);
+    tall(&case.shape)
+}
+
+#[test]
+fn the_linear_claims_end_in_the_committed_units() {
+    let mut tried = 0;
+    for mut case in cases().into_iter().filter(opens) {
+        tried += 1;
+        let batch = batch(
+            std::mem::take(&mut case.claims),
+            SecureField::from_u32_unchecked(2, 7, 1, 8),
+        );
+        let (shape, label) = (&case.shape, "units");
+        let proved = claims::prove(&batch, shape, &case.columns, &mut Transcript::new(label));
+        let variables = linear_variables(shape);
+        let end = sumcheck::verify(
+            "claims",
+            batch.value,
+            variables,
+            &proved.proof,
+            &mut Transcript::new(label),
+        );
+        let end = end.expect("as many rounds as variables");
+        let params = CommitmentParams::of_activations(shape);
+        let gamma = unit_coefficients(shape, &batch, &end.point);
+        assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
+        let local = suffix(&end.point, MIN_ROWS_LOG);
+        let mut activations = Activations::commit(shape, &case.columns);
+        let values = activations.unit_values(local);
+        assert_eq!(opening::value(&gamma, &values), end.value);
+        let claim = OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma: &gamma,
+            local_point: local,
+            value: end.value,
+        };
+        let policy = opening_policy(params.log_blowup);
+        let root = *tessera_prover::prove::opening::Committed::root(&activations);
+        let own = opening::open_committed(&mut activations, &policy, &claim, &values, &mut Transcript::new(label));
+        let own = own.expect("an opening");
+        let verdict = verifier::verify(&params, &policy, &root, &claim, &own, &mut Transcript::new(label));
+        assert_eq!(verdict, Ok(()));
+        // Every committed column has a claim, and so has every of its units.
+        let zeros = gamma.iter().filter(|g| g.is_zero()).count();
+        assert_eq!(zeros, 0, "units without a claim");
+    }
+    assert!(tried >= 6, "{tried} cases");
+}
