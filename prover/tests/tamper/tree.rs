@@ -216,7 +216,11 @@ impl Tree {
                         // Beyond what its type can hold it would be no number of a proof.
                         let beyond = |most: i64| v <= most && v + delta > most;
                         let most = [i64::from(i16::MAX), i64::from(P) - 1];
-                        Value::from(if most.into_iter().any(beyond) { v - delta } else { v + delta })
+                        Value::from(if most.into_iter().any(beyond) {
+                            v - delta
+                        } else {
+                            v + delta
+                        })
                     }
                 };
             }
