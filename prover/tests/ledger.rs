@@ -31,6 +31,8 @@ fn the_fixture_reaches_the_target() {
             let bits = whole(&key, rows).bits();
             assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
         }
+        let bits = whole(&key, 2048).bits();
+        assert!((MIN_BITS..TARGET_BITS).contains(&bits), "2048 rows: {bits:.2} bits");
     }
 }
 
@@ -190,10 +192,9 @@ fn refused(config: ModelConfig, rows: usize) {
 fn too_large_a_statement_is_refused() {
     let config = ModelConfig {
         context: 8192,
-        layers: 8,
         ..odd_config()
     };
-    refused(config, 4096);
+    refused(config, 8192);
 }
 
 /// More rows than the circle group has points: nothing may overflow on the way to the refusal.
