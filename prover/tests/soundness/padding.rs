@@ -61,13 +61,13 @@ fn padded_layers_add_nothing_to_the_exponentials() {
     let at = (statement.rows() - 1) * config.vocab;
     let best = |witness: &Witness| arg_max(&witness.logits[at..at + config.vocab]);
     // A model whose output the attack changes.
-    let attempts = (10..40).map(|seed| {
+    let mut attempts = (10..40).map(|seed| {
         let model = random_model(config.clone(), WeightFormat::Int16, seed);
         let witness = forward(&model, &ids, &SmallestScore { layer: attacked });
         let truth = best(&forward(&model, &ids, &Honest));
         (model, best(&witness), truth, witness)
     });
-    let found = attempts.into_iter().find(|(_, told, truth, _)| told != truth);
+    let found = attempts.find(|(_, told, truth, _)| told != truth);
     let (model, told, _, witness) = found.expect("an attack that changes something");
     let model = TestModel::new(model);
     statement.output = vec![told as u32];
