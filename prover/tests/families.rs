@@ -129,6 +129,20 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("llama", json!({"residual_multiplier": 0.5})),
         ("phi3", json!({"logits_scaling": 2.0})),
         ("granite", json!({"attn_logit_softcapping": 30.0})),
+        ("gpt2", json!({"scale_attn_by_inverse_layer_idx": true})),
+        ("gpt2", json!({"activation_function": "gelu_fast"})),
+        ("gpt2", json!({"n_positions": 10_000})),
+        ("gpt2", json!({"n_ctx": 32})),
+        ("pythia", json!({"partial_rotary_factor": 0.9})),
+        ("phi", json!({"qk_layernorm": true})),
+        ("stablelm", json!({"use_parallel_residual": true})),
+        ("stablelm", json!({"hidden_act": "gelu"})),
+        ("starcoder2", json!({"mlp_type": "gated"})),
+        ("starcoder2", json!({"norm_type": "rms_norm"})),
+        ("falcon", json!({"alibi": true})),
+        ("falcon", json!({"new_decoder_architecture": true})),
+        ("qwen2", json!({"attention_bias": false})),
+        ("mistral, heads of their own length", json!({"attention_bias": true})),
     ] {
         let field = edit
             .as_object()

@@ -86,7 +86,7 @@ impl Prediction {
             .row(
                 "  memory",
                 format!(
-                    "{}; {} at least with --memory",
+                    "{}; the smallest --memory that works is {}",
                     bytes(self.memory.predicted_bytes()),
                     bytes(self.smallest_bytes)
                 ),

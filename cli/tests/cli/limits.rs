@@ -134,7 +134,7 @@ fn a_limit_of_address_space_is_named_and_never_an_abort() {
             assert!(names(dir.path()).is_empty());
         }
     }
-    let output = within(150, &args!["demo"]);
+    let output = within(190, &["demo".into()]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("ulimit -v") && text.contains("too small"), "{text}");
     let mut statuses = Vec::new();

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_refused_before_any_work() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("folder").tempdir().unwrap();
         let socket = dir.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         let missing = dir.path().join("missing/file");

@@ -213,7 +213,14 @@ impl Tree {
                     (_, Some(v)) if bytes => Value::from(v ^ (1 << rng.below(8))),
                     (_, Some(v)) => {
                         let delta = 1 + rng.below(8) as i64;
-                        Value::from(if v + delta < i64::from(P) { v + delta } else { v - delta })
+                        // Beyond what its type can hold it would be no number of a proof.
+                        let beyond = |most: i64| v <= most && v + delta > most;
+                        let most = [i64::from(i16::MAX), i64::from(P) - 1];
+                        Value::from(if most.into_iter().any(beyond) {
+                            v - delta
+                        } else {
+                            v + delta
+                        })
                     }
                 };
             }

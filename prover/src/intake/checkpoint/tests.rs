@@ -304,9 +304,9 @@ fn other_architectures_are_refused_and_surveyed() {
     let survey = Survey::of(dir.path()).unwrap();
     assert_eq!(survey.architecture, "Qwen3ForCausalLM");
     assert_eq!(survey.unsupported[0].feature, "architecture");
-    let dir = with_config(json!({"hidden_size": null, "model_type": "gpt2", "architectures": null}));
+    let dir = with_config(json!({"hidden_size": null, "model_type": "bloom", "architectures": null}));
     let survey = Survey::of(dir.path()).unwrap();
-    assert_eq!((survey.architecture.as_str(), survey.config), ("gpt2", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("bloom", None));
     assert!(survey.unsupported.iter().any(|u| u.detail.contains("hidden_size")));
 }
 

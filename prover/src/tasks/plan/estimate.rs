@@ -32,7 +32,7 @@ const BAND_SUMS: u64 = 1024;
 /// Buffers of the second pass over the weights.
 const COMBINE: u64 = 16 << 20;
 /// The proof of the tables: columns of `2^16` rows, their extensions, quotients and trees.
-const STARK: u64 = 160 << 20;
+const STARK: u64 = 104 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
 const COPIES: usize = 2;
 
@@ -236,10 +236,9 @@ fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
     let tables = 3 * SECURE * bands;
     let message = SECURE << (params.log_message - 1);
     let combined = message.max(BAND_SUMS * bands);
-    let rest = folding(params, BAND_SUMS * bands, tables);
+    let rest = idle + folding(params, BAND_SUMS * bands, tables);
     rest.max(tables + reading + combined + COMBINE)
         .max(tables + rows + oracles(params) + twiddles + opened_rows(params))
-        + idle
 }
 
 /// The oracles of an opening with their trees.

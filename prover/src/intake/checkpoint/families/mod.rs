@@ -4,6 +4,7 @@
 
 mod description;
 mod ernie4_5;
+mod falcon;
 mod gpt2;
 mod gpt_neox;
 mod granite;
@@ -35,7 +36,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 12] = [
+pub const FAMILIES: [&Family; 13] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -48,10 +49,11 @@ pub const FAMILIES: [&Family; 12] = [
     &phi::FAMILY,
     &stablelm::FAMILY,
     &starcoder2::FAMILY,
+    &falcon::FAMILY,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 10] = [
+const MISSING: [(&[&str], &str); 9] = [
     (
         &["Qwen3ForCausalLM", "qwen3"],
         "norms of the queries and keys of each head are missing",
@@ -69,10 +71,6 @@ const MISSING: [(&[&str], &str); 10] = [
             "gemma3_text",
         ],
         "norms after attention and MLP, the activation GeGLU and heads of 256 are missing",
-    ),
-    (
-        &["FalconForCausalLM", "falcon"],
-        "its order of queries, keys and values is not read yet",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
