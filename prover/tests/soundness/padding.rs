@@ -52,21 +52,24 @@ fn padded_layers_add_nothing_to_the_exponentials() {
         layers: 3,
         ..odd_config()
     };
-    let model = TestModel::new(random_model(config, WeightFormat::Int16, 10));
     let attacked = 2;
-    let prompt = random_ids(&model.key.config, 5, 3);
     let mut statement = Statement {
-        prompt,
+        prompt: random_ids(&config, 5, 3),
         output: vec![0],
     };
-    let shape = Shape::new(&model.key.config, statement.lengths());
-    let ids = statement.row_ids(shape.token);
-    let witness = forward(&model.quantised, &ids, &SmallestScore { layer: attacked });
-    let vocab = model.key.config.vocab;
-    let at = (statement.rows() - 1) * vocab;
-    let told = arg_max(&witness.logits[at..at + vocab]);
-    let truth = arg_max(&forward(&model.quantised, &ids, &Honest).logits[at..at + vocab]);
-    assert_ne!(told, truth, "the attack changes nothing");
+    let ids = statement.row_ids(Shape::new(&config, statement.lengths()).token);
+    let at = (statement.rows() - 1) * config.vocab;
+    let best = |witness: &Witness| arg_max(&witness.logits[at..at + config.vocab]);
+    // A model whose output the attack changes.
+    let mut attempts = (10..40).map(|seed| {
+        let model = random_model(config.clone(), WeightFormat::Int16, seed);
+        let witness = forward(&model, &ids, &SmallestScore { layer: attacked });
+        let truth = best(&forward(&model, &ids, &Honest));
+        (model, best(&witness), truth, witness)
+    });
+    let found = attempts.find(|(_, told, truth, _)| told != truth);
+    let (model, told, _, witness) = found.expect("an attack that changes something");
+    let model = TestModel::new(model);
     statement.output = vec![told as u32];
     let scene = Scene::whole(model, statement, witness);
     scene.assert_caught(Caught::Lookup, &HONEST);
