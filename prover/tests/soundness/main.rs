@@ -182,6 +182,8 @@ impl Scene {
 
     /// The same with another shift of the last attention, with which it need not saturate.
     pub fn quiet_with(mut model: QuantisedModel, shift: u8) -> Self {
+        // With biases its values are other ones than the attacks are about.
+        model.params.biases.clear();
         edit(&mut model, MatmulKind::O, 2, |o| o.fill(0));
         model.params.layers[2].att = shift;
         Self::of(model)

@@ -126,7 +126,9 @@ fn epsilon_is_that_of_the_key() {
 
 /// A scene in which every logit of the last row is negative, and those of padded entries, which would be zero, are not.
 fn negative_logits() -> Scene {
-    let scene = one_token();
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
+    model.params.biases.clear();
+    let scene = crate::semantics::one_token_of(model);
     let config = &scene.model.key.config;
     let row = scene.statement.rows() - 1;
     let own = scene.witness.logits[row * config.vocab..][..config.vocab].to_vec();
