@@ -99,6 +99,9 @@ fn in_every_head(change: impl Fn(&mut [Columns], [usize; QUERY + 2], usize)) -> 
     }
 }
 
+/// A change of the rows of a query's scores, and of its maximum.
+type Change = dyn Fn(&mut [Columns], [usize; QUERY + 2], usize);
+
 /// A larger maximum than any score, which flattens the rounding and, further up, erases the small exponentials: no
 /// key attains it.
 #[test]
@@ -110,7 +113,7 @@ fn the_maximum_is_attained() {
     // A key less than one attains it.
     attention(raise).assert_caught(Caught::Lookup, &HONEST);
     let scene = attention(raise);
-    let with = |by, change: &dyn Fn(&mut [Columns], [usize; QUERY + 2], usize)| {
+    let with = |by, change: &Change| {
         let columns = in_every_head(|all, keys, line| {
             let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
             assert_eq!(*ties, base(-1));

@@ -50,10 +50,10 @@ pub fn open(
                     return;
                 };
                 for (leaf, fibre) in subtree.values.chunks_exact_mut(row).zip(own.chunks_exact(FIBRE)) {
-                    let fibre = [fibre[0].to_array(), fibre[1].to_array()];
-                    for lane in 0..width {
-                        let at = (batch * SIMD_LANES + lane) * FIBRE;
-                        leaf[at..at + FIBRE].copy_from_slice(&[fibre[0][lane].0, fibre[1][lane].0]);
+                    let [first, second] = [fibre[0].to_array(), fibre[1].to_array()];
+                    let own = leaf[batch * SIMD_LANES * FIBRE..].as_chunks_mut::<FIBRE>().0.iter_mut();
+                    for (own, (first, second)) in own.zip(first.iter().zip(&second)).take(width) {
+                        *own = [first.0, second.0];
                     }
                 }
             });
