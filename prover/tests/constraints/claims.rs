@@ -299,7 +299,7 @@ fn claims_hold_and_are_few_in_every_shape() {
         let (shape, columns) = (case.shape, case.columns);
         let mut batched = batch(case.claims, SecureField::from_u32_unchecked(3, 1, 4, 1));
         assert!(well_formed(&batched, &shape));
-        assert!(batched.groups.len() <= 8 * count, "{} groups", batched.groups.len());
+        assert!(batched.groups.len() <= 9 * count, "{} groups", batched.groups.len());
         for (&part, columns) in shape.parts().iter().zip(columns) {
             assert_eq!(batched.columns(part), shape.committed(part), "{part:?}");
             assert_eq!(columns.len(), shape.columns(part));
