@@ -224,6 +224,7 @@ fn biases_beyond_the_bound() {
 fn accumulators_that_can_wrap() {
     let error = model_error(&|key| {
         key.config.ff = 1 << 16;
+        key.params.biases.clear();
     });
     let expected = "accumulators can reach";
     assert!(error.to_string().contains(expected), "{error}");
@@ -232,6 +233,7 @@ fn accumulators_that_can_wrap() {
         key.params.format = WeightFormat::Int16;
         key.params.weight_bits = [12; KINDS];
         key.config.ff = 2049;
+        key.params.biases.clear();
         key.params.layers[0].skip_mlp = ByClass::both(0);
         key.params.layers[0].down = StreamShift::one(13);
     });
