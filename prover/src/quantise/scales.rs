@@ -1,5 +1,5 @@
 //! Chooses all scales: powers of two such that every tensor fits int16 with headroom, every shift is one
-//! that the constraints support, and no sum wraps the field.
+//! that the claims support, and no sum wraps the field.
 //!
 //! A tensor with `bits` fractional bits holds `round(value * 2^bits)`. A matmul of inputs with `a` bits
 //! and weights with `w` bits, requantised by `shift`, has `a + w - 8 - shift` bits. Where that shift would be
@@ -25,7 +25,12 @@ use super::products::{DownWeights, Room};
 use super::{CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::intake::checkpoint::matmul_tensor;
 
+mod bits;
+mod limits;
 mod report;
+
+use bits::{Bits, LayerBits};
+use limits::{lower, signed, small, CLASSES};
 
 /// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
 const RSQRT_TARGET: f64 = 20.0;
@@ -42,7 +47,6 @@ const EMBEDDING_HEADROOM: f64 = 1.01;
 /// Room of gates in leading rows, which have units with all other rows: what massive values they make is seen by other rows
 /// through norms, so that one that is clipped a little does no harm, and a bit less for all gates does.
 const LEADING_GATE_HEADROOM: f64 = 1.1;
-const CLASSES: [RowClass; 2] = [RowClass::Body, RowClass::Lead];
 
 /// Fractional bits of weights, one per output channel.
 pub(super) type WeightBits = BTreeMap<(MatmulKind, usize), Vec<i32>>;
@@ -58,46 +62,6 @@ fn fit(max: f64) -> i32 {
 pub(super) fn gate_bits(range: Classes<f32>, headroom: f64) -> i32 {
     let leading = headroom.min(LEADING_GATE_HEADROOM);
     fit(f64::from(range.body) * headroom).min(fit(f64::from(range.lead) * leading))
-}
-
-/// Fractional bits of the activations of one layer.
-#[derive(Clone, Copy, Debug)]
-struct LayerBits {
-    norm_attn: i32,
-    q: i32,
-    k: i32,
-    v: i32,
-    attention: i32,
-    norm_mlp: i32,
-    up: i32,
-    product: ByClass<i32>,
-}
-
-/// Fractional bits of all activations.
-#[derive(Clone, Debug)]
-struct Bits {
-    layers: Vec<LayerBits>,
-    residual: Vec<ByClass<i32>>,
-    norm_final: i32,
-    score: i32,
-    gate: i32,
-    silu: i32,
-    logit: i32,
-}
-
-impl Bits {
-    /// Of what a matrix of a layer reads in the body.
-    fn input(&self, kind: MatmulKind, layer: usize) -> i32 {
-        let of = |bits: fn(&LayerBits) -> i32| self.layers.get(layer).map_or(0, bits);
-        match kind {
-            MatmulKind::Embed => 0,
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => of(|b| b.norm_attn),
-            MatmulKind::O => of(|b| b.attention),
-            MatmulKind::Gate | MatmulKind::Up => of(|b| b.norm_mlp),
-            MatmulKind::Down => of(|b| b.product.body),
-            MatmulKind::Head => self.norm_final,
-        }
-    }
 }
 
 /// What was chosen.
@@ -628,40 +592,4 @@ impl<'a> Scales<'a> {
         }
         .with_largest_norms(self.config))
     }
-}
-
-/// Lowers the bits of a state before and after an update until some shift serves both classes of rows. `accumulator` are
-/// the bits of the channel with the fewest in the body, less the base shift, and `lead` is what leading rows have more; a
-/// channel with more of them can give up bits of its weights, so that what counts is: the bits `a` of an accumulator must
-/// be those of the state after it plus `1..=limit`, and those of the state before it plus `0..=limit`.
-fn lower([before, after]: [&mut ByClass<i32>; 2], accumulator: i32, lead: i32, limit: i32) {
-    let offset = |class| match class {
-        RowClass::Body => 0,
-        RowClass::Lead => lead,
-    };
-    // The most bits of an accumulator of the body with which both classes are within the limit.
-    let most = CLASSES.map(|class| before.of(class).min(after.of(class)) + limit - offset(class));
-    let most = most[0].min(most[1]).min(accumulator);
-    let lowered = |x: &ByClass<i32>, less: i32| ByClass {
-        body: x.body.min(most - less),
-        lead: x.lead.min(most + lead - less),
-    };
-    (*before, *after) = (lowered(before, 0), lowered(after, MIN_SHIFT));
-}
-
-/// A shift or scale as a byte. All have been brought into range, so an error means that a tensor has a
-/// range that no choice of scales can represent.
-fn small(value: i32, tensor: impl FnOnce() -> String) -> Result<u8, QuantiseError> {
-    u8::try_from(value).map_err(|_| QuantiseError::Scales {
-        tensor: tensor(),
-        value,
-    })
-}
-
-/// As [`small`], with a sign.
-fn signed(value: i32, tensor: impl FnOnce() -> String) -> Result<i8, QuantiseError> {
-    i8::try_from(value).map_err(|_| QuantiseError::Scales {
-        tensor: tensor(),
-        value,
-    })
 }

@@ -3,17 +3,16 @@
 
 mod kernels;
 mod matmul;
+mod saturation;
 mod witness;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::ops::{AddAssign, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::Update;
@@ -28,6 +27,7 @@ use kernels::{
 };
 use matmul::{embedding, matmul, windows};
 
+pub use saturation::{Saturation, Saturations};
 pub use witness::{LayerWitness, Stream, Witness};
 
 /// Why a block of tokens cannot be run.
@@ -50,34 +50,6 @@ pub enum Input<'a> {
     /// What enters, and how many of its rows are leading ones: the tokens are not seen here.
     Stream(&'a Boundary, usize),
 }
-
-/// Values of a tensor that did not fit int16 and were clamped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saturation {
-    /// Clamped to the smallest and to the largest value.
-    pub low: u64,
-    pub high: u64,
-    /// All values of the tensor.
-    pub of: u64,
-}
-
-impl Saturation {
-    /// Clamped values.
-    pub const fn total(&self) -> u64 {
-        self.low + self.high
-    }
-}
-
-impl AddAssign for Saturation {
-    fn add_assign(&mut self, other: Self) {
-        self.low += other.low;
-        self.high += other.high;
-        self.of += other.of;
-    }
-}
-
-/// Saturation by tensor (`embed`, `layers.0.q`, ...); tensors without any are absent.
-pub type Saturations = BTreeMap<String, Saturation>;
 
 /// A chunk that was run.
 #[derive(Clone, Debug)]
