@@ -278,13 +278,21 @@ pub fn add_tensor(sum: &mut [SecureField], tensor: &[Weight], scale: SecureField
 impl Group {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
         let width = shape.lane_columns(self.part);
-        let [first, second] = shape.cuts(self.part);
+        let cuts = shape.cuts(self.part);
         let axes = shape.full_axes(self.part);
         let Self { part, weights, columns } = self;
-        let terms = weights.into_iter().map(|tensor| (tensor, columns.clone()));
-        let terms = terms.flat_map(|term| cut_term(term, &axes, first, second.lanes * width));
+        let mut terms: Vec<Term> = weights.into_iter().map(|tensor| (tensor, columns.clone())).collect();
+        for (i, cut) in cuts.iter().enumerate() {
+            // How many columns further the next lane along this axis is.
+            let later = cuts.iter().skip(i + 1).map(|cut| cut.lanes);
+            let step = width * later.product::<usize>();
+            terms = terms
+                .into_iter()
+                .flat_map(|term| cut_term(term, &axes, *cut, step))
+                .collect();
+        }
         let mut groups: Vec<Self> = Vec::new();
-        for (tensor, columns) in terms.flat_map(|term| cut_term(term, &axes, second, width)) {
+        for (tensor, columns) in terms {
             match groups.iter_mut().find(|group| group.columns == columns) {
                 Some(same) => same.weights.push(tensor),
                 None => groups.push(Self::new(part, tensor, columns)),
@@ -345,7 +353,7 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
                 .map(|(lane, weight)| with(weight, columns(lane, one).collect()))
                 .collect()
         }
-        // Tokens are never cut.
+        // Tokens of a block are never cut.
         Weight::Causal(..) => vec![with(weight, columns(0, one).collect())],
         Weight::Dense(values) => {
             let lanes = values.chunks_of(1 << log_lane).take(cut.lanes).enumerate();

@@ -26,7 +26,7 @@ pub enum Part {
     K,
     /// (layer, token, key/value head, index in head)
     V,
-    /// (layer, head, query token, key token)
+    /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
     Scores,
     /// (layer, head, query token)
     Maxima,
@@ -89,6 +89,9 @@ impl Cut {
     }
 }
 
+/// log2 of the tokens of a block: scores are committed for the blocks of keys up to that of the query.
+const BLOCK_LOG: u32 = 4;
+
 /// A column costs a proof as much as this many cells, by what is claimed of it and looked up in it.
 const COLUMN_COST: u128 = 1 << 12;
 
@@ -110,15 +113,8 @@ pub struct Shape {
     cuts: [Cuts; PARTS.len()],
 }
 
-/// The two axes of a part that may be cut, ascending.
-pub type Cuts = [Cut; 2];
-
-/// A part that is not cut.
-const WHOLE: Cuts = [Cut {
-    axis: 0,
-    log_lane: 0,
-    lanes: 1,
-}; 2];
+/// The axes of a part that may be cut, ascending.
+pub type Cuts = Vec<Cut>;
 
 impl Shape {
     /// Row spaces of a whole model for a statement of these lengths.
@@ -142,7 +138,7 @@ impl Shape {
             token: ModelConfig::token_log(rows),
             outputs,
             limbs,
-            cuts: [WHOLE; PARTS.len()],
+            cuts: [const { Vec::new() }; PARTS.len()],
         };
         for part in shape.parts() {
             let cuts = shape.cheapest(*part);
@@ -177,7 +173,7 @@ impl Shape {
     /// The same row spaces with other cuts, for tests of layouts that only large statements have.
     pub fn with_cuts(mut self, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
         for (part, own) in PARTS.into_iter().zip(&mut self.cuts) {
-            *own = cuts(part, *own);
+            *own = cuts(part, std::mem::take(own));
         }
         self
     }
@@ -187,24 +183,25 @@ impl Shape {
         let rows: u32 = self.full_axes(part).iter().sum();
         let air = self.lane_air(part);
         let (width, lookups) = (committed(&air) as u128, air.lookups().len() as u128);
-        let [first, second] = self
+        // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
+        let ways = self
             .extents(part)
-            .map(|(axis, real)| self.lanes_along(part, axis, real));
-        let mut best = (u128::MAX, WHOLE);
-        for (a, saved) in first {
-            for (b, also) in &second {
-                let height = rows - saved - also;
-                if height < MIN_ROWS_LOG {
-                    continue;
-                }
-                let lanes = (a.lanes * b.lanes) as u128;
-                let cost = lanes * (((width + lookups) << height) + width * COLUMN_COST);
-                if cost < best.0 {
-                    best = (cost, [a, *b]);
-                }
-            }
-        }
-        best.1
+            .into_iter()
+            .fold(vec![(Cuts::new(), 0)], |ways, (axis, real)| {
+                let along = self.lanes_along(part, axis, real);
+                let with = |(cuts, saved): &(Cuts, u32), (cut, also): &(Cut, u32)| {
+                    (cuts.iter().copied().chain([*cut]).collect(), saved + also)
+                };
+                let longer = ways.iter().flat_map(|way| along.iter().map(move |own| with(way, own)));
+                longer.collect()
+            });
+        let cost = |(cuts, saved): (Cuts, u32)| {
+            let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
+            let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
+            Some((lanes * (((width + lookups) << height) + width * COLUMN_COST), cuts))
+        };
+        let cheapest = ways.into_iter().filter_map(cost).min_by_key(|(cost, _)| *cost);
+        cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
     }
 
     /// Every way to cut one axis, with the log2 by which a lane is shorter.
@@ -219,17 +216,45 @@ impl Shape {
     }
 
     /// The axes along which a part may be cut, ascending, with their real lengths.
-    fn extents(&self, part: Part) -> [(usize, usize); 2] {
+    fn extents(&self, part: Part) -> Vec<(usize, usize)> {
         let c = &self.config;
         let layers = (0, c.layers);
         match part {
-            Part::Stream => [(0, self.states()), (2, c.hidden)],
-            Part::Q | Part::Att => [layers, (2, c.heads)],
-            Part::K | Part::V => [layers, (2, c.kv_heads)],
-            Part::Scores | Part::Maxima => [layers, (1, c.heads)],
-            Part::Ff => [layers, (2, c.ff)],
-            Part::Logits => [(0, self.outputs), (1, c.vocab)],
+            Part::Stream => vec![(0, self.states()), (2, c.hidden)],
+            Part::Q | Part::Att => vec![layers, (2, c.heads)],
+            Part::K | Part::V => vec![layers, (2, c.kv_heads)],
+            Part::Scores => vec![layers, (1, c.heads), (2, self.pairs().count())],
+            Part::Maxima => vec![layers, (1, c.heads)],
+            Part::Ff => vec![layers, (2, c.ff)],
+            Part::Logits => vec![(0, self.outputs), (1, c.vocab)],
         }
+    }
+
+    /// log2 of the tokens of a block.
+    pub const fn block(&self) -> u32 {
+        if self.token < BLOCK_LOG {
+            self.token
+        } else {
+            BLOCK_LOG
+        }
+    }
+
+    /// log2 of the number of blocks of tokens.
+    pub const fn blocks(&self) -> u32 {
+        self.token - self.block()
+    }
+
+    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        (0..1usize << self.blocks()).flat_map(|query| (0..=query).map(move |key| (query, key)))
+    }
+
+    /// Indices along the last three axes of [`Part::Scores`] of a query and a key of a committed pair of blocks.
+    pub fn pair_place(&self, query: usize, key: usize) -> Option<[usize; 3]> {
+        let within = (1 << self.block()) - 1;
+        let blocks = (query >> self.block(), key >> self.block());
+        let pair = self.pairs().position(|own| own == blocks)?;
+        Some([pair, query & within, key & within])
     }
 
     /// log2 of the padded number of output tokens.
@@ -243,23 +268,27 @@ impl Shape {
     }
 
     /// The layout of a part.
-    pub fn cuts(&self, part: Part) -> Cuts {
-        self.cuts.get(part.index()).copied().unwrap_or(WHOLE)
+    pub fn cuts(&self, part: Part) -> &[Cut] {
+        self.cuts.get(part.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Number of lanes of a part; lane `(i, j)` along the first and second cut axis is number `i lanes_2 + j`.
+    /// Number of lanes of a part. The lane of each cut axis is a digit of a lane's number, the first axis most significant.
     pub fn lanes(&self, part: Part) -> usize {
         self.cuts(part).iter().map(|cut| cut.lanes).product()
     }
 
     /// Indices along the cut axes at which a lane starts.
-    pub fn lane_start(&self, part: Part, lane: usize) -> [(usize, usize); 2] {
-        let [a, b] = self.cuts(part);
-        let lanes = b.lanes.max(1);
-        [
-            (a.axis, (lane / lanes) << a.log_lane),
-            (b.axis, (lane % lanes) << b.log_lane),
-        ]
+    pub fn lane_start(&self, part: Part, lane: usize) -> Vec<(usize, usize)> {
+        let mut rest = lane;
+        let cuts = self.cuts(part).iter().rev();
+        let start = cuts.map(|cut| {
+            let own = rest % cut.lanes.max(1);
+            rest /= cut.lanes.max(1);
+            (cut.axis, own << cut.log_lane)
+        });
+        let mut start: Vec<_> = start.collect();
+        start.reverse();
+        start
     }
 
     /// log2 of the axis lengths of a part's tensors, most significant first, as claims index them. The leading axis
@@ -277,7 +306,10 @@ impl Shape {
             Part::Q => lead(p.layers, &[t, p.heads, p.half]),
             Part::K => lead(p.layers, &[t, p.kv_heads, p.half]),
             Part::V => lead(p.layers, &[t, p.kv_heads, p.head_dim()]),
-            Part::Scores => lead(p.layers, &[p.heads, t, t]),
+            Part::Scores => {
+                let pairs = log_ceil(self.pairs().count(), 0);
+                lead(p.layers, &[p.heads, pairs, self.block(), self.block()])
+            }
             Part::Maxima => lead(p.layers, &[p.heads, t]),
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
@@ -298,9 +330,9 @@ impl Shape {
 
     /// Number of committed entries along an axis; tensors are zero beyond.
     pub fn extent(&self, part: Part, axis: usize) -> usize {
-        let cut = self.cuts(part).into_iter().find(|cut| cut.axis == axis);
+        let cut = self.cuts(part).iter().find(|cut| cut.axis == axis);
         let whole = || self.full_axes(part).get(axis).map_or(1, |log| 1 << log);
-        cut.map_or_else(whole, |cut| cut.extent())
+        cut.map_or_else(whole, Cut::extent)
     }
 
     /// log2 of the number of rows of a part.

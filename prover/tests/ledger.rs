@@ -150,7 +150,13 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             let own: Vec<_> = shape
                 .parts()
                 .iter()
-                .map(|part| shape.cuts(*part).map(|cut| (cut.log_lane, cut.lanes)))
+                .map(|part| {
+                    shape
+                        .cuts(*part)
+                        .iter()
+                        .map(|cut| (cut.log_lane, cut.lanes))
+                        .collect::<Vec<_>>()
+                })
                 .collect();
             assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
             assert_eq!(key.opened(chunk).log_band, case.log_band, "{name}, {chunk:?}");

@@ -6,6 +6,7 @@ mod accumulators;
 mod operands;
 mod points;
 mod products;
+mod scores;
 mod terms;
 mod trace;
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use num_traits::{One, Zero};
 
+use super::scores::Keys;
 use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
 use crate::air::{ff, requant, scores, stream};
 use crate::claims::{Group, LinearClaim, Weight};
@@ -95,10 +96,22 @@ impl Public<'_> {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, rest) = rest.split_at(p.heads as usize);
+        let (block, rest) = rest.split_at(shape.blocks() as usize);
         let (half, index) = rest.split_at(1);
         let half = half.first().copied().unwrap_or_default();
         let halves = [K::one() - half, half];
-        let (layer, head) = (eq_table(layer), eq_table(head));
+        let (layer, head, block) = (eq_table(layer), eq_table(head), eq_table(block));
+        // A query is in the block, a key in that block or before it.
+        let mut from = block.clone();
+        for i in (1..from.len()).rev() {
+            let after = from.get(i).copied().unwrap_or_default();
+            from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
+        }
+        let in_blocks = |point: &[K], blocks: &[K]| {
+            let tokens = eq_table(point);
+            let blocks = tokens.chunks(1 << shape.block()).zip(blocks);
+            Weight::dense(blocks.flat_map(|(own, w)| own.iter().map(|t| *t * *w)).collect())
+        };
         // Queries are one column of each half, keys two.
         let of_halves = |part: Part, coefficients: &[K]| {
             let rope = shape.rope(part);
@@ -110,13 +123,13 @@ impl Public<'_> {
         };
         let queries = vec![
             padded(times(&points.layer_weights(self.layers()), &layer), self.lead(Part::Q)),
-            eq(&points.token),
+            in_blocks(&points.token, &block),
             padded(times(&eq_table(&points.head), &head), p.heads),
             eq(index),
         ];
         let keys = vec![
             self.real_layers(Part::K, &layer),
-            eq(&points.key),
+            in_blocks(&points.key, &from),
             padded(self.grouped(&head), p.kv_heads),
             eq(index),
         ];
@@ -134,15 +147,14 @@ impl Public<'_> {
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, key) = rest.split_at(p.heads as usize);
         let (layer, head) = (eq_table(layer), eq_table(head));
-        let probabilities = vec![
+        let front = [
             padded(
                 times(&points.layer_weights(self.layers()), &layer),
                 self.lead(Part::Scores),
             ),
             padded(times(&eq_table(&points.head), &head), p.heads),
-            eq(&points.token),
-            eq(key),
         ];
+        let probabilities = self.score_tensor(front, &points.token, Keys::At(key));
         let values = vec![
             self.real_layers(Part::V, &layer),
             eq(key),

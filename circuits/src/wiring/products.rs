@@ -16,7 +16,7 @@ pub enum Product {
     Ff,
     /// Public one-hot matrix times embedding, its rows of positions included; variables (row of the embedding).
     Embed,
-    /// Queries times keys; variables (layer, head, half, index).
+    /// Queries times the keys of their blocks and those before; variables (layer, head, block, half, index).
     Score,
     /// Probabilities times values; variables (layer, head, key).
     Value,
@@ -91,7 +91,7 @@ impl Product {
             Self::Ff => lead(Part::Ff) + p.ff,
             Self::Embed => p.embed,
             Self::Head => p.hidden,
-            Self::Score => p.layers + p.heads + p.head_dim(),
+            Self::Score => p.layers + p.heads + shape.blocks() + p.head_dim(),
             Self::Value => p.layers + p.heads + shape.token,
             Self::Act => lead(Part::Ff) + shape.token + p.ff,
             Self::Square => lead(Part::Stream) + shape.token + p.hidden,

@@ -2,6 +2,7 @@
 
 use num_traits::{One, Zero};
 
+use super::scores::{Keys, Pairs};
 use super::{eq, felt, padded, Public, K};
 use crate::air::{base, maxima, scores, stream};
 use crate::chunk::Boundary;
@@ -64,27 +65,28 @@ impl Public<'_> {
 
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
     fn softmax(&self, claims: &mut Vec<LinearClaim>) {
-        let (points, token) = (self.points, self.shape.token);
+        let points = self.points;
         let layers = points.layer_weights(self.layers());
         // Real heads only: padded heads have no statistics.
         let heads: Vec<K> = eq_table(&points.head)
             .into_iter()
             .take(self.shape.config.heads)
             .collect();
-        let real = |part: Part, rest: Vec<Weight>| {
-            let weights = vec![self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
-            weights.into_iter().chain(rest).collect::<Vec<_>>()
+        let front = |part: Part| [self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
+        let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
+        let pairs = |keys: Keys, column: usize| {
+            let weights = self.score_tensor(front(Part::Scores), &points.token, keys);
+            Group::new(Part::Scores, weights, ones(&[column]))
         };
-        let pairs = |rest: Vec<Weight>, columns: &[usize]| {
-            let columns = columns.iter().map(|column| (*column, K::one()));
-            Group::new(Part::Scores, real(Part::Scores, rest), columns.collect())
+        let causal = |of: Pairs, columns: &[usize]| {
+            let weights = self.causal_tensors(front(Part::Scores), &points.token, &points.key, of);
+            Group::new_sum(Part::Scores, weights, ones(columns))
         };
         let rows = |rest: Weight, column: usize| {
-            Group::new(Part::Maxima, real(Part::Maxima, vec![rest]), vec![(column, -K::one())])
+            let weights = front(Part::Maxima).into_iter().chain([rest]).collect();
+            Group::new(Part::Maxima, weights, vec![(column, -K::one())])
         };
         let claim = |name, groups, value| LinearClaim { name, groups, value };
-        let open = || Weight::Causal(points.token.clone(), points.key.clone());
-        let ones = || Weight::Ones(token);
         // Of every query the keys that it may look at.
         let tokens = eq_table(&points.token);
         let mut seen = K::zero();
@@ -96,22 +98,15 @@ impl Public<'_> {
         let queries = Weight::dense(queries.collect());
         claims.push(claim(
             "differences",
-            vec![pairs(vec![open()], &[scores::S, scores::D]), rows(queries, maxima::MAX)],
+            vec![causal(Pairs::Open, &[scores::S, scores::D]), rows(queries, maxima::MAX)],
             K::zero(),
         ));
-        let mut masked = pairs(vec![eq(&points.token), eq(&points.key)], &[scores::EXP]);
-        let minus = layers.iter().map(|w| -*w).collect();
-        let mut tensor = real(Part::Scores, vec![open()]);
-        tensor.splice(..1, [padded(minus, self.lead(Part::Scores))]);
-        masked.weights.push(tensor);
+        let masked = causal(Pairs::Masked, &[scores::EXP]);
         claims.push(claim("masked pairs", vec![masked], K::zero()));
         let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
         claims.push(claim(
             "a maximum is attained",
-            vec![
-                pairs(vec![eq(&points.token), ones()], &[scores::ZERO]),
-                rows(eq(&points.token), maxima::TIES),
-            ],
+            vec![pairs(Keys::All, scores::ZERO), rows(eq(&points.token), maxima::TIES)],
             sum(&layers) * sum(&heads),
         ));
         let over_rows = |values: &[u32]| {
@@ -131,7 +126,7 @@ impl Public<'_> {
         };
         claims.push(claim(
             "softmax sums",
-            vec![pairs(vec![eq(&points.token), ones()], &[scores::EXP])],
+            vec![pairs(Keys::All, scores::EXP)],
             over_rows(&self.statistics.sums),
         ));
     }

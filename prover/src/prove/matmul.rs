@@ -168,6 +168,21 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
     )
 }
 
+/// Writes the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
+fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u32]; 2], to: &mut [T]) {
+    let last = axes.last().map_or(0, |log| 1usize << log);
+    for (row, values) in lane.chunks(last).enumerate() {
+        let (mut rest, mut at, mut stride) = (row * last, 0, 1);
+        for axis in (0..axes.len()).rev() {
+            let offset = start.iter().find(|(cut, _)| *cut == axis);
+            at += ((rest & ((1 << axes[axis]) - 1)) + offset.map_or(0, |(_, first)| *first)) * stride;
+            rest >>= axes[axis];
+            stride <<= full[axis];
+        }
+        to[at..at + values.len()].copy_from_slice(values);
+    }
+}
+
 /// The factor tables of the products.
 struct Factors<'a> {
     public: &'a Public<'a>,
@@ -183,14 +198,18 @@ impl Factors<'_> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
-    /// The same with other weights than those of a point.
+    /// The same with other weights than those of a point. Weights that are fewer than the axis has entries are those of every
+    /// block of as many entries: what is left of the axis is the block.
     fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
         let shape = self.public.shape;
-        let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
-        let lead: u32 = axes[..outer].iter().sum();
+        let (mut axes, mut full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
+        let blocks = axes[outer] - weights.len().ilog2();
+        for axes in [&mut axes, &mut full] {
+            axes[outer] = blocks;
+        }
+        let lead: u32 = axes[..=outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
-        let others: Vec<usize> = (0..axes.len()).filter(|axis| *axis != outer).collect();
-        let mut sum = vec![K::zero(); 1 << others.iter().map(|axis| full[*axis]).sum::<u32>()];
+        let mut sum = vec![K::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
             let mut bound = vec![K::zero(); 1 << (lead + rest)];
             for (column, factor) in columns {
@@ -199,19 +218,8 @@ impl Factors<'_> {
                 let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
                 bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
             }
-            // Where a row of the lane, along the last axis, goes.
             let start = shape.lane_start(part, lane);
-            let last = others.last().map_or(0, |axis| axes[*axis]);
-            for (row, values) in bound.chunks(1 << last).enumerate() {
-                let (mut rest, mut at, mut stride) = (row << last, 0, 1);
-                for axis in others.iter().rev() {
-                    let offset = start.iter().find(|(cut, _)| cut == axis).map_or(0, |(_, first)| *first);
-                    at += ((rest & ((1 << axes[*axis]) - 1)) + offset) * stride;
-                    rest >>= axes[*axis];
-                    stride <<= full[*axis];
-                }
-                sum[at..at + values.len()].copy_from_slice(values);
-            }
+            place_rows(&bound, &start, [&axes, &full], &mut sum);
         }
         sum
     }
@@ -288,23 +296,9 @@ impl Factors<'_> {
         let shape = self.public.shape;
         let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
-        let last = axes.last().map_or(0, |log| 1usize << log);
         for lane in 0..shape.lanes(part) {
-            let start = shape.lane_start(part, lane);
             let column = &self.columns[part.index()][lane * width + column];
-            for (row, values) in column.chunks(last).enumerate() {
-                let (mut rest, mut at, mut stride) = (row * last, 0, 1);
-                for axis in (0..axes.len()).rev() {
-                    let offset = start
-                        .iter()
-                        .find(|(cut, _)| *cut == axis)
-                        .map_or(0, |(_, first)| *first);
-                    at += ((rest & ((1 << axes[axis]) - 1)) + offset) * stride;
-                    rest >>= axes[axis];
-                    stride <<= full[axis];
-                }
-                out[at..at + values.len()].copy_from_slice(values);
-            }
+            place_rows(column, &shape.lane_start(part, lane), [&axes, &full], &mut out);
         }
         out
     }
@@ -385,33 +379,83 @@ impl Factors<'_> {
         out
     }
 
-    /// Interleaves the tables of the two halves: (layer, head, half, index).
-    fn halves(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
-        let block = 1usize << self.public.shape.padded.half;
-        let [first, second] = [0, 1].map(|half| self.bound(part, &columns(half), 1, point));
-        first
-            .chunks(block)
-            .zip(second.chunks(block))
-            .flat_map(|(a, b)| [a, b].concat())
-            .collect()
+    /// Queries or keys of every block of tokens, each block bound at the coordinates within it: (layer, block, head, half,
+    /// index).
+    fn blocks(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
+        let size = 1usize << self.public.shape.padded.half;
+        let within = eq_table(suffix(point, self.public.shape.block()));
+        let [first, second] = [0, 1].map(|half| self.bound_with(part, &columns(half), 1, &within));
+        let halves = first.chunks(size).zip(second.chunks(size));
+        halves.flat_map(|(a, b)| [a, b].concat()).collect()
+    }
+
+    /// (layer, block, ..) to (layer, head, block, ..), of `heads` heads.
+    fn turned(&self, table: &[K], heads: usize, size: usize) -> Vec<K> {
+        let blocks = 1usize << self.public.shape.blocks();
+        let layers = table.chunks(blocks * heads * size);
+        let head = |layer, h| (0..blocks).map(move |b| (layer, b * heads + h));
+        let places = layers.flat_map(|layer| (0..heads).flat_map(move |h| head(layer, h)));
+        let own = |(layer, at): (&[K], usize)| layer[at * size..][..size].to_vec();
+        places.flat_map(own).collect()
     }
 
     fn scores(&self) -> (Vec<K>, Vec<K>) {
         let (shape, points) = (self.public.shape, self.public.points);
         let p = &shape.padded;
-        let block = 1usize << p.head_dim();
+        let (size, blocks) = (1usize << p.head_dim(), 1usize << shape.blocks());
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
         let of = |part: Part, half: usize| shape.rope(part).after(half);
-        let queries = self.halves(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
+        let mut queries = self.blocks(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
         let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
-        let keys = self.halves(Part::K, |half| limbs(of(Part::K, half)), &points.key);
+        let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key);
+        let [query, key] = [&points.token, &points.key].map(|point| eq_table(&point[..shape.blocks() as usize]));
+        // Each block with its weight; the keys of a block and of those before it are added up.
+        let own = (size << p.heads, size << p.kv_heads);
+        for (values, w) in queries.chunks_mut(own.0).zip(query.iter().cycle()) {
+            values.iter_mut().for_each(|v| *v *= *w);
+        }
+        for layer in keys.chunks_mut(own.1 * blocks) {
+            let mut before = vec![K::zero(); own.1];
+            for (values, w) in layer.chunks_mut(own.1).zip(&key) {
+                for (v, sum) in values.iter_mut().zip(&mut before) {
+                    *sum += *v * *w;
+                    *v = *sum;
+                }
+            }
+        }
+        let queries = self.turned(&queries, 1 << p.heads, size);
+        let keys = self.turned(&keys, 1 << p.kv_heads, size);
         let weight = points.score_weight();
         let kv = |h: usize| shape.config.kv_head(h);
+        let block = size * blocks;
         (
             self.spread(&queries, p.heads, block, |h| h, Some((&layers, &heads)), felt(1)),
             self.spread(&keys, p.kv_heads, block, kv, None, weight),
         )
+    }
+
+    /// Probabilities, bound at the token point: (layer, head, key).
+    fn probabilities(&self) -> Vec<K> {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let (block, tokens) = (1usize << shape.block(), 1usize << shape.token);
+        let (blocks, within) = points.token.split_at(shape.blocks() as usize);
+        let blocks = eq_table(blocks);
+        let one = K::from(BaseField::from_u32_unchecked(1));
+        // (layer, head, pair, key in its block).
+        let of_pairs = self.bound(Part::Scores, &[(scores::P, one)], 3, within);
+        let axes = shape.full_axes(Part::Scores);
+        let pairs: Vec<_> = shape.pairs().collect();
+        let lines = of_pairs.par_chunks(block << axes[2]);
+        let line = |line: &[K]| {
+            let mut keys = vec![K::zero(); tokens];
+            for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
+                let own = keys[key * block..].iter_mut().zip(values);
+                own.for_each(|(sum, v)| *sum += blocks[*query] * *v);
+            }
+            keys
+        };
+        lines.flat_map_iter(line).collect()
     }
 
     fn values(&self) -> (Vec<K>, Vec<K>) {
@@ -420,7 +464,7 @@ impl Factors<'_> {
         let tokens = 1usize << shape.token;
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.bound(Part::Scores, &[(scores::P, one)], 2, &points.token);
+        let probabilities = self.probabilities();
         let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
         let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
         // (layer, token, kv head) to (layer, kv head, token).

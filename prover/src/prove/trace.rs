@@ -162,8 +162,8 @@ fn build<const N: usize>(
             let (mut row, mut clips) = (vec![0u32; width], Vec::new());
             for i in 0..BLOCK.min(rows) {
                 let mut indices = unpack(b * BLOCK + i, &axes);
-                for (axis, first) in start {
-                    if let Some(index) = indices.get_mut(axis) {
+                for (axis, first) in &start {
+                    if let Some(index) = indices.get_mut(*axis) {
                         *index += first;
                     }
                 }
@@ -388,8 +388,13 @@ impl Source<'_> {
     fn scores(&self) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
-        build(shape, Part::Scores, |[l, h, i, j], row| {
-            let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
+        let (pairs, block): (Vec<_>, _) = (shape.pairs().collect(), shape.block());
+        build(shape, Part::Scores, |[l, h, pair, i, j], row| {
+            let blocks = pairs.get(pair).copied();
+            let (query, key) = blocks.unwrap_or_default();
+            let (i, j) = ((query << block) | i, (key << block) | j);
+            let layers = self.witness.layers.get(l);
+            let layer = layers.filter(|_| h < config.heads && blocks.is_some());
             let line = h * tokens + i;
             let cell = line * tokens + j;
             let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
@@ -399,7 +404,7 @@ impl Source<'_> {
             acc.write(row, scores::SCORE, shift, score);
             row[scores::S] = felt(score.out);
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
-            let open = l < config.layers && j <= i;
+            let open = l < config.layers && blocks.is_some() && j <= i;
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
             let difference = if open {
                 i64::from(max) - score.out

@@ -30,23 +30,29 @@ pub fn three_layers() -> ModelConfig {
 }
 
 /// Every part in lanes, along each of the axes that may be cut, with entries beyond the real ones and without.
-pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
-    let cut = |whole: Cut, log_lane, lanes| Cut {
-        log_lane,
-        lanes,
-        ..whole
+pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
+    // By cut: log2 of a lane's entries, and lanes; `None` as it is.
+    let own: &[Option<(u32, usize)>] = match part {
+        Part::Stream => &[Some((1, 4)), Some((3, 3))],
+        Part::Q => &[None, Some((0, 3))],
+        Part::K => &[Some((0, 3)), None],
+        Part::V => &[Some((1, 2)), Some((1, 1))],
+        Part::Scores => &[Some((0, 3)), Some((1, 2)), None],
+        Part::Maxima => &[Some((1, 2)), Some((0, 3))],
+        Part::Att => &[Some((1, 2)), None],
+        Part::Ff => &[Some((0, 3)), Some((4, 3))],
+        Part::Logits => &[Some((1, 3)), Some((7, 3))],
     };
-    match part {
-        Part::Stream => [cut(first, 1, 4), cut(second, 3, 3)],
-        Part::Q => [first, cut(second, 0, 3)],
-        Part::K => [cut(first, 0, 3), second],
-        Part::V => [cut(first, 1, 2), cut(second, 1, 1)],
-        Part::Scores => [cut(first, 0, 3), cut(second, 1, 2)],
-        Part::Maxima => [cut(first, 1, 2), cut(second, 0, 3)],
-        Part::Att => [cut(first, 1, 2), second],
-        Part::Ff => [cut(first, 0, 3), cut(second, 4, 3)],
-        Part::Logits => [cut(first, 1, 3), cut(second, 7, 3)],
+    for (cut, own) in cuts.iter_mut().zip(own) {
+        if let Some((log_lane, lanes)) = *own {
+            *cut = Cut {
+                log_lane,
+                lanes,
+                ..*cut
+            };
+        }
     }
+    cuts
 }
 
 /// Some matmuls in one limb, some in two.

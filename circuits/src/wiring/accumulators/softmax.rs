@@ -5,10 +5,11 @@ use num_traits::One;
 use super::{Claims, Rounding};
 use crate::air::{base, requant, scores};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::eq_table;
+use crate::mle::{eq_table, index_eq};
 use crate::model::Limbs;
 use crate::rounding::Rounded;
 use crate::shape::Part;
+use crate::wiring::scores::Keys;
 use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {
@@ -18,23 +19,18 @@ impl Public<'_> {
         padded(layers.map(|(l, w)| w * base(1 << shift(l))).collect(), self.lead(part))
     }
 
-    pub(in crate::wiring) fn score_weights(&self, key: Weight) -> Tensor {
-        self.score_tensor(self.plain_layers(Part::Scores), key)
-    }
-
-    fn score_tensor(&self, layers: Weight, key: Weight) -> Tensor {
-        vec![layers, eq(&self.points.head), eq(&self.points.token), key]
-    }
-
     pub(super) fn scores(&self, claims: &mut Claims) {
         let (points, part) = (self.points, Part::Scores);
-        let key = || eq(&points.key);
+        let tensor = |layers: Weight| {
+            let front = [layers, eq(&points.head)];
+            self.score_tensor(front, &points.token, Keys::At(&points.key))
+        };
         let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score));
         let rounding = Rounding {
             rounded: Rounded::SCORE,
             out: vec![(scores::S, K::one())],
-            plain: vec![self.score_weights(key())],
-            powered: vec![self.score_tensor(powers, key())],
+            plain: vec![tensor(self.plain_layers(part))],
+            powered: vec![tensor(powers)],
             factor: points.score_weight(),
         };
         self.accumulated(claims, &rounding, scores::SCORE);
@@ -44,8 +40,8 @@ impl Public<'_> {
     /// Probabilities: the limbs of `E R` are `2^13 P + DELTA` and `REM - 2^20 - 256 DELTA`.
     fn probabilities(&self) -> LinearClaim {
         let (points, part, limb) = (self.points, Part::Scores, self.points.limb);
-        let p = &self.shape.padded;
-        let plain = self.score_weights(eq(&points.key));
+        let front = [self.plain_layers(part), eq(&points.head)];
+        let plain = self.score_tensor(front, &points.token, Keys::At(&points.key));
         let delta = K::one() - limb * base(256);
         let columns = vec![
             (scores::P, felt(1 << 13)),
@@ -57,21 +53,28 @@ impl Public<'_> {
         let value = (delta * base(scores::P_OFFSET) + limb * felt(1 << 20)) * total;
         // The reciprocals of the rows of real heads; those of padded ones are 0.
         let reciprocals = self.statistics.reciprocals();
-        let (heads, tokens) = (eq_table(&points.head), eq_table(&points.token));
         let config = &self.shape.config;
-        let block = (config.heads * tokens.len()).max(1);
-        let layers = points.layer_weights(self.layers());
-        let tensors = layers.iter().zip(reciprocals.chunks(block)).enumerate();
-        let tensors = tensors.map(|(l, (weight, rows))| {
-            let rows = rows.chunks(tokens.len().max(1)).zip(&heads);
-            let values = rows.flat_map(|(row, h)| {
-                let limbs = |r: u32| felt(i64::from(r >> 8)) + limb * base(i64::from(r & 0xff));
-                row.iter().zip(&tokens).map(move |(r, t)| *h * *t * limbs(*r))
+        let (heads, tokens) = (eq_table(&points.head), eq_table(&points.token));
+        let (blocks, within) = self.split(&points.key);
+        let blocks = eq_table(blocks);
+        let axes = self.shape.full_axes(part);
+        let rest = axes.iter().skip(2).take(2).sum();
+        let rows = reciprocals.chunks(tokens.len().max(1)).enumerate();
+        let tensors = rows.map(|(row, reciprocals)| {
+            let (l, h) = (row / config.heads.max(1), row % config.heads.max(1));
+            let limbs = |r: u32| felt(i64::from(r >> 8)) + limb * base(i64::from(r & 0xff));
+            let queries: Vec<K> = reciprocals.iter().zip(&tokens).map(|(r, t)| *t * limbs(*r)).collect();
+            let pairs = self.shape.pairs().flat_map(|(a, b)| {
+                let block = queries.chunks(1 << self.shape.block()).nth(a).unwrap_or_default();
+                let key = blocks.get(b).copied().unwrap_or_default();
+                block.iter().map(move |w| *w * key)
             });
+            let weight = index_eq(l, &points.layer) * heads.get(h).copied().unwrap_or_default();
             vec![
-                Weight::Sparse(self.lead(part), vec![(l, *weight)]),
-                padded(values.collect(), p.heads + self.shape.token),
-                eq(&points.key),
+                Weight::Sparse(self.lead(part), vec![(l, weight)]),
+                Weight::Sparse(self.shape.padded.heads, vec![(h, K::one())]),
+                padded(pairs.collect(), rest),
+                eq(within),
             ]
         });
         let groups = vec![
