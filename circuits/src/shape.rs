@@ -257,6 +257,12 @@ impl Shape {
         Some([pair, query & within, key & within])
     }
 
+    /// The query and the key of an entry of [`Part::Scores`], from its indices along the last three axes. Padded pairs have none.
+    pub fn pair_tokens(&self, [pair, query, key]: [usize; 3]) -> Option<(usize, usize)> {
+        let (a, b) = self.pairs().nth(pair)?;
+        Some(((a << self.block()) | query, (b << self.block()) | key))
+    }
+
     /// log2 of the padded number of output tokens.
     pub fn output(&self) -> u32 {
         log_ceil(self.outputs, 0)

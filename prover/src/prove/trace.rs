@@ -388,11 +388,11 @@ impl Source<'_> {
     fn scores(&self) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
-        let (pairs, block): (Vec<_>, _) = (shape.pairs().collect(), shape.block());
+        let pairs: Vec<_> = shape.pairs().collect();
         build(shape, Part::Scores, |[l, h, pair, i, j], row| {
             let blocks = pairs.get(pair).copied();
             let (query, key) = blocks.unwrap_or_default();
-            let (i, j) = ((query << block) | i, (key << block) | j);
+            let (i, j) = ((query << shape.block()) | i, (key << shape.block()) | j);
             let layers = self.witness.layers.get(l);
             let layer = layers.filter(|_| h < config.heads && blocks.is_some());
             let line = h * tokens + i;

@@ -30,7 +30,9 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
     let padded_head = matches!(part, Part::Scores | Part::Maxima) && at[1] >= case.shape.config.heads;
     let in_tables = found.is_empty();
     match (part, column) {
-        (Part::Scores, scores::D) if !padded && !padded_head && in_tables && at[3] > at[2] => {
+        (Part::Scores, scores::D)
+            if !padded && !padded_head && in_tables && case.tokens(&at).is_some_and(|(i, j)| j > i) =>
+        {
             Some("difference of a masked key, whose exponential is zero")
         }
         (Part::Scores, scores::D) if !padded && padded_head && in_tables => {
@@ -52,10 +54,10 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
             Some("remainder of an attention output of a layer that the model does not have")
         }
         (Part::Scores, scores::S | scores::D) if padded && in_tables => {
-            Some("score of a layer that the model does not have")
+            Some("score of a layer or pair of blocks that there is not")
         }
         (Part::Scores, column) if padded && in_tables && column >= scores::P => {
-            Some("probability of a layer that the model does not have")
+            Some("probability of a layer or pair of blocks that there is not")
         }
         (Part::Ff, column) if case.shape.ff().product().contains(&column) => None,
         (Part::Ff, ff::UP) if case.shape.config.gated => None,

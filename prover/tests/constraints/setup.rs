@@ -37,7 +37,11 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
         Part::Q => &[None, Some((0, 3))],
         Part::K => &[Some((0, 3)), None],
         Part::V => &[Some((1, 2)), Some((1, 1))],
-        Part::Scores => &[Some((0, 3)), Some((1, 2)), None],
+        Part::Scores => &[
+            Some((0, 3)),
+            Some((1, 2)),
+            Some((1, cuts.last().map_or(1, |c| c.extent().div_ceil(2)))),
+        ],
         Part::Maxima => &[Some((1, 2)), Some((0, 3))],
         Part::Att => &[Some((1, 2)), None],
         Part::Ff => &[Some((0, 3)), Some((4, 3))],
@@ -77,7 +81,7 @@ pub fn cases() -> [Case; 10] {
         let model = random_model(config, WeightFormat::Int8, 15);
         // The middle one has as many layers as the models.
         match chunk.layers().len() {
-            3 => Case::of_chunk(model, &chunk, 6, 5, None, in_lanes),
+            3 => Case::of_chunk(model, &chunk, 15, 5, None, in_lanes),
             _ => Case::of_chunk(model, &chunk, 6, 5, None, |_, whole| whole),
         }
     });
@@ -85,10 +89,14 @@ pub fn cases() -> [Case; 10] {
         let model = random_model(three_layers(), WeightFormat::Int8, seed);
         Case::with_limbs(model, 6, 5, limbs, |_, whole| whole)
     };
+    let several_blocks = ModelConfig {
+        context: 48,
+        ..three_layers()
+    };
     [
         Case::with_limbs(
-            random_model(three_layers(), WeightFormat::Int8, 14),
-            6,
+            random_model(several_blocks, WeightFormat::Int8, 14),
+            34,
             5,
             MIXED,
             in_lanes,
@@ -326,8 +334,14 @@ impl Case {
         match part {
             Part::Stream => at[0] < self.shape.states(),
             Part::Logits => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
+            Part::Scores => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
             _ => at[0] < self.shape.config.layers,
         }
+    }
+
+    /// Query and key of an entry of the scores, of these indices.
+    pub fn tokens(&self, at: &[usize]) -> Option<(usize, usize)> {
+        self.shape.pair_tokens([at[2], at[3], at[4]])
     }
 }
 

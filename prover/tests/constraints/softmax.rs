@@ -14,7 +14,7 @@ use crate::setup::{cases, Case};
 /// One query of one head: the lanes and rows of its pairs, and of its maximum.
 struct Query<'a> {
     case: &'a Case,
-    /// By key.
+    /// By key, of the committed blocks.
     pairs: Vec<(usize, usize)>,
     line: (usize, usize),
     /// How many keys it may look at.
@@ -48,7 +48,8 @@ impl<'a> Query<'a> {
         Self {
             case,
             pairs: keys
-                .map(|key| place(case, Part::Scores, &[layer, head, query, key]))
+                .map_while(|key| case.shape.pair_place(query, key))
+                .map(|pair| place(case, Part::Scores, &[vec![layer, head], pair.to_vec()].concat()))
                 .collect(),
             line: place(case, Part::Maxima, &[layer, head, query]),
             open: query + 1,

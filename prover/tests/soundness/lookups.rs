@@ -22,7 +22,7 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::{find, move_output, output, plain, row, REST};
+use crate::values::{find, move_output, output, plain, row, score, REST};
 use crate::{assert_claims_violated, assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
@@ -116,7 +116,7 @@ fn a_table_does_not_answer_for_another() {
     // In a row of a padded layer, which no claim reads.
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::Scores.index()];
-        let at = row(shape, Part::Scores, &[3, 0, 2, 1]);
+        let at = score(shape, [3, 0], [2, 1]);
         own[scores::D][at] = base(difference as i64);
         own[scores::EXP][at] = base(i64::from(silu));
         own[scores::ZERO][at] = base(0);
@@ -270,7 +270,7 @@ fn lookups_are_those_of_the_trace() {
 fn triples_are_looked_up_whole() {
     let scene = Scene::quiet();
     let exps = exp_table(scene.model.key.params.score_bits);
-    let cell = |shape: &Shape| row(shape, Part::Scores, &[3, 0, 2, 1]);
+    let cell = |shape: &Shape| score(shape, [3, 0], [2, 1]);
     let triples = [
         [0, i64::from(exps[0]), 0],
         [5, i64::from(exps[5]), 1],

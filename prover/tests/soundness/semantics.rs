@@ -13,7 +13,7 @@ use tessera_prover::testing::{edit, odd_config, plain_config, random_model, rota
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Softmax};
-use crate::values::row;
+use crate::values::{row, score};
 use crate::{assert_claims_violated, witness_of, Caught, Scene};
 
 /// A scene whose witness deviates. The last token is not an input, so that the output need not be true for the rows
@@ -93,7 +93,7 @@ fn exponentials(row: &mut Softmax, keys: usize, exps: &[u32]) {
 fn in_every_head(change: impl Fn(&mut [Columns], [usize; QUERY + 2], usize)) -> impl Fn(&Shape, &mut [Columns]) {
     move |shape, all| {
         for head in 0..shape.config.heads {
-            let keys = std::array::from_fn(|key| row(shape, Part::Scores, &[LAYER, head, QUERY, key]));
+            let keys = std::array::from_fn(|key| score(shape, [LAYER, head], [QUERY, key]));
             change(all, keys, row(shape, Part::Maxima, &[LAYER, head, QUERY]));
         }
     }

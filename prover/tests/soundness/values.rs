@@ -26,6 +26,12 @@ pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
     axes.iter().zip(at).fold(0, |row, (log, i)| (row << log) | i)
 }
 
+/// Row of a pair of tokens in a part of one lane.
+pub fn score(shape: &Shape, [layer, head]: [usize; 2], [query, key]: [usize; 2]) -> usize {
+    let [pair, query, key] = shape.pair_place(query, key).expect("a committed pair");
+    row(shape, Part::Scores, &[layer, head, pair, query, key])
+}
+
 /// Index of the entry of a row among all of its part, as lists of clipped values have it.
 pub fn entry(shape: &Shape, part: Part, row: usize) -> u64 {
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
