@@ -155,6 +155,21 @@ fn clipped_values_are_committed_entries_in_order() {
         misplaced(0),
         "beyond the part, an alias of its first entries"
     );
+    let many = vec![a; Statistics::MAX_CLIPS + 1];
+    let (got, most) = (Statistics::MAX_CLIPS + 1, 1 << 16);
+    assert_eq!(with(&many), Err(StatisticsError::TooManyClips { got, most }));
+    assert_eq!(with(&many[1..]), misplaced(1));
+}
+
+/// Every part has so many values that are rounded, and a chunk without head has no logits that could be clipped.
+#[test]
+fn clipped_values_are_of_roundings_that_there_are() {
+    let (shape, params, statement) = setting();
+    let with = |clips: &[Clip]| {
+        let clips = clips.to_vec();
+        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+    };
+    let misplaced = |index| Err(StatisticsError::ClipPlace { index });
     for (part, kinds) in [
         (0, 2),
         (1, 4),
@@ -180,11 +195,8 @@ fn clipped_values_are_committed_entries_in_order() {
             "part {part} has {kinds} kinds"
         );
     }
-    let many = vec![a; Statistics::MAX_CLIPS + 1];
-    let (got, most) = (Statistics::MAX_CLIPS + 1, 1 << 16);
-    assert_eq!(with(&many), Err(StatisticsError::TooManyClips { got, most }));
-    assert_eq!(with(&many[1..]), misplaced(1));
-    // A chunk without head has no logits that could be clipped.
+    let a = clip(&shape, Rounded::STATE, &[0, 1, 2], 9);
+    let logit = clip(&shape, Rounded::LOGIT, &[1, 299], 1);
     let headless = Chunk {
         start: 0,
         end: 2,
@@ -231,7 +243,7 @@ fn clipped_values_have_the_range_of_accumulators() {
         (Rounded::VALUE, &[0, 0, 0, 2], 3),
         (Rounded::VALUE, &[0, 0, 0, 3], 1),
         (Rounded::VALUE, &[1, 0, 0, 3], 3),
-        (Rounded::SCORE, &[0, 2, 1, 0], 5),
+        (Rounded::SCORE, &[0, 2, 0, 1, 0], 5),
         (Rounded::ATTENTION, &[1, 3, 1, 0], 7),
         (Rounded::GATE, &[1, 3, 43], 3),
         (Rounded::PRODUCT, &[1, 0, 0], 8 + 5),

@@ -35,7 +35,7 @@ use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
-use rotation::Turned;
+use rotation::{Rotation, Turned};
 pub use saturation::{explain, Explanation};
 use scales::{Model, Scales, Solved, WeightBits};
 
@@ -51,6 +51,73 @@ pub struct Quantisation {
     products: Vec<Vec<u8>>,
 }
 
+/// What is quantised, and how.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    checkpoint: &'a Checkpoint,
+    options: &'a QuantiseOptions,
+    rotation: Option<&'a Rotation>,
+    progress: &'a dyn Progress,
+}
+
+/// What the weights say, matrix by matrix as they are read.
+struct Weights {
+    bits: WeightBits,
+    squares: Squares,
+    biases: Biases,
+    /// By layer.
+    down: Vec<Option<DownWeights>>,
+    /// Of every state, what reads its channels.
+    readers: Vec<Vec<f64>>,
+}
+
+impl Weights {
+    fn new(config: &ModelConfig) -> Self {
+        Self {
+            bits: WeightBits::new(),
+            squares: Squares::new(),
+            biases: Biases::new(),
+            down: Vec::new(),
+            readers: vec![vec![0.0; config.hidden]; 2 * config.layers + 1],
+        }
+    }
+
+    /// Reads a matrix, whose inputs have these ranges.
+    fn read(
+        &mut self,
+        source: Source<'_>,
+        kind: MatmulKind,
+        layer: usize,
+        ranges: &Ranges,
+    ) -> Result<(), QuantiseError> {
+        let Source {
+            checkpoint, rotation, ..
+        } = source;
+        let (config, strategy) = (checkpoint.config(), source.options.strategy);
+        let folded = Folded::new(checkpoint, kind, layer, rotation)?;
+        let max = max_weight(bits_of(&strategy.weight_bits(config), kind));
+        self.bits.insert((kind, layer), folded.choose_bits(max)?);
+        if let Some(own) = biases::folded(checkpoint, kind, layer, rotation)? {
+            self.biases.insert((kind, layer), own);
+        }
+        if let Some(state) = read_state(config, kind, layer) {
+            add_reader(&mut self.readers[state], folded.input_squares(|_| 1.0)?);
+            self.squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
+        }
+        if kind == MatmulKind::Down {
+            // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
+            let own = match strategy.format() {
+                WeightFormat::Int16 if config.gated => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
+                _ => None,
+            };
+            self.down.push(own);
+        }
+        folded.release();
+        source.progress.advance(1);
+        Ok(())
+    }
+}
+
 /// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
 /// for values `headroom` times as large. One layer after the other is read, for calibration and its own scales.
 pub fn quantise(
@@ -64,76 +131,27 @@ pub fn quantise(
         return Err(QuantiseError::Headroom(options.headroom));
     }
     let texts = texts(config, calibration_ids)?;
-    let heads = first_tokens(config, options, &texts);
-    let heads: Vec<&[u32]> = heads.iter().map(Vec::as_slice).collect();
-    let mut ranges = Ranges::new(config, options.leading);
-    let float = FloatModel::new(checkpoint);
-    let mut text_run = float.run(&texts).map_err(QuantiseError::of)?;
-    let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
-    let weight_bits = options.strategy.weight_bits(config);
-    let (mut bits, mut squares, mut all_biases) = (WeightBits::new(), Squares::new(), Biases::new());
-    let mut readers = vec![vec![0.0; config.hidden]; 2 * config.layers + 1];
     let rotation = options.rotation_of(config.hidden);
-    let rotation = rotation.as_ref();
-    let mut down = Vec::new();
-    let mut choose = |kind, layer, ranges: &Ranges| -> Result<(), QuantiseError> {
-        let folded = Folded::new(checkpoint, kind, layer, rotation)?;
-        let max = max_weight(bits_of(&weight_bits, kind));
-        bits.insert((kind, layer), folded.choose_bits(max)?);
-        if let Some(own) = biases::folded(checkpoint, kind, layer, rotation)? {
-            all_biases.insert((kind, layer), own);
-        }
-        if let Some(state) = read_state(config, kind, layer) {
-            add_reader(&mut readers[state], folded.input_squares(|_| 1.0)?);
-            squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
-        }
-        if kind == MatmulKind::Down {
-            // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
-            let own = match options.strategy.format() {
-                WeightFormat::Int16 if config.gated => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
-                _ => None,
-            };
-            down.push(own);
-        }
-        folded.release();
-        progress.advance(1);
-        Ok(())
+    let source = Source {
+        checkpoint,
+        options,
+        rotation: rotation.as_ref(),
+        progress,
     };
-    for layer in 0..config.layers {
-        ranges.expect(Set::Texts, &texts);
-        let run = |run: &mut FloatRun<'_>, observer: &mut Ranges| {
-            run.layer(layer, &mut Turned { rotation, observer })
-                .map_err(QuantiseError::of)
-        };
-        run(&mut text_run, &mut ranges)?;
-        ranges.expect(Set::Heads, &heads);
-        run(&mut head_run, &mut ranges)?;
-        let mut kinds = config.layer_kinds();
-        kinds.try_for_each(|kind| choose(kind, layer, &ranges))?;
-    }
-    ranges.expect(Set::Texts, &texts);
-    let observer = &mut ranges;
-    text_run
-        .observe_output(&mut Turned { rotation, observer })
-        .map_err(QuantiseError::of)?;
-    choose(MatmulKind::Head, 0, &ranges)?;
-    choose(MatmulKind::Embed, 0, &ranges)?;
-    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
-    ranges.check()?;
+    let (ranges, weights) = calibrated(source, &texts)?;
     let model = Model {
         activation: checkpoint.description().activation,
-        weights: bits,
-        squares,
-        biases: all_biases,
-        down,
+        weights: weights.bits,
+        squares: weights.squares,
+        biases: weights.biases,
+        down: weights.down,
     };
-    let solved = Scales::new(config, options, &ranges, model, &readers).solve()?;
     let Solved {
         params,
         weights: mut bits,
         products,
         mut report,
-    } = solved;
+    } = Scales::new(config, options, &ranges, model, &weights.readers).solve()?;
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();
@@ -147,6 +165,45 @@ pub fn quantise(
         bits: bits.collect(),
         products,
     })
+}
+
+/// Runs the calibration sequences and reads all weights, layer by layer.
+fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights), QuantiseError> {
+    let Source {
+        checkpoint,
+        options,
+        rotation,
+        ..
+    } = source;
+    let config = checkpoint.config();
+    let heads = first_tokens(config, options, texts);
+    let heads: Vec<&[u32]> = heads.iter().map(Vec::as_slice).collect();
+    let float = FloatModel::new(checkpoint);
+    let mut text_run = float.run(texts).map_err(QuantiseError::of)?;
+    let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
+    let (mut ranges, mut weights) = (Ranges::new(config, options.leading), Weights::new(config));
+    for layer in 0..config.layers {
+        ranges.expect(Set::Texts, texts);
+        let run = |run: &mut FloatRun<'_>, observer: &mut Ranges| {
+            run.layer(layer, &mut Turned { rotation, observer })
+                .map_err(QuantiseError::of)
+        };
+        run(&mut text_run, &mut ranges)?;
+        ranges.expect(Set::Heads, &heads);
+        run(&mut head_run, &mut ranges)?;
+        let mut kinds = config.layer_kinds();
+        kinds.try_for_each(|kind| weights.read(source, kind, layer, &ranges))?;
+    }
+    ranges.expect(Set::Texts, texts);
+    let observer = &mut ranges;
+    text_run
+        .observe_output(&mut Turned { rotation, observer })
+        .map_err(QuantiseError::of)?;
+    weights.read(source, MatmulKind::Head, 0, &ranges)?;
+    weights.read(source, MatmulKind::Embed, 0, &ranges)?;
+    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
+    ranges.check()?;
+    Ok((ranges, weights))
 }
 
 /// Calibration sequences, cut to the context.

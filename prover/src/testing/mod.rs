@@ -246,17 +246,13 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
-    let embed_exponent = match format {
-        WeightFormat::Int8 => 6,
-        WeightFormat::Int16 => 2,
-    };
     let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { 1 + (c % 3) as u8 } else { 0 });
     ModelParams {
         format,
         weight_bits: [bits; KINDS],
         leading: LeadingRows { first: 1, run: true },
         exponents: exponents.collect(),
-        embed_exponent,
+        embed_exponent: if format == WeightFormat::Int8 { 6 } else { 2 },
         embed: StreamShift::one(1),
         layers,
         norm_final: norm,
