@@ -21,7 +21,7 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::sumcheck::{self, Instance};
+use crate::prove::sumcheck::{self, Instance, Table as Factor};
 use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
@@ -60,18 +60,21 @@ pub fn prove(
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1));
-    let instances: Vec<Instance> = PRODUCTS
+    let instances: Vec<Instance<Factor>> = PRODUCTS
         .iter()
         .map(|&product| {
+            let entries = |(a, b): (Vec<K>, Vec<K>)| (a.into(), b.into());
             let pair = match product {
-                _ if !product.exists(public.shape) => (vec![K::zero()], vec![K::zero()]),
-                Product::Norm | Product::NormLimbs | Product::Att | Product::Ff => witness.weighted(product, &tables),
-                Product::Embed => (witness.one_hot(), witness.weights(product, &tables)),
-                Product::Head => witness.head(&tables),
+                _ if !product.exists(public.shape) => entries((vec![K::zero()], vec![K::zero()])),
+                Product::Norm | Product::NormLimbs | Product::Att | Product::Ff => {
+                    entries(witness.weighted(product, &tables))
+                }
+                Product::Embed => entries((witness.one_hot(), witness.weights(product, &tables))),
+                Product::Head => entries(witness.head(&tables)),
                 Product::Act => witness.act(),
                 Product::Square => witness.square(),
-                Product::Score => witness.scores(),
-                Product::Value => witness.values(),
+                Product::Score => entries(witness.scores()),
+                Product::Value => entries(witness.values()),
             };
             Instance {
                 pairs: vec![pair],
@@ -79,11 +82,7 @@ pub fn prove(
             }
         })
         .collect();
-    let claim = instances
-        .par_iter()
-        .flat_map(|i| &i.pairs)
-        .map(|(a, b)| a.iter().zip(b).fold(K::zero(), |sum, (a, b)| sum + *a * *b))
-        .reduce(K::zero, |a, b| a + b);
+    let claim = instances.iter().flat_map(|i| &i.pairs).map(|(a, b)| a.inner(b)).sum();
     debug_assert_eq!(
         instances.iter().map(|i| i.variables).max(),
         Some(product_variables(public.shape) as usize)
@@ -181,6 +180,28 @@ fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u3
         }
         to[at..at + values.len()].copy_from_slice(values);
     }
+}
+
+/// Entries in packs; as many as fill them.
+fn packs(entries: &[K]) -> Vec<PackedSecureField> {
+    let entries = entries.as_chunks::<N_LANES>().0;
+    entries
+        .iter()
+        .map(|pack| PackedSecureField::from_array(*pack))
+        .collect()
+}
+
+/// A table in rows of so many packs.
+fn base_rows(table: &[BaseField], width: usize) -> Vec<&[[BaseField; N_LANES]]> {
+    table.as_chunks::<N_LANES>().0.chunks(width).collect()
+}
+
+/// A table of rows of `width` packs; a row that is not filled is zero.
+fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [PackedSecureField]) + Sync) -> Vec<PackedSecureField> {
+    let mut table = vec![PackedSecureField::zero(); count * width];
+    let rows = table.par_chunks_mut(width).enumerate();
+    rows.for_each(|(row, out)| fill(row, out));
+    table
 }
 
 /// The factor tables of the products.
@@ -304,39 +325,57 @@ impl Factors<'_> {
     }
 
     /// SiLU of the gates, each times its weight among the accumulators, and up projections.
-    fn act(&self) -> (Vec<K>, Vec<K>) {
+    fn act(&self) -> (Factor, Factor) {
         let (shape, points) = (self.public.shape, self.public.points);
-        let mut layers = points.layer_weights(shape.config.layers);
-        layers.resize(1 << shape.full_axes(Part::Ff)[0], K::zero());
-        let (tokens, features) = (eq_table(&points.token), eq_table(points.out(shape.padded.ff)));
-        let (silu, up) = (self.whole(Part::Ff, ff::SILU), self.whole(Part::Ff, ff::UP));
-        let weight = points.act_weight();
-        let rows = silu.par_chunks(features.len()).enumerate();
-        let gates = rows.flat_map_iter(|(row, values)| {
-            let factor = weight * layers[row / tokens.len()] * tokens[row % tokens.len()];
-            values.iter().zip(&features).map(move |(v, w)| factor * *w * *v)
+        let layers = points.layer_weights(shape.config.layers);
+        let layers: Vec<K> = layers.into_iter().map(|w| points.act_weight() * w).collect();
+        let (tokens, features) = (eq_table(&points.token), packs(&eq_table(points.out(shape.padded.ff))));
+        let [silu, up] = [ff::SILU, ff::UP].map(|column| self.whole(Part::Ff, column));
+        let (silu, up) = (base_rows(&silu, features.len()), base_rows(&up, features.len()));
+        let gates = rows(silu.len(), features.len(), |row, out| {
+            let Some(layer) = layers.get(row / tokens.len()) else {
+                return;
+            };
+            let factor = PackedSecureField::broadcast(*layer * tokens[row % tokens.len()]);
+            let values = silu[row].iter().zip(&features);
+            let terms = out.iter_mut().zip(values);
+            terms.for_each(|(out, (v, w))| *out = factor * *w * PackedBaseField::from_array(*v));
         });
-        (gates.collect(), up.into_par_iter().map(K::from).collect())
+        let ups = rows(up.len(), features.len(), |row, out| {
+            let values = out.iter_mut().zip(up[row]);
+            values.for_each(|(out, v)| *out = PackedBaseField::from_array(*v).into());
+        });
+        (Factor::Packs(gates), Factor::Packs(ups))
     }
 
     /// The stream in limbs, each entry times its weight among the accumulators, and as it is.
-    fn square(&self) -> (Vec<K>, Vec<K>) {
+    fn square(&self) -> (Factor, Factor) {
         let (shape, points) = (self.public.shape, self.public.points);
-        let mut states = points.state_weights(shape.states());
-        states.resize(1 << shape.full_axes(Part::Stream)[0], K::zero());
+        let states = points.state_weights(shape.states());
+        let states: Vec<K> = states.into_iter().map(|w| points.square_weight() * w).collect();
         let tokens = eq_table(&points.token);
         let mut channels = self.public.squared_exponents();
         channels.resize(1 << shape.padded.hidden, K::zero());
+        let (channels, limb) = (packs(&channels), PackedSecureField::broadcast(points.limb));
         let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
-        let both = hi.into_par_iter().zip(lo).map(|(hi, lo)| points.limb * lo + hi);
-        let both: Vec<K> = both.collect();
-        let weight = points.square_weight();
-        let rows = both.par_chunks(channels.len()).enumerate();
-        let weighted = rows.flat_map_iter(|(row, values)| {
-            let factor = weight * states[row / tokens.len()] * tokens[row % tokens.len()];
-            values.iter().zip(&channels).map(move |(v, w)| factor * *w * *v)
+        let (hi, lo) = (base_rows(&hi, channels.len()), base_rows(&lo, channels.len()));
+        let plain = rows(hi.len(), channels.len(), |row, out| {
+            let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
+            values.for_each(|(out, (hi, lo))| {
+                *out = limb * PackedBaseField::from_array(*lo) + PackedBaseField::from_array(*hi);
+            });
         });
-        (weighted.collect(), both)
+        let weighted = rows(hi.len(), channels.len(), |row, out| {
+            let Some(state) = states.get(row / tokens.len()) else {
+                return;
+            };
+            let factor = PackedSecureField::broadcast(*state * tokens[row % tokens.len()]);
+            let values = plain[row * channels.len()..].iter().zip(&channels);
+            out.iter_mut()
+                .zip(values)
+                .for_each(|(out, (v, w))| *out = factor * *w * *v);
+        });
+        (Factor::Packs(weighted), Factor::Packs(plain))
     }
 
     /// The one-hot matrix of the row tokens and their positions, bound at the token point.

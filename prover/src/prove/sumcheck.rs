@@ -61,6 +61,17 @@ impl Table {
         }
     }
 
+    /// `sum_z A(z) B(z)`.
+    pub fn inner(&self, other: &Self) -> SecureField {
+        match (self, other) {
+            (Self::Packs(a), Self::Packs(b)) => inner_product(a, b).total(),
+            (Self::Entries(a), Self::Entries(b)) => inner_product(a, b).total(),
+            (Self::Packs(a), Self::Entries(b)) | (Self::Entries(b), Self::Packs(a)) => {
+                inner_product(&unpack(a), b).total()
+            }
+        }
+    }
+
     fn entries(self) -> Vec<SecureField> {
         match self {
             Self::Entries(entries) => entries,
