@@ -62,8 +62,13 @@ pub fn one_token() -> Scene {
 
 /// The same of another model; the output is what it generates.
 pub fn one_token_of(model: QuantisedModel) -> Scene {
+    one_token_after(model, QUERY + 1)
+}
+
+/// The same after a prompt of so many tokens.
+fn one_token_after(model: QuantisedModel, prompt: usize) -> Scene {
     let mut scene = Scene::of(model);
-    scene.statement.prompt = tessera_prover::testing::random_ids(&scene.model.key.config, QUERY + 1, 3);
+    scene.statement.prompt = tessera_prover::testing::random_ids(&scene.model.key.config, prompt, 3);
     scene.statement.output.truncate(1);
     scene.witness = witness_of(&scene.model.quantised, &scene.statement);
     follow(&mut scene);
@@ -213,6 +218,23 @@ fn the_maximum_is_not_below_a_score() {
             ..HONEST
         },
     );
+}
+
+/// The row attends to a token of a later block, whose scores are not committed: sums and outputs have it, and no cell does.
+#[test]
+fn keys_of_later_blocks_have_no_place() {
+    let scene = one_token_after(random_model(odd_config(), WeightFormat::Int16, 7), 20);
+    let shape = scene.shape();
+    let later = 1 << shape.block();
+    assert!(QUERY < later && shape.blocks() == 1 && shape.pair_place(QUERY, later).is_none());
+    let exps = exp_table(scene.model.key.params.score_bits);
+    let look = |row: &mut Softmax, exps: &[u32]| {
+        let below = i32::from(row.max) - i32::from(row.scores[later]);
+        row.exp[later] = exps[usize::try_from(below).unwrap_or(0)];
+        renormalise(row);
+    };
+    let caught = Caught::Claims(&["accumulators", "softmax sums"]);
+    deviating(scene, &Attention { change: look, exps }).assert_caught(caught, &HONEST);
 }
 
 /// An exponential that is not in the table.
