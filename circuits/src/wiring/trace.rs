@@ -3,9 +3,9 @@
 use num_traits::{One, Zero};
 
 use super::{eq, felt, padded, Public, K};
-use crate::air::{base, maxima, scores, stream};
+use crate::air::{base, scores, softmax, stream};
 use crate::chunk::Boundary;
-use crate::claims::{Group, LinearClaim, Weight};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::shape::Part;
 
@@ -62,25 +62,32 @@ impl Public<'_> {
         points.square_weight() * sum
     }
 
+    /// `eq(head, .)` on the real heads. Rows of padded ones say nothing.
+    pub fn head_weights(&self) -> Vec<K> {
+        let mut table = eq_table(&self.points.head);
+        table.truncate(self.shape.config.heads);
+        table
+    }
+
+    /// Weights of a part of softmax: real layers, real heads, and what is along its other axes.
+    pub(super) fn rows_of_heads(&self, part: Part, rest: Vec<Weight>) -> Tensor {
+        let heads = padded(self.head_weights(), self.shape.padded.heads);
+        let weights = vec![self.plain_layers(part), heads];
+        weights.into_iter().chain(rest).collect()
+    }
+
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
     fn softmax(&self, claims: &mut Vec<LinearClaim>) {
         let (points, token) = (self.points, self.shape.token);
         let layers = points.layer_weights(self.layers());
-        // Real heads only: padded heads have no statistics.
-        let heads: Vec<K> = eq_table(&points.head)
-            .into_iter()
-            .take(self.shape.config.heads)
-            .collect();
-        let real = |part: Part, rest: Vec<Weight>| {
-            let weights = vec![self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
-            weights.into_iter().chain(rest).collect::<Vec<_>>()
-        };
+        let real = |part: Part, rest: Vec<Weight>| self.rows_of_heads(part, rest);
         let pairs = |rest: Vec<Weight>, columns: &[usize]| {
             let columns = columns.iter().map(|column| (*column, K::one()));
             Group::new(Part::Scores, real(Part::Scores, rest), columns.collect())
         };
-        let rows = |rest: Weight, column: usize| {
-            Group::new(Part::Maxima, real(Part::Maxima, vec![rest]), vec![(column, -K::one())])
+        let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt(*k))).collect();
+        let rows = |rest: Weight, columns: &[(usize, i64)]| {
+            Group::new(Part::Softmax, real(Part::Softmax, vec![rest]), minus(columns))
         };
         let claim = |name, groups, value| LinearClaim { name, groups, value };
         let open = || Weight::Causal(points.token.clone(), points.key.clone());
@@ -96,7 +103,10 @@ impl Public<'_> {
         let queries = Weight::dense(queries.collect());
         claims.push(claim(
             "differences",
-            vec![pairs(vec![open()], &[scores::S, scores::D]), rows(queries, maxima::MAX)],
+            vec![
+                pairs(vec![open()], &[scores::S, scores::D]),
+                rows(queries, &[(softmax::MAX, 1)]),
+            ],
             K::zero(),
         ));
         let mut masked = pairs(vec![eq(&points.token), eq(&points.key)], &[scores::EXP]);
@@ -110,29 +120,18 @@ impl Public<'_> {
             "a maximum is attained",
             vec![
                 pairs(vec![eq(&points.token), ones()], &[scores::ZERO]),
-                rows(eq(&points.token), maxima::TIES),
+                rows(eq(&points.token), &[(softmax::TIES, 1)]),
             ],
-            sum(&layers) * sum(&heads),
+            sum(&layers) * sum(&self.head_weights()),
         ));
-        let over_rows = |values: &[u32]| {
-            let mut rows = values.chunks(tokens.len().max(1));
-            let mut sum = K::zero();
-            for l in &layers {
-                for h in &heads {
-                    let row = rows.next().unwrap_or_default();
-                    let dot = row
-                        .iter()
-                        .zip(&tokens)
-                        .fold(K::zero(), |s, (v, t)| s + *t * base(i64::from(*v)));
-                    sum += *l * *h * dot;
-                }
-            }
-            sum
-        };
+        let limbs = [(softmax::SUM_HI, 1 << softmax::LIMB_BITS), (softmax::SUM_LO, 1)];
         claims.push(claim(
             "softmax sums",
-            vec![pairs(vec![eq(&points.token), ones()], &[scores::EXP])],
-            over_rows(&self.statistics.sums),
+            vec![
+                pairs(vec![eq(&points.token), ones()], &[scores::EXP]),
+                rows(eq(&points.token), &limbs),
+            ],
+            K::zero(),
         ));
     }
 

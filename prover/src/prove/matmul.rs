@@ -9,7 +9,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores, stream};
+use tessera_circuits::air::{ff, requant, scores, softmax, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
@@ -72,6 +72,7 @@ pub fn prove(
                 Product::Square => witness.square(),
                 Product::Score => witness.scores(),
                 Product::Value => witness.values(),
+                Product::Reciprocal => witness.reciprocals(),
             };
             Instance {
                 pairs: vec![pair],
@@ -434,5 +435,42 @@ impl Factors<'_> {
             self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
             self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
         )
+    }
+
+    /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
+    fn reciprocals(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let (p, tokens) = (&shape.padded, eq_table(&points.token));
+        let mut heads = self.public.head_weights();
+        heads.resize(1 << p.heads, K::zero());
+        let layers = points.layer_weights(shape.config.layers);
+        let pair = |hi: usize, lo: usize| {
+            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::Softmax, column));
+            let both = hi.into_iter().zip(lo);
+            both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>()
+        };
+        let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO);
+        let sums = pair(softmax::SUM_HI, softmax::SUM_LO);
+        let weight = points.probability_weight();
+        let mut factors = self.bound(Part::Scores, &[(scores::EXP, weight)], 3, &points.key);
+        // Real layers only, on an axis that is not stretched.
+        let size = 1usize << Product::Reciprocal.variables(shape);
+        let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
+        factors.resize(size, K::zero());
+        factors[real..].fill(K::zero());
+        let weight = points.reciprocal_weight();
+        factors[..real]
+            .iter_mut()
+            .zip(&sums)
+            .for_each(|(f, sum)| *f += weight * *sum);
+        let rows = weighted[..real]
+            .chunks_mut(tokens.len())
+            .zip(reciprocals.chunks(tokens.len()));
+        for (row, (to, from)) in rows.enumerate() {
+            let factor = layers[row / heads.len()] * heads[row % heads.len()];
+            let values = to.iter_mut().zip(from).zip(&tokens);
+            values.for_each(|((to, v), token)| *to = factor * *token * *v);
+        }
+        (weighted, factors)
     }
 }

@@ -27,7 +27,7 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
     let (lane, column) = case.lane(part, column);
     let at = case.unpack(part, lane, row);
     let padded = !case.in_model(part, lane, row);
-    let padded_head = matches!(part, Part::Scores | Part::Maxima) && at[1] >= case.shape.config.heads;
+    let padded_head = matches!(part, Part::Scores | Part::Softmax) && at[1] >= case.shape.config.heads;
     let in_tables = found.is_empty();
     match (part, column) {
         (Part::Scores, scores::D) if !padded && !padded_head && in_tables && at[3] > at[2] => {
@@ -36,7 +36,7 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
         (Part::Scores, scores::D) if !padded && padded_head && in_tables => {
             Some("difference in a head that the model does not have")
         }
-        (Part::Maxima, _) if (padded || padded_head) && in_tables => {
+        (Part::Softmax, _) if (padded || padded_head) && in_tables => {
             Some("maximum of a head or layer that the model does not have")
         }
         (Part::Logits, _) if padded && in_tables => {

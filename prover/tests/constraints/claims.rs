@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, maxima, requant, scores, stream};
+use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
@@ -115,9 +115,9 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
                 .into_iter()
                 .collect(),
         },
-        Part::Maxima if at[1] >= config.heads => Vec::new(),
-        Part::Maxima if column == maxima::MAX => vec!["differences"],
-        Part::Maxima => vec!["a maximum is attained"],
+        Part::Softmax if at[1] >= config.heads => Vec::new(),
+        Part::Softmax if column == softmax::MAX => vec!["differences"],
+        Part::Softmax => vec!["a maximum is attained"],
     }
 }
 
@@ -221,7 +221,7 @@ fn rows_cannot_be_exchanged() {
             while tried < 400 {
                 let [from, to] = [rng.below(rows) as usize, rng.below(rows) as usize];
                 let lane = rng.below(case.shape.lanes(part) as u64) as usize;
-                let by_head = matches!(part, Part::Scores | Part::Maxima);
+                let by_head = matches!(part, Part::Scores | Part::Softmax);
                 let head = by_head && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
                 if head || !case.in_model(part, lane, to) {
                     continue;

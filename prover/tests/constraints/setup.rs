@@ -42,7 +42,7 @@ pub fn in_lanes(part: Part, [first, second]: Cuts) -> Cuts {
         Part::K => [cut(first, 0, 3), second],
         Part::V => [cut(first, 1, 2), cut(second, 1, 1)],
         Part::Scores => [cut(first, 0, 3), cut(second, 1, 2)],
-        Part::Maxima => [cut(first, 1, 2), cut(second, 0, 3)],
+        Part::Softmax => [cut(first, 1, 2), cut(second, 0, 3)],
         Part::Att => [cut(first, 1, 2), second],
         Part::Ff => [cut(first, 0, 3), cut(second, 4, 3)],
         Part::Logits => [cut(first, 1, 3), cut(second, 7, 3)],

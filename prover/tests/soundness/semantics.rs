@@ -3,7 +3,7 @@
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, maxima, scores};
+use tessera_circuits::air::{base, scores, softmax};
 use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
@@ -94,7 +94,7 @@ fn in_every_head(change: impl Fn(&mut [Columns], [usize; QUERY + 2], usize)) -> 
     move |shape, all| {
         for head in 0..shape.config.heads {
             let keys = std::array::from_fn(|key| row(shape, Part::Scores, &[LAYER, head, QUERY, key]));
-            change(all, keys, row(shape, Part::Maxima, &[LAYER, head, QUERY]));
+            change(all, keys, row(shape, Part::Softmax, &[LAYER, head, QUERY]));
         }
     }
 }
@@ -115,7 +115,7 @@ fn the_maximum_is_attained() {
     let scene = attention(raise);
     let with = |by, change: &Change| {
         let columns = in_every_head(|all, keys, line| {
-            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
             assert_eq!(*ties, base(-1));
             *ties = base(0);
             change(all, keys, line);
@@ -130,7 +130,7 @@ fn the_maximum_is_attained() {
     with(attained, &|_, _, _| ());
     // As many as there are rows modulo p.
     with(attained, &|all, _, line| {
-        all[Part::Maxima.index()][maxima::TIES][line] = base(0xffff)
+        all[Part::Softmax.index()][softmax::TIES][line] = base(0xffff)
     });
     // A key is said to have a difference of zero.
     with(Caught::Lookup, &|all, keys, _| {
@@ -162,7 +162,7 @@ fn ties_are_counted() {
     let scene = one_token();
     let by = |by: i64| {
         in_every_head(move |all, _, line| {
-            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
             assert!(ties.0 <= QUERY as u32);
             *ties += base(by);
         })
@@ -239,7 +239,7 @@ fn the_future_is_masked() {
             // The maximum may be that of the pair.
             let own = &all[Part::Scores.index()];
             let zeros = keys.iter().filter(|at| own[scores::D][**at].is_zero());
-            all[Part::Maxima.index()][maxima::TIES][line] = base(zeros.count() as i64 - 1);
+            all[Part::Softmax.index()][softmax::TIES][line] = base(zeros.count() as i64 - 1);
             change(all, keys[QUERY + 1], line);
         });
         let hooks = Hooks {
@@ -251,12 +251,12 @@ fn the_future_is_masked() {
     // With the difference of a masked pair the exponential is in no table; with its own it is.
     let masked = Caught::Claim("masked pairs");
     caught(masked, &|all, at, line| {
-        let difference = all[Part::Maxima.index()][maxima::MAX][line] - all[Part::Scores.index()][scores::S][at];
+        let difference = all[Part::Softmax.index()][softmax::MAX][line] - all[Part::Scores.index()][scores::S][at];
         let exp = all[Part::Scores.index()][scores::EXP][at];
         open(all, at, difference.0.into(), exp.0.into());
         if difference.is_zero() {
             // If no other key attains the maximum.
-            let ties = &mut all[Part::Maxima.index()][maxima::TIES][line];
+            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
             *ties += BaseField::one();
         }
     });

@@ -3,9 +3,8 @@
 use num_traits::One;
 
 use super::{Claims, Rounding};
-use crate::air::{base, requant, scores};
-use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::eq_table;
+use crate::air::{base, requant, scores, softmax};
+use crate::claims::{Group, Tensor, Weight};
 use crate::model::Limbs;
 use crate::rounding::Rounded;
 use crate::shape::Part;
@@ -38,48 +37,42 @@ impl Public<'_> {
             factor: points.score_weight(),
         };
         self.accumulated(claims, &rounding, scores::SCORE);
-        claims.own.push(self.probabilities());
+        self.reciprocals(claims);
+        self.probabilities(claims);
     }
 
-    /// Probabilities: the limbs of `E R` are `2^13 P + DELTA` and `REM - 2^20 - 256 DELTA`.
-    fn probabilities(&self) -> LinearClaim {
-        let (points, part, limb) = (self.points, Part::Scores, self.points.limb);
-        let p = &self.shape.padded;
-        let plain = self.score_weights(eq(&points.key));
-        let delta = K::one() - limb * base(256);
+    /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.
+    fn probabilities(&self, claims: &mut Claims) {
+        let (part, limb, weight) = (Part::Scores, self.points.limb, self.points.probability_weight());
+        let plain = self.score_weights(eq(&self.points.key));
+        let (low, delta) = (weight * limb, weight - weight * limb * base(1 << softmax::LIMB_BITS));
         let columns = vec![
-            (scores::P, felt(1 << 13)),
-            (scores::P_HI, limb * base(256)),
-            (scores::P_LO, limb),
+            (scores::P, weight * base(1 << 8)),
             (scores::P_DELTA, delta),
+            (scores::P_HI, low * base(256)),
+            (scores::P_LO, low),
         ];
-        let total = self.total(part, &plain);
-        let value = (delta * base(scores::P_OFFSET) + limb * felt(1 << 20)) * total;
-        // The reciprocals of the rows of real heads; those of padded ones are 0.
-        let reciprocals = self.statistics.reciprocals();
-        let (heads, tokens) = (eq_table(&points.head), eq_table(&points.token));
-        let config = &self.shape.config;
-        let block = (config.heads * tokens.len()).max(1);
-        let layers = points.layer_weights(self.layers());
-        let tensors = layers.iter().zip(reciprocals.chunks(block)).enumerate();
-        let tensors = tensors.map(|(l, (weight, rows))| {
-            let rows = rows.chunks(tokens.len().max(1)).zip(&heads);
-            let values = rows.flat_map(|(row, h)| {
-                let limbs = |r: u32| felt(i64::from(r >> 8)) + limb * base(i64::from(r & 0xff));
-                row.iter().zip(&tokens).map(move |(r, t)| *h * *t * limbs(*r))
-            });
-            vec![
-                Weight::Sparse(self.lead(part), vec![(l, *weight)]),
-                padded(values.collect(), p.heads + self.shape.token),
-                eq(&points.key),
-            ]
-        });
-        let groups = vec![
-            Group::new(part, plain, columns),
-            Group::new_sum(part, tensors.collect(), vec![(scores::EXP, -K::one())]),
+        let sides = &mut claims.accumulators;
+        sides.value += (delta * base(scores::P_OFFSET) + low * base(1 << 20)) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
+    }
+
+    /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
+    fn reciprocals(&self, claims: &mut Claims) {
+        let (part, limb, weight) = (Part::Softmax, self.points.limb, self.points.reciprocal_weight());
+        let plain = self.rows_of_heads(part, vec![eq(&self.points.token)]);
+        let (middle, low) = (weight * limb, weight * limb * limb);
+        let radix = base(1 << softmax::LIMB_BITS);
+        let columns = vec![
+            (softmax::HIGH, weight - middle * radix),
+            (softmax::CARRY, low * radix - middle),
+            (softmax::LEFT_HI, -middle),
+            (softmax::LEFT_LO, -low),
         ];
-        let name = "probabilities of scores";
-        LinearClaim { name, groups, value }
+        let [dividend_hi, dividend_lo] = softmax::dividend().map(base);
+        let sides = &mut claims.accumulators;
+        sides.value -= (middle * dividend_hi + low * dividend_lo) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
     }
 
     pub(super) fn attention(&self, claims: &mut Claims) {
