@@ -5,10 +5,10 @@
 use crate::air::ff::Ff;
 use crate::air::logits::Logits;
 use crate::air::lookups::Lookup;
-use crate::air::maxima::Maxima;
 use crate::air::requant::Requant;
 use crate::air::rope::Rope;
 use crate::air::scores::Scores;
+use crate::air::softmax::Softmax;
 use crate::air::stream::Stream;
 use crate::air::{Air, AnyAir, Lanes};
 use crate::chunk::Chunk;
@@ -29,7 +29,7 @@ pub enum Part {
     /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
     Scores,
     /// (layer, head, query token)
-    Maxima,
+    Softmax,
     /// (layer, token, head, index in head)
     Att,
     /// (layer, token, feature)
@@ -45,7 +45,7 @@ pub const PARTS: [Part; 9] = [
     Part::K,
     Part::V,
     Part::Scores,
-    Part::Maxima,
+    Part::Softmax,
     Part::Att,
     Part::Ff,
     Part::Logits,
@@ -58,7 +58,7 @@ const HEADLESS: [Part; 8] = [
     Part::K,
     Part::V,
     Part::Scores,
-    Part::Maxima,
+    Part::Softmax,
     Part::Att,
     Part::Ff,
 ];
@@ -224,7 +224,7 @@ impl Shape {
             Part::Q | Part::Att => vec![layers, (2, c.heads)],
             Part::K | Part::V => vec![layers, (2, c.kv_heads)],
             Part::Scores => vec![layers, (1, c.heads), (2, self.pairs().count())],
-            Part::Maxima => vec![layers, (1, c.heads)],
+            Part::Softmax => vec![layers, (1, c.heads)],
             Part::Ff => vec![layers, (2, c.ff)],
             Part::Logits => vec![(0, self.outputs), (1, c.vocab)],
         }
@@ -316,7 +316,7 @@ impl Shape {
                 let pairs = log_ceil(self.pairs().count(), 0);
                 lead(p.layers, &[p.heads, pairs, self.block(), self.block()])
             }
-            Part::Maxima => lead(p.layers, &[p.heads, t]),
+            Part::Softmax => lead(p.layers, &[p.heads, t]),
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
             Part::Logits => lead(self.output(), &[p.vocab]),
@@ -362,7 +362,7 @@ impl Shape {
             Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
             Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
             Part::Scores => AnyAir::Scores(Scores),
-            Part::Maxima => AnyAir::Maxima(Maxima),
+            Part::Softmax => AnyAir::Softmax(Softmax),
             Part::Ff => AnyAir::Ff(self.ff()),
             Part::Logits => AnyAir::Logits(Logits { limbs: self.limbs.head }),
         }
@@ -480,7 +480,7 @@ mod tests {
                     (16, 16),
                     (6, 6),
                     (12, 10),
-                    (2, 1),
+                    (11, 11),
                     (6, 6),
                     (14, 13),
                     (5, 5),
@@ -494,7 +494,7 @@ mod tests {
                     (10, 10),
                     (3, 3),
                     (12, 10),
-                    (2, 1),
+                    (11, 11),
                     (6, 6),
                     (8, 7),
                     (2, 2),

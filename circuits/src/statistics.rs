@@ -4,19 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ModelConfig, ModelParams};
 use crate::rounding::{shift_at, Rounded};
-use crate::semantics::{norm_rsqrt, reciprocal};
+use crate::semantics::norm_rsqrt;
 use crate::shape::Shape;
 use crate::statement::{class_of, norm_of, Statement};
 
-/// Row statistics in clear: one triple per (state, token) and one sum per (layer, head, token), for all
-/// padded token rows.
+/// Row statistics in clear, one triple per (state, token) for all padded token rows; logits of output tokens, and what was
+/// clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs, each times `4^k`, `k` the
     /// exponent of the channel.
     pub norms: Vec<[i32; 3]>,
-    /// `[layer][head][token]`: sum of exponentials of the softmax row.
-    pub sums: Vec<u32>,
     /// `[output token]`: its logit; none without head.
     pub tops: Vec<i16>,
     /// Values that did not fit int16, by part and place.
@@ -70,12 +68,8 @@ impl Clip {
 pub enum StatisticsError {
     #[error("{got} norm statistics, expected {expected}")]
     Norms { got: usize, expected: usize },
-    #[error("{got} softmax sums, expected {expected}")]
-    Sums { got: usize, expected: usize },
     #[error("norm statistic {index} is out of range")]
     NormRange { index: usize },
-    #[error("softmax sum {index} is out of range")]
-    SumRange { index: usize },
     #[error("{got} logits of output tokens, expected {expected}")]
     Tops { got: usize, expected: usize },
     #[error("output token {index} has the smallest logit there is, and is not token 0")]
@@ -111,13 +105,6 @@ impl Statistics {
                 expected: norms,
             });
         }
-        let sums = config.layers * config.heads * tokens;
-        if self.sums.len() != sums {
-            return Err(StatisticsError::Sums {
-                got: self.sums.len(),
-                expected: sums,
-            });
-        }
         let bad = |[hh, hl, ll]: &[i32; 3]| {
             !(0..Self::BOUND).contains(hh)
                 || !(-Self::BOUND..Self::BOUND).contains(hl)
@@ -125,9 +112,6 @@ impl Statistics {
         };
         if let Some(index) = self.norms.iter().position(bad) {
             return Err(StatisticsError::NormRange { index });
-        }
-        if let Some(index) = self.sums.iter().position(|s| *s >= Self::BOUND as u32) {
-            return Err(StatisticsError::SumRange { index });
         }
         let outputs = if shape.chunk.is_last() { shape.outputs } else { 0 };
         if self.tops.len() != outputs {
@@ -201,11 +185,6 @@ impl Statistics {
                 })
             })
             .collect()
-    }
-
-    /// Reciprocal of every softmax sum.
-    pub fn reciprocals(&self) -> Vec<u32> {
-        self.sums.iter().map(|s| reciprocal(*s)).collect()
     }
 }
 

@@ -295,7 +295,9 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         3 => edit(&mut own.statistics.norms, input, |n, i| {
             n[i.below(3)] = i.number() as i32
         }),
-        4 => edit(&mut own.statistics.sums, input, set_word),
+        4 => edit(&mut own.statistics.norms, input, |n, i| {
+            n[i.below(3)] ^= 1 << i.below(31)
+        }),
         5 => edit(&mut own.lookups, input, |tree, i| match i.byte() % 4 {
             0 => tree.root[i.below(2)] = i.secure(),
             1 => edit(&mut tree.layers, i, |layer, i| layer.children[i.below(4)] = i.secure()),

@@ -6,7 +6,7 @@ pub mod gadgets;
 mod integers;
 pub mod logits;
 pub mod lookups;
-pub mod maxima;
+pub mod softmax;
 // stwo's macro documents nothing of what it makes.
 #[allow(missing_docs)]
 mod relations;
@@ -33,8 +33,8 @@ pub enum AnyAir {
     Requant(requant::Requant),
     /// Attention scores, and probabilities.
     Scores(scores::Scores),
-    /// The largest score of every query.
-    Maxima(maxima::Maxima),
+    /// Maxima of the scores of every query, sums of exponentials and their reciprocals.
+    Softmax(softmax::Softmax),
     /// The MLP.
     Ff(ff::Ff),
     /// Logits of the output tokens.
@@ -48,7 +48,7 @@ macro_rules! each {
             AnyAir::Rope($air) => $body,
             AnyAir::Requant($air) => $body,
             AnyAir::Scores($air) => $body,
-            AnyAir::Maxima($air) => $body,
+            AnyAir::Softmax($air) => $body,
             AnyAir::Ff($air) => $body,
             AnyAir::Logits($air) => $body,
         }

@@ -7,7 +7,7 @@ use num_traits::{One, Zero};
 
 use super::scores::Keys;
 use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
-use crate::air::{ff, requant, scores, stream};
+use crate::air::{ff, requant, scores, softmax, stream};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{Limbs, TILE_LOG};
@@ -33,7 +33,7 @@ impl Public<'_> {
     pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
         let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square] = *operands;
+        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal] = *operands;
         let mut claims = Vec::new();
         for (product, limbs, [operand, _]) in [
             (Product::Norm, Limbs::One, norm),
@@ -54,6 +54,7 @@ impl Public<'_> {
             claims.extend(self.act_operands(at(Product::Act), act));
         }
         claims.extend(self.square_operands(at(Product::Square), square));
+        claims.extend(self.reciprocal_operands(at(Product::Reciprocal), reciprocal));
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 
@@ -223,6 +224,44 @@ impl Public<'_> {
                 first,
             ),
             claim("states", part, plain, columns(K::one()), second),
+        ]
+    }
+
+    /// Reciprocals of softmax, and what they multiply: the sums of exponentials, and the exponentials at the key point. The
+    /// first factor is a table of products, entry by entry.
+    fn reciprocal_operands(&self, at: &[K], [reciprocal, factor]: [K; 2]) -> [LinearClaim; 2] {
+        let (p, points, part) = (&self.shape.padded, self.points, Part::Softmax);
+        let (layer, rest) = at.split_at(p.layers as usize);
+        let (head, token) = rest.split_at(p.heads as usize);
+        let layers = eq_table(layer);
+        let weighted = vec![
+            padded(times(&points.layer_weights(self.layers()), &layers), self.lead(part)),
+            padded(times(&self.head_weights(), &eq_table(head)), p.heads),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+        ];
+        let limbs = |hi: usize, lo: usize, weight: K| vec![(hi, weight), (lo, weight * points.limb)];
+        let sums = vec![self.real_layers(part, &layers), eq(head), eq(token)];
+        let front = [self.real_layers(Part::Scores, &layers), eq(head)];
+        let exponentials = self.score_tensor(front, token, Keys::At(&points.key));
+        let columns = limbs(softmax::RECIP_HI, softmax::RECIP_LO, K::one());
+        [
+            claim("reciprocals", part, weighted, columns, reciprocal),
+            LinearClaim {
+                name: "sums and exponentials",
+                groups: vec![
+                    Group::new(
+                        part,
+                        sums,
+                        limbs(softmax::SUM_HI, softmax::SUM_LO, points.reciprocal_weight()),
+                    ),
+                    Group::new(
+                        Part::Scores,
+                        exponentials,
+                        vec![(scores::EXP, points.probability_weight())],
+                    ),
+                ],
+                value: factor,
+            },
         ]
     }
 

@@ -106,6 +106,16 @@ impl Points {
         power(self.kind, 12)
     }
 
+    /// Weight of the sums of exponentials times their reciprocals among the batched accumulators.
+    pub fn reciprocal_weight(&self) -> K {
+        power(self.kind, 13)
+    }
+
+    /// Weight of the exponentials times their reciprocals among the batched accumulators.
+    pub fn probability_weight(&self) -> K {
+        power(self.kind, 14)
+    }
+
     /// `eq(layer, l)` for the real layers.
     pub fn layer_weights(&self, layers: usize) -> Vec<K> {
         let mut table = eq_table(&self.layer);

@@ -28,10 +28,12 @@ pub enum Product {
     Act,
     /// The stream times itself, entry by entry; variables (state, token, feature).
     Square,
+    /// Reciprocals of softmax times the sums of exponentials, and times the exponentials; variables (layer, head, query).
+    Reciprocal,
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 10] = [
+pub const PRODUCTS: [Product; 11] = [
     Product::Norm,
     Product::Att,
     Product::Ff,
@@ -42,6 +44,7 @@ pub const PRODUCTS: [Product; 10] = [
     Product::NormLimbs,
     Product::Act,
     Product::Square,
+    Product::Reciprocal,
 ];
 
 /// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
@@ -76,7 +79,7 @@ impl Product {
             Self::Embed => shape.chunk.is_first(),
             Self::Head => shape.chunk.is_last(),
             Self::Act => shape.config.gated,
-            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square => true,
+            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square | Self::Reciprocal => true,
         }
     }
 
@@ -92,7 +95,7 @@ impl Product {
             Self::Embed => p.embed,
             Self::Head => p.hidden,
             Self::Score => p.layers + p.heads + shape.blocks() + p.head_dim(),
-            Self::Value => p.layers + p.heads + shape.token,
+            Self::Value | Self::Reciprocal => p.layers + p.heads + shape.token,
             Self::Act => lead(Part::Ff) + shape.token + p.ff,
             Self::Square => lead(Part::Stream) + shape.token + p.hidden,
         }

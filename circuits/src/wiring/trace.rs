@@ -4,9 +4,9 @@ use num_traits::{One, Zero};
 
 use super::scores::{Keys, Pairs};
 use super::{eq, felt, padded, Public, K};
-use crate::air::{base, maxima, scores, stream};
+use crate::air::{base, scores, softmax, stream};
 use crate::chunk::Boundary;
-use crate::claims::{Group, LinearClaim, Weight};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::shape::Part;
 
@@ -63,16 +63,29 @@ impl Public<'_> {
         points.square_weight() * sum
     }
 
+    /// `eq(head, .)` on the real heads. Rows of padded ones say nothing.
+    pub fn head_weights(&self) -> Vec<K> {
+        let mut table = eq_table(&self.points.head);
+        table.truncate(self.shape.config.heads);
+        table
+    }
+
+    /// Weights of rows of softmax: real layers, real heads, and what is along the tokens.
+    pub(super) fn rows_of_heads(&self, tokens: Weight) -> Tensor {
+        let heads = padded(self.head_weights(), self.shape.padded.heads);
+        vec![self.plain_layers(Part::Softmax), heads, tokens]
+    }
+
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
     fn softmax(&self, claims: &mut Vec<LinearClaim>) {
         let points = self.points;
         let layers = points.layer_weights(self.layers());
-        // Real heads only: padded heads have no statistics.
-        let heads: Vec<K> = eq_table(&points.head)
-            .into_iter()
-            .take(self.shape.config.heads)
-            .collect();
-        let front = |part: Part| [self.plain_layers(part), padded(heads.clone(), self.shape.padded.heads)];
+        let front = |part: Part| {
+            [
+                self.plain_layers(part),
+                padded(self.head_weights(), self.shape.padded.heads),
+            ]
+        };
         let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
         let pairs = |keys: Keys, column: usize| {
             let weights = self.score_tensor(front(Part::Scores), &points.token, keys);
@@ -82,9 +95,9 @@ impl Public<'_> {
             let weights = self.causal_tensors(front(Part::Scores), &points.token, &points.key, of);
             Group::new_sum(Part::Scores, weights, ones(columns))
         };
-        let rows = |rest: Weight, column: usize| {
-            let weights = front(Part::Maxima).into_iter().chain([rest]).collect();
-            Group::new(Part::Maxima, weights, vec![(column, -K::one())])
+        let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt(*k))).collect();
+        let rows = |rest: Weight, columns: &[(usize, i64)]| {
+            Group::new(Part::Softmax, self.rows_of_heads(rest), minus(columns))
         };
         let claim = |name, groups, value| LinearClaim { name, groups, value };
         // Of every query the keys that it may look at.
@@ -98,7 +111,10 @@ impl Public<'_> {
         let queries = Weight::dense(queries.collect());
         claims.push(claim(
             "differences",
-            vec![causal(Pairs::Open, &[scores::S, scores::D]), rows(queries, maxima::MAX)],
+            vec![
+                causal(Pairs::Open, &[scores::S, scores::D]),
+                rows(queries, &[(softmax::MAX, 1)]),
+            ],
             K::zero(),
         ));
         let masked = causal(Pairs::Masked, &[scores::EXP]);
@@ -106,28 +122,17 @@ impl Public<'_> {
         let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
         claims.push(claim(
             "a maximum is attained",
-            vec![pairs(Keys::All, scores::ZERO), rows(eq(&points.token), maxima::TIES)],
-            sum(&layers) * sum(&heads),
+            vec![
+                pairs(Keys::All, scores::ZERO),
+                rows(eq(&points.token), &[(softmax::TIES, 1)]),
+            ],
+            sum(&layers) * sum(&self.head_weights()),
         ));
-        let over_rows = |values: &[u32]| {
-            let mut rows = values.chunks(tokens.len().max(1));
-            let mut sum = K::zero();
-            for l in &layers {
-                for h in &heads {
-                    let row = rows.next().unwrap_or_default();
-                    let dot = row
-                        .iter()
-                        .zip(&tokens)
-                        .fold(K::zero(), |s, (v, t)| s + *t * base(i64::from(*v)));
-                    sum += *l * *h * dot;
-                }
-            }
-            sum
-        };
+        let limbs = [(softmax::SUM_HI, 1 << softmax::LIMB_BITS), (softmax::SUM_LO, 1)];
         claims.push(claim(
             "softmax sums",
-            vec![pairs(Keys::All, scores::EXP)],
-            over_rows(&self.statistics.sums),
+            vec![pairs(Keys::All, scores::EXP), rows(eq(&points.token), &limbs)],
+            K::zero(),
         ));
     }
 

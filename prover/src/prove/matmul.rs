@@ -9,7 +9,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores, stream};
+use tessera_circuits::air::{ff, requant, scores, softmax, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
@@ -40,6 +40,10 @@ pub struct PrecomputedMatmuls {
     /// What the pass over the weights read.
     pub traffic: Traffic,
 }
+
+/// Axes of the scores: queries and keys in their blocks.
+const QUERIES: usize = 3;
+const KEYS: usize = 4;
 
 /// Bands that a thread takes at a time.
 const TASK_BANDS: usize = 64;
@@ -75,6 +79,7 @@ pub fn prove(
                 Product::Square => witness.square(),
                 Product::Score => entries(witness.scores()),
                 Product::Value => entries(witness.values()),
+                Product::Reciprocal => entries(witness.reciprocals()),
             };
             Instance {
                 pairs: vec![pair],
@@ -474,25 +479,25 @@ impl Factors<'_> {
         )
     }
 
-    /// Probabilities, bound at the token point: (layer, head, key).
-    fn probabilities(&self) -> Vec<K> {
-        let (shape, points) = (self.public.shape, self.public.points);
+    /// A column of the scores, times a factor, bound at a point of queries: (layer, head, key); or at one of keys: (layer, head,
+    /// query). `axis` is that of what is bound, in its block.
+    fn pairs(&self, column: (usize, K), axis: usize, point: &[K]) -> Vec<K> {
+        let shape = self.public.shape;
         let (block, tokens) = (1usize << shape.block(), 1usize << shape.token);
-        let (blocks, within) = points.token.split_at(shape.blocks() as usize);
+        let (blocks, within) = point.split_at(shape.blocks() as usize);
         let blocks = eq_table(blocks);
-        let one = K::from(BaseField::from_u32_unchecked(1));
-        // (layer, head, pair, key in its block).
-        let of_pairs = self.bound(Part::Scores, &[(scores::P, one)], 3, within);
-        let axes = shape.full_axes(Part::Scores);
+        // (layer, head, pair, what is left in its block).
+        let of_pairs = self.bound(Part::Scores, &[column], axis, within);
         let pairs: Vec<_> = shape.pairs().collect();
-        let lines = of_pairs.par_chunks(block << axes[2]);
+        let lines = of_pairs.par_chunks(block << shape.full_axes(Part::Scores)[2]);
         let line = |line: &[K]| {
-            let mut keys = vec![K::zero(); tokens];
+            let mut sums = vec![K::zero(); tokens];
             for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
-                let own = keys[key * block..].iter_mut().zip(values);
-                own.for_each(|(sum, v)| *sum += blocks[*query] * *v);
+                let (bound, left) = if axis == QUERIES { (query, key) } else { (key, query) };
+                let own = sums[left * block..].iter_mut().zip(values);
+                own.for_each(|(sum, v)| *sum += blocks[*bound] * *v);
             }
-            keys
+            sums
         };
         lines.flat_map_iter(line).collect()
     }
@@ -503,7 +508,7 @@ impl Factors<'_> {
         let tokens = 1usize << shape.token;
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.probabilities();
+        let probabilities = self.pairs((scores::P, one), QUERIES, &points.token);
         let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
         let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
         // (layer, token, kv head) to (layer, kv head, token).
@@ -517,5 +522,42 @@ impl Factors<'_> {
             self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
             self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
         )
+    }
+
+    /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
+    fn reciprocals(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let (p, tokens) = (&shape.padded, eq_table(&points.token));
+        let mut heads = self.public.head_weights();
+        heads.resize(1 << p.heads, K::zero());
+        let layers = points.layer_weights(shape.config.layers);
+        let pair = |hi: usize, lo: usize| {
+            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::Softmax, column));
+            let both = hi.into_iter().zip(lo);
+            both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>()
+        };
+        let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO);
+        let sums = pair(softmax::SUM_HI, softmax::SUM_LO);
+        let weight = points.probability_weight();
+        let mut factors = self.pairs((scores::EXP, weight), KEYS, &points.key);
+        // Real layers only, on an axis that is not stretched.
+        let size = 1usize << Product::Reciprocal.variables(shape);
+        let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
+        factors.resize(size, K::zero());
+        factors[real..].fill(K::zero());
+        let weight = points.reciprocal_weight();
+        factors[..real]
+            .iter_mut()
+            .zip(&sums)
+            .for_each(|(f, sum)| *f += weight * *sum);
+        let rows = weighted[..real]
+            .chunks_mut(tokens.len())
+            .zip(reciprocals.chunks(tokens.len()));
+        for (row, (to, from)) in rows.enumerate() {
+            let factor = layers[row / heads.len()] * heads[row % heads.len()];
+            let values = to.iter_mut().zip(from).zip(&tokens);
+            values.for_each(|((to, v), token)| *to = factor * *token * *v);
+        }
+        (weighted, factors)
     }
 }

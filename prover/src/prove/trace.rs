@@ -5,11 +5,13 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, maxima, requant, scores, stream};
+use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
-use tessera_circuits::semantics::{rope_angle, round_shift, sat16, MASKED, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::semantics::{
+    reciprocal, rope_angle, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL, ROPE_BITS,
+};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -38,13 +40,11 @@ pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> St
         .iter()
         .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
         .collect();
-    let sums = witness.layers.iter().flat_map(|l| l.sum.iter().copied()).collect();
     let vocab = shape.config.vocab;
     let generated = statement.generated().filter(|_| shape.chunk.is_last());
     let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
     Statistics {
         norms,
-        sums,
         tops: generated.map(top).collect(),
         clips: Vec::new(),
     }
@@ -117,6 +117,19 @@ impl Accumulator {
             }
         }
     }
+}
+
+/// The columns of a row of softmax from [`softmax::SUM_HI`] on: a sum below `2^29`, its reciprocal, and that it is the
+/// quotient, rounded down. Of others the columns are those of no division.
+pub fn division(sum: u32, recip: u32) -> [u32; softmax::COLUMNS - softmax::SUM_HI] {
+    let limbs = |v: u32| [v >> softmax::LIMB_BITS, v & ((1 << softmax::LIMB_BITS) - 1)];
+    let ([sum_hi, sum_lo], [recip_hi, recip_lo]) = (limbs(sum), limbs(recip));
+    let left = RECIPROCAL.saturating_sub(u64::from(recip) * u64::from(sum)) as u32;
+    let ([left_hi, left_lo], [gap_hi, _]) = (limbs(left), limbs(sum.saturating_sub(1 + left)));
+    let ([carry, _], high) = (limbs(recip_lo * sum_lo), recip_hi * sum_hi);
+    [
+        sum_hi, sum_lo, recip_hi, recip_lo, high, carry, left_hi, left_lo, gap_hi,
+    ]
 }
 
 /// Writes a value in one column or in limbs.
@@ -227,7 +240,7 @@ impl Source<'_> {
             Part::Att => self.attention(),
             Part::Ff => self.ff(),
             Part::Logits => self.logits(),
-            Part::Maxima => self.maxima(),
+            Part::Softmax => self.softmax(),
         }
     }
 
@@ -421,24 +434,28 @@ impl Source<'_> {
             row[scores::P] = p as u32;
             row[scores::P_HI] = (rest >> 8) as u32;
             row[scores::P_LO] = (rest & 0xff) as u32;
-            let high = i64::from(exp) * i64::from(recip >> 8);
-            row[scores::P_DELTA] = felt(high - (p << PROB_SHIFT) + scores::P_OFFSET);
+            let high = i64::from(exp) * i64::from(recip >> softmax::LIMB_BITS);
+            row[scores::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + scores::P_OFFSET);
             [score.excess, 0, 0, 0]
         })
     }
 
-    fn maxima(&self) -> (Columns, Vec<Clip>) {
+    fn softmax(&self) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
-        build(shape, Part::Maxima, |[l, h, i], row| {
+        build(shape, Part::Softmax, |[l, h, i], row| {
             let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
+                // Padding is in the tables, as a row of one key is.
+                let alone = 1 << PROB_BITS;
+                row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
                 return [0; 4];
             };
             let line = h * tokens + i;
             let scores = &layer.score[line * tokens..][..i + 1];
             let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
-            row[maxima::MAX] = felt(i64::from(layer.max[line]));
-            row[maxima::TIES] = felt(ties as i64 - 1);
+            row[softmax::MAX] = felt(i64::from(layer.max[line]));
+            row[softmax::TIES] = felt(ties as i64 - 1);
+            row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
             [0; 4]
         })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::{ff, requant, scores, stream, tables, Air, Relations};
+use tessera_circuits::air::{ff, requant, scores, softmax, stream, tables, Air, Relations};
 use tessera_circuits::model::WeightFormat;
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
@@ -27,7 +27,7 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
     let (lane, column) = case.lane(part, column);
     let at = case.unpack(part, lane, row);
     let padded = !case.in_model(part, lane, row);
-    let padded_head = matches!(part, Part::Scores | Part::Maxima) && at[1] >= case.shape.config.heads;
+    let padded_head = matches!(part, Part::Scores | Part::Softmax) && at[1] >= case.shape.config.heads;
     let in_tables = found.is_empty();
     match (part, column) {
         (Part::Scores, scores::D)
@@ -38,8 +38,10 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
         (Part::Scores, scores::D) if !padded && padded_head && in_tables => {
             Some("difference in a head that the model does not have")
         }
-        (Part::Maxima, _) if (padded || padded_head) && in_tables => {
-            Some("maximum of a head or layer that the model does not have")
+        // The product that they are factors of has a weight of zero there.
+        (Part::Softmax, softmax::SUM_HI | softmax::SUM_LO) if !padded => None,
+        (Part::Softmax, _) if (padded || padded_head) && in_tables => {
+            Some("maximum or reciprocal of a head or layer that the model does not have")
         }
         (Part::Logits, _) if padded && in_tables => {
             Some("logit of a token that is not claimed or an entry that the vocabulary does not have")

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, maxima, requant, scores, stream};
+use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
@@ -85,13 +85,15 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
                 S if real && open => vec!["accumulators", "differences"],
                 S => vec!["accumulators"],
                 D if real && open => vec!["differences"],
-                EXP if real && open => vec!["probabilities of scores", "softmax sums"],
-                EXP if real => vec!["masked pairs", "probabilities of scores", "softmax sums"],
+                EXP if real && open => vec!["softmax sums", "sums and exponentials"],
+                EXP if real => vec!["masked pairs", "softmax sums", "sums and exponentials"],
+                // Multiplied by nothing.
+                EXP => vec!["sums and exponentials"],
                 ZERO if real => vec!["a maximum is attained"],
                 // By a lookup alone.
-                D | EXP | ZERO => vec![],
-                P => vec!["probabilities", "probabilities of scores"],
-                P_HI | P_LO | P_DELTA => vec!["probabilities of scores"],
+                D | ZERO => vec![],
+                P => vec!["accumulators", "probabilities"],
+                P_HI | P_LO | P_DELTA => vec!["accumulators"],
                 _ => of_remainder(SCORE, column).into_iter().collect(),
             }
         }
@@ -116,10 +118,29 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
                 .into_iter()
                 .collect(),
         },
-        Part::Maxima if at[1] >= config.heads => Vec::new(),
-        Part::Maxima if column == maxima::MAX => vec!["differences"],
-        Part::Maxima => vec!["a maximum is attained"],
+        Part::Softmax => {
+            use softmax::*;
+            match column {
+                SUM_HI | SUM_LO if at[1] >= config.heads => vec!["sums and exponentials"],
+                _ if at[1] >= config.heads => vec![],
+                MAX => vec!["differences"],
+                TIES => vec!["a maximum is attained"],
+                SUM_HI | SUM_LO => vec!["softmax sums", "sums and exponentials"],
+                RECIP_HI | RECIP_LO => vec!["reciprocals"],
+                HIGH | CARRY | LEFT_HI | LEFT_LO => vec!["accumulators"],
+                // By a lookup alone.
+                _ => vec![],
+            }
+        }
     }
+}
+
+/// The columns of a part that claims are made of, ascending: all that are committed to but one, which stands in lookups alone.
+fn claimed(shape: &Shape, part: Part) -> Vec<usize> {
+    let alone = |column: usize| part == Part::Softmax && column % shape.lane_columns(part) == softmax::GAP_HI;
+    let mut columns = shape.committed(part);
+    columns.retain(|column| !alone(*column));
+    columns
 }
 
 /// Every committed cell of every part: outputs, remainders, differences, maxima, margins, probabilities. What is overwritten is
@@ -131,8 +152,7 @@ fn every_cell_is_held_by_its_claims() {
         for &part in case.shape.parts() {
             let coverage = case.coverage(part);
             let columns: BTreeSet<usize> = coverage.claims.iter().flat_map(|(_, c)| c.keys().copied()).collect();
-            let all: BTreeSet<usize> = case.shape.committed(part).into_iter().collect();
-            assert_eq!(columns, all, "{part:?}");
+            assert_eq!(columns, claimed(&case.shape, part).into_iter().collect(), "{part:?}");
             for row in 0..1usize << case.shape.log_rows(part) {
                 for column in case.shape.committed(part) {
                     let (lane, own) = case.lane(part, column);
@@ -222,7 +242,7 @@ fn rows_cannot_be_exchanged() {
             while tried < 400 {
                 let [from, to] = [rng.below(rows) as usize, rng.below(rows) as usize];
                 let lane = rng.below(case.shape.lanes(part) as u64) as usize;
-                let by_head = matches!(part, Part::Scores | Part::Maxima);
+                let by_head = matches!(part, Part::Scores | Part::Softmax);
                 let head = by_head && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
                 if head || !case.in_model(part, lane, to) {
                     continue;
@@ -302,7 +322,7 @@ fn claims_hold_and_are_few_in_every_shape() {
         assert!(well_formed(&batched, &shape));
         assert!(batched.groups.len() <= 12 * count, "{} groups", batched.groups.len());
         for (&part, columns) in shape.parts().iter().zip(columns) {
-            assert_eq!(batched.columns(part), shape.committed(part), "{part:?}");
+            assert_eq!(batched.columns(part), claimed(&shape, part), "{part:?}");
             assert_eq!(columns.len(), shape.columns(part));
             assert!(columns.iter().all(|c| c.len() == 1 << shape.log_rows(part)));
             assert_eq!(part.index(), PARTS.iter().position(|p| *p == part).expect("a part"));

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 
 use stwo::core::fields::m31::{BaseField, P as ORDER};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, ff, requant, scores, stream, tables, Air, Lanes};
+use tessera_circuits::air::{base, ff, requant, scores, softmax, stream, tables, Air, Lanes};
 use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
 use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
 use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, ROPE_BITS,
+    probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, RECIPROCAL, ROPE_BITS,
 };
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::check::{check_row, Missing};
-use tessera_prover::prove::trace::Columns;
+use tessera_prover::prove::trace::{division, Columns};
 use tessera_prover::testing::random_model;
 
 use crate::setup::three_layers;
@@ -262,7 +262,7 @@ fn the_largest_scores_and_probabilities_are_provable() {
             let share = e * r + (1 << (total - 1));
             assert_eq!(share >> total, p, "nothing is clipped");
             let rest = share - (p << total);
-            let delta = e * (r >> 8) - (p << PROB_SHIFT) + P_OFFSET;
+            let delta = e * (r >> softmax::LIMB_BITS) - (p << (total - softmax::LIMB_BITS)) + P_OFFSET;
             row.set([P, P_HI, P_LO, P_DELTA], [p, rest >> 8, rest & 0xff, delta]);
             assert_eq!(row.check(&tables), Missing::new(), "{acc:?}, shift {shift}, sum {sum}");
             outs.insert(s);
@@ -281,13 +281,101 @@ fn probabilities_have_one_value() {
         let r = i64::from(reciprocal(sum));
         for e in [0, 1, 2, 77, 1 << 10, (1 << 15) - 1, 1 << 15] {
             let rest = |p: i64| {
-                let delta = (e * (r >> 8) - (p << PROB_SHIFT) + scores::P_OFFSET).rem_euclid(P);
-                let low = (e * (r & 0xff) + (1 << (total - 1)) + 256 * (delta - scores::P_OFFSET)).rem_euclid(P);
+                let [hi, lo] = [r >> softmax::LIMB_BITS, r & ((1 << softmax::LIMB_BITS) - 1)];
+                let delta = (e * hi - (p << (total - softmax::LIMB_BITS)) + scores::P_OFFSET).rem_euclid(P);
+                let carried = (delta - scores::P_OFFSET) << softmax::LIMB_BITS;
+                let low = (e * lo + (1 << (total - 1)) + carried).rem_euclid(P);
                 (delta < 1 << 16 && low < 1 << total).then_some(low)
             };
             let fitting: Vec<i64> = (0..1 << 16).filter(|p| rest(*p).is_some()).collect();
             assert_eq!(fitting, [i64::from(probability(e as u32, r as u32))], "{e} of {sum}");
         }
+    }
+}
+
+/// What the equations of a reciprocal modulo p ask of its other columns: product of the high limbs, carry, what is left. The
+/// carry is that of what is left in the low limb.
+fn divided(sum: i64, recip: i64, left_lo: i64) -> [i64; 3] {
+    let limbs = |v: i64| [v >> softmax::LIMB_BITS, v & ((1 << softmax::LIMB_BITS) - 1)];
+    let ([z_hi, z_lo], [r_hi, r_lo], [hi, lo]) = (limbs(sum), limbs(recip), softmax::dividend());
+    let radix = 1 << softmax::LIMB_BITS;
+    // The inverse of a power of two is one.
+    let inverse = 1 << (31 - softmax::LIMB_BITS);
+    let carry = ((r_lo * z_lo + left_lo - lo).rem_euclid(P) * inverse).rem_euclid(P);
+    let high = r_hi * z_hi;
+    [
+        high,
+        carry,
+        (hi - high * radix - carry - r_hi * z_lo - r_lo * z_hi).rem_euclid(P),
+    ]
+}
+
+/// Of all reciprocals one has a row in the tables, that of the semantics, for the smallest sum and the largest: it is the
+/// quotient, and there is one for every sum.
+#[test]
+fn a_sum_has_one_reciprocal() {
+    use softmax::*;
+    let tables = tables();
+    let sums = [
+        1i64 << 15,
+        (1 << 15) + 1,
+        99_999,
+        3 << 15,
+        (1 << 22) - 1,
+        1 << 22,
+        (1 << 28) - 1,
+        1 << 28,
+    ];
+    let radix = 1i64 << LIMB_BITS;
+    for sum in sums {
+        let honest = i64::from(reciprocal(sum as u32));
+        let near = (honest - 3..=honest + 3).chain([0, 1, honest / 2, honest ^ radix, (1 << 21) - 1]);
+        let wrapped = (1..4).map(|j| (RECIPROCAL as i64 + j * P) / sum);
+        for recip in near.chain(wrapped).filter(|r| (0..1 << 21).contains(r)) {
+            // What is left in the low limb is what the carry is an integer of.
+            let left_lo = (softmax::dividend()[1] - (recip % radix) * (sum % radix)).rem_euclid(radix);
+            let [high, carry, left_hi] = divided(sum, recip, left_lo);
+            let left = (left_hi * radix + left_lo).rem_euclid(P);
+            let gap = sum - 1 - left;
+            let mut row = Row::new(Part::Softmax);
+            row.set(
+                [SUM_HI, SUM_LO, RECIP_HI, RECIP_LO],
+                [sum / radix, sum % radix, recip / radix, recip % radix],
+            );
+            row.set([HIGH, CARRY, LEFT_HI, LEFT_LO], [high, carry, left_hi, left_lo]);
+            row.set([GAP_HI], [gap.div_euclid(radix)]);
+            let fits = row.check(&tables) == Missing::new();
+            assert_eq!(fits, recip == honest, "{recip} of {sum}, the reciprocal is {honest}");
+            // The columns that the trace has.
+            if fits {
+                let own = division(sum as u32, recip as u32).map(i64::from);
+                assert_eq!(row.cells[SUM_HI..COLUMNS], own);
+            }
+        }
+    }
+}
+
+/// What is left in the low limb has one value with a carry, and each is refused next to its range: whatever the carry is, modulo
+/// p, that the equation of the low limbs asks for.
+#[test]
+fn a_reciprocal_has_one_carry() {
+    use softmax::*;
+    let tables = tables();
+    for sum in [1i64 << 15, 99_999, (1 << 22) - 1, 1 << 28] {
+        let recip = i64::from(reciprocal(sum as u32));
+        let honest = division(sum as u32, recip as u32).map(i64::from);
+        let fitting = (-20_000..20_000).filter(|left_lo| {
+            let [high, carry, left_hi] = divided(sum, recip, *left_lo);
+            let mut row = Row::new(Part::Softmax);
+            row.cells[SUM_HI..COLUMNS].copy_from_slice(&honest);
+            row.set([HIGH, CARRY, LEFT_HI, LEFT_LO], [high, carry, left_hi, *left_lo]);
+            // Once for every gap in the high limb that might do.
+            (-1..=1).any(|more| {
+                row.cells[GAP_HI] = honest[GAP_HI - SUM_HI] + more;
+                row.check(&tables) == Missing::new()
+            })
+        });
+        assert_eq!(fitting.collect::<Vec<_>>(), [honest[LEFT_LO - SUM_HI]], "{sum}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stwo::core::fields::m31::{BaseField, P as ORDER};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, ff, logits, requant, scores, stream};
+use tessera_circuits::air::{base, ff, logits, requant, scores, softmax, stream};
 use tessera_circuits::model::Limbs;
 use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
@@ -34,6 +34,8 @@ struct Kind {
     pow: Option<usize>,
     /// In two limbs: the difference, its offset and what it stays below with it.
     delta: Option<(Terms, i64, i64)>,
+    /// log2 of what a high limb counts.
+    limb: u32,
 }
 
 const INT16: [i64; 2] = [-(1 << 15), (1 << 15) - 1];
@@ -65,6 +67,7 @@ fn accumulated(part: Part, out: Terms, remainder: Remainder) -> Kind {
         bits: None,
         pow: Some(remainder.pow()),
         delta: two.then_some((difference, Remainder::OFFSET, 1 << 23)),
+        limb: 8,
     }
 }
 
@@ -84,13 +87,14 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
         accumulated(Part::Ff, limbs(ff::H_HI), ff::PRODUCT),
         Kind {
             part: Part::Scores,
-            claim: "probabilities of scores",
+            claim: "accumulators",
             out: vec![(scores::P, 1)],
             range: [0, (1 << 16) - 1],
             rest: vec![(scores::P_HI, 256), (scores::P_LO, 1)],
             bits: Some(8 + u32::from(PROB_SHIFT)),
             pow: None,
             delta: Some((vec![(scores::P_DELTA, 1)], scores::P_OFFSET, 1 << 16)),
+            limb: softmax::LIMB_BITS,
         },
     ];
     for (part, half) in [Part::Q, Part::K].into_iter().flat_map(|part| [(part, 0), (part, 1)]) {
@@ -105,6 +109,7 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
             bits: Some(ROPE_BITS),
             pow: None,
             delta: None,
+            limb: 8,
         });
     }
     if shape.chunk.is_last() {
@@ -159,7 +164,7 @@ impl Entry<'_> {
             }
         };
         let rest = self.kind.bits.or(self.kind.pow.map(shown)).expect("a bound");
-        [if two { rest - 8 } else { rest }, rest]
+        [if two { rest - self.kind.limb } else { rest }, rest]
     }
 
     /// Whether the claim holds of an output, remainder and difference that are larger by these.
@@ -179,7 +184,7 @@ impl Entry<'_> {
         let [power, _] = self.bits();
         let delta = if self.kind.delta.is_some() { -(more << power) } else { 0 };
         let rest = match self.kind.delta {
-            Some(_) => 256 * delta,
+            Some(_) => delta << self.kind.limb,
             None => -(more << power),
         };
         [rest, delta]

@@ -42,7 +42,7 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
             Some((1, 2)),
             Some((1, cuts.last().map_or(1, |c| c.extent().div_ceil(2)))),
         ],
-        Part::Maxima => &[Some((1, 2)), Some((0, 3))],
+        Part::Softmax => &[Some((1, 2)), Some((0, 3))],
         Part::Att => &[Some((1, 2)), None],
         Part::Ff => &[Some((0, 3)), Some((4, 3))],
         Part::Logits => &[Some((1, 3)), Some((7, 3))],

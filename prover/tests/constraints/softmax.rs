@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, maxima, scores};
+use tessera_circuits::air::{base, scores, softmax};
 use tessera_circuits::semantics::MASKED;
 use tessera_circuits::shape::Part;
 use tessera_prover::prove::check::check_row;
@@ -51,7 +51,7 @@ impl<'a> Query<'a> {
                 .map_while(|key| case.shape.pair_place(query, key))
                 .map(|pair| place(case, Part::Scores, &[vec![layer, head], pair.to_vec()].concat()))
                 .collect(),
-            line: place(case, Part::Maxima, &[layer, head, query]),
+            line: place(case, Part::Softmax, &[layer, head, query]),
             open: query + 1,
         }
     }
@@ -75,7 +75,7 @@ impl<'a> Query<'a> {
     }
 
     fn of_line(&self, column: usize) -> BaseField {
-        self.case.columns[Part::Maxima.index()][self.line.0 + column][self.line.1]
+        self.case.columns[Part::Softmax.index()][self.line.0 + column][self.line.1]
     }
 
     /// What comes of other values in cells of the query: whether a lookup fails, and which claims do.
@@ -93,8 +93,8 @@ impl<'a> Query<'a> {
         }
         for (column, new) in lines {
             let (first, row) = self.line;
-            columns[Part::Maxima.index()][first + column][row] = *new;
-            changes.push((Part::Maxima, first + column, row, *new - self.of_line(*column)));
+            columns[Part::Softmax.index()][first + column][row] = *new;
+            changes.push((Part::Softmax, first + column, row, *new - self.of_line(*column)));
         }
         let missing = changes.iter().any(|(part, _, row, _)| {
             let air = self.case.shape.air(*part);
@@ -127,7 +127,7 @@ fn ties_are_the_zeros_of_the_row_less_one() {
             let zeros = (0..query.pairs.len()).filter(|key| query.pair(*key, scores::ZERO).is_one());
             let zeros: Vec<usize> = zeros.collect();
             assert!(zeros.iter().all(|key| *key < query.open));
-            assert_eq!(base(zeros.len() as i64 - 1), query.of_line(maxima::TIES));
+            assert_eq!(base(zeros.len() as i64 - 1), query.of_line(softmax::TIES));
             most = most.max(zeros.len());
         }
     }
@@ -149,7 +149,7 @@ fn a_masked_pair_has_no_exponential() {
                 // It does not attain the maximum, either: there is no zero without an exponential of one.
                 let (missing, broken) = query.altered(
                     &query.triple(key, 0),
-                    &[(maxima::TIES, query.of_line(maxima::TIES) + base(1))],
+                    &[(softmax::TIES, query.of_line(softmax::TIES) + base(1))],
                 );
                 assert!(!missing && broken.contains("masked pairs"), "{broken:?}");
                 assert!(!broken.contains("a maximum is attained"));
@@ -184,15 +184,15 @@ fn a_maximum_above_all_scores_is_not_attained() {
                     pairs.extend(query.triple(key, difference.min(MASKED)));
                 }
                 let fits = (0..query.open).all(|key| query.pair(key, scores::D).0 + by <= MASKED);
-                let max = (maxima::MAX, query.of_line(maxima::MAX) + base(by.into()));
+                let max = (softmax::MAX, query.of_line(softmax::MAX) + base(by.into()));
                 for ties in [0, 1, 0xffff] {
-                    let (missing, broken) = query.altered(&pairs, &[max, (maxima::TIES, base(ties))]);
+                    let (missing, broken) = query.altered(&pairs, &[max, (softmax::TIES, base(ties))]);
                     assert!(!missing);
                     assert!(broken.contains("a maximum is attained"), "{broken:?}");
                     assert_eq!(fits, !broken.contains("differences"));
                 }
                 // One less than none is none of 16 bits.
-                let (missing, broken) = query.altered(&pairs, &[max, (maxima::TIES, base(-1))]);
+                let (missing, broken) = query.altered(&pairs, &[max, (softmax::TIES, base(-1))]);
                 assert!(missing && !broken.contains("a maximum is attained"), "{broken:?}");
             }
         }
@@ -207,7 +207,7 @@ fn a_maximum_below_a_score_has_no_difference() {
             let zero = (0..query.open)
                 .find(|key| query.pair(*key, scores::ZERO).is_one())
                 .expect("a maximum");
-            let lower = [(maxima::MAX, query.of_line(maxima::MAX) - base(1))];
+            let lower = [(softmax::MAX, query.of_line(softmax::MAX) - base(1))];
             let (missing, broken) = query.altered(&[(zero, scores::D, base(-1))], &lower);
             assert!(missing);
             // With a difference that is in the table it is not that of the score.
@@ -223,20 +223,20 @@ fn a_maximum_below_a_score_has_no_difference() {
 fn zeros_are_those_of_the_differences() {
     for case in &cases() {
         for query in Query::some(case) {
-            let ties = query.of_line(maxima::TIES);
+            let ties = query.of_line(softmax::TIES);
             for key in 0..query.open {
                 let other = BaseField::one() - query.pair(key, scores::ZERO);
                 let more = if other.is_one() { base(1) } else { base(-1) };
-                let (missing, broken) = query.altered(&[(key, scores::ZERO, other)], &[(maxima::TIES, ties + more)]);
+                let (missing, broken) = query.altered(&[(key, scores::ZERO, other)], &[(softmax::TIES, ties + more)]);
                 assert!(missing && broken.is_empty(), "{broken:?}");
                 // With the difference of zero it is the claim on differences.
                 if other.is_one() {
-                    let (missing, broken) = query.altered(&query.triple(key, 0), &[(maxima::TIES, ties + more)]);
+                    let (missing, broken) = query.altered(&query.triple(key, 0), &[(softmax::TIES, ties + more)]);
                     assert!(!missing && broken.contains("differences"), "{broken:?}");
                 }
             }
             for by in [1, -1] {
-                let (missing, broken) = query.altered(&[], &[(maxima::TIES, ties + base(by))]);
+                let (missing, broken) = query.altered(&[], &[(softmax::TIES, ties + base(by))]);
                 assert_eq!(broken.into_iter().collect::<Vec<_>>(), ["a maximum is attained"]);
                 assert_eq!(missing, ties == base(0) && by < 0);
             }

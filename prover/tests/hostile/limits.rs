@@ -166,7 +166,7 @@ fn padded_proofs_are_refused() {
         at: 0,
         excess: 1,
     };
-    let pads: [Pad<'_>; 28] = [
+    let pads: [Pad<'_>; 27] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
         ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
@@ -174,7 +174,6 @@ fn padded_proofs_are_refused() {
         ("clipped values", &|p| {
             messages(p).statistics.clips = vec![clip; SIZE / 14]
         }),
-        ("softmax sums", &|p| fill(&mut messages(p).statistics.sums, 4)),
         ("trees of lookups", &|p| {
             messages(p).lookups = vec![TreeProof::default(); SIZE / 40]
         }),
@@ -320,11 +319,10 @@ fn keys_of_the_largest_models_are_answered() {
         for rows in [proof.statement.rows(), key.config.context] {
             proof.statement.prompt = vec![1; rows + 1 - proof.statement.output.len()];
             let tokens = rows.next_power_of_two();
-            let (layers, heads) = (key.config.layers, key.config.heads);
+            let layers = key.config.layers;
             // The lengths are the right ones while the file is not too large.
             let statistics = &mut messages(&mut proof).statistics;
             statistics.norms = vec![[1; 3]; ((2 * layers + 1) * tokens).min(1 << 20)];
-            statistics.sums = vec![1 << 15; (layers * heads * tokens).min(1 << 20)];
             let bytes = proof.to_bytes().expect("below the limit of a proof");
             let error = answer(&format!("key {i}, {rows} rows"), &key, &bytes);
             println!("    {error}");

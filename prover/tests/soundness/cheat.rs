@@ -312,6 +312,8 @@ fn operand_of(claim: &str) -> (Product, usize) {
         "up projections" => (Product::Act, 1),
         "weighted states" => (Product::Square, 0),
         "states" => (Product::Square, 1),
+        "reciprocals" => (Product::Reciprocal, 0),
+        "sums and exponentials" => (Product::Reciprocal, 1),
         other => panic!("{other} is no operand"),
     }
 }

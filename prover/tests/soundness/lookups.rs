@@ -22,7 +22,7 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::{find, move_output, output, plain, row, score, REST};
+use crate::values::{find, move_output, output, plain, score, REST};
 use crate::{assert_claims_violated, assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;

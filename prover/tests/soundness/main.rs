@@ -4,6 +4,7 @@ mod cheat;
 mod chunks;
 mod clips;
 mod configuration;
+mod division;
 mod fiat_shamir;
 mod forward;
 mod lookups;

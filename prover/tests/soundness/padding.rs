@@ -1,6 +1,6 @@
 //! Attacks through rows that belong to nothing: padded layers and heads.
 
-use tessera_circuits::air::{base, maxima, scores};
+use tessera_circuits::air::{base, scores, softmax};
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::{arg_max, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
@@ -103,10 +103,10 @@ fn padded_heads_have_no_softmax() {
     let scene = Scene::honest();
     let alter = |shape: &Shape, columns: &mut [Columns]| {
         let tokens = 1usize << shape.token;
-        let line = ((1 << shape.axes(Part::Maxima)[1]) - 1) * tokens;
+        let line = ((1 << shape.axes(Part::Softmax)[1]) - 1) * tokens;
         assert!(line >= shape.config.heads * tokens, "a padded head of the first layer");
-        let own = &mut columns[Part::Maxima.index()];
-        (own[maxima::MAX][line], own[maxima::TIES][line]) = (base(-77), base(9));
+        let own = &mut columns[Part::Softmax.index()];
+        (own[softmax::MAX][line], own[softmax::TIES][line]) = (base(-77), base(9));
     };
     let hooks = Hooks {
         columns: &alter,
@@ -116,8 +116,8 @@ fn padded_heads_have_no_softmax() {
     // A real head that is said to be one that the model does not have.
     let real = |shape: &Shape, columns: &mut [Columns]| {
         let tokens = 1usize << shape.token;
-        let own = &mut columns[Part::Maxima.index()];
-        own[maxima::MAX][(shape.config.heads - 1) * tokens] += base(1);
+        let own = &mut columns[Part::Softmax.index()];
+        own[softmax::MAX][(shape.config.heads - 1) * tokens] += base(1);
     };
     let hooks = Hooks {
         columns: &real,

@@ -402,10 +402,6 @@ fn nothing_may_be_left_out() {
         VerifyError::Statistics(StatisticsError::Norms { got: 0, .. })
     );
     assert_rejected!(
-        without(&|p| p.statistics.sums.clear()),
-        VerifyError::Statistics(StatisticsError::Sums { got: 0, .. })
-    );
-    assert_rejected!(
         without(&|p| p.statistics.tops.clear()),
         VerifyError::Statistics(StatisticsError::Tops { got: 0, .. })
     );
@@ -428,11 +424,6 @@ fn statistics_are_those_of_the_trace() {
         ..HONEST
     };
     assert_claims_violated(scene.attempt(&norms));
-    let sums = Hooks {
-        statistics: &|s| s.sums[5] += 1,
-        ..HONEST
-    };
-    assert_claims_violated(scene.attempt(&sums));
     let p = stwo::core::fields::m31::P;
     let alias = Hooks {
         statistics: &|s| s.norms[3][0] -= p as i32,
@@ -441,14 +432,6 @@ fn statistics_are_those_of_the_trace() {
     assert_rejected!(
         scene.attempt(&alias),
         VerifyError::Statistics(StatisticsError::NormRange { index: 3 })
-    );
-    let alias = Hooks {
-        statistics: &|s| s.sums[5] += p,
-        ..HONEST
-    };
-    assert_rejected!(
-        scene.attempt(&alias),
-        VerifyError::Statistics(StatisticsError::SumRange { index: 5 })
     );
 }
 

@@ -92,7 +92,6 @@ fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
 fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
         VerifyError::Statistics(StatisticsError::Norms { got, expected }) => ("norms".to_owned(), got, expected),
-        VerifyError::Statistics(StatisticsError::Sums { got, expected }) => ("sums".to_owned(), got, expected),
         VerifyError::Statistics(StatisticsError::Tops { got, expected }) => ("tops".to_owned(), got, expected),
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
@@ -218,11 +217,8 @@ fn statistics() -> Vec<Row> {
     let mut rows = vec![
         row!(Change "statistics.norms[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statistics.norms[*]" => VerifyError::Statistics(StatisticsError::NormRange { .. })),
-        row!(Change "statistics.sums[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
-        row!(Modulus "statistics.sums[*]" => VerifyError::Statistics(StatisticsError::SumRange { .. })),
     ];
     rows.extend(lengths("statistics.norms", "norms"));
-    rows.extend(lengths("statistics.sums", "sums"));
     rows
 }
 

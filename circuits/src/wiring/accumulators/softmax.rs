@@ -3,9 +3,8 @@
 use num_traits::One;
 
 use super::{Claims, Rounding};
-use crate::air::{base, requant, scores};
-use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::{eq_table, index_eq};
+use crate::air::{base, requant, scores, softmax};
+use crate::claims::{Group, Tensor, Weight};
 use crate::model::Limbs;
 use crate::rounding::Rounded;
 use crate::shape::Part;
@@ -34,55 +33,44 @@ impl Public<'_> {
             factor: points.score_weight(),
         };
         self.accumulated(claims, &rounding, scores::SCORE);
-        claims.own.push(self.probabilities());
+        self.reciprocals(claims);
+        self.probabilities(claims);
     }
 
-    /// Probabilities: the limbs of `E R` are `2^13 P + DELTA` and `REM - 2^20 - 256 DELTA`.
-    fn probabilities(&self) -> LinearClaim {
-        let (points, part, limb) = (self.points, Part::Scores, self.points.limb);
+    /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.
+    fn probabilities(&self, claims: &mut Claims) {
+        let (part, points) = (Part::Scores, self.points);
+        let (limb, weight) = (points.limb, points.probability_weight());
         let front = [self.plain_layers(part), eq(&points.head)];
         let plain = self.score_tensor(front, &points.token, Keys::At(&points.key));
-        let delta = K::one() - limb * base(256);
+        let (low, delta) = (weight * limb, weight - weight * limb * base(1 << softmax::LIMB_BITS));
         let columns = vec![
-            (scores::P, felt(1 << 13)),
-            (scores::P_HI, limb * base(256)),
-            (scores::P_LO, limb),
+            (scores::P, weight * base(1 << 8)),
             (scores::P_DELTA, delta),
+            (scores::P_HI, low * base(256)),
+            (scores::P_LO, low),
         ];
-        let total = self.total(part, &plain);
-        let value = (delta * base(scores::P_OFFSET) + limb * felt(1 << 20)) * total;
-        // The reciprocals of the rows of real heads; those of padded ones are 0.
-        let reciprocals = self.statistics.reciprocals();
-        let config = &self.shape.config;
-        let (heads, tokens) = (eq_table(&points.head), eq_table(&points.token));
-        let (blocks, within) = self.split(&points.key);
-        let blocks = eq_table(blocks);
-        let axes = self.shape.full_axes(part);
-        let rest = axes.iter().skip(2).take(2).sum();
-        let rows = reciprocals.chunks(tokens.len().max(1)).enumerate();
-        let tensors = rows.map(|(row, reciprocals)| {
-            let (l, h) = (row / config.heads.max(1), row % config.heads.max(1));
-            let limbs = |r: u32| felt(i64::from(r >> 8)) + limb * base(i64::from(r & 0xff));
-            let queries: Vec<K> = reciprocals.iter().zip(&tokens).map(|(r, t)| *t * limbs(*r)).collect();
-            let pairs = self.shape.pairs().flat_map(|(a, b)| {
-                let block = queries.chunks(1 << self.shape.block()).nth(a).unwrap_or_default();
-                let key = blocks.get(b).copied().unwrap_or_default();
-                block.iter().map(move |w| *w * key)
-            });
-            let weight = index_eq(l, &points.layer) * heads.get(h).copied().unwrap_or_default();
-            vec![
-                Weight::Sparse(self.lead(part), vec![(l, weight)]),
-                Weight::Sparse(self.shape.padded.heads, vec![(h, K::one())]),
-                padded(pairs.collect(), rest),
-                eq(within),
-            ]
-        });
-        let groups = vec![
-            Group::new(part, plain, columns),
-            Group::new_sum(part, tensors.collect(), vec![(scores::EXP, -K::one())]),
+        let sides = &mut claims.accumulators;
+        sides.value += (delta * base(scores::P_OFFSET) + low * base(1 << 20)) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
+    }
+
+    /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
+    fn reciprocals(&self, claims: &mut Claims) {
+        let (part, limb, weight) = (Part::Softmax, self.points.limb, self.points.reciprocal_weight());
+        let plain = self.rows_of_heads(eq(&self.points.token));
+        let (middle, low) = (weight * limb, weight * limb * limb);
+        let radix = base(1 << softmax::LIMB_BITS);
+        let columns = vec![
+            (softmax::HIGH, weight - middle * radix),
+            (softmax::CARRY, low * radix - middle),
+            (softmax::LEFT_HI, -middle),
+            (softmax::LEFT_LO, -low),
         ];
-        let name = "probabilities of scores";
-        LinearClaim { name, groups, value }
+        let [dividend_hi, dividend_lo] = softmax::dividend().map(base);
+        let sides = &mut claims.accumulators;
+        sides.value -= (middle * dividend_hi + low * dividend_lo) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
     }
 
     pub(super) fn attention(&self, claims: &mut Claims) {

@@ -76,7 +76,6 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
     };
     let statistics = Statistics {
         norms: vec![[1; 3]; shape.states() * tokens],
-        sums: vec![1 << 15; config.layers * config.heads * tokens],
         tops: vec![0; shape.outputs],
         clips: Vec::new(),
     };
