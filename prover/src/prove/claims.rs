@@ -221,8 +221,9 @@ impl<'a> SplitGroup<'a> {
             }
         };
         let first = SECURE_COST * 5 * self.factors.len();
-        let second = SECURE_COST * (self.terms.len() + self.factors.len() + 5);
-        ((passes + first) << outer) + (second << inner)
+        let weights: usize = self.factors.iter().map(|f| entries(f.inner)).sum();
+        let second = SECURE_COST * (((self.terms.len() + 5) << inner) + weights);
+        ((passes + first) << outer) + second
     }
 
     /// The axis along which fewer distinct weights occur than there are inner factors, and their number: the columns are
