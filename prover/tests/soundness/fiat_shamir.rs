@@ -468,7 +468,7 @@ fn every_challenge_depends_on_every_message_before_it() {
     };
     let last = |rounds: &mut Vec<[K; 2]>| rounds.last_mut().expect("a round")[0] += one;
     let digest = |digest: &mut [u8; 32]| digest[7] ^= 1;
-    let messages: [Message<'_>; 23] = [
+    let messages: [Message<'_>; 24] = [
         ("model", &|p| p.model.0[31] ^= 1, 0),
         ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
         ("output", &|p| p.statement.output[3] ^= 1, 0),
@@ -636,7 +636,7 @@ fn proofs_of_another_domain_are_rejected() {
             (words[1], words[5], words[9]) = (1, 1, 1);
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|_, w, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), &other, &s.prompt, &s.output),
+        &|_, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), &other, &s.prompt, &s.output),
         &|m, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), m, nothing, &s.output),
         &|m, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), m, &s.prompt, nothing),
         // The same tokens, another border between prompt and output.

@@ -106,7 +106,9 @@ fn what_is_folded_is_what_was_committed_to() {
     };
     assert_rejected!(
         simulation().attempt(&hooks),
-        VerifyError::Opening(OpeningError::Fold { oracle: 0, .. })
+        VerifyError::Opening(OpeningError::Root {
+            tree: TreeName::Oracle(0)
+        })
     );
 }
 
@@ -141,7 +143,9 @@ fn the_commitment_is_to_the_trace() {
         assert_rejected!(attempt(Fit::Values), VerifyError::Opening(OpeningError::JoinClaim));
         assert_rejected!(
             attempt(Fit::Message),
-            VerifyError::Opening(OpeningError::Fold { oracle: 0, .. })
+            VerifyError::Opening(OpeningError::Root {
+                tree: TreeName::Oracle(0)
+            })
         );
     }
 }

@@ -81,10 +81,9 @@ pub enum OpeningError {
     PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]
     PathTooLong { tree: TreeName, unused: usize },
+    /// Of a folded oracle also where it is not the fold of the oracle before it: that is a part of the opened leaves.
     #[error("{tree}: the opened leaves do not hash to the root")]
     Root { tree: TreeName },
-    #[error("folded oracle {oracle} at position {position} is not the fold of the oracle before it")]
-    Fold { oracle: usize, position: usize },
     #[error("the final message at position {position} is not the fold of the last oracle")]
     FinalMessage { position: usize },
 }

@@ -45,7 +45,7 @@ pub struct LeafOpening {
 /// Opened leaves of a folded oracle, in increasing order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOpening {
-    /// Per leaf: `2^FOLD_LOG` values.
+    /// Per leaf: those of the `2^FOLD_LOG` values that do not follow from the oracle before.
     pub values: Vec<SecureField>,
     /// Merkle nodes, as `merkle::verify_batch` reads them.
     pub path: Vec<Digest>,

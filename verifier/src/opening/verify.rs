@@ -344,8 +344,8 @@ fn check_oracles(
     Ok(())
 }
 
-/// Checks the opened leaves of one folded oracle against the values `expected` in it (increasing
-/// positions), and returns the values that the oracle after it must hold.
+/// Checks the opened leaves of one folded oracle, in which the values `expected` (increasing positions) are not sent, as they
+/// follow from the oracle before. Returns the values that the oracle after it must hold.
 fn open_oracle(
     oracle: usize,
     log_line: u32,
@@ -355,40 +355,37 @@ fn open_oracle(
     opening: &OracleOpening,
 ) -> Result<Vec<Expected>, OpeningError> {
     let tree = TreeName::Oracle(oracle);
-    let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
-    leaves.dedup();
-    let (got, wanted) = (opening.values.len(), leaves.len() << FOLD_LOG);
-    if got != wanted {
-        return Err(OpeningError::OpenedValues {
-            tree,
-            got,
-            expected: wanted,
-        });
+    let mut indices: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
+    indices.dedup();
+    let (got, all) = (opening.values.len(), indices.len() << FOLD_LOG);
+    let length = OpeningError::OpenedValues {
+        tree,
+        got,
+        expected: all.saturating_sub(expected.len()),
+    };
+    if got + expected.len() != all {
+        return Err(length);
     }
-    let opened = || leaves.iter().copied().zip(opening.values.chunks_exact(1 << FOLD_LOG));
-    let digests = opened()
-        .map(|(leaf, values)| (leaf, hash_secure_leaf(values)))
+    let (mut known, mut sent) = (expected.iter().peekable(), opening.values.iter());
+    let mut value = |position| match known.next_if(|(own, _)| *own == position) {
+        Some((_, value)) => Some(*value),
+        None => sent.next().copied(),
+    };
+    let mut leaf = |index: usize| {
+        (index << FOLD_LOG..(index + 1) << FOLD_LOG)
+            .map_while(&mut value)
+            .collect()
+    };
+    let leaves: Vec<(usize, Vec<SecureField>)> = indices.into_iter().map(|index| (index, leaf(index))).collect();
+    let digests = leaves
+        .iter()
+        .map(|(index, leaf)| (*index, hash_secure_leaf(leaf)))
         .collect();
     verify_batch(tree, root, log_line - FOLD_LOG, digests, &opening.path)?;
 
-    let mut pending = expected.iter().peekable();
-    let mut folded = Vec::with_capacity(leaves.len());
-    for (leaf, values) in opened() {
-        while let Some(&(position, value)) = pending.next_if(|(position, _)| position >> FOLD_LOG == leaf) {
-            if values.get(position % (1 << FOLD_LOG)) != Some(&value) {
-                return Err(OpeningError::Fold { oracle, position });
-            }
-        }
-        let coordinates = circle::line_fibre(log_line, leaf, FOLD_LOG);
-        let value = circle::fold_leaf(values, &coordinates, challenges).ok_or(OpeningError::OpenedValues {
-            tree,
-            got,
-            expected: wanted,
-        })?;
-        folded.push((leaf, value));
-    }
-    match pending.next() {
-        None => Ok(folded),
-        Some(&(position, _)) => Err(OpeningError::Fold { oracle, position }),
-    }
+    let folded = leaves.into_iter().map(|(index, leaf)| {
+        let coordinates = circle::line_fibre(log_line, index, FOLD_LOG);
+        Some((index, circle::fold_leaf(&leaf, &coordinates, challenges)?))
+    });
+    folded.collect::<Option<_>>().ok_or(length)
 }

@@ -282,12 +282,16 @@ impl Oracle {
         self.levels.last().map_or([0; 32], |top| top[0])
     }
 
-    fn open(&self, leaves: &[usize]) -> OracleOpening {
-        let leaf = |&leaf: &usize| self.values[leaf << FOLD_LOG..][..1 << FOLD_LOG].to_vec();
+    /// Opens the leaves that hold some positions (increasing), whose own values the verifier knows.
+    fn open(&self, positions: &[usize]) -> OracleOpening {
+        let mut leaves: Vec<usize> = positions.iter().map(|position| position >> FOLD_LOG).collect();
+        leaves.dedup();
+        let neighbours = leaves.iter().flat_map(|leaf| leaf << FOLD_LOG..(leaf + 1) << FOLD_LOG);
+        let sent = neighbours.filter(|position| positions.binary_search(position).is_err());
         let depth = self.levels.len() as u32 - 1;
         OracleOpening {
-            values: leaves.iter().flat_map(leaf).collect(),
-            path: merkle::path(leaves, depth, |level, index| self.levels[level][index]),
+            values: sent.map(|position| self.values[position]).collect(),
+            path: merkle::path(&leaves, depth, |level, index| self.levels[level][index]),
         }
     }
 }
@@ -365,16 +369,16 @@ impl Folding {
         transcript.message("opening final message", self.message.values());
         let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         transcript.nonce("opening work", nonce);
-        let mut leaves = draw_leaves(transcript, &self.params, policy);
+        let mut positions = draw_leaves(transcript, &self.params, policy);
 
-        proof.weights.rows = self.open_rows(weights, &leaves)?;
-        proof.activations.rows = self.open_rows(activations, &leaves)?;
+        proof.weights.rows = self.open_rows(weights, &positions)?;
+        proof.activations.rows = self.open_rows(activations, &positions)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {
-            leaves.iter_mut().for_each(|leaf| *leaf >>= FOLD_LOG);
-            leaves.dedup();
-            oracles.push(oracle.open(&leaves));
+            oracles.push(oracle.open(&positions));
+            positions.iter_mut().for_each(|position| *position >>= FOLD_LOG);
+            positions.dedup();
         }
         Ok(OpeningProof {
             fold_rounds: self.rounds,

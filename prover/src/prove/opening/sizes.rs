@@ -58,7 +58,7 @@ pub fn proof_bytes(params: &CommitmentParams, queries: usize) -> usize {
     let rows = queries * params.columns() * FIBRE * 4 + path(params.log_leaves());
     let folded: usize = params
         .oracles()
-        .map(|variables| (queries << FOLD_LOG) * 16 + path(variables + params.log_blowup - FOLD_LOG))
+        .map(|variables| queries * ((1 << FOLD_LOG) - 1) * 16 + path(variables + params.log_blowup - FOLD_LOG))
         .sum();
     rows + folded + (16 << params.log_final())
 }
@@ -81,11 +81,11 @@ mod tests {
     fn sizes_are_estimated() {
         let path = |queries: usize, levels: usize| 32 * queries * levels;
         let rows = 118 * 2 * 4 + path(118, 13 - 6);
-        let oracles = 118 * 8 * 16 + path(118, 10 - 6) + 16 * 256;
+        let oracles = 118 * 7 * 16 + path(118, 10 - 6) + 16 * 256;
         assert_eq!(proof_bytes(&params(1, 12, 2), 118), rows + oracles);
         // Nine columns; a tree of 2^7 leaves is opened as a whole.
         let rows = 1000 * 9 * 2 * 4 + path(1000, 13 - 9);
-        let oracles = 1000 * 8 * 16 + path(1000, 10 - 9) + 16 * 256;
+        let oracles = 1000 * 7 * 16 + path(1000, 10 - 9) + 16 * 256;
         assert_eq!(proof_bytes(&params(9, 12, 2), 1000), rows + oracles);
     }
 

@@ -78,7 +78,12 @@ fn every_tile_is_opened_once_in_its_place() {
             assert_eq!(verdict, Err(OpeningError::JoinClaim), "{name}, evaluations alone");
             let verdict = attempt(&case, &other, &values);
             assert!(
-                matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+                matches!(
+                    verdict,
+                    Err(OpeningError::Root {
+                        tree: TreeName::Oracle(0)
+                    })
+                ),
                 "{name}: {verdict:?}"
             );
         }

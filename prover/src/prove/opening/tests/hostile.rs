@@ -5,7 +5,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::merkle::hash_base_leaf;
 use tessera_verifier::opening::{
-    Claimed, CodeOpening, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof, FIBRE,
+    Claimed, CodeOpening, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof, TreeName, FIBRE,
 };
 use tessera_verifier::policy::OpeningPolicy;
 
@@ -237,7 +237,12 @@ fn other_weights_do_not_open_the_commitment() {
         assert_ne!(claim.value, case.value);
         let verdict = case.verify_claim(&claim, &case.prove(&other, &POLICY));
         assert!(
-            matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+            matches!(
+                verdict,
+                Err(OpeningError::Root {
+                    tree: TreeName::Oracle(0)
+                })
+            ),
             "{verdict:?}"
         );
     }
@@ -267,7 +272,12 @@ fn far_words_are_rejected() {
             };
             let verdict = case.verify_claim(&claim, &case.prove(&source, &POLICY));
             assert!(
-                matches!(verdict, Err(OpeningError::Fold { oracle: 0, .. })),
+                matches!(
+                    verdict,
+                    Err(OpeningError::Root {
+                        tree: TreeName::Oracle(0)
+                    })
+                ),
                 "{verdict:?}"
             );
         }
