@@ -555,6 +555,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     // The code is the verifier's.
     let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
     let mut transcript = (hooks.transcript)(claim.model, &params, statement, claim.chunk, &claim.ends);
+    // The code of what is committed to, which is another one if the trace has other columns.
+    let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
     let mut root = *Activations::commit(&shape, &committed, params).root();

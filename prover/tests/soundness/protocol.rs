@@ -198,12 +198,19 @@ fn activations_are_opened_where_the_claims_end() {
         gamma: &|gamma| gamma[3] += K::one(),
         ..HONEST
     };
-    assert_claims_violated(scene.attempt(&coefficients));
+    // Coefficients are absorbed before either band sumcheck.
+    assert_rejected!(
+        scene.attempt(&coefficients),
+        VerifyError::Opening(OpeningError::BandClaim { .. })
+    );
     let zero = Hooks {
         gamma: &|gamma| gamma.iter_mut().for_each(|g| *g += *g),
         ..HONEST
     };
-    assert_claims_violated(scene.attempt(&zero));
+    assert_rejected!(
+        scene.attempt(&zero),
+        VerifyError::Opening(OpeningError::BandClaim { .. })
+    );
     for coordinate in [0, 5, 11] {
         let alter = |local: &mut Vec<K>| local[coordinate] += K::one();
         let point = Hooks {
@@ -478,7 +485,8 @@ fn another_weight_is_rejected() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
+    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    assert_claims_violated(scene.attempt(&hooks));
     let honest = Scene::honest();
     let hooks = Hooks {
         band_values: &|gamma, values| {
@@ -508,7 +516,8 @@ fn weights_do_not_move_within_a_band() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
+    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    assert_claims_violated(scene.attempt(&hooks));
     let mut other = scene.model.quantised.clone();
     // Outputs 5 and 69 of the first input: the same place in the first two tiles.
     edit(&mut other, MatmulKind::Down, 1, |down| down.swap(5, 69));
