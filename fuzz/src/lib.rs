@@ -260,17 +260,23 @@ fn edit_stark(proof: &mut Stark, field: u8, input: &mut Input<'_>) {
     }
 }
 
-/// Alters a field of an opening, numbered from 10 to 18.
-fn edit_opening(opening: &mut OpeningProof, field: u8, input: &mut Input<'_>) {
+/// Alters a field of an opening, numbered from 10 to 18; one that there is twice, that of the activations or of the weights.
+fn edit_opening(opening: &mut OpeningProof, field: u8, activations: bool, input: &mut Input<'_>) {
+    let own = match activations {
+        true => &mut opening.activations,
+        false => &mut opening.weights,
+    };
     match field {
-        10 => edit(&mut opening.band_rounds, input, set_round),
-        11 => opening.band_value = input.secure(),
+        10 => edit(&mut own.band_rounds, input, set_round),
+        11 if input.byte().is_multiple_of(2) => own.joined_value = input.secure(),
+        11 => own.band_value = input.secure(),
+        12 if activations => edit(&mut opening.join_rounds, input, set_round),
         12 => edit(&mut opening.fold_rounds, input, set_round),
         13 => edit(&mut opening.roots, input, set_digest),
         14 => edit(&mut opening.final_message, input, set_secure),
         15 => opening.nonce = input.number(),
-        16 => edit(&mut opening.rows.values, input, set_base),
-        17 => edit(&mut opening.rows.path, input, set_digest),
+        16 => edit(&mut own.rows.values, input, set_base),
+        17 => edit(&mut own.rows.path, input, set_digest),
         _ => edit(&mut opening.oracles, input, |o, i| match i.byte() % 2 {
             0 => edit(&mut o.values, i, set_secure),
             _ => edit(&mut o.path, i, set_digest),
@@ -311,12 +317,11 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         }
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => set_digest(&mut own.activations, input),
-        10..=18 if field >= 128 => edit_opening(&mut own.opening, field % 32, input),
-        10..=18 => edit_opening(&mut own.weights, field % 32, input),
+        10..=18 => edit_opening(&mut own.opening, field % 32, field >= 128, input),
         19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
-        29 => own.weights = other.weights.clone(),
+        29 => own.opening.weights = other.opening.weights.clone(),
         30 => own.stark = other.stark.clone(),
         _ => {
             (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());

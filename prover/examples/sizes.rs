@@ -28,12 +28,18 @@ fn main() {
         part!("matmuls", p.matmuls);
         part!("linear", p.linear);
         part!("lookups", p.lookups);
-        for (name, opening) in [("weights", &p.weights), ("activations", &p.opening)] {
-            println!("opening of {name}");
-            part!("rows", opening.rows);
-            part!("oracles", opening.oracles);
-            part!("whole", opening);
+        for (code, own) in p.opening.codes() {
+            println!("opening, {code}");
+            part!("rows", own.rows.values);
+            part!("paths", own.rows.path);
         }
+        for oracle in &p.opening.oracles {
+            println!("opening, oracle");
+            part!("values", oracle.values);
+            part!("paths", oracle.path);
+        }
+        part!("final message", p.opening.final_message);
+        part!("opening", p.opening);
         part!("sampled values", p.stark.sampled_values);
         for i in 0..4 {
             println!("tree {i}: {} columns", p.stark.queried_values[i].len());

@@ -4,6 +4,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
+use tessera_prover::prove::opening::params_for;
 use tessera_prover::prove::prove;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
@@ -141,7 +142,7 @@ fn parts_in_lanes_are_proved() {
     let layers = shape.extent(Part::Ff, 0);
     assert!(!layers.is_power_of_two(), "{layers}");
     // And in more than one column of their code.
-    assert!(CommitmentParams::of_activations(&shape).columns() > 1);
+    assert!(CommitmentParams::of_activations(&shape, &params_for(config.total_tiles())).columns() > 1);
     round_trip(config, WeightFormat::Int16, 120, 5);
 }
 

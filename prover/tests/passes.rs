@@ -43,7 +43,7 @@ fn streamed_weights_give_the_same_proof() {
             ("forward pass", pass),
             ("matmuls", all),
             // The combined column, and the opened rows: there is no file of the codeword.
-            ("open weights", 2 * all),
+            ("open", 2 * all),
         ];
         for report in [&kept, &streamed] {
             let read: Vec<(&str, u64)> = report

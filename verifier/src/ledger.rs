@@ -13,7 +13,7 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::{CommitmentParams, OpenedColumns};
+use crate::opening::{lift, CommitmentParams, OpenedColumns};
 use crate::policy::{
     opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS,
 };
@@ -89,38 +89,48 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     bits(sum)
 }
 
-/// Bits of security of every source of error of an opening, in the unique-decoding regime
-/// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`, code length `n = 2^log_codeword`):
+/// Bits of security of every source of error of an opening of weights and activations, in the unique-decoding regime
+/// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`). The longer of the two codes has messages of `2^mu` values and
+/// the length `n = 2^(mu + log_blowup)`:
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + work_bits`;
-/// - column batch: combining `G'` columns with an eq tensor, `log2(G') n / |K|`;
-/// - folds: `mu` folds of codes of length at most `n`, `n / |K|` each;
-/// - sumchecks: degree 2, so `2 / |K|` per round.
-pub fn soundness_terms(columns: &OpenedColumns, policy: &OpeningPolicy) -> Vec<(String, f64)> {
-    let params = &columns.params;
-    let field_bits = 4.0 * f64::from(P).log2();
-    let n = f64::from(params.log_codeword());
-    let rate = (-f64::from(params.log_blowup)).exp2();
-    let rounds = columns.log_bands() + (params.log_message - params.log_final()).saturating_sub(1);
-    let mut terms = vec![
-        (
-            "opening: queries".to_string(),
-            policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.work_bits),
+/// - folds: `mu` folds of codes of length at most `n`, the first fold of the shorter code, and the sum of both: `n / |K|` each;
+/// - sumchecks: degree 2, so `2 / |K|` per round, and `1 / |K|` each for the claims that are joined and the values that are
+///   added;
+/// - column batch of either commitment: combining `G'` columns with an eq tensor, `log2(G')` times the length of its own code.
+pub fn soundness_terms(weights: &OpenedColumns, activations: &OpenedColumns, policy: &OpeningPolicy) -> Vec<Term> {
+    let long = lift::longer(&weights.params, &activations.params);
+    let rate = (-f64::from(long.log_blowup)).exp2();
+    let mut terms = vec![Term {
+        name: "opening: queries".to_owned(),
+        formula: format!(
+            "((1 + 2^-{}) / 2)^{} x 2^-{}",
+            long.log_blowup, policy.queries, policy.work_bits
         ),
-        (
-            "opening: folds".to_string(),
-            field_bits - n - f64::from(params.log_message).log2(),
-        ),
-        (
-            "opening: sumchecks".to_string(),
-            field_bits - 1.0 - f64::from(rounds).log2(),
-        ),
-    ];
-    if params.log_columns() > 0 {
-        terms.push((
-            "opening: column batch".to_string(),
-            field_bits - n - f64::from(params.log_columns()).log2(),
-        ));
+        bits: policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.work_bits),
+    }];
+    let n = |params: &CommitmentParams| f64::from(params.log_codeword()).exp2();
+    let (folds, log_n) = (long.log_message + 2, long.log_codeword());
+    let formula = format!("{folds} x 2^{log_n} / |K|");
+    algebraic(&mut terms, "opening: folds", formula, f64::from(folds) * n(&long));
+    let bands = weights.log_bands() + activations.log_bands();
+    let rounds = bands + 2 * long.log_folded() - long.log_final().min(long.log_folded());
+    algebraic(
+        &mut terms,
+        "opening: sumchecks",
+        format!("(2 x {rounds} rounds + 2) / |K|"),
+        2.0 * f64::from(rounds) + 2.0,
+    );
+    for (what, columns) in [("weights", weights), ("activations", activations)] {
+        let (log_columns, log_n) = (columns.params.log_columns(), columns.params.log_codeword());
+        if log_columns > 0 {
+            algebraic(
+                &mut terms,
+                &format!("opening: column batch of the {what}"),
+                format!("{log_columns} x 2^{log_n} / |K|"),
+                f64::from(log_columns) * n(&columns.params),
+            );
+        }
     }
     terms
 }
@@ -243,20 +253,12 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     let mut terms = Vec::new();
     claim_terms(&shape, &mut terms);
     stark_terms(&mut terms);
-    let activations = CommitmentParams::of_activations(&shape);
-    let openings = [
-        ("weights", key.opened(chunk)),
-        ("activations", activations.columns_of(&(0..activations.tiles), 0)),
-    ];
-    for (what, columns) in openings {
-        for (name, bits) in soundness_terms(&columns, &opening_policy(columns.params.log_blowup)) {
-            terms.push(Term {
-                name: format!("{what}: {name}"),
-                formula: String::new(),
-                bits,
-            });
-        }
-    }
+    let activations = CommitmentParams::of_activations(&shape, &key.weights);
+    terms.extend(soundness_terms(
+        &key.opened(chunk),
+        &activations.columns_of(&(0..activations.tiles), 0),
+        &opening_policy(key.weights.log_blowup),
+    ));
     Ledger { terms }
 }
 
@@ -266,8 +268,8 @@ mod tests {
     use crate::key::CommitmentHeader;
     use crate::opening::{CommitmentParams, TILE_AREA_LOG};
     use crate::policy::{
-        parameter_words, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
-        STARK_LOG_LAST_LAYER,
+        parameter_words, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
+        SHORT_MESSAGE_LOG, STARK_LOG_LAST_LAYER,
     };
     use crate::recipe::Recipe;
     use std::collections::BTreeSet;
@@ -429,14 +431,40 @@ mod tests {
             let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
             let bits = policy.queries as f64 * one;
             assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
-            let terms = soundness_terms(&weights.columns_of(&(0..weights.tiles), 0), &policy);
-            assert_eq!(terms[0].1, bits + f64::from(OPENING_WORK_BITS));
             let activations = CommitmentParams { tiles: 77, ..weights };
-            let own = parameter_words(log_blowup, activations.words());
+            let [of_weights, of_activations] = [weights, activations].map(|own| own.columns_of(&(0..own.tiles), 0));
+            let terms = soundness_terms(&of_weights, &of_activations, &policy);
+            assert_eq!(terms[0].bits, bits + f64::from(OPENING_WORK_BITS));
+            let own = parameter_words(activations.words());
             let queries = policy.queries as u32;
             let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
             assert_eq!(own[..5], trace);
-            assert_eq!(own[5..], [queries, policy.work_bits, 18, log_blowup, queries, 77]);
+            assert_eq!(own[5..], [queries, policy.work_bits, log_blowup, 18, 77]);
+        }
+    }
+
+    /// Terms of an opening worked out by hand: folds of the longer code, whichever it is, two more for the other one and the sum,
+    /// and the columns of each in its own code.
+    #[test]
+    fn an_opening_counts_the_longer_code_once() {
+        let of = |tiles: usize, log_message: u32| {
+            let own = CommitmentParams {
+                tiles,
+                log_message,
+                log_blowup: 2,
+            };
+            own.columns_of(&(0..tiles), 0)
+        };
+        // 224 tiles are 28 columns of 8, and 40 units as many columns.
+        let (weights, activations) = (of(224, 15), of(40, 12));
+        for [a, b] in [[weights, activations], [activations, weights]] {
+            let terms = soundness_terms(&a, &b, &opening_policy(2));
+            let expected = |numerator: f64| FIELD_BITS - numerator.log2();
+            let bits: Vec<f64> = terms.iter().map(|term| term.bits).collect();
+            // Rounds: 8 and 6 of bands, 14 that join, 6 down to 2^8 values.
+            let own = [expected(5.0 * 131_072.0), expected(6.0 * 16_384.0)];
+            assert_eq!(bits[1..3], [expected(17.0 * 131_072.0), expected(2.0 * 34.0 + 2.0)]);
+            assert!(bits[3..] == own || bits[3..] == [own[1], own[0]], "{terms:?}");
         }
     }
 
@@ -449,29 +477,43 @@ mod tests {
         assert_eq!(shape.fractions(), leaves as u128);
     }
 
-    /// The code of activations: at most 64 columns as long as no code is longer than `2^22`, of rate 1/4 up to `2^14` units and
-    /// of rate 1/2 above; never shorter than it must be.
+    /// The code of activations: the rate of the weights. At most 64 columns as long as no code is longer than `2^22`, at most 16
+    /// where messages are no longer than those of the weights and short; never longer than that needs.
     #[test]
     fn activations_have_a_code_by_their_number() {
         let key = key(laned());
-        let (mut rates, mut longest) = (BTreeSet::new(), 0);
+        let (mut lengths, mut longest) = (BTreeSet::new(), 0);
         for rows in (0..13).map(|log| 1 << log) {
             let shape = key.shape(&Chunk::whole(12), rows);
-            let own = CommitmentParams::of_activations(&shape);
-            assert_eq!(own.tiles as u128, shape.units());
-            assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
-            assert_eq!(own.log_blowup, if own.tiles <= MANY_UNITS { 2 } else { 1 });
-            assert!(own.log_codeword() <= MAX_CODE_LOG && own.log_message >= TILE_AREA_LOG);
-            assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == MAX_CODE_LOG);
-            // Half as long it would have more columns than it may.
-            assert!(own.log_message == TILE_AREA_LOG || 2 * own.columns() > ACTIVATION_COLUMNS);
-            assert_eq!(own.check(), Ok(()));
-            rates.insert(own.log_blowup);
-            longest = longest.max(own.columns());
+            for (log_message, log_blowup) in [(12, 3), (17, 2), (18, 1), (24, 1)] {
+                let weights = CommitmentParams {
+                    log_message,
+                    log_blowup,
+                    ..key.weights
+                };
+                let own = CommitmentParams::of_activations(&shape, &weights);
+                assert_eq!(own.tiles as u128, shape.units());
+                assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
+                assert_eq!(own.log_blowup, log_blowup);
+                assert!(own.log_codeword() <= MAX_CODE_LOG && own.log_message >= TILE_AREA_LOG);
+                assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == MAX_CODE_LOG);
+                let longer = own.log_message >= log_message.min(SHORT_MESSAGE_LOG);
+                assert!(own.columns() <= FEW_COLUMNS || longer);
+                // Half as long it would have more columns than it may.
+                let most = if own.log_message > log_message.min(SHORT_MESSAGE_LOG) {
+                    ACTIVATION_COLUMNS
+                } else {
+                    FEW_COLUMNS
+                };
+                assert!(own.log_message == TILE_AREA_LOG || 2 * own.columns() > most);
+                assert_eq!(own.check(), Ok(()));
+                lengths.insert(own.log_message);
+                longest = longest.max(own.columns());
+            }
         }
         assert!(
-            rates.len() == 2 && longest > ACTIVATION_COLUMNS,
-            "{rates:?}, {longest} columns"
+            lengths.len() > 6 && longest > ACTIVATION_COLUMNS,
+            "{lengths:?}, {longest} columns"
         );
     }
 

@@ -16,13 +16,15 @@ pub const STARK_LOG_BLOWUP: u32 = 3;
 pub const STARK_WORK_BITS: u32 = 20;
 /// FRI folds per layer.
 pub const STARK_FOLD_STEP: u32 = 3;
-/// log2 of the degree bound of the last FRI layer.
-pub const STARK_LOG_LAST_LAYER: u32 = 5;
-/// Activations of more units than this are committed to in the code of rate 1/2, which halves memory and time, instead of the
-/// one of rate 1/4, which has smaller proofs.
-pub const MANY_UNITS: usize = 1 << 14;
+/// log2 of the degree bound of the last FRI layer: three layers fold the tables to it.
+pub const STARK_LOG_LAST_LAYER: u32 = 7;
 /// The most columns that a code of activations has, as far as [`MAX_CODE_LOG`] allows.
 pub const ACTIVATION_COLUMNS: usize = 64;
+/// Activations get messages longer than that needs, down to so many columns, as long as these are no longer than those of the
+/// weights and than `2^SHORT_MESSAGE_LOG`: proofs get smaller, and encoding takes little memory still.
+pub const FEW_COLUMNS: usize = 16;
+/// See [`FEW_COLUMNS`].
+pub const SHORT_MESSAGE_LOG: u32 = 18;
 /// log2 of the longest code of activations: errors grow with its length.
 pub const MAX_CODE_LOG: u32 = 22;
 /// Bits of security that the queries, of the STARK and of openings, have without the proof of work before them.
@@ -59,8 +61,7 @@ pub struct OpeningPolicy {
     pub work_bits: u32,
 }
 
-/// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted, or of
-/// `CommitmentParams::of_activations`.
+/// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted.
 pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     OpeningPolicy {
         queries: queries(log_blowup),
@@ -68,9 +69,9 @@ pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     }
 }
 
-/// All parameters as words, absorbed by the transcript first. Weights are at rate `2^-log_blowup`; activations have so many
-/// units, in a code of messages of `2^log_message` values and rate `2^-blowup`.
-pub const fn parameter_words(log_blowup: u32, [log_message, blowup, units]: [u32; 3]) -> [u32; 11] {
+/// All parameters as words, absorbed by the transcript first. Weights and activations are at rate `2^-log_blowup`; the latter
+/// have so many units, in a code of messages of `2^log_message` values.
+pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32; 10] {
     let opening = opening_policy(log_blowup);
     [
         STARK_LOG_BLOWUP,
@@ -80,9 +81,8 @@ pub const fn parameter_words(log_blowup: u32, [log_message, blowup, units]: [u32
         STARK_LOG_LAST_LAYER,
         opening.queries as u32,
         opening.work_bits,
+        log_blowup,
         log_message,
-        blowup,
-        queries(blowup) as u32,
         units,
     ]
 }

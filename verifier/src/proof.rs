@@ -45,9 +45,7 @@ pub struct ChunkProof {
     pub matmuls: MatmulProof,
     /// One batched sumcheck for all linear claims (section 7).
     pub linear: SumcheckProof,
-    /// Opening of the weights (section 10).
-    pub weights: OpeningProof,
-    /// Opening of the activations (section 10).
+    /// Opening of weights and activations (section 10).
     pub opening: OpeningProof,
     /// What the entries of the tables add up to (section 8.5).
     pub claimed_sum: SecureField,

@@ -18,7 +18,7 @@ use crate::codec::CodecError;
 use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::ledger::security_bits;
-use crate::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
 use crate::policy::{opening_policy, parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::stark::{self, StarkClaim, StarkError};
@@ -58,10 +58,8 @@ pub enum VerifyError {
     Gkr(#[from] GkrError),
     #[error("lookups: numerators of tree {tree} are not one")]
     Numerators { tree: usize },
-    #[error("weights: {0}")]
-    Weights(#[source] OpeningError),
-    #[error("activations: {0}")]
-    Activations(#[source] OpeningError),
+    #[error("opening: {0}")]
+    Opening(#[from] OpeningError),
     #[error("{0}")]
     Stark(#[from] StarkError),
     #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.0}", (got * 10.0).floor() / 10.0)]
@@ -81,18 +79,17 @@ pub struct Verified {
     pub security_bits: f64,
 }
 
-/// Absorbs everything that is public before the first message: parameters (of weights and activations), model, statement, and
+/// Absorbs everything that is public before the first message: parameters, with those of the activations, model, statement, and
 /// which part of it the chunk is.
 pub fn open_transcript(
     model: &ModelId,
-    weights: &CommitmentParams,
     activations: &CommitmentParams,
     statement: &Statement,
     chunk: &Chunk,
     ends: &Ends<'_>,
 ) -> Transcript {
     let mut transcript = Transcript::new(PROTOCOL);
-    transcript.words("parameters", &parameter_words(weights.log_blowup, activations.words()));
+    transcript.words("parameters", &parameter_words(activations.words()));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
@@ -216,15 +213,8 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     proof.statistics.check(&shape, &params, statement)?;
 
     // Commitments before any challenge.
-    let activations = CommitmentParams::of_activations(&shape);
-    let mut transcript = open_transcript(
-        claim.model,
-        &key.weights,
-        &activations,
-        statement,
-        claim.chunk,
-        &claim.ends,
-    );
+    let activations = CommitmentParams::of_activations(&shape, &key.weights);
+    let mut transcript = open_transcript(claim.model, &activations, statement, claim.chunk, &claim.ends);
     transcript.bytes("activations", &proof.activations);
     let scheme = stark::open_scheme(&key.tables_root, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
@@ -260,42 +250,30 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     let variables = linear_variables(&shape);
     let end = sumcheck::verify("claims", batch.value, variables, &proof.linear, &mut transcript)?;
 
-    // Weights.
+    // Weights and activations.
     let columns = key.opened(claim.chunk);
-    let opening = OpeningClaim {
-        columns,
-        gamma: &public.band_coefficients(&product_point, &families, columns.bands(), columns.log_band),
-        local_point: &public.local_point(&product_point, columns.log_band),
-        value: weight_claim(&proof.matmuls.operands, &families),
+    let weights = Claimed {
+        commitment: key.weights,
+        root: key.weights_root,
+        claim: OpeningClaim {
+            columns,
+            gamma: &public.band_coefficients(&product_point, &families, columns.bands(), columns.log_band),
+            local_point: &public.local_point(&product_point, columns.log_band),
+            value: weight_claim(&proof.matmuls.operands, &families),
+        },
+    };
+    let activations = Claimed {
+        commitment: activations,
+        root: proof.activations,
+        claim: OpeningClaim {
+            columns: activations.columns_of(&(0..activations.tiles), 0),
+            gamma: &unit_coefficients(&shape, &batch, &end.point),
+            local_point: suffix(&end.point, MIN_ROWS_LOG),
+            value: end.value,
+        },
     };
     let policy = opening_policy(key.weights.log_blowup);
-    opening::verify(
-        &key.weights,
-        &policy,
-        &key.weights_root,
-        &opening,
-        &proof.weights,
-        &mut transcript,
-    )
-    .map_err(VerifyError::Weights)?;
-
-    // Activations.
-    let opening = OpeningClaim {
-        columns: activations.columns_of(&(0..activations.tiles), 0),
-        gamma: &unit_coefficients(&shape, &batch, &end.point),
-        local_point: suffix(&end.point, MIN_ROWS_LOG),
-        value: end.value,
-    };
-    let policy = opening_policy(activations.log_blowup);
-    opening::verify(
-        &activations,
-        &policy,
-        &proof.activations,
-        &opening,
-        &proof.opening,
-        &mut transcript,
-    )
-    .map_err(VerifyError::Activations)?;
+    opening::verify(&policy, &[weights, activations], &proof.opening, &mut transcript)?;
 
     // Aggregator.
     let claim = StarkClaim {

@@ -31,10 +31,9 @@ pub struct Activations<'a> {
 }
 
 impl<'a> Activations<'a> {
-    /// Commits to the columns of all parts. The codeword is not kept, as entering its memory takes longer than encoding the
-    /// activations again when they are opened.
-    pub fn commit(shape: &'a Shape, columns: &'a [Columns]) -> Self {
-        let params = CommitmentParams::of_activations(shape);
+    /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`]. The codeword is not kept, as entering
+    /// its memory takes longer than encoding the activations again when they are opened.
+    pub fn commit(shape: &'a Shape, columns: &'a [Columns], params: CommitmentParams) -> Self {
         let units = units(shape, columns);
         let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
         let tree = batches::commit(&units, &params, &twiddles);

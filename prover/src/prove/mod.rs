@@ -16,7 +16,7 @@ pub mod trace;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
@@ -39,11 +39,9 @@ use thiserror::Error;
 use self::activations::Activations;
 use self::matmul::PrecomputedMatmuls;
 use self::multiplicities::multiplicities;
-use self::opening::{open_committed, Committed};
-use self::opening::{Codeword, OpeningProverError};
+use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
-use self::sumcheck::Proved;
 use self::trace::{statistics, Columns, Source};
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
@@ -317,10 +315,10 @@ fn unchecked(
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     // Commitments before any challenge.
-    let params = CommitmentParams::of_activations(shape);
-    let mut transcript = open_transcript(claim.model, &key.weights, &params, statement, chunk, &claim.ends);
+    let params = CommitmentParams::of_activations(shape, &key.weights);
+    let mut transcript = open_transcript(claim.model, &params, statement, chunk, &claim.ends);
     let columns = run.columns;
-    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns));
+    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns, params));
     let root = *activations.root();
     transcript.bytes("activations", &root);
     let twiddles = twiddles();
@@ -359,16 +357,32 @@ fn unchecked(
         (batch, linear)
     });
 
-    // Weights.
-    let (weights, traffic) = watch.phase("open weights", || {
-        open_weights(model, &public, opened, &families, &mut matmuls, &mut transcript)
+    // Weights and activations.
+    let (opening, traffic) = watch.phase("open", || {
+        let units = unit_coefficients(shape, &batch, &linear.point);
+        let local_point = suffix(&linear.point, MIN_ROWS_LOG);
+        let values = activations.unit_values(local_point);
+        let activations = Side {
+            committed: &mut activations,
+            claim: OpeningClaim {
+                columns: params.columns_of(&(0..params.tiles), 0),
+                gamma: &units,
+                local_point,
+                value: opening::value(&units, &values),
+            },
+            values: &values,
+        };
+        open(
+            model,
+            &public,
+            opened,
+            &families,
+            &mut matmuls,
+            activations,
+            &mut transcript,
+        )
     })?;
-    watch.read("open weights", traffic);
-
-    // Activations.
-    let opening = watch.phase("open activations", || {
-        open_activations(&mut activations, shape, &batch, &linear, &mut transcript)
-    })?;
+    watch.read("open", traffic);
 
     // Aggregator.
     let (claimed_sum, stark) = watch.phase("stark", || counted.prove(&relations, &mut transcript))?;
@@ -379,7 +393,6 @@ fn unchecked(
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear: linear.proof,
-        weights,
         opening,
         claimed_sum,
         stark,
@@ -404,53 +417,30 @@ fn linear_claims(
     claims
 }
 
-/// Opens the weights that the matmuls have read, in memory that these leave.
-fn open_weights(
+/// Opens the weights that the matmuls have read, in memory that these leave, and the activations where the linear claims end.
+fn open(
     model: &ProverModel<'_>,
     public: &Public<'_>,
     columns: OpenedColumns,
     families: &[SecureField; WEIGHTED.len()],
     matmuls: &mut PrecomputedMatmuls,
+    activations: Side<'_, Activations<'_>>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
-    let claim = OpeningClaim {
-        columns,
-        gamma: &gamma,
-        local_point: &public.local_point(&matmuls.point, columns.log_band),
-        value: opening::value(&gamma, &matmuls.band_values),
-    };
-    let (weights, policy) = (&model.quantised.weights, opening_policy(model.key.weights.log_blowup));
     let memory = std::mem::take(&mut matmuls.memory);
-    opening::open(
-        weights,
-        model.codeword,
-        &policy,
-        &claim,
-        &matmuls.band_values,
-        memory,
-        transcript,
-    )
-}
-
-/// Opens the activations where the linear claims end.
-fn open_activations(
-    activations: &mut Activations<'_>,
-    shape: &Shape,
-    batch: &Batch,
-    linear: &Proved,
-    transcript: &mut Transcript,
-) -> Result<OpeningProof, OpeningProverError> {
-    let params = *activations.params();
-    let local_point = suffix(&linear.point, MIN_ROWS_LOG);
-    let gamma = unit_coefficients(shape, batch, &linear.point);
-    let values = activations.unit_values(local_point);
-    let claim = OpeningClaim {
-        columns: params.columns_of(&(0..params.tiles), 0),
-        gamma: &gamma,
-        local_point,
-        value: opening::value(&gamma, &values),
+    let mut committed = CommittedWeights::new(&model.quantised.weights, model.codeword, memory)?;
+    let weights = Side {
+        committed: &mut committed,
+        claim: OpeningClaim {
+            columns,
+            gamma: &gamma,
+            local_point: &public.local_point(&matmuls.point, columns.log_band),
+            value: opening::value(&gamma, &matmuls.band_values),
+        },
+        values: &matmuls.band_values,
     };
-    let policy = opening_policy(params.log_blowup);
-    open_committed(activations, &policy, &claim, &values, transcript)
+    let policy = opening_policy(model.key.weights.log_blowup);
+    let proof = opening::open(&policy, weights, activations, transcript)?;
+    Ok((proof, committed.traffic()))
 }

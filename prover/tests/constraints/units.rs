@@ -4,18 +4,30 @@
 use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::batch;
-use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::model::{WeightFormat, MIN_ROWS_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::suffix;
+use tessera_prover::model::tiles::tile_bytes;
+use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::prove::activations::Activations;
-use tessera_prover::prove::{claims, opening};
-use tessera_verifier::opening::{self as verifier, CommitmentParams, OpeningClaim};
+use tessera_prover::prove::claims;
+use tessera_prover::prove::opening::{self, commit, Codeword, Committed, CommittedWeights, Side, Split};
+use tessera_prover::support::pages::Table;
+use tessera_prover::support::progress::Silent;
+use tessera_verifier::opening::{self as verifier, Claimed, CommitmentParams, OpeningClaim};
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{linear_variables, unit_coefficients};
 
 use crate::setup::{cases, Case};
+
+/// Weights that the activations are opened with.
+const WEIGHTS: CommitmentParams = CommitmentParams {
+    tiles: 1,
+    log_message: 12,
+    log_blowup: 2,
+};
 
 /// Parts of lanes as tall as units, or taller.
 fn opens(case: &Case) -> bool {
@@ -25,6 +37,9 @@ fn opens(case: &Case) -> bool {
 
 #[test]
 fn the_linear_claims_end_in_the_committed_units() {
+    let tile = PackedWeights::in_memory(WeightFormat::Int8, vec![0; tile_bytes(WeightFormat::Int8)]);
+    let tree = commit(&tile, &WEIGHTS, Split::default(), None, &Silent).expect("one tile");
+    let codeword = Codeword::new(WEIGHTS, tree);
     let mut tried = 0;
     for mut case in cases().into_iter().filter(opens) {
         tried += 1;
@@ -43,11 +58,12 @@ fn the_linear_claims_end_in_the_committed_units() {
             &mut Transcript::new(label),
         );
         let end = end.expect("as many rounds as variables");
-        let params = CommitmentParams::of_activations(shape);
+        // Next to weights of one tile.
+        let params = CommitmentParams::of_activations(shape, &WEIGHTS);
         let gamma = unit_coefficients(shape, &batch, &end.point);
         assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
         let local = suffix(&end.point, MIN_ROWS_LOG);
-        let mut activations = Activations::commit(shape, &case.columns);
+        let mut activations = Activations::commit(shape, &case.columns, params);
         let values = activations.unit_values(local);
         assert_eq!(opening::value(&gamma, &values), end.value);
         let claim = OpeningClaim {
@@ -57,10 +73,37 @@ fn the_linear_claims_end_in_the_committed_units() {
             value: end.value,
         };
         let policy = opening_policy(params.log_blowup);
-        let root = *tessera_prover::prove::opening::Committed::root(&activations);
-        let own = opening::open_committed(&mut activations, &policy, &claim, &values, &mut Transcript::new(label));
+        let committed = [WEIGHTS, params];
+        let roots = [*codeword.root(), *activations.root()];
+        let zero = [SecureField::zero()];
+        let weights_claim = OpeningClaim {
+            columns: WEIGHTS.columns_of(&(0..1), 0),
+            gamma: &zero,
+            local_point: local,
+            value: zero[0],
+        };
+        let mut weights = CommittedWeights::new(&tile, &codeword, Table::default()).expect("one tile");
+        let own = opening::open(
+            &policy,
+            Side {
+                committed: &mut weights,
+                claim: weights_claim,
+                values: &zero,
+            },
+            Side {
+                committed: &mut activations,
+                claim,
+                values: &values,
+            },
+            &mut Transcript::new(label),
+        );
         let own = own.expect("an opening");
-        let verdict = verifier::verify(&params, &policy, &root, &claim, &own, &mut Transcript::new(label));
+        let claimed = [0, 1].map(|i| Claimed {
+            commitment: committed[i],
+            root: roots[i],
+            claim: [weights_claim, claim][i],
+        });
+        let verdict = verifier::verify(&policy, &claimed, &own, &mut Transcript::new(label));
         assert_eq!(verdict, Ok(()));
         // Every committed column has a claim, and so has every of its units; but for one, which lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();

@@ -186,22 +186,30 @@ fn padded_proofs_are_refused() {
         ("matmul rounds", &|p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
         ("linear rounds", &|p| fill(&mut messages(p).linear.rounds, 32)),
         ("band rounds of weights", &|p| {
-            fill(&mut messages(p).weights.band_rounds, 32)
+            fill(&mut messages(p).opening.weights.band_rounds, 32)
         }),
-        ("folded oracles of weights", &|p| {
-            messages(p).weights.oracles = vec![Default::default(); SIZE / 16]
+        ("rows of weights", &|p| {
+            fill(&mut messages(p).opening.weights.rows.values, 4)
         }),
-        ("rows of weights", &|p| fill(&mut messages(p).weights.rows.values, 4)),
-        ("path of weights", &|p| fill(&mut messages(p).weights.rows.path, 32)),
-        ("band rounds", &|p| fill(&mut messages(p).opening.band_rounds, 32)),
+        ("path of weights", &|p| {
+            fill(&mut messages(p).opening.weights.rows.path, 32)
+        }),
+        ("band rounds of activations", &|p| {
+            fill(&mut messages(p).opening.activations.band_rounds, 32)
+        }),
+        ("rows of activations", &|p| {
+            fill(&mut messages(p).opening.activations.rows.values, 4)
+        }),
+        ("path of activations", &|p| {
+            fill(&mut messages(p).opening.activations.rows.path, 32)
+        }),
+        ("join rounds", &|p| fill(&mut messages(p).opening.join_rounds, 32)),
         ("fold rounds", &|p| fill(&mut messages(p).opening.fold_rounds, 32)),
         ("roots of folded oracles", &|p| fill(&mut messages(p).opening.roots, 32)),
         ("folded oracles", &|p| {
             messages(p).opening.oracles = vec![Default::default(); SIZE / 16]
         }),
         ("final message", &|p| fill(&mut messages(p).opening.final_message, 16)),
-        ("rows", &|p| fill(&mut messages(p).opening.rows.values, 4)),
-        ("path", &|p| fill(&mut messages(p).opening.rows.path, 32)),
         ("commitments", &|p| fill(&mut messages(p).stark.0.commitments.0, 32)),
         ("columns without samples", &|p| {
             messages(p).stark.0.sampled_values.0[1] = vec![empty(); SIZE / 8]

@@ -27,7 +27,7 @@ use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::prove::multiplicities::multiplicities;
-use tessera_prover::prove::opening::{self, open_committed, Committed, OpeningProverError, Twiddles};
+use tessera_prover::prove::opening::{self, Committed, CommittedWeights, OpeningProverError, Side, Twiddles};
 use tessera_prover::prove::stark::{commit, entry_sums, twiddles, Scheme};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::prove::{claims, ProverModel};
@@ -36,7 +36,7 @@ use tessera_prover::support::pages::Table;
 use tessera_verifier::gkr::{sum, TreeProof};
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim};
 use tessera_verifier::policy::{opening_policy, stark_config};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, Stark};
@@ -99,8 +99,7 @@ pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut Columns, &mut K) +
 pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
 
 /// Makes the transcript that a proof starts with.
-pub type OpenTranscript<'a> =
-    dyn Fn(&ModelId, &CommitmentParams, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
+pub type OpenTranscript<'a> = dyn Fn(&ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -385,9 +384,16 @@ struct Claim<'a> {
     value: K,
 }
 
-/// Opens activations: the claim that is absorbed is the verifier's.
-fn open_activations(hooks: &Hooks<'_>, own: Activations<'_>, claim: &Claim<'_>, t: &mut Transcript) -> OpeningProof {
-    let params = *own.params();
+/// What is opened of activations.
+struct Told<'a> {
+    forged: Forged<'a>,
+    gamma: Vec<K>,
+    /// Evaluations of the units.
+    values: Vec<K>,
+}
+
+/// Makes activations fit a claim.
+fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> Told<'a> {
     let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
     (hooks.gamma)(&mut gamma);
     (hooks.local)(&mut local);
@@ -399,18 +405,12 @@ fn open_activations(hooks: &Hooks<'_>, own: Activations<'_>, claim: &Claim<'_>, 
         _ => (claim.value - opening::value(&gamma, &values)) * gamma[unit].inverse(),
     };
     values[unit] += by;
-    let mut forged = Forged {
+    let forged = Forged {
         own,
         fold: *local.last().expect("twelve coordinates"),
         added: (unit, if hooks.fit == Fit::Message { by } else { K::zero() }),
     };
-    let claim = OpeningClaim {
-        columns: params.columns_of(&(0..params.tiles), 0),
-        gamma: &gamma,
-        local_point: claim.local,
-        value: claim.value,
-    };
-    open_committed(&mut forged, &opening_policy(params.log_blowup), &claim, &values, t).expect("an opening")
+    Told { forged, gamma, values }
 }
 
 /// Commits to tables and multiplicities.
@@ -555,11 +555,13 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         ..
     } = proved;
     // The code is the verifier's.
-    let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()));
-    let mut transcript = (hooks.transcript)(claim.model, &key.weights, &params, statement, claim.chunk, &claim.ends);
+    let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
+    let mut transcript = (hooks.transcript)(claim.model, &params, statement, claim.chunk, &claim.ends);
+    // The code of what is committed to, which is another one if the trace has other columns.
+    let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
-    let mut root = *Activations::commit(&shape, &committed).root();
+    let mut root = *Activations::commit(&shape, &committed, params).root();
     transcript.bytes("activations", &root);
     let mut counts = multiplicities(&shape, &columns);
     (hooks.multiplicities)(&mut counts);
@@ -627,22 +629,17 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
 
     let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
     (hooks.band_values)(&gamma, &mut matmuls.band_values);
-    let opening = OpeningClaim {
-        columns: hooks.opened.unwrap_or(opened),
-        gamma: &gamma,
-        local_point: &public.local_point(&matmuls.point, opened.log_band),
-        value: weight_claim(&matmuls.proof.operands, &families),
+    let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, matmuls.memory).expect("weights");
+    let weights = Side {
+        committed: &mut weights,
+        claim: OpeningClaim {
+            columns: hooks.opened.unwrap_or(opened),
+            gamma: &gamma,
+            local_point: &public.local_point(&matmuls.point, opened.log_band),
+            value: weight_claim(&matmuls.proof.operands, &families),
+        },
+        values: &matmuls.band_values,
     };
-    let (weights, _) = opening::open(
-        &model.quantised.weights,
-        model.codeword,
-        &opening_policy(key.weights.log_blowup),
-        &opening,
-        &matmuls.band_values,
-        matmuls.memory,
-        &mut transcript,
-    )
-    .expect("an opening");
 
     let claim = Claim {
         gamma: &unit_coefficients(&shape, &wanted, &point),
@@ -652,9 +649,26 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     if let Some(late) = hooks.late {
         late(&shape, claim.gamma, claim.local, &mut committed);
     }
-    let activations = Activations::commit(&shape, &committed);
+    let activations = Activations::commit(&shape, &committed, params);
     root = *activations.root();
-    let opening = open_activations(hooks, activations, &claim, &mut transcript);
+    let Told {
+        mut forged,
+        gamma: units,
+        values,
+    } = told(hooks, activations, &claim);
+    // The claim that is absorbed is the verifier's.
+    let activations = Side {
+        committed: &mut forged,
+        claim: OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma: &units,
+            local_point: claim.local,
+            value: claim.value,
+        },
+        values: &values,
+    };
+    let policy = opening_policy(key.weights.log_blowup);
+    let opening = opening::open(&policy, weights, activations, &mut transcript).expect("an opening");
 
     let (mut interaction, mut claimed_sum) = entry_sums(&relations, &counts, &tables);
     let state = Interaction {
@@ -675,7 +689,6 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear,
-        weights,
         opening,
         claimed_sum,
         stark,

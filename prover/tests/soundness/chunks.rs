@@ -11,7 +11,7 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::edit;
-use tessera_verifier::opening::{OpenedColumns, OpeningError};
+use tessera_verifier::opening::{Code, OpenedColumns, OpeningError};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Rounds, HONEST};
@@ -117,7 +117,10 @@ fn both_embedding_operands_are_zero() {
         operands: &|operands| operands[Product::Embed as usize][1] += K::one(),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&weights), VerifyError::Weights(OpeningError::BandClaim));
+    assert_rejected!(
+        scene.attempt(&weights),
+        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+    );
 }
 
 /// Operands of products that a chunk does not have: of the head, and of the normed states in limbs that no matmul wants. Each
@@ -223,6 +226,9 @@ fn the_opened_columns_are_those_of_the_chunk() {
             opened: Some(moved(first)),
             ..HONEST
         };
-        assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::BandClaim));
+        assert_rejected!(
+            scene.attempt(&hooks),
+            VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+        );
     }
 }

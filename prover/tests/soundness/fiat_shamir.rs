@@ -25,7 +25,7 @@ use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Publi
 use tessera_prover::prove::trace::Columns;
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::opening::{self, CommitmentParams, OpeningClaim, OpeningError};
+use tessera_verifier::opening::{self, Claimed, Code, CommitmentParams, OpeningClaim, OpeningError};
 use tessera_verifier::policy::{opening_policy, parameter_words};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{component, draw_relations, open_scheme};
@@ -66,10 +66,10 @@ struct Challenges {
     /// The claims on the leaves of all trees.
     leaves: Vec<LeafClaim>,
     /// Whether weights and activations are opened as they should be.
-    opened: [Result<(), OpeningError>; 2],
-    /// How many challenges are drawn before each of the openings, and before the claimed sum.
-    places: [usize; 3],
-    /// The transcript before the openings, and after them.
+    opened: Result<(), OpeningError>,
+    /// How many challenges are drawn before the opening, and before the claimed sum.
+    places: [usize; 2],
+    /// The transcript before the opening, and after it.
     transcripts: [Transcript; 2],
 }
 
@@ -84,9 +84,9 @@ impl Challenges {
         let own = messages(proof);
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, proof.statement.lengths());
-        let params = CommitmentParams::of_activations(&shape);
+        let params = CommitmentParams::of_activations(&shape, &key.weights);
         let ends = Ends::default();
-        let mut t = open_transcript(&proof.model, &key.weights, &params, &proof.statement, &whole, &ends);
+        let mut t = open_transcript(&proof.model, &params, &proof.statement, &whole, &ends);
         t.bytes("activations", &own.activations);
         open_scheme(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
@@ -99,7 +99,6 @@ impl Challenges {
             .collect();
         let points = t.challenges("points", Points::count(&shape));
         drawn.extend(&points);
-        let nothing = || Err(OpeningError::BandClaim);
         let mut challenges = Self {
             points: Points::new(&shape, points),
             trees: lookup_trees(&shape),
@@ -111,8 +110,8 @@ impl Challenges {
             claims: K::zero(),
             linear: Vec::new(),
             relations,
-            opened: [nothing(), nothing()],
-            places: [0; 3],
+            opened: Err(OpeningError::JoinClaim),
+            places: [0; 2],
             transcripts: [Transcript::new(PROTOCOL), Transcript::new(PROTOCOL)],
         };
         let variables = product_variables(&challenges.shape) as usize;
@@ -137,45 +136,48 @@ impl Challenges {
         challenges.transcripts[0] = t.clone();
         challenges.openings(key, proof, root, &mut drawn, &mut t);
         challenges.transcripts[1] = t.clone();
-        challenges.places[2] = drawn.len();
+        challenges.places[1] = drawn.len();
         t.message("claimed sum", &[own.claimed_sum]);
         drawn.push(t.challenge("whatever comes next"));
         challenges.drawn = drawn;
         challenges
     }
 
-    /// Both openings.
+    /// Weights and activations.
     fn openings(&mut self, key: &ModelKey, proof: &Proof, root: &[u8; 32], drawn: &mut Vec<K>, t: &mut Transcript) {
         let own = messages(proof);
         let public = self.public(key, proof);
         let columns = key.opened(&Chunk::whole(key.config.layers));
         let gamma = public.band_coefficients(&self.products, &self.families, columns.bands(), columns.log_band);
         let local = public.local_point(&self.products, columns.log_band);
-        let claim = OpeningClaim {
-            columns,
-            gamma: &gamma,
-            local_point: &local,
-            value: weight_claim(&own.matmuls.operands, &self.families),
+        let weights = Claimed {
+            commitment: key.weights,
+            root: key.weights_root,
+            claim: OpeningClaim {
+                columns,
+                gamma: &gamma,
+                local_point: &local,
+                value: weight_claim(&own.matmuls.operands, &self.families),
+            },
+        };
+        let params = CommitmentParams::of_activations(&self.shape, &key.weights);
+        let batch = self.batch(key, proof);
+        let units = unit_coefficients(&self.shape, &batch, &self.linear);
+        let activations = Claimed {
+            commitment: params,
+            root: *root,
+            claim: OpeningClaim {
+                columns: params.columns_of(&(0..params.tiles), 0),
+                gamma: &units,
+                local_point: suffix(&self.linear, MIN_ROWS_LOG),
+                value: walk(batch.value, &own.linear, &self.linear),
+            },
         };
         let policy = opening_policy(key.weights.log_blowup);
-        let weights = opening::verify(&key.weights, &policy, &key.weights_root, &claim, &own.weights, t);
-        let first = drawn.len();
+        self.opened = opening::verify(&policy, &[weights, activations], &own.opening, t);
+        self.places[0] = drawn.len();
         // As the next message would be absorbed after it.
         drawn.push(t.clone().challenge("whatever comes next"));
-
-        let params = CommitmentParams::of_activations(&self.shape);
-        let batch = self.batch(key, proof);
-        let claim = OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
-            gamma: &unit_coefficients(&self.shape, &batch, &self.linear),
-            local_point: suffix(&self.linear, MIN_ROWS_LOG),
-            value: walk(batch.value, &own.linear, &self.linear),
-        };
-        let policy = opening_policy(params.log_blowup);
-        let activations = opening::verify(&params, &policy, root, &claim, &own.opening, t);
-        drawn.push(t.clone().challenge("whatever comes next"));
-        self.places = [first, first + 1, 0];
-        self.opened = [weights, activations];
     }
 
     fn public<'a>(&'a self, key: &'a ModelKey, proof: &'a Proof) -> Public<'a> {
@@ -334,7 +336,10 @@ fn operands_are_not_chosen_after_their_weights() {
     operands[places[1] as usize] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     let result = verify(key, &forged).map(|_| ());
-    assert_rejected!(result, VerifyError::Weights(OpeningError::BandClaim));
+    assert_rejected!(
+        result,
+        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+    );
 }
 
 /// Cells of the residual stream that an attack may alter: of one row each, in the first columns.
@@ -387,7 +392,7 @@ fn activations_are_not_chosen_after_the_challenges() {
     );
     assert_ne!(root, messages(&honest).activations);
     let frozen = Challenges::with_root(key, &forged, &root);
-    assert_eq!(frozen.opened, [Ok(()), Ok(())]);
+    assert_eq!(frozen.opened, Ok(()));
     assert_eq!(frozen.accept(key, &honest, &forged), Ok(()));
     // Committed before, with challenges that know them, the changes are caught.
     let early = |_: &Shape, all: &mut [Columns]| {
@@ -450,8 +455,8 @@ fn every_challenge_depends_on_every_message_before_it() {
     let points = trees + Points::count(&original.shape);
     let operands = points + original.products.len();
     let linear = operands + 2;
-    let [weights, activations, sum] = original.places;
-    assert_eq!(weights, linear + original.linear.len());
+    let [opening, sum] = original.places;
+    assert_eq!(opening, linear + original.linear.len());
     let one = K::one();
     let rounds: Vec<usize> = (0..original.products.len()).collect();
     let linear_rounds: Vec<usize> = (0..original.linear.len()).collect();
@@ -463,7 +468,7 @@ fn every_challenge_depends_on_every_message_before_it() {
     };
     let last = |rounds: &mut Vec<[K; 2]>| rounds.last_mut().expect("a round")[0] += one;
     let digest = |digest: &mut [u8; 32]| digest[7] ^= 1;
-    let messages: [Message<'_>; 22] = [
+    let messages: [Message<'_>; 23] = [
         ("model", &|p| p.model.0[31] ^= 1, 0),
         ("prompt", &|p| p.statement.prompt[0] ^= 1, 0),
         ("output", &|p| p.statement.output[3] ^= 1, 0),
@@ -507,43 +512,44 @@ fn every_challenge_depends_on_every_message_before_it() {
         ),
         (
             "round of the bands",
-            &|p| last(&mut messages_mut(p).weights.band_rounds),
-            weights,
+            &|p| last(&mut messages_mut(p).opening.weights.band_rounds),
+            opening,
         ),
         (
             "evaluation of the bands",
-            &|p| messages_mut(p).weights.band_value += one,
-            weights,
-        ),
-        (
-            "folded oracle of weights",
-            &|p| digest(&mut messages_mut(p).weights.roots[0]),
-            weights,
+            &|p| messages_mut(p).opening.weights.band_value += one,
+            opening,
         ),
         (
             "round of the units",
-            &|p| last(&mut messages_mut(p).opening.band_rounds),
-            activations,
+            &|p| last(&mut messages_mut(p).opening.activations.band_rounds),
+            opening,
         ),
         (
             "evaluation of the units",
-            &|p| messages_mut(p).opening.band_value += one,
-            activations,
+            &|p| messages_mut(p).opening.activations.band_value += one,
+            opening,
         ),
         (
-            "folded oracle of activations",
+            "round that joins both",
+            &|p| last(&mut messages_mut(p).opening.join_rounds),
+            opening,
+        ),
+        (
+            "joined value of the weights",
+            &|p| messages_mut(p).opening.weights.joined_value += one,
+            opening,
+        ),
+        (
+            "folded oracle",
             &|p| digest(&mut messages_mut(p).opening.roots[0]),
-            activations,
+            opening,
         ),
+        ("fold", &|p| last(&mut messages_mut(p).opening.fold_rounds), opening),
         (
-            "fold of activations",
-            &|p| last(&mut messages_mut(p).opening.fold_rounds),
-            activations,
-        ),
-        (
-            "last message of activations",
+            "last message",
             &|p| messages_mut(p).opening.final_message[0] += one,
-            activations,
+            opening,
         ),
         ("claimed sum", &|p| messages_mut(p).claimed_sum += one, sum),
     ];
@@ -601,15 +607,8 @@ fn proofs_of_another_domain_are_rejected() {
         transcript.words("chunk output", &[]);
         transcript
     };
-    let same: &OpenTranscript<'_> = &|m, w, a, s, _, _| {
-        absorb(
-            PROTOCOL,
-            &parameter_words(w.log_blowup, a.words()),
-            m,
-            &s.prompt,
-            &s.output,
-        )
-    };
+    let same: &OpenTranscript<'_> =
+        &|m, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), m, &s.prompt, &s.output);
     scene
         .attempt(&Hooks {
             transcript: same,
@@ -618,75 +617,43 @@ fn proofs_of_another_domain_are_rejected() {
         .expect("the verifier's own transcript");
     let domains: [&OpenTranscript<'_>; 9] = [
         // A longer code of the activations, and one of another rate.
-        &|m, w, a, s, _, _| {
-            let mut words = parameter_words(w.log_blowup, a.words());
+        &|m, a, s, _, _| {
+            let mut words = parameter_words(a.words());
             words[7] += 1;
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|m, w, a, s, _, _| {
-            let mut words = parameter_words(w.log_blowup, a.words());
+        &|m, a, s, _, _| {
+            let mut words = parameter_words(a.words());
             words[8] -= 1;
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|m, w, a, s, _, _| {
-            absorb(
-                "tessera/0",
-                &parameter_words(w.log_blowup, a.words()),
-                m,
-                &s.prompt,
-                &s.output,
-            )
-        },
+        &|m, a, s, _, _| absorb("tessera/0", &parameter_words(a.words()), m, &s.prompt, &s.output),
         // One query each.
-        &|m, w, a, s, _, _| {
-            let mut words = parameter_words(w.log_blowup, a.words());
+        &|m, a, s, _, _| {
+            let mut words = parameter_words(a.words());
             // Of the STARK, of the weights, of the activations.
             (words[1], words[5], words[9]) = (1, 1, 1);
             absorb(PROTOCOL, &words, m, &s.prompt, &s.output)
         },
-        &|_, w, a, s, _, _| {
-            absorb(
-                PROTOCOL,
-                &parameter_words(w.log_blowup, a.words()),
-                &other,
-                &s.prompt,
-                &s.output,
-            )
-        },
-        &|m, w, a, s, _, _| {
-            absorb(
-                PROTOCOL,
-                &parameter_words(w.log_blowup, a.words()),
-                m,
-                nothing,
-                &s.output,
-            )
-        },
-        &|m, w, a, s, _, _| {
-            absorb(
-                PROTOCOL,
-                &parameter_words(w.log_blowup, a.words()),
-                m,
-                &s.prompt,
-                nothing,
-            )
-        },
+        &|_, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), &other, &s.prompt, &s.output),
+        &|m, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), m, nothing, &s.output),
+        &|m, a, s, _, _| absorb(PROTOCOL, &parameter_words(a.words()), m, &s.prompt, nothing),
         // The same tokens, another border between prompt and output.
-        &|m, w, a, s, _, _| {
+        &|m, a, s, _, _| {
             let (prompt, last) = s.prompt.split_at(s.prompt.len() - 1);
             absorb(
                 PROTOCOL,
-                &parameter_words(w.log_blowup, a.words()),
+                &parameter_words(a.words()),
                 m,
                 prompt,
                 &[last, &s.output].concat(),
             )
         },
         // The same words under no labels.
-        &|m, w, a, s, _, _| {
+        &|m, a, s, _, _| {
             let mut transcript = Transcript::new(PROTOCOL);
             let channel = transcript.channel();
-            channel.mix_u32s(&parameter_words(w.log_blowup, a.words()));
+            channel.mix_u32s(&parameter_words(a.words()));
             channel.mix_u32s(
                 &m.0.as_chunks::<4>()
                     .0

@@ -27,7 +27,7 @@ use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
-use tessera_verifier::opening::OpeningError;
+use tessera_verifier::opening::{Code, OpeningError};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -50,7 +50,7 @@ pub fn rejects_weights(scene: &Scene, other: &PackedWeights) {
         tiles: Some(other),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
 }
 
 /// What an attempt has: a model, a statement, the chunk that is proved of it, and the witness that the trace is made
@@ -291,7 +291,12 @@ pub enum Caught {
 
 /// Asserts that the linear sumcheck does not end in a value of the activations.
 pub fn assert_claims_violated(result: Result<(), VerifyError>) {
-    assert_rejected!(result, VerifyError::Activations(OpeningError::BandClaim));
+    assert_rejected!(
+        result,
+        VerifyError::Opening(OpeningError::BandClaim {
+            code: Code::Activations
+        })
+    );
 }
 
 /// Asserts that the composition polynomial is not the one of the tables.

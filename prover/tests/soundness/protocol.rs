@@ -16,7 +16,7 @@ use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
 use tessera_verifier::gkr::GkrError;
-use tessera_verifier::opening::{OpeningError, TreeName};
+use tessera_verifier::opening::{Code, OpeningError, OpeningProof, TreeName};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
@@ -93,7 +93,7 @@ fn simulated_evaluations_are_those_of_what_is_folded() {
     };
     assert_rejected!(
         simulation().attempt(&hooks),
-        VerifyError::Activations(OpeningError::FoldClaim)
+        VerifyError::Opening(OpeningError::JoinClaim)
     );
 }
 
@@ -106,7 +106,9 @@ fn what_is_folded_is_what_was_committed_to() {
     };
     assert_rejected!(
         simulation().attempt(&hooks),
-        VerifyError::Activations(OpeningError::Fold { oracle: 0, .. })
+        VerifyError::Opening(OpeningError::Root {
+            tree: TreeName::Oracle(0)
+        })
     );
 }
 
@@ -138,10 +140,12 @@ fn the_commitment_is_to_the_trace() {
             scene.attempt(&hooks)
         };
         assert_claims_violated(attempt(Fit::No));
-        assert_rejected!(attempt(Fit::Values), VerifyError::Activations(OpeningError::FoldClaim));
+        assert_rejected!(attempt(Fit::Values), VerifyError::Opening(OpeningError::JoinClaim));
         assert_rejected!(
             attempt(Fit::Message),
-            VerifyError::Activations(OpeningError::Fold { oracle: 0, .. })
+            VerifyError::Opening(OpeningError::Root {
+                tree: TreeName::Oracle(0)
+            })
         );
     }
 }
@@ -170,13 +174,13 @@ fn the_root_is_that_of_the_trace() {
     assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
     // The leaves of another tree.
     let mut leaves = honest.clone();
-    leaves.chunks[0].opening.rows = other.chunks[0].opening.rows.clone();
+    leaves.chunks[0].opening.activations.rows = other.chunks[0].opening.activations.rows.clone();
     let result = verify(&scene.model.key, &leaves);
-    let tree = TreeName::Committed;
+    let tree = TreeName::Committed(Code::Activations);
     assert!(
         matches!(
             &result,
-            Err(VerifyError::Activations(
+            Err(VerifyError::Opening(
                 OpeningError::Root { tree: t } | OpeningError::OpenedValues { tree: t, .. }
                     | OpeningError::PathTooShort { tree: t } | OpeningError::PathTooLong { tree: t, .. }
             )) if *t == tree
@@ -194,12 +198,19 @@ fn activations_are_opened_where_the_claims_end() {
         gamma: &|gamma| gamma[3] += K::one(),
         ..HONEST
     };
-    assert_claims_violated(scene.attempt(&coefficients));
+    // Coefficients are absorbed before either band sumcheck.
+    assert_rejected!(
+        scene.attempt(&coefficients),
+        VerifyError::Opening(OpeningError::BandClaim { .. })
+    );
     let zero = Hooks {
         gamma: &|gamma| gamma.iter_mut().for_each(|g| *g += *g),
         ..HONEST
     };
-    assert_claims_violated(scene.attempt(&zero));
+    assert_rejected!(
+        scene.attempt(&zero),
+        VerifyError::Opening(OpeningError::BandClaim { .. })
+    );
     for coordinate in [0, 5, 11] {
         let alter = |local: &mut Vec<K>| local[coordinate] += K::one();
         let point = Hooks {
@@ -212,10 +223,7 @@ fn activations_are_opened_where_the_claims_end() {
             fit: Fit::Values,
             ..point
         };
-        assert_rejected!(
-            scene.attempt(&fitted),
-            VerifyError::Activations(OpeningError::FoldClaim)
-        );
+        assert_rejected!(scene.attempt(&fitted), VerifyError::Opening(OpeningError::JoinClaim));
     }
     // Two units exchange what they lack of the claim.
     let moved = Hooks {
@@ -225,27 +233,30 @@ fn activations_are_opened_where_the_claims_end() {
         },
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&moved), VerifyError::Activations(OpeningError::FoldClaim));
+    assert_rejected!(scene.attempt(&moved), VerifyError::Opening(OpeningError::JoinClaim));
 }
 
-/// The openings of weights and activations change places, or one stands for both.
+/// What there is of weights and activations in an opening changes places, or one stands for both.
 #[test]
 fn openings_are_not_exchanged() {
     let scene = Scene::honest();
     let honest = scene.forge(&HONEST);
-    let with = |alter: &dyn Fn(&mut ChunkProof)| {
+    let with = |alter: &dyn Fn(&mut OpeningProof)| {
         let mut proof = honest.clone();
-        alter(&mut proof.chunks[0]);
+        alter(&mut proof.chunks[0].opening);
         verify(&scene.model.key, &proof)
     };
     assert_rejected!(
-        with(&|own| std::mem::swap(&mut own.weights, &mut own.opening)),
-        VerifyError::Weights(_)
+        with(&|own| std::mem::swap(&mut own.weights, &mut own.activations)),
+        VerifyError::Opening(_)
     );
-    assert_rejected!(with(&|own| own.weights = own.opening.clone()), VerifyError::Weights(_));
     assert_rejected!(
-        with(&|own| own.opening = own.weights.clone()),
-        VerifyError::Activations(_)
+        with(&|own| own.weights = own.activations.clone()),
+        VerifyError::Opening(_)
+    );
+    assert_rejected!(
+        with(&|own| own.activations = own.weights.clone()),
+        VerifyError::Opening(_)
     );
 }
 
@@ -390,12 +401,13 @@ fn nothing_may_be_left_out() {
         })
     );
     let opening = |what: &'static str| move |e: &OpeningError| matches!(e, OpeningError::Length { what: w, got: 0, .. } if *w == what);
-    assert_rejected!(without(&|p| p.opening.band_rounds.clear()), VerifyError::Activations(ref e) if opening("band sumcheck")(e));
-    assert_rejected!(without(&|p| p.opening.fold_rounds.clear()), VerifyError::Activations(ref e) if opening("folding sumcheck")(e));
-    assert_rejected!(without(&|p| p.opening.final_message.clear()), VerifyError::Activations(ref e) if opening("final message")(e));
+    assert_rejected!(without(&|p| p.opening.activations.band_rounds.clear()), VerifyError::Opening(ref e) if opening("band sumcheck")(e));
+    assert_rejected!(without(&|p| p.opening.join_rounds.clear()), VerifyError::Opening(ref e) if opening("join sumcheck")(e));
+    assert_rejected!(without(&|p| p.opening.fold_rounds.clear()), VerifyError::Opening(ref e) if opening("folding sumcheck")(e));
+    assert_rejected!(without(&|p| p.opening.final_message.clear()), VerifyError::Opening(ref e) if opening("final message")(e));
     assert_rejected!(
-        without(&|p| p.opening.rows.values.clear()),
-        VerifyError::Activations(OpeningError::OpenedValues { got: 0, .. })
+        without(&|p| p.opening.activations.rows.values.clear()),
+        VerifyError::Opening(OpeningError::OpenedValues { got: 0, .. })
     );
     assert_rejected!(
         without(&|p| p.statistics.norms.clear()),
@@ -456,7 +468,8 @@ fn another_weight_is_rejected() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    assert_claims_violated(scene.attempt(&hooks));
     let honest = Scene::honest();
     let hooks = Hooks {
         band_values: &|gamma, values| {
@@ -465,12 +478,15 @@ fn another_weight_is_rejected() {
         },
         ..HONEST
     };
-    assert_rejected!(honest.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    assert_rejected!(honest.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
     let hooks = Hooks {
         band_values: &|_, values| values[0] += K::one(),
         ..HONEST
     };
-    assert_rejected!(honest.attempt(&hooks), VerifyError::Weights(OpeningError::BandClaim));
+    assert_rejected!(
+        honest.attempt(&hooks),
+        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+    );
 }
 
 /// Tiles of one band, exchanged as a whole or in one weight of each. As above.
@@ -483,7 +499,8 @@ fn weights_do_not_move_within_a_band() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Weights(OpeningError::FoldClaim));
+    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    assert_claims_violated(scene.attempt(&hooks));
     let mut other = scene.model.quantised.clone();
     // Outputs 5 and 69 of the first input: the same place in the first two tiles.
     edit(&mut other, MatmulKind::Down, 1, |down| down.swap(5, 69));
@@ -504,7 +521,7 @@ fn bands_are_those_of_the_architecture() {
         };
         assert_rejected!(
             scene.attempt(&hooks),
-            VerifyError::Weights(OpeningError::Length {
+            VerifyError::Opening(OpeningError::Length {
                 what: "band sumcheck",
                 ..
             })

@@ -140,10 +140,10 @@ fn a_field_without_a_row_is_found() {
             ],
         ),
         (
-            "chunks[1].weights.nonce",
+            "chunks[1].opening.weights.joined_value",
             &[
-                "Change of chunks[1].weights.nonce",
-                "Modulus of chunks[1].weights.nonce",
+                "Change of chunks[1].opening.weights.joined_value",
+                "Modulus of chunks[1].opening.weights.joined_value",
             ],
         ),
         (

@@ -99,8 +99,7 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
         VerifyError::Sumcheck(SumcheckError::Rounds { label, got, expected }) => {
             (format!("sumcheck: {label}"), got, expected)
         }
-        VerifyError::Weights(error) => return opening_length("weights", error),
-        VerifyError::Activations(error) => return opening_length("opening", error),
+        VerifyError::Opening(error) => return opening_length(error),
         VerifyError::Stark(StarkError::Length { what, got, expected }) => (format!("stark: {what}"), got, expected),
         VerifyError::Gkr(GkrError::Trees { got, expected }) => ("lookups: trees".to_owned(), got, expected),
         VerifyError::Gkr(GkrError::Layers { got, expected, .. }) => ("lookups: layers".to_owned(), got, expected),
@@ -110,11 +109,11 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     Some((what, *got, *expected))
 }
 
-/// The same of an opening, which is named by its field.
-fn opening_length(field: &str, error: &OpeningError) -> Option<(String, usize, usize)> {
+/// The same of an opening.
+fn opening_length(error: &OpeningError) -> Option<(String, usize, usize)> {
     match error {
-        OpeningError::Length { what, got, expected } => Some((format!("{field}: {what}"), *got, *expected)),
-        OpeningError::OpenedValues { tree, got, expected } => Some((format!("{field}: {tree}"), *got, *expected)),
+        OpeningError::Length { what, got, expected } => Some((format!("opening: {what}"), *got, *expected)),
+        OpeningError::OpenedValues { tree, got, expected } => Some((format!("opening: {tree}"), *got, *expected)),
         _ => None,
     }
 }
@@ -163,8 +162,9 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     rows.extend(clips(proof));
     rows.extend(lookups(proof.lookups.len()));
     rows.extend(sumchecks(shape));
-    rows.extend(weights(&proof.weights));
-    rows.extend(activations(&proof.opening));
+    // The root of the activations is absorbed before the first challenge.
+    rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
+    rows.extend(opening(&proof.opening));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
     rows.extend(stark());
@@ -274,47 +274,27 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
             true => row!(Change operands => VerifyError::Matmuls),
             // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim.
             false => {
-                row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Weights(OpeningError::BandClaim))
+                row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Opening(OpeningError::BandClaim { .. }))
             }
         },
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
-        // What the rounds end in is claimed of the activations. The weights are opened before, with the challenges that
-        // follow from the rounds.
-        row!(Change "linear.rounds[*]" => VerifyError::Weights(OpeningError::BandClaim)),
+        // What the rounds end in is claimed of the activations; both openings have the challenges that follow from the rounds.
+        row!(Change "linear.rounds[*]" => VerifyError::Opening(OpeningError::BandClaim { .. })),
     ];
     rows.extend(lengths("matmuls.sumcheck.rounds", "sumcheck: matmuls"));
     rows.extend(lengths("linear.rounds", "sumcheck: claims"));
     rows
 }
 
-/// The root of the activations is absorbed before the first challenge.
-fn activations(proof: &OpeningProof) -> Vec<Row> {
-    let mut rows = vec![row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. }))];
-    rows.extend(opening("opening", proof, |error| match error {
-        VerifyError::Activations(own) => Some(own),
-        _ => None,
-    }));
-    rows
-}
-
-fn weights(proof: &OpeningProof) -> Vec<Row> {
-    opening("weights", proof, |error| match error {
-        VerifyError::Weights(own) => Some(own),
-        _ => None,
-    })
-}
-
-/// What an opening answers with, if it is that of the field.
-type Own = fn(&VerifyError) -> Option<&OpeningError>;
-
-/// The rows of one of the two openings, which is in `field`.
-fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
+/// The rows of the opening.
+fn opening(proof: &OpeningProof) -> Vec<Row> {
     let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
-        Row::new(&format!("{field}.{place}"), op, text, move |e| {
-            own(e).is_some_and(expected)
+        Row::new(&format!("opening.{place}"), op, text, move |e| match e {
+            VerifyError::Opening(own) => expected(own),
+            _ => false,
         })
     };
-    let band = |e: &OpeningError| matches!(e, OpeningError::BandClaim);
+    let join = |e: &OpeningError| matches!(e, OpeningError::JoinClaim);
     let fold = |e: &OpeningError| matches!(e, OpeningError::FoldClaim);
     let work = |e: &OpeningError| {
         matches!(
@@ -325,43 +305,64 @@ fn opening(field: &'static str, proof: &OpeningProof, own: Own) -> Vec<Row> {
             }
         )
     };
-    let (band_text, fold_text, work_text) = (
-        "OpeningError::BandClaim",
+    let (join_text, fold_text, work_text) = (
+        "OpeningError::JoinClaim",
         "OpeningError::FoldClaim",
         "OpeningError::Work",
     );
     let mut rows = vec![
-        row("band_rounds[*]", Op::Change, band_text, band),
-        row("band_value", Op::Change, band_text, band),
+        row("join_rounds[*]", Op::Change, join_text, join),
+        row("weights.joined_value", Op::Change, join_text, join),
+        row("activations.joined_value", Op::Change, join_text, join),
         row("fold_rounds[*]", Op::Change, fold_text, fold),
         row("roots[*]", Op::Change, fold_text, fold),
         row("final_message[*]", Op::Change, fold_text, fold),
         row("nonce", Op::Change, work_text, work),
         row("nonce", Op::Modulus, work_text, work),
     ];
+    for (code, _) in proof.codes() {
+        for place in ["band_rounds[*]", "band_value"] {
+            let error = VerifyError::Opening(OpeningError::BandClaim { code });
+            let text = "OpeningError::BandClaim of the commitment";
+            rows.push(Row::new(
+                &format!("opening.{code}.{place}"),
+                Op::Change,
+                text,
+                move |e| e.to_string() == error.to_string(),
+            ));
+        }
+        rows.extend(lengths(
+            &format!("opening.{code}.band_rounds"),
+            "opening: band sumcheck",
+        ));
+    }
     for (places, name) in [
-        ("band_rounds", "band sumcheck"),
+        ("join_rounds", "join sumcheck"),
         ("fold_rounds", "folding sumcheck"),
         ("roots", "roots of folded oracles"),
         ("final_message", "final message"),
         ("oracles", "opened folded oracles"),
     ] {
-        rows.extend(lengths(&format!("{field}.{places}"), format!("{field}: {name}")));
+        rows.extend(lengths(&format!("opening.{places}"), format!("opening: {name}")));
     }
-    let mut trees = vec![("rows".to_owned(), TreeName::Committed)];
+    let rows_of = |(code, _)| (format!("{code}.rows"), TreeName::Committed(code));
+    let mut trees = proof.codes().map(rows_of).to_vec();
     trees.extend((0..proof.oracles.len()).map(|i| (format!("oracles[{i}]"), TreeName::Oracle(i))));
     for (name, tree) in trees {
-        rows.extend(opened(&format!("{field}.{name}"), tree, own));
-        rows.extend(lengths(&format!("{field}.{name}.values"), format!("{field}: {tree}")));
+        rows.extend(opened(&format!("opening.{name}"), tree));
+        rows.extend(lengths(&format!("opening.{name}.values"), format!("opening: {tree}")));
     }
     rows
 }
 
 /// Opened leaves of one tree, and their paths.
-fn opened(name: &str, tree: TreeName, own: Own) -> Vec<Row> {
+fn opened(name: &str, tree: TreeName) -> Vec<Row> {
     type E = OpeningError;
     let row = |place: &str, op, text, expected: E| {
-        Row::new(&format!("{name}.{place}"), op, text, move |e| own(e) == Some(&expected))
+        Row::new(&format!("{name}.{place}"), op, text, move |e| match e {
+            VerifyError::Opening(own) => *own == expected,
+            _ => false,
+        })
     };
     let root = "OpeningError::Root";
     vec![
@@ -505,17 +506,17 @@ fn fields() -> Vec<Row> {
         "matmuls.sumcheck.rounds[*]",
         "linear.rounds[*]",
         "claimed_sum",
-        "weights.band_rounds[*]",
-        "weights.band_value",
-        "weights.fold_rounds[*]",
-        "weights.final_message[*]",
-        "weights.rows.values[*]",
-        "weights.oracles[*].values[*]",
-        "opening.band_rounds[*]",
-        "opening.band_value",
+        "opening.weights.band_rounds[*]",
+        "opening.weights.band_value",
+        "opening.weights.joined_value",
+        "opening.weights.rows.values[*]",
+        "opening.activations.band_rounds[*]",
+        "opening.activations.band_value",
+        "opening.activations.joined_value",
+        "opening.activations.rows.values[*]",
+        "opening.join_rounds[*]",
         "opening.fold_rounds[*]",
         "opening.final_message[*]",
-        "opening.rows.values[*]",
         "opening.oracles[*].values[*]",
         "stark.sampled_values[*][*][*]",
         "stark.queried_values[*][*][*]",

@@ -2,11 +2,29 @@
 
 use thiserror::Error;
 
+/// Names one of the two commitments that are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// That of the key.
+    Weights,
+    /// That of the chunk.
+    Activations,
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Weights => "weights",
+            Self::Activations => "activations",
+        })
+    }
+}
+
 /// Names one Merkle tree of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeName {
     /// What was committed to.
-    Committed,
+    Committed(Code),
     /// A folded oracle, counted from 0.
     Oracle(usize),
 }
@@ -14,7 +32,7 @@ pub enum TreeName {
 impl std::fmt::Display for TreeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Committed => write!(f, "committed tree"),
+            Self::Committed(code) => write!(f, "committed tree of the {code}"),
             Self::Oracle(i) => write!(f, "tree of folded oracle {i}"),
         }
     }
@@ -35,6 +53,8 @@ pub enum OpeningError {
     },
     #[error("policy with {queries} queries and {work_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
     Policy { queries: usize, work_bits: u32 },
+    #[error("codes of different rates are opened together: 2^-{weights} and 2^-{activations}")]
+    Rates { weights: u32, activations: u32 },
     #[error("{what}: {got} entries, expected {expected}")]
     Length {
         what: &'static str,
@@ -49,8 +69,10 @@ pub enum OpeningError {
     },
     #[error("{what}: a field element is not canonical")]
     NotCanonical { what: &'static str },
-    #[error("the band sumcheck does not end at the claimed evaluation")]
-    BandClaim,
+    #[error("{code}: the band sumcheck does not end at the claimed evaluation")]
+    BandClaim { code: Code },
+    #[error("the sumcheck that joins both claims does not end at the claimed evaluations")]
+    JoinClaim,
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,
     #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
@@ -59,10 +81,9 @@ pub enum OpeningError {
     PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]
     PathTooLong { tree: TreeName, unused: usize },
+    /// Of a folded oracle also where it is not the fold of the oracle before it: that is a part of the opened leaves.
     #[error("{tree}: the opened leaves do not hash to the root")]
     Root { tree: TreeName },
-    #[error("folded oracle {oracle} at position {position} is not the fold of the oracle before it")]
-    Fold { oracle: usize, position: usize },
     #[error("the final message at position {position} is not the fold of the last oracle")]
     FinalMessage { position: usize },
 }

@@ -1,20 +1,25 @@
-//! The weight commitment and its opening (docs/protocol.md, sections 3 and 10).
+//! The commitments to weights and activations and their opening (docs/protocol.md, sections 3, 4 and 10).
 //!
-//! Weights are `tiles` tiles of 64 x 64 small integers. `2^s` consecutive tiles are one message of
-//! `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one column. A leaf of the
-//! Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
+//! What is committed to are `tiles` tiles of `2^12` values: 64 x 64 small integers of the weights, or units of the activations.
+//! `2^s` consecutive tiles are one message of `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one
+//! column. A leaf of the Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
 //!
-//! A band is `2^g` consecutive tiles. An opening proves `sum_B gamma[B] B~(local point) = value`, over bands:
+//! A band is `2^g` consecutive tiles. Of either commitment, an opening proves `sum_B gamma[B] B~(local point) = value`:
 //! 1. a sumcheck over the band index reduces it to one evaluation of the multilinear extension of the
-//!    whole weight array, `W~(rho_G, rho_s, local point)`;
-//! 2. the columns are combined with `eq(rho_G, .)` to one message `u` with `u~(rho_s, local point)` claimed;
-//! 3. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
-//!    significant variable of the message is folding its codeword. The first variable is bound to the
-//!    last coordinate of the point, which needs no round. The first oracle is virtual, the
+//!    whole array, `W~(rho_G, rho_s, local point)`;
+//! 2. the columns are combined with `eq(rho_G, .)` to one message, and its first variable is bound to the last coordinate of
+//!    the point, which needs no round: `u~(rho_s, rest of the point)` is claimed of a message `u` of `mu - 1` variables.
+//!
+//! From here on both are one. The shorter message is *lifted* to the variables of the longer one, on the last of which it does
+//! not depend:
+//! 3. a sumcheck takes both claims to one point `l`; with a challenge `iota`, what is claimed is `v~(l)` of `v = u_w + iota u_a`;
+//! 4. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
+//!    significant variable of the message is folding its codeword. The first oracle is virtual, that of `v` and the
 //!    folded ones are committed every [`FOLD_LOG`] folds, the last message is sent in the clear.
 
 pub mod circle;
 mod error;
+pub mod lift;
 pub mod merkle;
 pub mod multilinear;
 mod params;
@@ -23,7 +28,7 @@ mod proof;
 mod tests;
 mod verify;
 
-pub use self::error::{OpeningError, TreeName};
+pub use self::error::{Code, OpeningError, TreeName};
 pub use self::params::{CommitmentParams, OpenedColumns, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
-pub use self::proof::{LeafOpening, OpeningClaim, OpeningProof, OracleOpening};
+pub use self::proof::{Claimed, CodeOpening, LeafOpening, OpeningClaim, OpeningProof, OracleOpening};
 pub use self::verify::{absorb_statement, draw_leaves, verify};

@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::shape::Shape;
 
 use super::error::{range, OpeningError};
-use crate::policy::{OpeningPolicy, ACTIVATION_COLUMNS, MANY_UNITS, MAX_CODE_LOG};
+use crate::policy::{OpeningPolicy, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
 
 /// log2 of the number of weights of a tile.
 pub const TILE_AREA_LOG: u32 = 12;
 /// Number of folds between two committed oracles: log2 of the number of values in a leaf of an oracle.
 pub const FOLD_LOG: u32 = 3;
-/// An oracle is committed while the message has more than this many variables.
-pub const FINAL_LOG: u32 = 5;
-/// Points of one leaf of the weight tree: a fibre of the first fold.
+/// An oracle is committed while the message has more than this many variables. Up to here the message itself has fewer bytes
+/// than the leaves and paths of an oracle.
+pub const FINAL_LOG: u32 = 8;
+/// Points of one leaf of a committed tree: a fibre of the first fold.
 pub const FIBRE: usize = 2;
 
 const MAX_TILES: usize = 1 << 24;
@@ -34,22 +35,26 @@ pub struct CommitmentParams {
 }
 
 impl CommitmentParams {
-    /// The code of a statement's activations, by their number alone.
-    pub fn of_activations(shape: &Shape) -> Self {
+    /// The code of a statement's activations, by their number and the code of the weights: the rate is that of the weights, so
+    /// that both are opened together. Oracles are those of the longer code, so up to the length of the weights' messages a
+    /// longer message has only smaller rows.
+    pub fn of_activations(shape: &Shape, weights: &Self) -> Self {
         // What does not fit has no security, which is said elsewhere.
         let tiles = usize::try_from(shape.units()).unwrap_or(usize::MAX).max(1);
-        let log_blowup = if tiles <= MANY_UNITS { 2 } else { 1 };
-        let least = tiles.div_ceil(ACTIVATION_COLUMNS).next_power_of_two().trailing_zeros();
+        let least = |columns| TILE_AREA_LOG + tiles.div_ceil(columns).next_power_of_two().trailing_zeros();
+        let short = least(FEW_COLUMNS).min(weights.log_message).min(SHORT_MESSAGE_LOG);
         Self {
             tiles,
-            log_message: (TILE_AREA_LOG + least).min(MAX_CODE_LOG - log_blowup),
-            log_blowup,
+            log_message: least(ACTIVATION_COLUMNS)
+                .max(short)
+                .min(MAX_CODE_LOG.saturating_sub(weights.log_blowup)),
+            log_blowup: weights.log_blowup,
         }
     }
 
-    /// Length of messages, rate and number of tiles, as a transcript absorbs them.
+    /// Rate, length of messages and number of tiles, as a transcript absorbs them.
     pub const fn words(&self) -> [u32; 3] {
-        [self.log_message, self.log_blowup, self.tiles as u32]
+        [self.log_blowup, self.log_message, self.tiles as u32]
     }
 
     /// Checks that the commitment is one this code can verify. Total on hostile input.
@@ -109,14 +114,19 @@ impl CommitmentParams {
         self.log_message + self.log_blowup
     }
 
-    /// log2 of the number of leaves of the weight tree, one per fibre of the first fold.
+    /// log2 of the number of leaves of the tree, one per fibre of the first fold.
     pub const fn log_leaves(&self) -> u32 {
         self.log_codeword() - 1
     }
 
+    /// Number of variables of a message after its first fold.
+    pub const fn log_folded(&self) -> u32 {
+        self.log_message.saturating_sub(1)
+    }
+
     /// Number of variables of the message of every committed oracle, in order.
     pub fn oracles(&self) -> impl Iterator<Item = u32> {
-        let first = self.log_message.saturating_sub(1);
+        let first = self.log_folded();
         (0..)
             .map_while(move |i| first.checked_sub(i * FOLD_LOG))
             .take_while(|&variables| variables > FINAL_LOG)

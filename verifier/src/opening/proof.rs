@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 
-use super::error::OpeningError;
+use super::error::{Code, OpeningError};
 use super::merkle::Digest;
 use super::multilinear::Round;
-use super::params::OpenedColumns;
+use super::params::{CommitmentParams, OpenedColumns};
 
 /// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,18 @@ pub struct OpeningClaim<'a> {
     pub value: SecureField,
 }
 
-/// Opened leaves of the weight tree, in increasing order.
+/// A commitment with a claim on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed<'a> {
+    /// The whole commitment; the columns of the claim are some of its columns ([`CommitmentParams::columns_of`]).
+    pub commitment: CommitmentParams,
+    /// The root of its tree.
+    pub root: Digest,
+    /// What is claimed of it.
+    pub claim: OpeningClaim<'a>,
+}
+
+/// Opened leaves of a committed tree, in increasing order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeafOpening {
     /// Per leaf: `columns * 2` values, column by column.
@@ -34,20 +45,36 @@ pub struct LeafOpening {
 /// Opened leaves of a folded oracle, in increasing order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOpening {
-    /// Per leaf: `2^FOLD_LOG` values.
+    /// Per leaf: those of the `2^FOLD_LOG` values that do not follow from the oracle before.
     pub values: Vec<SecureField>,
     /// Merkle nodes, as `merkle::verify_batch` reads them.
     pub path: Vec<Digest>,
 }
 
-/// Proof of one opening.
+/// What an opening has of each commitment alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpeningProof {
+pub struct CodeOpening {
     /// Sumcheck over the band index, most significant bit first.
     pub band_rounds: Vec<Round>,
     /// `W~(rho, local_point)`, the evaluation that the band sumcheck ends at.
     pub band_value: SecureField,
-    /// Sumcheck over the index in the column, from its second bit on, least significant bit first, down to the final message.
+    /// The value of the folded combination of the columns where the claims are joined.
+    pub joined_value: SecureField,
+    /// Opened leaves of the committed tree.
+    pub rows: LeafOpening,
+}
+
+/// Proof that opens both commitments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpeningProof {
+    /// Of the weights alone.
+    pub weights: CodeOpening,
+    /// Of the activations alone.
+    pub activations: CodeOpening,
+    /// Sumcheck that takes both claims to one point, over the index in the longer of the folded columns, least significant bit
+    /// first.
+    pub join_rounds: Vec<Round>,
+    /// Sumcheck over the same index for the sum of both, least significant bit first, down to the final message.
     pub fold_rounds: Vec<Round>,
     /// Roots of the folded oracles.
     pub roots: Vec<Digest>,
@@ -55,13 +82,16 @@ pub struct OpeningProof {
     pub final_message: Vec<SecureField>,
     /// Nonce of the proof of work.
     pub nonce: u64,
-    /// Opened leaves of the weight tree.
-    pub rows: LeafOpening,
     /// Opened leaves of the folded oracles.
     pub oracles: Vec<OracleOpening>,
 }
 
 impl OpeningProof {
+    /// What there is of each commitment alone, in the order of the transcript.
+    pub const fn codes(&self) -> [(Code, &CodeOpening); 2] {
+        [(Code::Weights, &self.weights), (Code::Activations, &self.activations)]
+    }
+
     /// Checks that every field element is the canonical representative, in `0..p`.
     pub(super) fn check_canonical(&self) -> Result<(), OpeningError> {
         let secure =
@@ -69,18 +99,19 @@ impl OpeningProof {
                 true => Ok(()),
                 false => Err(OpeningError::NotCanonical { what }),
             };
-        secure("band sumcheck", self.band_rounds.as_flattened())?;
-        secure("evaluation of the weights", &[self.band_value])?;
+        for (_, own) in self.codes() {
+            secure("band sumcheck", own.band_rounds.as_flattened())?;
+            secure("evaluations of what is committed", &[own.band_value, own.joined_value])?;
+            if !own.rows.values.iter().all(|v| v.0 < P) {
+                let what = "leaves of a committed tree";
+                return Err(OpeningError::NotCanonical { what });
+            }
+        }
+        secure("join sumcheck", self.join_rounds.as_flattened())?;
         secure("folding sumcheck", self.fold_rounds.as_flattened())?;
         secure("final message", &self.final_message)?;
-        for oracle in &self.oracles {
-            secure("leaves of a folded oracle", &oracle.values)?;
-        }
-        match self.rows.values.iter().all(|v| v.0 < P) {
-            true => Ok(()),
-            false => Err(OpeningError::NotCanonical {
-                what: "leaves of the weight tree",
-            }),
-        }
+        self.oracles
+            .iter()
+            .try_for_each(|oracle| secure("leaves of a folded oracle", &oracle.values))
     }
 }

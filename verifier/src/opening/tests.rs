@@ -15,11 +15,11 @@ fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
 #[test]
 fn oracles_are_three_folds_apart() {
     for (log_message, oracles, last) in [
-        (12, &[11, 8][..], 5),
-        (13, &[12, 9, 6], 3),
-        (14, &[13, 10, 7], 4),
-        (15, &[14, 11, 8], 5),
-        (24, &[23, 20, 17, 14, 11, 8], 5),
+        (12, &[11][..], 8),
+        (13, &[12, 9], 6),
+        (14, &[13, 10], 7),
+        (15, &[14, 11], 8),
+        (24, &[23, 20, 17, 14, 11], 8),
     ] {
         let own = params(1, log_message, 2);
         assert!(own.oracles().eq(oracles.iter().copied()), "{log_message}");

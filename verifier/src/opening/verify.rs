@@ -1,26 +1,25 @@
 //! Verification of an opening (docs/protocol.md, section 10).
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::circle;
-use super::error::{length, OpeningError, TreeName};
+use super::error::{length, Code, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
-use super::multilinear::{eq_eval, eq_table, evaluate, next_claim};
+use super::multilinear::{eq_eval, eq_table, evaluate, next_claim, Round};
 use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
-use super::proof::{OpeningClaim, OpeningProof, OracleOpening};
+use super::proof::{Claimed, CodeOpening, OpeningProof, OracleOpening};
+use super::{circle, lift};
 use crate::policy::OpeningPolicy;
 use crate::transcript::Transcript;
 
-/// Absorbs what is opened and under which rules; the first step of both sides.
-pub fn absorb_statement(
-    transcript: &mut Transcript,
-    commitment: &CommitmentParams,
-    policy: &OpeningPolicy,
-    root: &Digest,
-    claim: &OpeningClaim<'_>,
-) {
+/// Absorbs what is opened of a commitment and under which rules; the first step of both sides.
+pub fn absorb_statement(transcript: &mut Transcript, policy: &OpeningPolicy, claimed: &Claimed<'_>) {
+    let Claimed {
+        commitment,
+        root,
+        claim,
+    } = claimed;
     transcript.words(
         "opening parameters",
         &[
@@ -40,9 +39,9 @@ pub fn absorb_statement(
     transcript.message("opening value", &[claim.value]);
 }
 
-/// Draws the distinct leaves of the weight tree to open, in increasing order.
-pub fn draw_leaves(transcript: &mut Transcript, params: &CommitmentParams, policy: &OpeningPolicy) -> Vec<usize> {
-    let mut leaves = transcript.positions("opening queries", policy.queries, params.log_leaves());
+/// Draws the distinct fibres of the longer code to open, in increasing order.
+pub fn draw_leaves(transcript: &mut Transcript, long: &CommitmentParams, policy: &OpeningPolicy) -> Vec<usize> {
+    let mut leaves = transcript.positions("opening queries", policy.queries, long.log_leaves());
     leaves.sort_unstable();
     leaves.dedup();
     leaves
@@ -51,30 +50,33 @@ pub fn draw_leaves(transcript: &mut Transcript, params: &CommitmentParams, polic
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);
 
-/// Checks that the weights committed to by `root` satisfy `claim`, whose columns are some of the commitment's
-/// ([`CommitmentParams::columns_of`]).
+/// Checks that what is committed to, the weights first, then the activations, satisfies what is claimed of it.
 pub fn verify(
-    commitment: &CommitmentParams,
     policy: &OpeningPolicy,
-    root: &Digest,
-    claim: &OpeningClaim<'_>,
+    claimed: &[Claimed<'_>; 2],
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<(), OpeningError> {
-    let params = &claim.columns.params;
-    commitment.check()?;
-    claim.columns.check()?;
     policy.check()?;
-    check_shape(claim, proof)?;
+    let long = check_codes(claimed)?;
+    for (claimed, (_, own)) in claimed.iter().zip(proof.codes()) {
+        check_own_shape(claimed, own)?;
+    }
+    check_shape(&long, proof)?;
     proof.check_canonical()?;
 
-    absorb_statement(transcript, commitment, policy, root, claim);
-    let rho = band_sumcheck(claim, proof, transcript)?;
-    let (column_point, band_point) = rho
-        .split_at_checked(params.log_columns() as usize)
-        .unwrap_or((&rho, &[]));
-    let point: Vec<SecureField> = band_point.iter().chain(claim.local_point).copied().collect();
-    let challenges = fold_sumcheck(params, &point, proof, transcript)?;
+    for claimed in claimed {
+        absorb_statement(transcript, policy, claimed);
+    }
+    let [weights, activations] = claimed;
+    let [(code, weights_proof), (other, activations_proof)] = proof.codes();
+    let ends = [
+        band_sumcheck(code, weights, weights_proof, transcript)?,
+        band_sumcheck(other, activations, activations_proof, transcript)?,
+    ];
+    let point = join_sumcheck(&ends, proof, transcript)?;
+    let iota = transcript.challenge("opening sum");
+    let folds = fold_sumcheck(&long, &point, iota, proof, transcript)?;
 
     if !transcript.check_work(policy.work_bits, proof.nonce) {
         return Err(OpeningError::Work {
@@ -83,74 +85,159 @@ pub fn verify(
         });
     }
     transcript.nonce("opening work", proof.nonce);
-    let leaves = draw_leaves(transcript, params, policy);
-    // The other columns of the commitment have no weight.
-    let mut weights = vec![SecureField::zero(); claim.columns.first];
-    weights.extend(eq_table(column_point).into_iter().take(params.columns()));
-    check_queries(commitment, root, &weights, &challenges, &leaves, proof)
+    let positions = draw_leaves(transcript, &long, policy);
+    let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
+    let scales = [SecureField::one(), iota];
+    for (((claimed, own), end), scale) in claimed.iter().zip(proof.codes()).zip(&ends).zip(scales) {
+        add_rows(&mut expected, &long, scale, claimed, own, end)?;
+    }
+    check_oracles(&long, &folds, expected, proof)
 }
 
-/// Checks every length that does not depend on the queries.
-fn check_shape(claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
-    let (columns, params) = (&claim.columns, &claim.columns.params);
-    let oracles = params.oracles().count();
+/// Checks that both codes are ones that can be opened together, and returns that of the sum.
+fn check_codes([weights, activations]: &[Claimed<'_>; 2]) -> Result<CommitmentParams, OpeningError> {
+    for claimed in [weights, activations] {
+        claimed.commitment.check()?;
+        claimed.claim.columns.check()?;
+    }
+    let (weights, activations) = (&weights.commitment, &activations.commitment);
+    match weights.log_blowup == activations.log_blowup {
+        true => Ok(lift::longer(weights, activations)),
+        false => Err(OpeningError::Rates {
+            weights: weights.log_blowup,
+            activations: activations.log_blowup,
+        }),
+    }
+}
+
+/// Checks the lengths of what there is of one commitment.
+fn check_own_shape(claimed: &Claimed<'_>, own: &CodeOpening) -> Result<(), OpeningError> {
+    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
     length("gamma", claim.gamma.len(), columns.bands().len())?;
     length("local point", claim.local_point.len(), columns.log_area() as usize)?;
-    length("band sumcheck", proof.band_rounds.len(), columns.log_bands() as usize)?;
-    length(
-        "folding sumcheck",
-        proof.fold_rounds.len(),
-        (params.log_message - params.log_final()).saturating_sub(1) as usize,
-    )?;
+    length("band sumcheck", own.band_rounds.len(), columns.log_bands() as usize)
+}
+
+/// Checks every other length that does not depend on the queries.
+fn check_shape(long: &CommitmentParams, proof: &OpeningProof) -> Result<(), OpeningError> {
+    let (variables, oracles) = (long.log_folded(), long.oracles().count());
+    length("join sumcheck", proof.join_rounds.len(), variables as usize)?;
+    let folds = variables.saturating_sub(long.log_final());
+    length("folding sumcheck", proof.fold_rounds.len(), folds as usize)?;
     length("roots of folded oracles", proof.roots.len(), oracles)?;
-    length("final message", proof.final_message.len(), 1 << params.log_final())?;
+    length("final message", proof.final_message.len(), 1 << long.log_final())?;
     length("opened folded oracles", proof.oracles.len(), oracles)
 }
 
-/// Step 1: from the batch of evaluations of bands to one evaluation. Returns the point `rho` of the band index.
+/// What the band sumcheck of a commitment ends in: a claim on a combination of its columns, folded once.
+struct End {
+    /// Weights of all columns of the commitment.
+    weights: Vec<SecureField>,
+    /// The challenge of the first fold.
+    fold: SecureField,
+    /// Where the folded combination is evaluated.
+    point: Vec<SecureField>,
+    /// What it is claimed to be there.
+    value: SecureField,
+}
+
+/// Steps 1 and 2: from the batch of evaluations of bands to one evaluation. The last coordinate of the local point was drawn
+/// after the commitment, and the claim with this variable bound to it is the same claim.
 fn band_sumcheck(
-    claim: &OpeningClaim<'_>,
+    code: Code,
+    claimed: &Claimed<'_>,
+    own: &CodeOpening,
+    transcript: &mut Transcript,
+) -> Result<End, OpeningError> {
+    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
+    let mut value = claim.value;
+    let rho = rounds(
+        &mut value,
+        &own.band_rounds,
+        ["opening band round", "opening band challenge"],
+        transcript,
+    );
+    transcript.message("opening evaluation", &[own.band_value]);
+    if evaluate(claim.gamma, &rho) * own.band_value != value {
+        return Err(OpeningError::BandClaim { code });
+    }
+    let (column_point, band_point) = rho
+        .split_at_checked(columns.params.log_columns() as usize)
+        .unwrap_or((&rho, &[]));
+    // The other columns of the commitment have no weight.
+    let mut weights = vec![SecureField::zero(); columns.first];
+    weights.extend(eq_table(column_point).into_iter().take(columns.params.columns()));
+    let (&fold, rest) = claim.local_point.split_last().unwrap_or((&value, &[]));
+    Ok(End {
+        weights,
+        fold,
+        point: [band_point, rest].concat(),
+        value: own.band_value,
+    })
+}
+
+/// Absorbs the rounds of a sumcheck under the labels of a round and of its challenge, and replaces the claim by the last one.
+/// Returns the challenges.
+fn rounds(
+    claim: &mut SecureField,
+    rounds: &[Round],
+    [message, challenge]: [&str; 2],
+    transcript: &mut Transcript,
+) -> Vec<SecureField> {
+    let bind = |round: &Round| {
+        transcript.message(message, round);
+        let r = transcript.challenge(challenge);
+        *claim = next_claim(*claim, *round, r);
+        r
+    };
+    rounds.iter().map(bind).collect()
+}
+
+/// Step 3: takes both claims to one point, which it returns.
+fn join_sumcheck(
+    [weights, activations]: &[End; 2],
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
-    let OpeningClaim { gamma, value, .. } = *claim;
-    let mut claim = value;
-    let mut rho = Vec::with_capacity(proof.band_rounds.len());
-    for round in &proof.band_rounds {
-        transcript.message("opening band round", round);
-        let r = transcript.challenge("opening band challenge");
-        claim = next_claim(claim, *round, r);
-        rho.push(r);
-    }
-    transcript.message("opening evaluation", &[proof.band_value]);
-    match evaluate(gamma, &rho) * proof.band_value == claim {
-        true => Ok(rho),
-        false => Err(OpeningError::BandClaim),
+    let beta = transcript.challenge("opening join");
+    let mut claim = weights.value + beta * activations.value;
+    let mut point = rounds(
+        &mut claim,
+        &proof.join_rounds,
+        ["opening join round", "opening join challenge"],
+        transcript,
+    );
+    // The least significant variable was bound first.
+    point.reverse();
+    let values = [proof.weights.joined_value, proof.activations.joined_value];
+    transcript.message("opening joined values", &values);
+    let [of_weights, of_activations] =
+        lift::extend([&weights.point, &activations.point]).map(|own| eq_eval(own.iter(), point.iter()));
+    match of_weights * values[0] + beta * of_activations * values[1] == claim {
+        true => Ok(point),
+        false => Err(OpeningError::JoinClaim),
     }
 }
 
-/// Step 3, interactive part: the sumcheck for `u~(point) = band_value` and the commitments to the folded
-/// oracles. Returns the folding challenges, of which the first is the last coordinate of the point: it was drawn after the
-/// commitment to the weights, and the claim with this variable bound to it needs no round.
+/// Step 4, interactive part: the sumcheck for `v~(point)` and the commitments to the folded oracles. Returns the folding
+/// challenges.
 fn fold_sumcheck(
-    params: &CommitmentParams,
+    long: &CommitmentParams,
     point: &[SecureField],
+    iota: SecureField,
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> Result<Vec<SecureField>, OpeningError> {
-    let mut claim = proof.band_value;
-    let (&first, point) = point.split_last().unwrap_or((&claim, &[]));
-    let mut challenges = Vec::with_capacity(proof.fold_rounds.len() + 1);
-    challenges.push(first);
-    let mut roots = params.oracles().zip(&proof.roots).peekable();
+    let mut claim = proof.weights.joined_value + iota * proof.activations.joined_value;
+    let mut challenges = Vec::with_capacity(proof.fold_rounds.len());
+    let mut roots = long.oracles().zip(&proof.roots).peekable();
     let mut absorb = |variables: u32, transcript: &mut Transcript| {
         if let Some((_, root)) = roots.next_if(|(oracle, _)| *oracle == variables) {
             transcript.bytes("opening oracle", root);
         }
     };
-    let bound = params.log_message.saturating_sub(1);
-    absorb(bound, transcript);
-    for (round, variables) in proof.fold_rounds.iter().zip((0..bound).rev()) {
+    absorb(long.log_folded(), transcript);
+    for (round, variables) in proof.fold_rounds.iter().zip((0..long.log_folded()).rev()) {
         transcript.message("opening fold round", round);
         let r = transcript.challenge("opening fold challenge");
         claim = next_claim(claim, *round, r);
@@ -159,80 +246,66 @@ fn fold_sumcheck(
     }
     transcript.message("opening final message", &proof.final_message);
 
-    // The other challenges have bound the last coordinates that were left, from the last one on.
+    // The challenges have bound the last coordinates, from the last one on.
     let (rest, _) = point
-        .split_at_checked(params.log_final() as usize)
+        .split_at_checked(long.log_final() as usize)
         .unwrap_or((point, &[]));
-    let bound = eq_eval(challenges.iter().skip(1), point.iter().rev());
+    let bound = eq_eval(challenges.iter(), point.iter().rev());
     match bound * evaluate(&proof.final_message, rest) == claim {
         true => Ok(challenges),
         false => Err(OpeningError::FoldClaim),
     }
 }
 
-/// Step 3, queries: opens the weight rows, forms the virtual oracle, and follows every query through the
-/// folded oracles to the final message.
-fn check_queries(
-    params: &CommitmentParams,
-    root: &Digest,
-    column_weights: &[SecureField],
-    challenges: &[SecureField],
-    leaves: &[usize],
-    proof: &OpeningProof,
+/// Step 5: opens the rows of a commitment and adds, `scale` times, the lifted and folded combination of its columns to the
+/// values of the virtual first oracle.
+fn add_rows(
+    expected: &mut [Expected],
+    long: &CommitmentParams,
+    scale: SecureField,
+    claimed: &Claimed<'_>,
+    (code, own): (Code, &CodeOpening),
+    end: &End,
 ) -> Result<(), OpeningError> {
-    let (first, folds) = challenges
-        .split_first()
-        .map_or((SecureField::zero(), [].as_slice()), |(f, r)| (*f, r));
-    let mut expected = open_rows(params, root, column_weights, first, leaves, proof)?;
-    let folds = folds.chunks_exact(FOLD_LOG as usize);
-    for (i, (((variables, challenges), root), opening)) in params
-        .oracles()
-        .zip(folds)
-        .zip(&proof.roots)
-        .zip(&proof.oracles)
-        .enumerate()
-    {
-        let log_line = variables + params.log_blowup;
-        expected = open_oracle(i, log_line, root, challenges, &expected, opening)?;
-    }
-    let log_line = params.log_final() + params.log_blowup;
-    for (position, value) in expected {
-        let x = circle::line_coordinate(log_line, position);
-        if circle::evaluate_line(&proof.final_message, x) != Some(value) {
-            return Err(OpeningError::FinalMessage { position });
+    let params = &claimed.commitment;
+    let lifted = long.log_message.saturating_sub(params.log_message);
+    let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> lifted).collect();
+    leaves.dedup();
+    let rows = open_rows(code, params, &claimed.root, &leaves, own)?;
+    let mut rows = leaves.into_iter().zip(rows).peekable();
+    let mut folded = None;
+    for (position, sum) in expected {
+        while let Some((leaf, values)) = rows.next_if(|(leaf, _)| *leaf <= *position >> lifted) {
+            let (a, b) = combine_columns(values, &end.weights);
+            let y = circle::circle_fibre(params.log_leaves(), leaf);
+            folded = Some(scale * circle::fold_pair(a, b, y, end.fold));
         }
+        *sum += folded.unwrap_or_default() * lift::factor(long.log_leaves(), *position, lifted);
     }
     Ok(())
 }
 
-/// Checks the opened weight rows and returns the values that the first folded oracle must hold.
-fn open_rows(
+/// Checks the opened leaves of a committed tree and returns their values, leaf by leaf.
+fn open_rows<'a>(
+    code: Code,
     params: &CommitmentParams,
     root: &Digest,
-    column_weights: &[SecureField],
-    challenge: SecureField,
     leaves: &[usize],
-    proof: &OpeningProof,
-) -> Result<Vec<Expected>, OpeningError> {
-    let tree = TreeName::Committed;
+    own: &'a CodeOpening,
+) -> Result<impl Iterator<Item = &'a [BaseField]>, OpeningError> {
+    let tree = TreeName::Committed(code);
     let leaf_len = params.columns() * FIBRE;
-    let (got, expected) = (proof.rows.values.len(), leaves.len() * leaf_len);
+    let (got, expected) = (own.rows.values.len(), leaves.len() * leaf_len);
     if got != expected {
         return Err(OpeningError::OpenedValues { tree, got, expected });
     }
-    let opened = || leaves.iter().copied().zip(proof.rows.values.chunks_exact(leaf_len));
-    let digests = opened().map(|(leaf, values)| (leaf, hash_base_leaf(values))).collect();
-    verify_batch(tree, root, params.log_leaves(), digests, &proof.rows.path)?;
-    Ok(opened()
-        .map(|(leaf, values)| {
-            let (a, b) = combine_columns(values, column_weights);
-            let y = circle::circle_fibre(params.log_leaves(), leaf);
-            (leaf, circle::fold_pair(a, b, y, challenge))
-        })
-        .collect())
+    let values = || own.rows.values.chunks_exact(leaf_len);
+    let digests = leaves.iter().copied().zip(values().map(hash_base_leaf)).collect();
+    verify_batch(tree, root, params.log_leaves(), digests, &own.rows.path)?;
+    Ok(values())
 }
 
-/// The two values of the virtual oracle in a leaf of the weight tree.
+/// The two values of the combination of all columns in a leaf.
 fn combine_columns(leaf: &[BaseField], column_weights: &[SecureField]) -> (SecureField, SecureField) {
     let zero = (SecureField::zero(), SecureField::zero());
     leaf.chunks_exact(FIBRE)
@@ -243,8 +316,36 @@ fn combine_columns(leaf: &[BaseField], column_weights: &[SecureField]) -> (Secur
         })
 }
 
-/// Checks the opened leaves of one folded oracle against the values `expected` in it (increasing
-/// positions), and returns the values that the oracle after it must hold.
+/// Step 5: follows every query from the virtual oracle through the folded ones to the final message.
+fn check_oracles(
+    long: &CommitmentParams,
+    challenges: &[SecureField],
+    mut expected: Vec<Expected>,
+    proof: &OpeningProof,
+) -> Result<(), OpeningError> {
+    let folds = challenges.chunks_exact(FOLD_LOG as usize);
+    for (i, (((variables, challenges), root), opening)) in long
+        .oracles()
+        .zip(folds)
+        .zip(&proof.roots)
+        .zip(&proof.oracles)
+        .enumerate()
+    {
+        let log_line = variables + long.log_blowup;
+        expected = open_oracle(i, log_line, root, challenges, &expected, opening)?;
+    }
+    let log_line = long.log_final() + long.log_blowup;
+    for (position, value) in expected {
+        let x = circle::line_coordinate(log_line, position);
+        if circle::evaluate_line(&proof.final_message, x) != Some(value) {
+            return Err(OpeningError::FinalMessage { position });
+        }
+    }
+    Ok(())
+}
+
+/// Checks the opened leaves of one folded oracle, in which the values `expected` (increasing positions) are not sent, as they
+/// follow from the oracle before. Returns the values that the oracle after it must hold.
 fn open_oracle(
     oracle: usize,
     log_line: u32,
@@ -254,40 +355,37 @@ fn open_oracle(
     opening: &OracleOpening,
 ) -> Result<Vec<Expected>, OpeningError> {
     let tree = TreeName::Oracle(oracle);
-    let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
-    leaves.dedup();
-    let (got, wanted) = (opening.values.len(), leaves.len() << FOLD_LOG);
-    if got != wanted {
-        return Err(OpeningError::OpenedValues {
-            tree,
-            got,
-            expected: wanted,
-        });
+    let mut indices: Vec<usize> = expected.iter().map(|(position, _)| position >> FOLD_LOG).collect();
+    indices.dedup();
+    let (got, all) = (opening.values.len(), indices.len() << FOLD_LOG);
+    let length = OpeningError::OpenedValues {
+        tree,
+        got,
+        expected: all.saturating_sub(expected.len()),
+    };
+    if got + expected.len() != all {
+        return Err(length);
     }
-    let opened = || leaves.iter().copied().zip(opening.values.chunks_exact(1 << FOLD_LOG));
-    let digests = opened()
-        .map(|(leaf, values)| (leaf, hash_secure_leaf(values)))
+    let (mut known, mut sent) = (expected.iter().peekable(), opening.values.iter());
+    let mut value = |position| match known.next_if(|(own, _)| *own == position) {
+        Some((_, value)) => Some(*value),
+        None => sent.next().copied(),
+    };
+    let mut leaf = |index: usize| {
+        (index << FOLD_LOG..(index + 1) << FOLD_LOG)
+            .map_while(&mut value)
+            .collect()
+    };
+    let leaves: Vec<(usize, Vec<SecureField>)> = indices.into_iter().map(|index| (index, leaf(index))).collect();
+    let digests = leaves
+        .iter()
+        .map(|(index, leaf)| (*index, hash_secure_leaf(leaf)))
         .collect();
     verify_batch(tree, root, log_line - FOLD_LOG, digests, &opening.path)?;
 
-    let mut pending = expected.iter().peekable();
-    let mut folded = Vec::with_capacity(leaves.len());
-    for (leaf, values) in opened() {
-        while let Some(&(position, value)) = pending.next_if(|(position, _)| position >> FOLD_LOG == leaf) {
-            if values.get(position % (1 << FOLD_LOG)) != Some(&value) {
-                return Err(OpeningError::Fold { oracle, position });
-            }
-        }
-        let coordinates = circle::line_fibre(log_line, leaf, FOLD_LOG);
-        let value = circle::fold_leaf(values, &coordinates, challenges).ok_or(OpeningError::OpenedValues {
-            tree,
-            got,
-            expected: wanted,
-        })?;
-        folded.push((leaf, value));
-    }
-    match pending.next() {
-        None => Ok(folded),
-        Some(&(position, _)) => Err(OpeningError::Fold { oracle, position }),
-    }
+    let folded = leaves.into_iter().map(|(index, leaf)| {
+        let coordinates = circle::line_fibre(log_line, index, FOLD_LOG);
+        Some((index, circle::fold_leaf(&leaf, &coordinates, challenges)?))
+    });
+    folded.collect::<Option<_>>().ok_or(length)
 }

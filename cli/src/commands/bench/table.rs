@@ -25,7 +25,7 @@ fn pass(value: &Value) -> Option<String> {
     Some(format!("{per_weight} ns, {speed} GB/s"))
 }
 
-const LINES: [Line; 34] = [
+const LINES: [Line; 33] = [
     ("layers", |m, _| number(&m["layers"], 0)),
     ("token rows", |_, s| number(&s["tokens"], 0)),
     ("weights", |m, _| number(&m["passes"]["weights"], 0)),
@@ -56,8 +56,7 @@ const LINES: [Line; 34] = [
     ("  lookups", |_, s| time(&s["phases"]["lookups"])),
     ("  matmuls", |_, s| time(&s["phases"]["matmuls"])),
     ("  claims", |_, s| time(&s["phases"]["claims"])),
-    ("  open weights", |_, s| time(&s["phases"]["open weights"])),
-    ("  open activations", |_, s| time(&s["phases"]["open activations"])),
+    ("  open", |_, s| time(&s["phases"]["open"])),
     ("  stark", |_, s| time(&s["phases"]["stark"])),
     ("prove, total", |_, s| time(&s["prove_seconds"])),
     ("proof / inference", |_, s| number(&s["proof_to_inference"], 1)),

@@ -1,4 +1,4 @@
-//! The sumcheck that folds the combined column: `sum_z message(z) eq(point, z)`, least significant variable first. The table
+//! A sumcheck over a combined column: `sum_z message(z) eq(point, z)`, least significant variable first. The table
 //! of `eq` is never made: with the variables bound so far it is a factor, in the round's variable a line, and in the others
 //! the product of two short tables (Gruen, "Some improvements for the PIOP for ZeroCheck", 2024).
 
@@ -21,30 +21,58 @@ const TASK: usize = 1 << 13;
 /// Elements of a vector of words.
 const QUAD: usize = 4;
 
-/// What is left of a claim `sum_z message(z) eq(point, z)` after some rounds.
-pub struct Message {
-    values: Table<SecureField>,
+/// A table of elements, of its own or of somebody else.
+enum Values<'a> {
+    Lent(&'a [SecureField]),
+    Own(Table<SecureField>),
+}
+
+/// What is left of a claim `sum_z message(z) eq(point, z)` after some rounds. A message of fewer variables than the point is
+/// lifted: it does not depend on the last ones.
+pub struct Message<'a> {
+    values: Values<'a>,
     /// The coordinates of the variables that are left.
     point: Vec<SecureField>,
     /// `eq` in the variables that are bound.
     factor: SecureField,
 }
 
-impl Message {
+impl<'a> Message<'a> {
     /// # Panics
-    /// If the message does not have as many variables as the point.
+    /// If the message has more variables than the point.
     pub fn new(values: Table<SecureField>, point: Vec<SecureField>) -> Self {
-        assert_eq!(values.len(), 1 << point.len(), "values of a message");
-        Self {
+        Self::of(Values::Own(values), point)
+    }
+
+    /// A message that stays as it is: rounds make tables of their own.
+    ///
+    /// # Panics
+    /// If the message has more variables than the point.
+    pub fn lent(values: &'a [SecureField], point: Vec<SecureField>) -> Self {
+        Self::of(Values::Lent(values), point)
+    }
+
+    fn of(values: Values<'a>, point: Vec<SecureField>) -> Self {
+        let message = Self {
             values,
             point,
             factor: SecureField::one(),
+        };
+        assert!(message.variables() <= message.point.len(), "values of a message");
+        message
+    }
+
+    /// The message in the variables that are left and that it depends on.
+    pub fn values(&self) -> &[SecureField] {
+        match &self.values {
+            Values::Lent(values) => values,
+            Values::Own(values) => values,
         }
     }
 
-    /// The message in the variables that are left.
-    pub fn values(&self) -> &[SecureField] {
-        &self.values
+    /// Number of variables that are left and that the message depends on.
+    fn variables(&self) -> usize {
+        self.values().len().ilog2() as usize
     }
 
     /// `[s(0), s(2)]` of the sum as a polynomial in the least significant variable.
@@ -53,7 +81,11 @@ impl Message {
     /// If no variable is left.
     pub fn round(&self) -> Round {
         let (&p, others) = self.point.split_last().expect("a variable");
-        let [at_0, at_1] = halves(&self.values, others);
+        let [at_0, at_1] = match self.variables() <= others.len() {
+            // The same whatever the variable is.
+            true => [evaluate(self.values(), &others[..self.variables()]); 2],
+            false => halves(self.values(), others),
+        };
         // The line of `eq` at 0 is 1 - p and at 1 it is p.
         let (eq_0, eq_2) = (SecureField::one() - p, p + p + p - SecureField::one());
         [self.factor * eq_0 * at_0, self.factor * eq_2 * (at_1 + at_1 - at_0)]
@@ -64,23 +96,39 @@ impl Message {
     /// # Panics
     /// If no variable is left.
     pub fn bind(&mut self, r: SecureField) {
+        let lifted = self.variables() < self.point.len();
         let p = self.point.pop().expect("a variable");
         let both = p * r;
         self.factor *= SecureField::one() - p - r + both + both;
-        self.values = fold(&self.values, r);
+        if !lifted {
+            self.values = Values::Own(fold(self.values(), r));
+        }
     }
 
     /// The final message.
     pub fn into_values(self) -> Vec<SecureField> {
-        self.values.to_vec()
+        self.values().to_vec()
     }
 
     /// Changes the message but not the sum.
     #[cfg(test)]
     pub(super) fn cheat(&mut self) {
         let eq = eq_table(&self.point);
-        self.values[0] += eq[1];
-        self.values[1] -= eq[0];
+        let mut values = Table::from(self.values());
+        values[0] += eq[1];
+        values[1] -= eq[0];
+        self.values = Values::Own(values);
+    }
+}
+
+/// The multilinear extension of a message at a point.
+fn evaluate(message: &[SecureField], point: &[SecureField]) -> SecureField {
+    match point.split_last() {
+        Some((&p, others)) => {
+            let [at_0, at_1] = halves(message, others);
+            at_0 + p * (at_1 - at_0)
+        }
+        None => message[0],
     }
 }
 
@@ -178,19 +226,38 @@ mod tests {
             .collect()
     }
 
-    /// Every round against tables of the message and of `eq`, and the final claim against their product.
+    /// Every round against tables of the message and of `eq`, and the final claim against their product. Also of messages that
+    /// are lifted, whose tables repeat every value.
     #[test]
     fn rounds_are_those_of_the_product_with_eq() {
         let mut rng = SplitMix(7);
-        for variables in [1, 2, 3, 4, 5, 8, 9, 12, 14] {
-            let (point, message) = (elements(variables, &mut rng), elements(1 << variables, &mut rng));
-            let (mut u, mut eq) = (message.clone(), eq_table(&point));
+        for (variables, lifted) in [
+            (1, 0),
+            (2, 0),
+            (3, 0),
+            (4, 0),
+            (5, 0),
+            (8, 0),
+            (9, 0),
+            (12, 0),
+            (14, 0),
+            (0, 3),
+            (1, 1),
+            (5, 4),
+            (9, 2),
+        ] {
+            let (point, message) = (
+                elements(variables + lifted, &mut rng),
+                elements(1 << variables, &mut rng),
+            );
+            let repeated = message.iter().flat_map(|value| vec![*value; 1 << lifted]);
+            let (mut u, mut eq) = (repeated.collect::<Vec<_>>(), eq_table(&point));
             let product = |u: &[SecureField], eq: &[SecureField]| {
                 u.iter().zip(eq).fold(SecureField::zero(), |sum, (a, b)| sum + *a * *b)
             };
             let mut claim = product(&u, &eq);
             let mut folding = Message::new(Table::from(&message[..]), point);
-            for r in elements(variables, &mut rng) {
+            for r in elements(variables + lifted, &mut rng) {
                 let round = folding.round();
                 let at_2 = |table: &[SecureField], i: usize| table[2 * i + 1] + table[2 * i + 1] - table[2 * i];
                 let expected = (0..u.len() / 2).fold([SecureField::zero(); 2], |[s0, s2], i| {
@@ -201,7 +268,11 @@ mod tests {
                 bind_least_significant(&mut u, r);
                 bind_least_significant(&mut eq, r);
                 folding.bind(r);
-                assert!(folding.values() == u);
+                let repeat = u.len() / folding.values().len();
+                assert!(u
+                    .iter()
+                    .enumerate()
+                    .all(|(i, value)| folding.values()[i / repeat] == *value));
                 assert_eq!(claim, product(&u, &eq));
                 assert_eq!(folding.factor * product(&u, &eq_table(&folding.point)), claim);
             }

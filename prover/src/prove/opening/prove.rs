@@ -1,4 +1,4 @@
-//! Opening a commitment: band sumcheck, combined column, and the sumcheck that folds it (BaseFold).
+//! Opening both commitments: a band sumcheck and a combined column of each, and the sumcheck that folds their sum (BaseFold).
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof,
-    OracleOpening, FOLD_LOG,
+    absorb_statement, draw_leaves, lift, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpenedColumns,
+    OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
 };
 use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::transcript::Transcript;
@@ -19,6 +19,7 @@ use tessera_verifier::transcript::Transcript;
 use super::combine::combine_columns;
 use super::fft::Twiddles;
 use super::fold::Message;
+use super::join::{add_lifted, join};
 use super::{length, merkle, Codeword, OpeningProverError};
 use crate::model::passes::Traffic;
 use crate::model::tiles::{TileRange, TileSource};
@@ -47,7 +48,7 @@ pub trait Committed {
 }
 
 /// Weights with their commitment.
-pub(super) struct CommittedWeights<'a> {
+pub struct CommittedWeights<'a> {
     source: &'a dyn TileSource,
     codeword: &'a Codeword,
     memory: Table<Elements>,
@@ -55,13 +56,25 @@ pub(super) struct CommittedWeights<'a> {
 }
 
 impl<'a> CommittedWeights<'a> {
-    pub(super) fn new(source: &'a dyn TileSource, codeword: &'a Codeword, memory: Table<Elements>) -> Self {
-        Self {
+    /// The weights of `source`, all of them. The combined column takes the place of `memory`.
+    pub fn new(
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+        memory: Table<Elements>,
+    ) -> Result<Self, OpeningProverError> {
+        length("tiles of the source", source.tiles(), codeword.params().tiles)?;
+        Ok(Self {
             source,
             codeword,
             memory,
             traffic: Traffic::default(),
-        }
+        })
+    }
+
+    /// What was read of the weights: once for the combined column, and once for the opened rows if there is no file of the
+    /// codeword.
+    pub const fn traffic(&self) -> Traffic {
+        self.traffic
     }
 }
 
@@ -94,65 +107,114 @@ impl Committed for CommittedWeights<'_> {
     }
 }
 
-/// Proves `claim` for the weights of `source`, all of them, whose commitment is `codeword`. `band_values[B]` is
-/// `B~(claim.local_point)` for every band of the claim's columns. Also returns what was read of the weights: once for the
-/// combined column, and once for the opened rows if there is no file of the codeword.
-pub fn open(
-    source: &dyn TileSource,
-    codeword: &Codeword,
-    policy: &OpeningPolicy,
-    claim: &OpeningClaim<'_>,
-    band_values: &[SecureField],
-    memory: Table<Elements>,
-    transcript: &mut Transcript,
-) -> Result<(OpeningProof, Traffic), OpeningProverError> {
-    length("tiles of the source", source.tiles(), codeword.params().tiles)?;
-    let mut weights = CommittedWeights::new(source, codeword, memory);
-    let proof = open_committed(&mut weights, policy, claim, band_values, transcript)?;
-    Ok((proof, weights.traffic))
+/// A commitment, what is claimed of it, and the values that the claim is about.
+pub struct Side<'a, C> {
+    pub committed: &'a mut C,
+    pub claim: OpeningClaim<'a>,
+    /// `B~(claim.local_point)` for every band of the claim's columns.
+    pub values: &'a [SecureField],
 }
 
-/// As [`open`], of anything that was committed to.
-pub fn open_committed(
-    committed: &mut dyn Committed,
+impl<C: Committed> Side<'_, C> {
+    /// Checks that the claim is one about the commitment, and absorbs it.
+    fn state(&self, policy: &OpeningPolicy, transcript: &mut Transcript) -> Result<(), OpeningProverError> {
+        let (commitment, columns) = (*self.committed.params(), &self.claim.columns);
+        columns.check()?;
+        if commitment.columns_of(&columns.tiles(), columns.log_band) != *columns {
+            return Err(OpeningProverError::CodewordParams {
+                got: commitment,
+                expected: columns.params,
+            });
+        }
+        let bands = columns.bands().len();
+        length("gamma", self.claim.gamma.len(), bands)?;
+        length("values of bands", self.values.len(), bands)?;
+        length("local point", self.claim.local_point.len(), columns.log_area() as usize)?;
+        let claimed = Claimed {
+            commitment,
+            root: *self.committed.root(),
+            claim: self.claim,
+        };
+        absorb_statement(transcript, policy, &claimed);
+        Ok(())
+    }
+
+    /// The band sumcheck. Returns what there is of it in the proof, the weights of the columns, and the point.
+    fn reduce(&self, transcript: &mut Transcript) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
+        let columns = &self.claim.columns;
+        let (band_rounds, rho, band_value) = band_sumcheck(columns, self.claim.gamma, self.values, transcript);
+        let (column_point, band_point) = rho.split_at(columns.params.log_columns() as usize);
+        let (_, rest) = self.local();
+        let own = CodeOpening {
+            band_rounds,
+            band_value,
+            ..Default::default()
+        };
+        (own, eq_table(column_point), [band_point, rest].concat())
+    }
+
+    /// The combination of the columns, folded once.
+    fn combine(&mut self, weights: &[SecureField]) -> Table<SecureField> {
+        let (fold, _) = self.local();
+        self.committed.combine(&self.claim.columns, weights, fold)
+    }
+
+    /// The last coordinate of the local point, which is the first folding challenge, as what it binds needs no round; and the
+    /// others.
+    fn local(&self) -> (SecureField, &[SecureField]) {
+        let (fold, rest) = self
+            .claim
+            .local_point
+            .split_last()
+            .expect("at least twelve coordinates");
+        (*fold, rest)
+    }
+}
+
+/// Proves both claims, that on the weights and that on the activations.
+pub fn open<W: Committed, A: Committed>(
     policy: &OpeningPolicy,
-    claim: &OpeningClaim<'_>,
-    band_values: &[SecureField],
+    mut weights: Side<'_, W>,
+    mut activations: Side<'_, A>,
     transcript: &mut Transcript,
 ) -> Result<OpeningProof, OpeningProverError> {
-    let (commitment, params) = (*committed.params(), &claim.columns.params);
-    claim.columns.check()?;
-    policy.check()?;
-    if commitment.columns_of(&claim.columns.tiles(), claim.columns.log_band) != claim.columns {
-        return Err(OpeningProverError::CodewordParams {
-            got: commitment,
-            expected: *params,
-        });
-    }
-    let bands = claim.columns.bands().len();
-    length("gamma", claim.gamma.len(), bands)?;
-    length("values of bands", band_values.len(), bands)?;
-    length(
-        "local point",
-        claim.local_point.len(),
-        claim.columns.log_area() as usize,
-    )?;
-
-    absorb_statement(transcript, &commitment, policy, committed.root(), claim);
-    let (band_rounds, rho, band_value) = band_sumcheck(&claim.columns, claim.gamma, band_values, transcript);
-    let (column_point, band_point) = rho.split_at(params.log_columns() as usize);
-    // The last coordinate of the point is the first folding challenge: what it binds needs no round.
-    let (&fold, rest) = claim.local_point.split_last().expect("at least twelve coordinates");
-    let message = committed.combine(&claim.columns, &eq_table(column_point), fold);
-    let message = Message::new(message, [band_point, rest].concat());
-    let mut folding = Folding::new(params, message, committed.twiddles());
+    let (mut folding, proof) = begin(policy, &mut weights, &mut activations, transcript)?;
     folding.run(transcript);
+    folding.finish(weights.committed, activations.committed, policy, transcript, proof)
+}
+
+/// Everything up to the sum of both combined columns, which is still to be folded.
+pub(super) fn begin<W: Committed, A: Committed>(
+    policy: &OpeningPolicy,
+    weights: &mut Side<'_, W>,
+    activations: &mut Side<'_, A>,
+    transcript: &mut Transcript,
+) -> Result<(Folding, OpeningProof), OpeningProverError> {
+    policy.check()?;
+    weights.state(policy, transcript)?;
+    activations.state(policy, transcript)?;
+    let (mut own, columns, point) = weights.reduce(transcript);
+    let (mut other, units, other_point) = activations.reduce(transcript);
+    let messages = [weights.combine(&columns), activations.combine(&units)];
+    let points = lift::extend([&point, &other_point]);
+    let joined = join([&messages[0], &messages[1]], points, transcript);
+    [own.joined_value, other.joined_value] = joined.values;
+
+    let iota = transcript.challenge("opening sum");
+    let params = [*weights.committed.params(), *activations.committed.params()];
+    let long = lift::longer(&params[0], &params[1]);
+    let twiddles = match long == params[0] {
+        true => weights.committed.twiddles(),
+        false => activations.committed.twiddles(),
+    };
+    let message = Message::new(add_lifted(messages, iota), joined.point);
     let proof = OpeningProof {
-        band_rounds,
-        band_value,
+        weights: own,
+        activations: other,
+        join_rounds: joined.rounds,
         ..Default::default()
     };
-    folding.finish(committed, policy, transcript, proof)
+    Ok((Folding::new(&long, message, twiddles), proof))
 }
 
 /// The value of a claim: the sum of `gamma[B] band_values[B]`.
@@ -220,12 +282,16 @@ impl Oracle {
         self.levels.last().map_or([0; 32], |top| top[0])
     }
 
-    fn open(&self, leaves: &[usize]) -> OracleOpening {
-        let leaf = |&leaf: &usize| self.values[leaf << FOLD_LOG..][..1 << FOLD_LOG].to_vec();
+    /// Opens the leaves that hold some positions (increasing), whose own values the verifier knows.
+    fn open(&self, positions: &[usize]) -> OracleOpening {
+        let mut leaves: Vec<usize> = positions.iter().map(|position| position >> FOLD_LOG).collect();
+        leaves.dedup();
+        let neighbours = leaves.iter().flat_map(|leaf| leaf << FOLD_LOG..(leaf + 1) << FOLD_LOG);
+        let sent = neighbours.filter(|position| positions.binary_search(position).is_err());
         let depth = self.levels.len() as u32 - 1;
         OracleOpening {
-            values: leaves.iter().flat_map(leaf).collect(),
-            path: merkle::path(leaves, depth, |level, index| self.levels[level][index]),
+            values: sent.map(|position| self.values[position]).collect(),
+            path: merkle::path(&leaves, depth, |level, index| self.levels[level][index]),
         }
     }
 }
@@ -234,13 +300,13 @@ impl Oracle {
 pub(super) struct Folding {
     params: CommitmentParams,
     twiddles: Arc<Twiddles>,
-    pub(super) message: Message,
+    pub(super) message: Message<'static>,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message<'static>, twiddles: Arc<Twiddles>) -> Self {
         Self {
             params: *params,
             twiddles,
@@ -256,7 +322,7 @@ impl Folding {
     }
 
     /// All rounds, with the commitments before and between them.
-    fn run(&mut self, transcript: &mut Transcript) {
+    pub(super) fn run(&mut self, transcript: &mut Transcript) {
         self.commit(transcript);
         while self.variables() > self.params.log_final() {
             self.round(transcript);
@@ -292,34 +358,51 @@ impl Folding {
     }
 
     /// Sends the final message, draws the queries and opens them; completes `proof`.
-    pub(super) fn finish(
+    pub(super) fn finish<W: Committed, A: Committed>(
         self,
-        committed: &mut dyn Committed,
+        weights: &mut W,
+        activations: &mut A,
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
-        proof: OpeningProof,
+        mut proof: OpeningProof,
     ) -> Result<OpeningProof, OpeningProverError> {
         transcript.message("opening final message", self.message.values());
         let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
         transcript.nonce("opening work", nonce);
-        let mut leaves = draw_leaves(transcript, &self.params, policy);
+        let mut positions = draw_leaves(transcript, &self.params, policy);
 
-        let rows = committed.open(&self.twiddles, &leaves)?;
+        proof.weights.rows = self.open_rows(weights, &positions)?;
+        proof.activations.rows = self.open_rows(activations, &positions)?;
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {
-            leaves.iter_mut().for_each(|leaf| *leaf >>= FOLD_LOG);
-            leaves.dedup();
-            oracles.push(oracle.open(&leaves));
+            oracles.push(oracle.open(&positions));
+            positions.iter_mut().for_each(|position| *position >>= FOLD_LOG);
+            positions.dedup();
         }
         Ok(OpeningProof {
             fold_rounds: self.rounds,
             roots,
             final_message: self.message.into_values(),
             nonce,
-            rows,
             oracles,
             ..proof
         })
+    }
+
+    /// Opens a commitment where the positions in the longer code lie in its own.
+    fn open_rows(
+        &self,
+        committed: &mut impl Committed,
+        positions: &[usize],
+    ) -> Result<LeafOpening, OpeningProverError> {
+        let lifted = self.params.log_message - committed.params().log_message;
+        let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
+        leaves.dedup();
+        let twiddles = match lifted {
+            0 => Arc::clone(&self.twiddles),
+            _ => committed.twiddles(),
+        };
+        committed.open(&twiddles, &leaves)
     }
 }

@@ -8,7 +8,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
-use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG};
+use tessera_verifier::opening::{lift, CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::policy::opening_policy;
 
 use super::{claims, Choices, Phase};
@@ -107,11 +107,11 @@ struct Activations {
 }
 
 impl Activations {
-    fn new(shape: Shape) -> Self {
+    fn new(shape: Shape, weights: &CommitmentParams) -> Self {
         let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
             columns: shape.parts().iter().map(of).sum(),
-            params: CommitmentParams::of_activations(&shape),
+            params: CommitmentParams::of_activations(&shape, weights),
             shape,
         }
     }
@@ -127,12 +127,6 @@ impl Activations {
         let (twiddles, making) = code_twiddles(&self.params);
         let hashes = 36u64 << self.params.log_leaves();
         hashes + making.max(twiddles + 2 * WORD * SIMD_LANES as u64 * length)
-    }
-
-    /// What their opening holds beside.
-    fn opening(&self) -> u64 {
-        let units = self.params.tiles as u64;
-        self.encoding() + folding(&self.params, SECURE * units, 3 * SECURE * units)
     }
 }
 
@@ -160,7 +154,8 @@ fn copied(mut tables: Vec<u64>) -> u64 {
 
 /// All phases of a proof of a chunk.
 pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
-    let trace = Activations::new(Shape::with_limbs(model.config, model.limbs, chunk, lengths));
+    let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
+    let trace = Activations::new(shape, &model.commitment);
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
@@ -205,8 +200,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         phase("lookups", lookups),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase("open weights", committed + opening(model, bands, choices.residency)),
-        phase("open activations", committed + idle + trace.opening()),
+        phase("open", committed + opening(model, &trace, bands, choices.residency)),
     ]
 }
 
@@ -222,23 +216,30 @@ fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
     32 * length + ((64 * length) >> choices.split.log())
 }
 
-/// What the opening of some bands of the weights holds: the combined message, its oracles, and the opened rows.
-fn opening(model: &Model<'_>, bands: u64, residency: Residency) -> u64 {
-    let params = &model.commitment;
+/// What the opening of some bands of the weights and of all activations holds: the combined messages, the oracles of their
+/// sum, and the opened rows.
+fn opening(model: &Model<'_>, activations: &Activations, bands: u64, residency: Residency) -> u64 {
+    let (weights, units) = (&model.commitment, &activations.params);
+    let long = lift::longer(weights, units);
     let (reading, idle) = model.resident(residency);
-    let (twiddles, _) = code_twiddles(params);
-    let queries = opening_policy(params.log_blowup).queries as u64;
+    let queries = opening_policy(long.log_blowup).queries as u64;
+    let tables = 3 * SECURE * (bands + units.tiles as u64);
+    // Combined columns are folded once while they are made; that of the weights takes the place of the sums of bands.
+    let [of_weights, of_units] = [weights, units].map(|params| SECURE << params.log_folded());
+    let of_weights = of_weights.max(BAND_SUMS * bands);
+    let combine = reading + of_weights + COMBINE;
+    // Rounds that join them have tables of half the length.
+    let join = idle + of_weights + of_units + (of_weights + of_units) / 2;
+    let fold = idle + of_weights.max(of_units) + folding(&long);
     // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
-    let rows = match model.codeword_file {
+    let of_columns = match model.codeword_file {
         true => idle,
-        false => reading + 3 * queries * 64 * WORD * params.columns() as u64 + COMBINE,
+        false => reading + 3 * queries * 64 * WORD * weights.columns() as u64 + COMBINE,
     };
-    let tables = 3 * SECURE * bands;
-    let message = SECURE << (params.log_message - 1);
-    let combined = message.max(BAND_SUMS * bands);
-    let rest = idle + folding(params, BAND_SUMS * bands, tables);
-    rest.max(tables + reading + combined + COMBINE)
-        .max(tables + rows + oracles(params) + twiddles + opened_rows(params))
+    let twiddles = code_twiddles(&long).0 + code_twiddles(weights).0;
+    let held = oracles(&long) + opened_rows(weights) + opened_rows(units);
+    let rows = held + twiddles + of_columns.max(idle + activations.encoding());
+    tables + combine.max(join).max(fold).max(rows)
 }
 
 /// The oracles of an opening with their trees.
@@ -257,16 +258,16 @@ fn opened_rows(params: &CommitmentParams) -> u64 {
     queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2
 }
 
-/// What an opening holds, whose combined message has room for `room` bytes, beside `tables` for the sumcheck of bands.
-fn folding(params: &CommitmentParams, room: u64, tables: u64) -> u64 {
-    // Folded once while it is made.
-    let message = SECURE << (params.log_message - 1);
+/// What folding holds beside the message: twiddles, messages that are left, and oracles.
+fn folding(params: &CommitmentParams) -> u64 {
+    let message = SECURE << params.log_folded();
     let (twiddles, making) = code_twiddles(params);
-    // The message is folded to another table.
-    let start = message.max(room) + making.max(twiddles + message / 2);
     let first = params.oracles().next().unwrap_or(0);
-    let folded = message / 2 + twiddles + (SECURE << (first + params.log_blowup)) + oracle(params, first);
-    tables + start.max(folded).max(oracles(params) + twiddles + opened_rows(params))
+    // Values of the first oracle are made in a table of their own, while the message is there.
+    let encoding = (SECURE << (first + params.log_blowup)) + oracle(params, first);
+    making
+        .max(twiddles + encoding)
+        .max(twiddles + message / 2 + oracles(params))
 }
 
 /// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the

@@ -8,15 +8,19 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::WeightFormat;
 use tessera_verifier::ledger::soundness_terms;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError};
-use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::opening::{
+    Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof,
+};
+use tessera_verifier::policy::{opening_policy, OpeningPolicy};
 
-use super::super::{commit, open, value, OpeningProverError, Split};
-use super::{committed, proof_bytes, transcript, Case, Random, Weights, POLICY};
+use super::super::{commit, value, OpeningProverError, Split};
+use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY};
 use crate::model::tiles::TileSource;
 use crate::model::weights::PackedWeights;
-use crate::support::pages::Table;
 use crate::support::progress::Silent;
+
+/// Of the weights, which most cases are about.
+const BAND_CLAIM: OpeningError = OpeningError::BandClaim { code: Code::Weights };
 
 #[test]
 fn honest_openings_are_accepted() {
@@ -49,23 +53,106 @@ fn honest_openings_are_accepted() {
         for opened in [0..tiles, tiles - 1..tiles, tiles / 3..tiles.div_ceil(2)] {
             let case = Case::of_tiles(params, opened.clone(), log_band);
             let (mut ours, mut theirs) = (transcript(), transcript());
-            let (source, values) = (&case.weights.0, &case.band_values);
-            let (proof, _) = open(
-                source,
-                &case.codeword,
+            let other = &case.other;
+            let proof = case.open(
+                &case.weights,
+                [&case.claim(), &other.claim()],
+                [&case.band_values, &other.band_values],
                 &POLICY,
-                &case.claim(),
-                values,
-                Table::default(),
                 &mut ours,
-            )
-            .unwrap();
-            let root = case.codeword.root();
-            let verdict = verify(&params, &POLICY, root, &case.claim(), &proof, &mut theirs);
+            );
+            let verdict = case.verify_with(&POLICY, case.claimed(&case.claim()), &proof.unwrap(), &mut theirs);
             assert_eq!(verdict, Ok(()), "{params:?}, {opened:?}");
             assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}, {opened:?}");
         }
     }
+}
+
+/// Whichever is longer, and if both are as long: the shorter message is lifted, by one variable or by several.
+#[test]
+fn codes_of_any_two_lengths_are_opened_together() {
+    let params = CommitmentParams {
+        tiles: 5,
+        log_message: 13,
+        log_blowup: 3,
+    };
+    for (tiles, log_message) in [(1, 12), (3, 12), (2, 13), (5, 13), (3, 14), (9, 15), (17, 16), (40, 17)] {
+        let case = Case::of_tiles(params, 0..5, 1).beside(tiles, log_message);
+        let long = case.long();
+        assert_eq!(long.log_message, log_message.max(13));
+        for case in [
+            case,
+            Case::of_tiles(params, 0..5, 0)
+                .beside(tiles, log_message)
+                .as_activations(),
+        ] {
+            let proof = case.prove(&case.weights, &POLICY);
+            assert_eq!(
+                case.verify(&proof),
+                Ok(()),
+                "{tiles} tiles in messages of 2^{log_message}"
+            );
+            assert_eq!(proof.join_rounds.len(), long.log_message as usize - 1);
+            assert_eq!(proof.oracles.len(), long.oracles().count());
+            // One set of positions: the leaves of the shorter code are those above them.
+            let positions = Drawn::of(&case, &case.both(&case.claim()), &proof).positions;
+            for (half, (_, own)) in case.in_order(&case.own, &case.other).into_iter().zip(proof.codes()) {
+                let lifted = long.log_message - half.params.log_message;
+                let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
+                leaves.dedup();
+                assert_eq!(own.rows.values.len(), leaves.len() * 2 * half.params.columns());
+            }
+        }
+    }
+}
+
+/// What a message of the opening does not move, but for challenges before it, is drawn too early.
+#[test]
+fn every_challenge_of_an_opening_depends_on_what_comes_before() {
+    type Change<'a> = &'a dyn Fn(&mut OpeningProof);
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    let drawn = |proof: &OpeningProof| {
+        let Drawn {
+            beta,
+            join,
+            iota,
+            positions,
+        } = Drawn::of(&case, &case.both(&case.claim()), proof);
+        (beta, join, iota, positions)
+    };
+    let (beta, join, iota, positions) = drawn(&proof);
+    let one = SecureField::one();
+    // With the number of challenges that are drawn before.
+    let changes: [(usize, Change<'_>); 9] = [
+        (0, &|p| p.weights.band_rounds[0][0] += one),
+        (0, &|p| p.weights.band_value += one),
+        (0, &|p| p.activations.band_value += one),
+        (1, &|p| p.join_rounds[3][1] += one),
+        (2, &|p| p.weights.joined_value += one),
+        (2, &|p| p.activations.joined_value += one),
+        (3, &|p| p.roots[0][0] ^= 1),
+        (3, &|p| p.fold_rounds[0][1] += one),
+        (3, &|p| p.final_message[0] += one),
+    ];
+    for (i, (before, change)) in changes.into_iter().enumerate() {
+        let mut other = proof.clone();
+        change(&mut other);
+        let moved = drawn(&other);
+        let same = [moved.0 == beta, moved.1 == join, moved.2 == iota, moved.3 == positions];
+        assert_eq!(same, [0, 1, 2, 3].map(|at| at < before), "message {i}");
+    }
+}
+
+/// Codes of different rates have no common domain after a fold.
+#[test]
+fn codes_of_different_rates_are_refused() {
+    let mut case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    case.other.params.log_blowup = 3;
+    case.other.columns.params.log_blowup = 3;
+    let (weights, activations) = (2, 3);
+    assert_eq!(case.verify(&proof), Err(OpeningError::Rates { weights, activations }));
 }
 
 /// Columns are opened as a whole, and no others: their tiles contain the wanted ones, and less than a column more at
@@ -122,7 +209,7 @@ fn other_columns_are_rejected() {
             },
             &proof,
         );
-        assert_eq!(verdict, Err(OpeningError::BandClaim), "first column {first}");
+        assert_eq!(verdict, Err(BAND_CLAIM), "first column {first}");
     }
 }
 
@@ -161,44 +248,22 @@ fn other_bands_are_rejected() {
     }
 }
 
+/// A model of the fixture's size with the activations of 64 rows of text.
 #[test]
 fn small_model_is_within_its_budget() {
-    for (log_blowup, queries, limit) in [(2, 110, 160 << 10), (3, 90, 150 << 10)] {
+    for (log_blowup, queries, limit) in [(2, 110, 200 << 10), (3, 90, 180 << 10)] {
         let params = params_at_rate(224, log_blowup);
         let policy = OpeningPolicy { queries, work_bits: 16 };
-        let weights = Weights::random(224, 7);
+        let case = Case::new(params).beside(400, 15);
         let start = Instant::now();
-        let codeword = committed(&weights.0, &params);
-        let commitment = start.elapsed();
-        let mut random = Random(11);
-        let (gamma, point) = (random.secures(224), random.secures(12));
-        let values = weights.band_values(&point);
-        let claim = OpeningClaim {
-            columns: params.columns_of(&(0..224), 0),
-            gamma: &gamma,
-            local_point: &point,
-            value: value(&gamma, &values),
-        };
-        let start = Instant::now();
-        let (proof, _) = open(
-            &weights.0,
-            &codeword,
-            &policy,
-            &claim,
-            &values,
-            Table::default(),
-            &mut transcript(),
-        )
-        .unwrap();
+        let proof = case.prove(&case.weights, &policy);
         let opened = start.elapsed();
         let start = Instant::now();
-        let verdict = verify(&params, &policy, codeword.root(), &claim, &proof, &mut transcript());
+        let verdict = case.verify_with(&policy, case.claimed(&case.claim()), &proof, &mut transcript());
         let verified = start.elapsed();
         assert_eq!(verdict, Ok(()));
         let size = proof_bytes(&proof);
-        println!(
-            "{params:?} {queries} queries: commit {commitment:?}, open {opened:?}, verify {verified:?}, {size} bytes"
-        );
+        println!("{params:?} {queries} queries: open {opened:?}, verify {verified:?}, {size} bytes");
         assert!(size < limit, "{size} bytes");
     }
 }
@@ -212,7 +277,7 @@ fn wrong_claims_are_rejected() {
         value: case.value + SecureField::one(),
         ..case.claim()
     };
-    assert_eq!(case.verify_claim(&wrong, &proof), Err(OpeningError::BandClaim));
+    assert_eq!(case.verify_claim(&wrong, &proof), Err(BAND_CLAIM));
     let check = |params: &CommitmentParams, policy: &OpeningPolicy, root: &Digest, gamma: &[_], point: &[_]| {
         let claim = OpeningClaim {
             columns: params.columns_of(&(0..params.tiles), 0),
@@ -220,24 +285,23 @@ fn wrong_claims_are_rejected() {
             local_point: point,
             value: case.value,
         };
-        verify(params, policy, root, &claim, &proof, &mut transcript())
+        let own = Claimed {
+            commitment: *params,
+            root: *root,
+            claim,
+        };
+        case.verify_with(policy, own, &proof, &mut transcript())
     };
     let (params, root) = (&case.params, case.codeword.root());
     for i in 0..case.gamma.len() {
         let mut gamma = case.gamma.clone();
         gamma[i] += SecureField::one();
-        assert_eq!(
-            check(params, &POLICY, root, &gamma, &case.point),
-            Err(OpeningError::BandClaim)
-        );
+        assert_eq!(check(params, &POLICY, root, &gamma, &case.point), Err(BAND_CLAIM));
     }
     for i in 0..12 {
         let mut point = case.point.clone();
         point[i] += SecureField::one();
-        assert_eq!(
-            check(params, &POLICY, root, &case.gamma, &point),
-            Err(OpeningError::BandClaim)
-        );
+        assert_eq!(check(params, &POLICY, root, &case.gamma, &point), Err(BAND_CLAIM));
     }
     let mut wrong_root = *root;
     wrong_root[31] ^= 1;
@@ -278,8 +342,7 @@ fn work_is_checked() {
         ..POLICY
     };
     let mut proof = case.prove(&case.weights, &policy);
-    let root = case.codeword.root();
-    let check = |proof: &_| verify(&case.params, &policy, root, &case.claim(), proof, &mut transcript());
+    let check = |proof: &_| case.verify_with(&policy, case.claimed(&case.claim()), proof, &mut transcript());
     assert_eq!(check(&proof), Ok(()));
     proof.nonce += 1;
     assert_eq!(
@@ -302,22 +365,15 @@ fn prover_rejects_what_does_not_fit() {
         commit(&case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
-    let (source, values) = (&case.weights.0, &case.band_values);
     let columns = wrong.columns_of(&(0..wrong.tiles), 0);
     let other = OpeningClaim {
         columns,
         ..case.claim()
     };
-    let result = open(
-        source,
-        &case.codeword,
-        &POLICY,
-        &other,
-        values,
-        Table::default(),
-        &mut transcript(),
-    );
+    let result = case.open_beside(&case.weights, &other, &case.band_values, &POLICY);
     assert!(matches!(result, Err(OpeningProverError::CodewordParams { .. })));
+    let result = case.open_beside(&Weights::random(6, 3), &case.claim(), &case.band_values, &POLICY);
+    assert!(matches!(result, Err(OpeningProverError::Length { .. })));
 }
 
 #[test]
@@ -327,16 +383,11 @@ fn chosen_parameters_balance_the_proof() {
         let params = params_for(tiles);
         assert_eq!(params.check(), Ok(()));
         assert!(params.columns() << params.log_column_tiles() >= tiles);
-        assert!(params.log_final() >= 3 && params.log_final() <= 5);
+        assert!(params.log_final() >= 6 && params.log_final() <= 8);
     }
     let params = params_for(224);
-    let terms = soundness_terms(
-        &params.columns_of(&(0..224), 0),
-        &OpeningPolicy {
-            queries: 118,
-            work_bits: 20,
-        },
-    );
-    assert!(terms.iter().all(|(_, bits)| *bits >= 99.9), "{terms:?}");
-    assert_eq!(terms.len(), 4);
+    let columns = params.columns_of(&(0..224), 0);
+    let terms = soundness_terms(&columns, &columns, &opening_policy(params.log_blowup));
+    assert!(terms.iter().all(|term| term.bits >= 99.9), "{terms:?}");
+    assert_eq!(terms.len(), 5);
 }

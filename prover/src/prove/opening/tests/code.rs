@@ -11,7 +11,7 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
 use tessera_verifier::opening::multilinear::{eq_table, evaluate};
-use tessera_verifier::opening::{circle, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
+use tessera_verifier::opening::{circle, Code, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
 
 use super::super::combine::combine_columns;
 use super::super::fft::Twiddles;
@@ -207,7 +207,7 @@ fn codeword_file_holds_the_columns() {
     let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
     let (root, depth) = (case.codeword.root(), params.log_leaves());
     assert_eq!(
-        verify_batch(TreeName::Committed, root, depth, digests, &rows.path),
+        verify_batch(TreeName::Committed(Code::Weights), root, depth, digests, &rows.path),
         Ok(())
     );
     // The same rows without the file; the tree is the same in whatever blocks the codeword is made.

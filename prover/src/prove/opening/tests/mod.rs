@@ -6,16 +6,19 @@ mod claims;
 mod code;
 mod hostile;
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::multilinear::evaluate;
-use tessera_verifier::opening::{verify, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof};
+use tessera_verifier::opening::{
+    absorb_statement, draw_leaves, lift, verify, Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim,
+    OpeningError, OpeningProof,
+};
 use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, value, Codeword, Split, TileSource, TILE_AREA};
+use super::{commit, open, value, Codeword, CommittedWeights, OpeningProverError, Side, Split, TileSource, TILE_AREA};
 use crate::model::tiles::{pack_tile, tile_bytes};
 use crate::model::weights::PackedWeights;
 use crate::support::pages::Table;
@@ -94,7 +97,7 @@ pub(super) fn bind_least_significant(table: &mut Vec<SecureField>, r: SecureFiel
 }
 
 /// A committed set of weights with a claim about some of its columns.
-struct Case {
+struct Half {
     weights: Weights,
     params: CommitmentParams,
     codeword: Codeword,
@@ -103,6 +106,45 @@ struct Case {
     point: Vec<SecureField>,
     band_values: Vec<SecureField>,
     value: SecureField,
+}
+
+impl Half {
+    fn claim(&self) -> OpeningClaim<'_> {
+        OpeningClaim {
+            columns: self.columns,
+            gamma: &self.gamma,
+            local_point: &self.point,
+            value: self.value,
+        }
+    }
+
+    fn claimed<'a>(&self, claim: &OpeningClaim<'a>) -> Claimed<'a> {
+        Claimed {
+            commitment: self.params,
+            root: *self.codeword.root(),
+            claim: *claim,
+        }
+    }
+}
+
+/// Two commitments that are opened together. Tests are about one of them, most often that of the weights.
+struct Case {
+    own: Half,
+    other: Half,
+    code: Code,
+}
+
+impl Deref for Case {
+    type Target = Half;
+    fn deref(&self) -> &Half {
+        &self.own
+    }
+}
+
+impl DerefMut for Case {
+    fn deref_mut(&mut self) -> &mut Half {
+        &mut self.own
+    }
 }
 
 /// Commits, and opens the codeword from a file.
@@ -116,18 +158,13 @@ fn transcript() -> Transcript {
     Transcript::new("opening test")
 }
 
-impl Case {
-    /// A claim about all weights.
-    fn new(params: CommitmentParams) -> Self {
-        Self::of_tiles(params, 0..params.tiles, 0)
-    }
-
+impl Half {
     /// A claim about the columns that hold some of the tiles, in bands of `2^log_band`.
-    fn of_tiles(params: CommitmentParams, tiles: Range<usize>, log_band: u32) -> Self {
+    fn new(params: CommitmentParams, tiles: Range<usize>, log_band: u32, seed: u64) -> Self {
         let columns = params.columns_of(&tiles, log_band);
-        let weights = Weights::random(params.tiles, 7);
+        let weights = Weights::random(params.tiles, 7 + seed);
         let codeword = committed(&weights.0, &params);
-        let mut random = Random(11);
+        let mut random = Random(11 + seed);
         let gamma = random.secures(columns.bands().len());
         let point = random.secures(columns.log_area() as usize);
         let band_values = weights.band_values(&point)[columns.bands()].to_vec();
@@ -141,6 +178,44 @@ impl Case {
             point,
             band_values,
         }
+    }
+}
+
+impl Case {
+    /// A claim about all weights.
+    fn new(params: CommitmentParams) -> Self {
+        Self::of_tiles(params, 0..params.tiles, 0)
+    }
+
+    /// A claim about the columns that hold some of the tiles, in bands of `2^log_band`, next to short activations.
+    fn of_tiles(params: CommitmentParams, tiles: Range<usize>, log_band: u32) -> Self {
+        let other = CommitmentParams {
+            tiles: 3,
+            log_message: 12,
+            ..params
+        };
+        Self {
+            own: Half::new(params, tiles, log_band, 0),
+            other: Half::new(other, 0..3, 0, 100),
+            code: Code::Weights,
+        }
+    }
+
+    /// The same with other activations.
+    fn beside(mut self, tiles: usize, log_message: u32) -> Self {
+        let params = CommitmentParams {
+            tiles,
+            log_message,
+            ..self.params
+        };
+        self.other = Half::new(params, 0..tiles, 0, 100);
+        self
+    }
+
+    /// The same with what was that of the weights as that of the activations.
+    fn as_activations(mut self) -> Self {
+        self.code = Code::Activations;
+        self
     }
 
     fn small() -> Self {
@@ -161,13 +236,64 @@ impl Case {
         Self::of_tiles(params, 0..12, 2)
     }
 
-    fn claim(&self) -> OpeningClaim<'_> {
-        OpeningClaim {
-            columns: self.columns,
-            gamma: &self.gamma,
-            local_point: &self.point,
-            value: self.value,
+    /// Both, and the small one as activations that are longer, as long and shorter than the weights.
+    fn all() -> Vec<Self> {
+        let beside = |log_message| Self::small().beside(2, log_message).as_activations();
+        let mut all = vec![Self::small(), Self::banded()];
+        all.extend([12, 13, 15].map(beside));
+        all
+    }
+
+    /// What belongs to the weights, then what belongs to the activations.
+    fn in_order<T>(&self, own: T, other: T) -> [T; 2] {
+        match self.code {
+            Code::Weights => [own, other],
+            Code::Activations => [other, own],
         }
+    }
+
+    /// Both with their claims.
+    fn both<'a>(&'a self, claim: &OpeningClaim<'a>) -> [Claimed<'a>; 2] {
+        self.in_order(self.own.claimed(claim), self.other.claimed(&self.other.claim()))
+    }
+
+    /// Opens a claim with the weights of `source`, whose bands are said to have these values. The other commitment is opened
+    /// honestly, but for its claim and the values of its bands.
+    fn open(
+        &self,
+        source: &Weights,
+        [claim, other_claim]: [&OpeningClaim<'_>; 2],
+        [values, other_values]: [&[SecureField]; 2],
+        policy: &OpeningPolicy,
+        transcript: &mut Transcript,
+    ) -> Result<OpeningProof, OpeningProverError> {
+        let mut own = CommittedWeights::new(&source.0, &self.codeword, Table::default())?;
+        let mut other = CommittedWeights::new(&self.other.weights.0, &self.other.codeword, Table::default())?;
+        let own = Side {
+            committed: &mut own,
+            claim: *claim,
+            values,
+        };
+        let other = Side {
+            committed: &mut other,
+            claim: *other_claim,
+            values: other_values,
+        };
+        let [weights, activations] = self.in_order(own, other);
+        open(policy, weights, activations, transcript)
+    }
+
+    /// The same with the other claim true.
+    fn open_beside(
+        &self,
+        source: &Weights,
+        claim: &OpeningClaim<'_>,
+        values: &[SecureField],
+        policy: &OpeningPolicy,
+    ) -> Result<OpeningProof, OpeningProverError> {
+        let other = &self.other;
+        let claims = [claim, &other.claim()];
+        self.open(source, claims, [values, &other.band_values], policy, &mut transcript())
     }
 
     /// Opens the commitment with the weights of `source`.
@@ -177,31 +303,85 @@ impl Case {
             value: value(&self.gamma, values),
             ..self.claim()
         };
-        let opened = open(
-            &source.0,
-            &self.codeword,
-            policy,
-            &claim,
-            values,
-            Table::default(),
-            &mut transcript(),
-        );
-        opened.unwrap().0
+        self.open_beside(source, &claim, values, policy).unwrap()
+    }
+
+    fn verify_with(
+        &self,
+        policy: &OpeningPolicy,
+        own: Claimed<'_>,
+        proof: &OpeningProof,
+        transcript: &mut Transcript,
+    ) -> Result<(), OpeningError> {
+        let other = self.other.claimed(&self.other.claim());
+        verify(policy, &self.in_order(own, other), proof, transcript)
     }
 
     fn verify_claim(&self, claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
-        verify(
-            &self.params,
-            &POLICY,
-            self.codeword.root(),
-            claim,
-            proof,
-            &mut transcript(),
-        )
+        self.verify_with(&POLICY, self.claimed(claim), proof, &mut transcript())
     }
 
     fn verify(&self, proof: &OpeningProof) -> Result<(), OpeningError> {
         self.verify_claim(&self.claim(), proof)
+    }
+
+    /// The code of the sum.
+    fn long(&self) -> CommitmentParams {
+        lift::longer(&self.own.params, &self.other.params)
+    }
+}
+
+/// What the verifier draws on its way through a proof.
+struct Drawn {
+    beta: SecureField,
+    /// The last one of the rounds that join the claims.
+    join: SecureField,
+    iota: SecureField,
+    /// Fibres of the longer code.
+    positions: Vec<usize>,
+}
+
+impl Drawn {
+    fn of(case: &Case, claimed: &[Claimed<'_>; 2], proof: &OpeningProof) -> Self {
+        let mut t = transcript();
+        claimed.iter().for_each(|own| absorb_statement(&mut t, &POLICY, own));
+        for (_, own) in proof.codes() {
+            for round in &own.band_rounds {
+                t.message("opening band round", round);
+                t.challenge("opening band challenge");
+            }
+            t.message("opening evaluation", &[own.band_value]);
+        }
+        let beta = t.challenge("opening join");
+        let rounds = proof.join_rounds.iter().map(|round| {
+            t.message("opening join round", round);
+            t.challenge("opening join challenge")
+        });
+        let join = rounds.last().expect("a round");
+        let values = [proof.weights.joined_value, proof.activations.joined_value];
+        t.message("opening joined values", &values);
+        let iota = t.challenge("opening sum");
+        let long = case.long();
+        let mut roots = long.oracles().zip(&proof.roots).peekable();
+        let mut rounds = proof.fold_rounds.iter();
+        for variables in (long.log_final()..long.log_message).rev() {
+            if variables < long.log_folded() {
+                t.message("opening fold round", rounds.next().expect("a round"));
+                t.challenge("opening fold challenge");
+            }
+            if let Some((_, root)) = roots.next_if(|(due, _)| *due == variables) {
+                t.bytes("opening oracle", root);
+            }
+        }
+        t.message("opening final message", &proof.final_message);
+        t.nonce("opening work", proof.nonce);
+        let positions = draw_leaves(&mut t, &long, &POLICY);
+        Self {
+            beta,
+            join,
+            iota,
+            positions,
+        }
     }
 }
 
@@ -211,7 +391,11 @@ fn proof_bytes(proof: &OpeningProof) -> usize {
         .iter()
         .map(|o| o.values.len() * 16 + o.path.len() * 32)
         .sum();
-    let rounds = proof.band_rounds.len() + proof.fold_rounds.len();
-    let clear = 16 * (2 * rounds + 1 + proof.final_message.len()) + 32 * proof.roots.len() + 8;
-    clear + proof.rows.values.len() * 4 + proof.rows.path.len() * 32 + oracles
+    let own = proof.codes().map(|(_, own)| {
+        let rows = own.rows.values.len() * 4 + own.rows.path.len() * 32;
+        16 * (2 * own.band_rounds.len() + 2) + rows
+    });
+    let rounds = proof.join_rounds.len() + proof.fold_rounds.len();
+    let clear = 16 * (2 * rounds + proof.final_message.len()) + 32 * proof.roots.len() + 8;
+    clear + own.iter().sum::<usize>() + oracles
 }
