@@ -72,17 +72,17 @@ fn honest_openings_are_accepted() {
 #[test]
 fn codes_of_any_two_lengths_are_opened_together() {
     let params = CommitmentParams {
-        tiles: 5,
+        tiles: 6,
         log_message: 13,
         log_blowup: 3,
     };
     for (tiles, log_message) in [(1, 12), (3, 12), (2, 13), (5, 13), (3, 14), (9, 15), (17, 16), (40, 17)] {
-        let case = Case::of_tiles(params, 0..5, 1).beside(tiles, log_message);
+        let case = Case::of_tiles(params, 0..6, 1).beside(tiles, log_message);
         let long = case.long();
         assert_eq!(long.log_message, log_message.max(13));
         for case in [
             case,
-            Case::of_tiles(params, 0..5, 0)
+            Case::of_tiles(params, 0..6, 0)
                 .beside(tiles, log_message)
                 .as_activations(),
         ] {
