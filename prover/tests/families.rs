@@ -152,6 +152,7 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("cohere", json!({"hidden_act": "gelu"})),
         ("cohere", json!({"rms_norm_eps": 1e-5})),
         ("cohere", json!({"sliding_window": 16})),
+        ("cohere2", json!({"sliding_window": null})),
         ("cohere2", json!({"use_parallel_block": false})),
         ("cohere2", json!({"position_embedding_type": "rope"})),
         ("cohere2", json!({"layer_switch": 3})),
@@ -274,6 +275,13 @@ fn a_window_bounds_the_length_of_texts() {
         assert_eq!(checkpoint.description().notes.len(), usize::from(context == 5));
     }
     let ids = random_ids(written(&config).1.config(), 6, 1);
+    // Nothing said is not null: these families have a window then, too.
+    for name in ["mistral, heads of their own length", "cohere2"] {
+        let mut config = case(name).config;
+        config["max_position_embeddings"] = json!(8192);
+        config.as_object_mut().expect("fields").remove("sliding_window");
+        assert_eq!(written(&config).1.config().context, 4096);
+    }
     config["sliding_window"] = json!(5);
     let (_dir, checkpoint) = written(&config);
     assert!(FloatModel::new(&checkpoint).forward(&ids).is_err());

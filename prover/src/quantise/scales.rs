@@ -572,7 +572,7 @@ impl<'a> Scales<'a> {
         let head = self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?;
         // Shifts have decided how many bits weights, and so accumulators, have.
         let accumulator = |kind, layer, out: usize| bits.input(kind, layer) + self.weights[&(kind, layer)][out];
-        Ok(ModelParams {
+        let mut params = ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,
             leading: self.options.leading,
@@ -590,6 +590,8 @@ impl<'a> Scales<'a> {
             columns: Vec::new(),
             biases: biases::integers(self.config, &self.biases, accumulator),
         }
-        .with_largest_norms(self.config))
+        .with_largest_norms(self.config);
+        self.expect_queries(&mut params);
+        Ok(params)
     }
 }

@@ -255,7 +255,9 @@ fn accumulators_that_can_wrap() {
         key.config.rotation_of.clear();
         key.params.biases.clear();
         for layer in &mut key.params.layers {
-            [&mut layer.q, &mut layer.k, &mut layer.v].map(|shift| shift.0.truncate(1));
+            for shift in [&mut layer.q, &mut layer.k, &mut layer.v] {
+                shift.0.truncate(1);
+            }
         }
     });
     assert!(

@@ -3,7 +3,7 @@
 use std::iter::repeat;
 
 use tessera_circuits::bounds::{normed_bound, rotated_sum, rounded_bound, MAX_QUERY_SUM};
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelParams, LAYER_KINDS};
 
 use super::{Scales, BASE};
 
@@ -34,23 +34,38 @@ impl Scales<'_> {
         }
     }
 
+    /// The largest sum of squares of a column of Q whose weights have so many bits.
+    fn query_square(&self, layer: usize, bits: &[i32]) -> u64 {
+        // Rounding moves no weight by more than one unit, on average.
+        let error = (self.config.hidden as f64).sqrt();
+        let squares = self.squares[&(MatmulKind::Q, layer)].iter().zip(bits);
+        let norms = squares.map(|(square, bits)| square.sqrt() * f64::from(*bits).exp2() + error);
+        let longest = norms.fold(0.0, f64::max);
+        (longest * longest).ceil() as u64
+    }
+
+    /// The norms of the columns of Q that its weights will have, as far as is known before they are rounded: with the largest that
+    /// there may be, no scores of long heads would keep their bound.
+    pub(super) fn expect_queries(&self, params: &mut ModelParams) {
+        let hidden = self.config.hidden as u64;
+        for layer in (0..self.config.layers).filter(|_| self.config.head_dim > SHORT) {
+            let bits = &self.weights[&(MatmulKind::Q, layer)];
+            let own = &mut params.columns[layer * LAYER_KINDS.len()];
+            let square = own.square.min(self.query_square(layer, bits));
+            let l1 = square.min((hidden.saturating_mul(square)).isqrt());
+            *own = ColumnNorms { l1, square };
+        }
+    }
+
     /// What the absolute values of a query add up to at most, in the head where that is most, as the key will say.
     fn query_sum(&self, layer: usize, input: i32, output: i32) -> u64 {
         let kind = MatmulKind::Q;
         let bits = self.channel_bits(kind, layer, input, output);
-        let unit = |bits: i32| f64::from(bits).exp2();
-        // Rounding moves no weight by more than one unit, on average.
-        let error = (self.config.hidden as f64).sqrt();
-        let norms = self.squares[&(kind, layer)]
-            .iter()
-            .zip(&bits)
-            .map(|(s, b)| s.sqrt() * unit(*b) + error);
-        let longest = norms.fold(0.0, f64::max);
-        let bound = normed_bound(self.config.hidden, input, (longest * longest).ceil() as u64);
+        let bound = normed_bound(self.config.hidden, input, self.query_square(layer, &bits));
         let biases = self.biases.get(&(kind, layer)).map_or(&[][..], Vec::as_slice);
         let biases = biases.iter().copied().chain(repeat(0.0));
         let channels = bits.iter().zip(biases).map(|(bits, bias)| {
-            let bias = (bias.abs() * unit(input + bits)).ceil() as u128;
+            let bias = (bias.abs() * f64::from(input + bits).exp2()).ceil() as u128;
             rounded_bound(bound + bias, (input + bits - output).unsigned_abs())
         });
         let channels: Vec<u128> = channels.collect();

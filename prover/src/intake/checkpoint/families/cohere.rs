@@ -28,6 +28,9 @@ pub const SECOND: Family = Family {
     inputs_first: false,
 };
 
+/// The window of a config that says nothing of it.
+const WINDOW: usize = 4096;
+
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 8192,
@@ -73,6 +76,8 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     reader.get("cache_implementation");
     reader.get("use_parallel_embedding");
     let pattern = reader.integer("sliding_window_pattern")?.unwrap_or(4).max(1);
+    // Other names of the same number, which nothing reads.
+    reader.only("_sliding_window_pattern", &json!(pattern));
     reader.only("layer_switch", &json!(pattern));
     let layers = description.config.layers;
     let rotated = match reader.list("layer_types")? {
@@ -85,8 +90,11 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
         None => (1..=layers.min(1 << 12)).map(|l| l % pattern != 0).collect(),
     };
     standard::window(reader, &mut description, true)?;
-    if reader.get("sliding_window").is_none() {
-        description.limit_context(4096, "attention has a window of 4096 tokens");
+    match reader.get("sliding_window") {
+        Some(_) => {}
+        // No layer is rotated then.
+        None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
+        None => standard::default_window(&mut description, WINDOW),
     }
     rotation::only_some(&mut description, &rotated);
     Ok(description)
