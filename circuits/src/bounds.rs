@@ -13,7 +13,7 @@ use crate::model::{
 use crate::semantics::RSQRT_BITS;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
-pub use scores::{rotated_sum, rounded_bound, MAX_QUERY_SUM};
+pub use scores::{rotated_sum, rounded_bound};
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
@@ -26,6 +26,9 @@ const LOW: u64 = 1 << 23;
 pub const MAX_ACT_SHIFT: u8 = 6;
 /// Largest number of fractional bits of the SiLU table: then no entry is below `-0.279 2^16`, and none is `-2^15`.
 pub const MAX_SILU_BITS: u8 = 16;
+
+/// Most that the absolute values of a query may add up to: the low limb of a score then stays below [`LOW_LIMIT`].
+pub const MAX_QUERY_SUM: u64 = (LOW_LIMIT - 1) / 255;
 
 /// Largest exponent of a channel of the residual stream.
 pub const MAX_EXPONENT: u8 = 6;

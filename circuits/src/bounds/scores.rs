@@ -2,11 +2,8 @@
 //! be longer than the range of an entry alone would let them be.
 
 use super::limbs::normed_bound;
-use super::LOW_LIMIT;
 use crate::model::{MatmulKind, ModelConfig, ModelParams};
 
-/// Most that the absolute values of a query may add up to, so that the low limb of a score stays below [`LOW_LIMIT`].
-pub const MAX_QUERY_SUM: u64 = (LOW_LIMIT - 1) / 255;
 /// Largest absolute value of an entry of a query: its range.
 const MOST: u128 = 1 << 15;
 /// What rounding adds to a pair: that of cos and sin at most 3, that of the two results 1, that of the root 1.
@@ -117,15 +114,5 @@ mod tests {
         }
         assert_eq!(rounded_bound(u128::MAX, 9), MOST);
         assert_eq!(rounded_bound(MOST << 9, 9), MOST);
-    }
-
-    /// Heads of 128 need no bound but their range, and heads of 130 do.
-    #[test]
-    fn the_range_of_queries_is_enough_for_heads_of_128() {
-        assert!(rotated_sum(&[MOST; 128]) <= MAX_QUERY_SUM);
-        assert!(rotated_sum(&[MOST; 130]) > MAX_QUERY_SUM);
-        // In pairs of 2^14 there are as many again.
-        assert!(rotated_sum(&[MOST / 2; 256]) <= MAX_QUERY_SUM);
-        const { assert!(255 * MAX_QUERY_SUM < LOW_LIMIT && 128 * MAX_QUERY_SUM <= (1 << 29) + (1 << 23)) };
     }
 }

@@ -115,6 +115,17 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
     }
 }
 
+/// Heads of 128 need no bound but the range of queries, and heads of 130 do.
+#[test]
+fn the_range_of_queries_is_enough_for_heads_of_128() {
+    let most = 1 << 15;
+    assert!(rotated_sum(&[most; 128]) <= MAX_QUERY_SUM);
+    assert!(rotated_sum(&[most; 130]) > MAX_QUERY_SUM);
+    // Of half the range there may be twice as many.
+    assert!(rotated_sum(&[most / 2; MAX_HEAD_DIM]) <= MAX_QUERY_SUM);
+    const { assert!(255 * MAX_QUERY_SUM < LOW_LIMIT && 128 * MAX_QUERY_SUM <= (1 << 29) + (1 << 23)) };
+}
+
 /// Heads longer than 128 are those of keys whose norms of columns bound the queries: as far as they may be, and no further.
 #[test]
 fn long_heads_need_bounds_of_their_queries() {
