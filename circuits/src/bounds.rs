@@ -2,6 +2,7 @@
 //! before anything is proved or verified with it.
 
 mod limbs;
+mod scores;
 
 use stwo::core::fields::m31::P;
 
@@ -12,6 +13,7 @@ use crate::model::{
 use crate::semantics::RSQRT_BITS;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+pub use scores::{rotated_sum, rounded_bound};
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
 const EXCESS: u64 = (1 << 30) + (1 << 17);
@@ -24,6 +26,9 @@ const LOW: u64 = 1 << 23;
 pub const MAX_ACT_SHIFT: u8 = 6;
 /// Largest number of fractional bits of the SiLU table: then no entry is below `-0.279 2^16`, and none is `-2^15`.
 pub const MAX_SILU_BITS: u8 = 16;
+
+/// Most that the absolute values of a query may add up to: the low limb of a score then stays below [`LOW_LIMIT`].
+pub const MAX_QUERY_SUM: u64 = (LOW_LIMIT - 1) / 255;
 
 /// Largest exponent of a channel of the residual stream.
 pub const MAX_EXPONENT: u8 = 6;
@@ -166,6 +171,20 @@ impl Check<'_> {
             }),
             None => Ok(()),
         }
+    }
+
+    /// Scores of a layer: products with keys, whose low limbs are below `2^8` and high ones at most `2^7`.
+    fn scores(&self, layer: usize, shift: u8) -> Result<(), ModelError> {
+        let sum = scores::query_sum(self.params, self.config, layer);
+        if sum > MAX_QUERY_SUM {
+            return Err(ModelError::Accumulator {
+                what: "scores",
+                layer,
+                bound: 255 * sum,
+                shift: 0,
+            });
+        }
+        self.round("scores", layer, AccumulatorBound(128 * sum + LOW), shift, None)
     }
 
     /// Shifts into the residual stream, with the residual multiplied by `2^(shift + skip)`; none enters the embedding.
@@ -349,8 +368,7 @@ impl ModelParams {
             check.matmul("q", MatmulKind::Q, l, &p.q)?;
             check.matmul("k", MatmulKind::K, l, &p.k)?;
             check.matmul("v", MatmulKind::V, l, &p.v)?;
-            let score = AccumulatorBound((config.head_dim as u64) << 22).get() + LOW;
-            check.round("scores", l, AccumulatorBound(score), p.score, None)?;
+            check.scores(l, p.score)?;
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;

@@ -24,6 +24,10 @@ pub const TILE: usize = 1 << TILE_LOG;
 pub const MAX_BAND_LOG: u32 = 2;
 /// Smallest log2 of the number of rows of a component.
 pub const MIN_ROWS_LOG: u32 = 12;
+/// Most channels of a head (docs/protocol.md, section 16.5).
+pub const MAX_HEAD_DIM: usize = 1 << 8;
+/// Largest vocabulary.
+pub const MAX_VOCAB: usize = 1 << 19;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
 
@@ -332,10 +336,10 @@ impl ModelConfig {
         range("num_hidden_layers", self.layers as u64, 1, 1 << 10)?;
         range("num_attention_heads", self.heads as u64, 1, 1 << 8)?;
         range("num_key_value_heads", self.kv_heads as u64, 1, 1 << 8)?;
-        range("head_dim", self.head_dim as u64, 2, 128)?;
+        range("head_dim", self.head_dim as u64, 2, MAX_HEAD_DIM as u64)?;
         range("head_dim modulo 2", (self.head_dim % 2) as u64, 0, 0)?;
         range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
-        range("vocab_size", self.vocab as u64, 2, 1 << 18)?;
+        range("vocab_size", self.vocab as u64, 2, MAX_VOCAB as u64)?;
         range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;

@@ -459,7 +459,7 @@ fn committed(air: &AnyAir) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, MAX_CONTEXT};
+    use crate::model::{odd_config, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
 
     #[test]
     fn only_the_logits_are_missing_without_a_head() {
@@ -519,14 +519,14 @@ mod tests {
             layers: 1 << 10,
             heads: 1 << 8,
             kv_heads: 1 << 8,
-            head_dim: 128,
+            head_dim: MAX_HEAD_DIM,
             ff: 1 << 16,
-            vocab: 1 << 18,
+            vocab: MAX_VOCAB,
             context: MAX_CONTEXT,
             ..odd_config(1)
         };
         assert_eq!(config.check(), Ok(()));
-        assert_eq!(u32::try_from(config.total_tiles()), Ok(1_344_274_432));
+        assert_eq!(u32::try_from(config.total_tiles()), Ok(1_883_242_496));
         for chunk in Chunk::partition([1, 1023], 1024)
             .into_iter()
             .flatten()

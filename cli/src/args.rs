@@ -501,6 +501,12 @@ pub enum ShapeArg {
     SmolLm3_3b,
     #[value(name = "ernie-4.5-0.3b")]
     Ernie4_5_0_3b,
+    #[value(name = "falcon3-1b")]
+    Falcon3_1b,
+    #[value(name = "internlm2-1.8b")]
+    InternLm2_1_8b,
+    #[value(name = "exaone-3.5-2.4b")]
+    Exaone3_5_2_4b,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -521,6 +527,9 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Granite3_2b => Self::Granite3_2b,
             ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,
             ShapeArg::Ernie4_5_0_3b => Self::Ernie4_5_0_3b,
+            ShapeArg::Falcon3_1b => Self::Falcon3_1b,
+            ShapeArg::InternLm2_1_8b => Self::InternLm2_1_8b,
+            ShapeArg::Exaone3_5_2_4b => Self::Exaone3_5_2_4b,
         }
     }
 }

@@ -10,7 +10,10 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
-use tessera_circuits::model::{ChannelShift, ModelConfig, Rotation, StreamShift, WeightFormat};
+use tessera_circuits::model::{
+    Activation, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation, StreamShift,
+    WeightFormat, KINDS, LAYER_KINDS,
+};
 use tessera_circuits::statistics::Clip;
 use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};
 use tessera_prover::intake::checkpoint::Checkpoint;
@@ -24,6 +27,9 @@ use tessera_verifier::opening::OpeningProof;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{Stark, StarkError};
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
+
+/// Where the gate is among the matrices of a layer.
+const GATE: usize = 4;
 
 /// A target.
 pub type Target = fn(&[u8]);
@@ -330,7 +336,6 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     }
 }
 
-/// Edits a dimension, a parameter, the commitment or a root of a key.
 /// A list of rotations, and which of them a layer has.
 fn edit_rotations(config: &mut ModelConfig, input: &mut Input<'_>) {
     let number = |input: &mut Input<'_>| f64::from_bits(input.number() << 32 | input.number());
@@ -348,10 +353,79 @@ fn edit_rotations(config: &mut ModelConfig, input: &mut Input<'_>) {
     }
 }
 
+/// What some models have and others have not; often with all that belongs to it, so that the key is one of a model.
+fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
+    let (config, params) = (&mut key.config, &mut key.params);
+    match input.byte() % 5 {
+        0 => config.positions = !config.positions,
+        1 => config.parallel = !config.parallel,
+        2 => {
+            config.gated = false;
+            if input.byte() % 4 < 3 {
+                // Nothing of gates is left.
+                for layer in &mut params.layers {
+                    layer.gate.0.clear();
+                    layer.act = ByClass::both(0);
+                }
+                let gates = (0..params.layers.len()).map(|l| l * LAYER_KINDS.len() + GATE);
+                gates.for_each(|at| {
+                    params
+                        .columns
+                        .get_mut(at)
+                        .into_iter()
+                        .for_each(|own| *own = ColumnNorms::default());
+                    params.biases.get_mut(at).into_iter().for_each(Vec::clear);
+                });
+            }
+        }
+        3 => params.activation = Activation::ALL[input.below(Activation::ALL.len())],
+        _ => {
+            let lists = params.columns.len();
+            params.biases.resize(lists, Vec::new());
+            let at = input.below(lists);
+            let kind = LAYER_KINDS.get(at % LAYER_KINDS.len()).filter(|_| at + 1 < lists);
+            let outputs = config.dims(kind.copied().unwrap_or(MatmulKind::Head)).1;
+            let Some(bias) = params.biases.get_mut(at) else { return };
+            match input.byte() % 4 {
+                0 => edit(bias, input, |b, i| *b = i.number() as i32),
+                1 => bias.clear(),
+                // As many as there should be, while that fits.
+                _ => *bias = vec![input.number() as i32 >> input.below(32); outputs.min(1 << 16)],
+            }
+        }
+    }
+}
+
+/// A parameter that has the same meaning in all models.
+fn edit_params(params: &mut ModelParams, input: &mut Input<'_>) {
+    let (small, number) = (input.byte(), input.number());
+    match input.byte() % 7 {
+        0 => params.leading.first = small,
+        1 => params.leading.run = !params.leading.run,
+        2 => params.weight_bits[input.below(KINDS)] = small,
+        3 => params.format = [WeightFormat::Int8, WeightFormat::Int16][input.below(2)],
+        4 => edit(&mut params.exponents, input, |k, i| *k = i.byte()),
+        5 => params.silu_bits = number as i32,
+        _ => edit(&mut params.layers, input, |layer, i| match i.byte() % 8 {
+            0 => edit(&mut layer.q.0, i, |s, i| *s = i.byte()),
+            1 => layer.att = small,
+            2 => layer.o.lead = small as i8,
+            3 => layer.skip_attn.body = small as i8,
+            4 => layer.skip_mlp.lead = small as i8,
+            5 => layer.act.lead = small,
+            6 => (layer.norm_attn.scale, layer.norm_attn.shift) = (small, i.byte()),
+            _ => layer.norm_mlp.eps.body = number,
+        }),
+    }
+}
+
+/// Edits a dimension, a parameter, the commitment or a root of a key.
 fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
     let number = input.number() as usize;
     let config = &mut key.config;
-    match input.byte() % 26 {
+    match input.byte() % 32 {
+        26..=28 => edit_features(key, input),
+        29..=31 => edit_params(&mut key.params, input),
         0 => config.hidden = number,
         1 => {
             config.layers = number;

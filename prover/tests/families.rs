@@ -142,6 +142,25 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("falcon", json!({"alibi": true})),
         ("falcon", json!({"new_decoder_architecture": true})),
         ("qwen2", json!({"attention_bias": false})),
+        ("internlm2", json!({"attention_bias": true})),
+        ("exaone", json!({"activation_function": "gelu"})),
+        ("exaone", json!({"head_dim": 12})),
+        ("exaone", json!({"num_hidden_layers": 3})),
+        ("glm", json!({"mlp_bias": true})),
+        ("glm", json!({"hidden_act": "gelu"})),
+        ("cohere", json!({"use_qk_norm": true})),
+        ("cohere", json!({"hidden_act": "gelu"})),
+        ("cohere", json!({"rms_norm_eps": 1e-5})),
+        ("cohere", json!({"sliding_window": 16})),
+        ("cohere2", json!({"sliding_window": null})),
+        ("cohere2", json!({"use_parallel_block": false})),
+        ("cohere2", json!({"position_embedding_type": "rope"})),
+        ("cohere2", json!({"layer_switch": 3})),
+        (
+            "cohere2",
+            json!({"layer_types": ["chunked_attention", "full_attention", "full_attention", "full_attention", "full_attention"]}),
+        ),
+        ("cohere2", json!({"layer_types": ["full_attention"]})),
         ("mistral, heads of their own length", json!({"attention_bias": true})),
     ] {
         let field = edit
@@ -163,12 +182,17 @@ fn rotations_that_cannot_be_read_are_refused_by_name() {
     for (name, edit, words) in [
         (
             "llama",
-            scaling(json!({"rope_type": "dynamic", "factor": 2.0})),
-            "dynamic is none of",
+            scaling(json!({"rope_type": "xpos", "factor": 2.0})),
+            "xpos is none of",
         ),
         (
             "llama",
             scaling(json!({"rope_type": "linear"})),
+            "rope_scaling.factor: missing",
+        ),
+        (
+            "llama",
+            scaling(json!({"rope_type": "dynamic"})),
             "rope_scaling.factor: missing",
         ),
         ("llama", scaling(json!({"factor": 2.0})), "no rope_type"),
@@ -251,6 +275,13 @@ fn a_window_bounds_the_length_of_texts() {
         assert_eq!(checkpoint.description().notes.len(), usize::from(context == 5));
     }
     let ids = random_ids(written(&config).1.config(), 6, 1);
+    // Nothing said is not null: these families have a window then, too.
+    for name in ["mistral, heads of their own length", "cohere2"] {
+        let mut config = case(name).config;
+        config["max_position_embeddings"] = json!(8192);
+        config.as_object_mut().expect("fields").remove("sliding_window");
+        assert_eq!(written(&config).1.config().context, 4096);
+    }
     config["sliding_window"] = json!(5);
     let (_dir, checkpoint) = written(&config);
     assert!(FloatModel::new(&checkpoint).forward(&ids).is_err());

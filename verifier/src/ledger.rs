@@ -277,7 +277,7 @@ mod tests {
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
         Activation, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
-        WeightFormat, KINDS, MAX_CONTEXT,
+        WeightFormat, KINDS, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
 
@@ -355,9 +355,9 @@ mod tests {
                 layers: pick(1, 1, 1 << 10),
                 heads,
                 kv_heads: pick(3, 1, heads),
-                head_dim: pick(4, 2, 128),
+                head_dim: pick(4, 2, MAX_HEAD_DIM),
                 ff: pick(5, 1, 1 << 16),
-                vocab: pick(6, 2, 1 << 18),
+                vocab: pick(6, 2, MAX_VOCAB),
                 context: MAX_CONTEXT,
                 rms_eps: 0.0,
                 rotations: vec![Rotation::Base(1e12)],

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{odd_config, test_params, Activation};
+use crate::model::{odd_config, test_params, Activation, ColumnNorms, MAX_HEAD_DIM, MAX_VOCAB};
 
 #[test]
 fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -12,8 +12,6 @@ fn low_accumulators_stay_below_the_range_of_the_join() {
     // The difference of a limb has 23 bits, with the half and the remainder of the largest shift.
     let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
     assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
-    // So have the scores of the widest heads.
-    const { assert!(255 * (128 << 15) < LOW_LIMIT) };
 }
 
 /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it
@@ -115,6 +113,77 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
         logit_bits: bits,
         ..base
     }
+}
+
+/// Heads of 128 need no bound but the range of queries, and heads of 130 do.
+#[test]
+fn the_range_of_queries_is_enough_for_heads_of_128() {
+    let most = 1 << 15;
+    assert!(rotated_sum(&[most; 128]) <= MAX_QUERY_SUM);
+    assert!(rotated_sum(&[most; 130]) > MAX_QUERY_SUM);
+    // Of half the range there may be twice as many.
+    assert!(rotated_sum(&[most / 2; MAX_HEAD_DIM]) <= MAX_QUERY_SUM);
+    const { assert!(255 * MAX_QUERY_SUM < LOW_LIMIT && 128 * MAX_QUERY_SUM <= (1 << 29) + (1 << 23)) };
+}
+
+/// Heads longer than 128 are those of keys whose norms of columns bound the queries: as far as they may be, and no further.
+#[test]
+fn long_heads_need_bounds_of_their_queries() {
+    let config = |head_dim| ModelConfig {
+        head_dim,
+        ..odd_config(1)
+    };
+    let with = |head_dim, change: &dyn Fn(&mut ModelParams)| {
+        let mut own = params(1, 0, 26, 1, 10).with_largest_norms(&config(head_dim));
+        change(&mut own);
+        own.check(&config(head_dim))
+    };
+    let refused = |sum: u64| {
+        Err(ModelError::Accumulator {
+            what: "scores",
+            layer: 0,
+            bound: 255 * sum,
+            shift: 0,
+        })
+    };
+    let wide = MAX_HEAD_DIM;
+    assert_eq!(with(128, &|_| ()), Ok(()));
+    assert_eq!(with(130, &|_| ()), refused(65 << 16));
+    // The norm has 15 bits: a query is at most the root of 20 (2^16 + 1)^2 square / 4, times 2^-9. With this square that is
+    // 16412, and pairs are 32830; with one more, it is 16415, and pairs are 32835.
+    let square = |own: &mut ModelParams, square: u64| {
+        own.columns[0] = ColumnNorms {
+            l1: square.div_ceil(127),
+            square,
+        };
+    };
+    assert_eq!(with(wide, &|p| square(p, 3288)), Ok(()));
+    assert_eq!(with(wide, &|p| square(p, 3289)), refused(128 * 32_835));
+    // Twice the square, and half the unit: that is what a shift does, if every head has it.
+    let shifted = |own: &mut ModelParams, one: u8| {
+        square(own, 6560);
+        own.layers[0].q = ChannelShift(vec![2; 3 * wide]);
+        own.layers[0].q.0[wide..2 * wide].fill(one);
+    };
+    assert_eq!(with(wide, &|p| shifted(p, 2)), Ok(()));
+    assert_eq!(with(wide, &|p| shifted(p, 1)), refused(5_935_232));
+    // A bias counts, in the channel that has it.
+    let biased = |own: &mut ModelParams, bias| {
+        square(own, 3288);
+        own.biases = vec![Vec::new(); own.columns.len()];
+        own.biases[0] = vec![0; 3 * wide];
+        own.biases[0][3 * wide - 1] = bias;
+    };
+    assert_eq!(with(wide, &|p| biased(p, -1)), Ok(()));
+    assert!(matches!(
+        with(wide, &|p| biased(p, -(1 << 21))),
+        Err(ModelError::Accumulator { what: "scores", .. })
+    ));
+    let (what, value, min, max) = ("head_dim", 258, 2, 256);
+    assert_eq!(
+        with(258, &|_| ()),
+        Err(ModelError::OutOfRange { what, value, min, max })
+    );
 }
 
 /// What is refused beyond the limits is refused there only: `tamper::keys` has the values next to these.
@@ -243,7 +312,7 @@ fn embeddings_of_any_vocabulary_are_accepted() {
     let mut own = params(1, 13, 26, 1, 10);
     (own.format, own.weight_bits[0]) = (crate::model::WeightFormat::Int16, 14);
     let large = ModelConfig {
-        vocab: 1 << 18,
+        vocab: MAX_VOCAB,
         ..odd_config(1)
     };
     assert_eq!(own.check(&large), Ok(()));

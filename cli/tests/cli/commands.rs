@@ -230,7 +230,7 @@ fn inspect_names_what_is_unsupported() {
         dir.path(),
         &[
             ("hidden_act", json!("gelu")),
-            ("rope_scaling", json!({"type": "dynamic", "factor": 2.0})),
+            ("rope_scaling", json!({"type": "xpos", "factor": 2.0})),
         ],
     );
     let report = done(args!["inspect", checkpoint]);

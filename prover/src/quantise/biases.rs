@@ -36,7 +36,7 @@ pub(super) fn folded(
     let of_norm = of_norm.unwrap_or_default();
     bias.iter_mut().zip(&of_norm).for_each(|(b, own)| *b += own);
     let writes = matches!(kind, MatmulKind::O | MatmulKind::Down);
-    if writes && description.norm == Norm::Layer {
+    if writes && description.norm != Norm::Rms {
         let mean = bias.iter().sum::<f64>() / bias.len() as f64;
         bias.iter_mut().for_each(|b| *b -= mean);
     }

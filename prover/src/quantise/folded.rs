@@ -84,7 +84,7 @@ impl<'a> Folded<'a> {
             units: Vec::new(),
         };
         let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
-        if writes && checkpoint.description().norm == Norm::Layer {
+        if writes && checkpoint.description().norm != Norm::Rms {
             folded.means = Some(folded.input_means()?);
         }
         if let Some(rotation) = rotation {

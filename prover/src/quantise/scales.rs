@@ -27,6 +27,7 @@ use crate::intake::checkpoint::matmul_tensor;
 
 mod bits;
 mod limits;
+mod queries;
 mod report;
 
 use bits::{Bits, LayerBits};
@@ -274,6 +275,7 @@ impl<'a> Scales<'a> {
         for (l, r) in ranges.iter().enumerate() {
             let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[self.config.mlp_state(l)]);
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
+            let q = self.query_bits(l, norm_attn, q);
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
             score = score.min(q + k - BASE - MIN_SHIFT);
             gate = self.output(self.table_kind(), l, norm_mlp, gate);
@@ -443,18 +445,16 @@ impl<'a> Scales<'a> {
         input: i32,
         output: i32,
     ) -> Result<ChannelShift, QuantiseError> {
-        let spare = BASE + self.limit(kind) - input;
-        let reader = self.reader(kind, layer, output);
-        let bits: Vec<(i32, i32)> = reader.bits(input).zip(reader.outputs()).collect();
-        let biased = self.bias_bits(kind, layer, input);
+        let bits = self.channel_bits(kind, layer, input, output);
+        let outputs: Vec<i32> = self.reader(kind, layer, output).outputs().take(bits.len()).collect();
         let channels = self.weights.entry((kind, layer)).or_default();
-        let shift = |(w, ((bits, output), biased)): (&mut i32, ((i32, i32), i32))| {
-            *w = bits.min(output + spare).min(biased);
+        let shift = |(w, (bits, output)): (&mut i32, (i32, i32))| {
+            *w = bits;
             small(input + *w - BASE - output, || matmul_tensor(kind, layer))
         };
         channels
             .iter_mut()
-            .zip(bits.into_iter().zip(biased))
+            .zip(bits.into_iter().zip(outputs))
             .map(shift)
             .collect::<Result<_, _>>()
             .map(ChannelShift)
@@ -572,7 +572,7 @@ impl<'a> Scales<'a> {
         let head = self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?;
         // Shifts have decided how many bits weights, and so accumulators, have.
         let accumulator = |kind, layer, out: usize| bits.input(kind, layer) + self.weights[&(kind, layer)][out];
-        Ok(ModelParams {
+        let mut params = ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,
             leading: self.options.leading,
@@ -590,6 +590,8 @@ impl<'a> Scales<'a> {
             columns: Vec::new(),
             biases: biases::integers(self.config, &self.biases, accumulator),
         }
-        .with_largest_norms(self.config))
+        .with_largest_norms(self.config);
+        self.expect_queries(&mut params);
+        Ok(params)
     }
 }

@@ -253,7 +253,7 @@ impl<'a> FloatRun<'a> {
     fn observe_state(&self, n: usize, x: &[f32], observer: &mut impl Observer) {
         match self.checkpoint.description().norm {
             Norm::Rms => observer.observe(Site::Residual(n), x),
-            Norm::Layer => {
+            Norm::Centred | Norm::Layer => {
                 let mut x = x.to_vec();
                 centre(&mut x, self.checkpoint.config().hidden);
                 observer.observe(Site::Residual(n), &x);
@@ -312,7 +312,7 @@ impl<'a> FloatRun<'a> {
         let c = self.checkpoint.config();
         let mut y = match self.checkpoint.description().norm {
             Norm::Rms => normalise(x, c.hidden, c.rms_eps),
-            Norm::Layer => {
+            Norm::Centred | Norm::Layer => {
                 let mut x = x.to_vec();
                 centre(&mut x, c.hidden);
                 normalise(&x, c.hidden, c.rms_eps)

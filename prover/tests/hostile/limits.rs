@@ -10,7 +10,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
-use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat, KINDS, LAYER_KINDS};
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat, KINDS, LAYER_KINDS, MAX_HEAD_DIM, MAX_VOCAB};
 use tessera_circuits::statistics::Clip;
 use tessera_prover::testing::SplitMix;
 use tessera_verifier::codec::{CodecError, FileKind};
@@ -275,7 +275,7 @@ fn keys_of_the_largest_models_are_answered() {
     let _alone = alone();
     let own = honest();
     let largest: [&dyn Fn(&mut ModelKey); 6] = [
-        &|k| k.config.vocab = 1 << 18,
+        &|k| k.config.vocab = MAX_VOCAB,
         &|k| k.config.ff = 1 << 15,
         &|k| {
             k.config.hidden = 1 << 14;
@@ -285,7 +285,12 @@ fn keys_of_the_largest_models_are_answered() {
             let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
             norms.chain([&mut k.params.norm_final]).for_each(|norm| norm.scale = 22);
         },
-        &|k| (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, 128),
+        &|k| {
+            (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, MAX_HEAD_DIM);
+            // Queries of so long heads are small.
+            let norms = k.params.layers.iter_mut().map(|layer| &mut layer.norm_attn);
+            norms.for_each(|norm| norm.scale = norm.shift + 8);
+        },
         &|k| {
             k.config.layers = 1 << 10;
             k.params.layers = vec![k.params.layers[0].clone(); 1 << 10];

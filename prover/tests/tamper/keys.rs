@@ -51,11 +51,11 @@ fn dimensions_out_of_range() {
         ("num_key_value_heads", &|c| c.kv_heads = 0),
         ("num_key_value_heads", &|c| c.kv_heads = 1 << 9),
         ("head_dim", &|c| c.head_dim = 0),
-        ("head_dim", &|c| c.head_dim = 130),
+        ("head_dim", &|c| c.head_dim = 258),
         ("head_dim modulo 2", &|c| c.head_dim = 3),
         ("intermediate_size", &|c| c.ff = 0),
         ("vocab_size", &|c| c.vocab = 1),
-        ("vocab_size", &|c| c.vocab = (1 << 18) + 1),
+        ("vocab_size", &|c| c.vocab = (1 << 19) + 1),
         ("max_position_embeddings", &|c| c.context = 0),
         ("max_position_embeddings", &|c| c.context = MAX_CONTEXT + 1),
     ];
@@ -246,6 +246,22 @@ fn accumulators_that_can_wrap() {
                 ..
             }
         ),
+        "{error}"
+    );
+    // Heads longer than 128, without norms of columns that bound the queries.
+    let error = model_error(&|key| {
+        key.config.head_dim = 130;
+        key.config.rotations = vec![Rotation::Base(1e4)];
+        key.config.rotation_of.clear();
+        key.params.biases.clear();
+        for layer in &mut key.params.layers {
+            for shift in [&mut layer.q, &mut layer.k, &mut layer.v] {
+                shift.0.truncate(1);
+            }
+        }
+    });
+    assert!(
+        matches!(error, ModelError::Accumulator { what: "scores", .. }),
         "{error}"
     );
 }

@@ -190,7 +190,7 @@ impl Checkpoint {
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => return Ok(None),
         };
         match self.description.norm {
-            Norm::Rms => Ok(None),
+            Norm::Rms | Norm::Centred => Ok(None),
             Norm::Layer => self.gain(Parameter::NormBias(reader, layer)).map(Some),
         }
     }

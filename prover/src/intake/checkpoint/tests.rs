@@ -252,7 +252,7 @@ fn features_of_the_config_are_refused_by_name() {
     let gates = in_layers(&["mlp.gate_proj.weight"]);
     for (edit, feature, tensors) in [
         (
-            json!({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}),
+            json!({"rope_scaling": {"rope_type": "xpos", "factor": 8.0}}),
             "rope_scaling",
             &rotated,
         ),
@@ -263,7 +263,7 @@ fn features_of_the_config_are_refused_by_name() {
         ),
         (json!({"hidden_act": "gelu"}), "hidden_act", &gates),
         (json!({"sliding_window": 4096}), "sliding_window", &attention),
-        (json!({"head_dim": 256}), "dimensions", &attention),
+        (json!({"head_dim": 258}), "dimensions", &attention),
         (json!({"num_key_value_heads": 2}), "dimensions", &attention),
         (json!({"num_local_experts": 8}), "num_local_experts", &vec![]),
         (json!({"model_type": "qwen3"}), "architecture", &vec![]),

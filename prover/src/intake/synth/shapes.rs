@@ -44,7 +44,13 @@ pub enum PublicShape {
     Granite3_2b,
     SmolLm3_3b,
     Ernie4_5_0_3b,
+    Falcon3_1b,
+    InternLm2_1_8b,
+    Exaone3_5_2_4b,
 }
+
+/// What configs call the number of layers.
+const LAYERS: [&str; 3] = ["num_hidden_layers", "n_layer", "num_layers"];
 
 impl PublicShape {
     /// `config.json`, with another number of layers if one is given.
@@ -113,14 +119,28 @@ impl PublicShape {
                 llama([1024, 18, 16, 2, 128, 3072, 103_424, 131_072], true),
                 json!({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "rope_theta": 500_000.0}),
             ),
+            Self::Falcon3_1b => with(
+                llama([2048, 18, 8, 4, 256, 8192, 131_072, 8192], false),
+                json!({"rms_norm_eps": 1e-6, "rope_theta": 1_000_042.0}),
+            ),
+            Self::InternLm2_1_8b => with(
+                llama([2048, 24, 16, 8, 128, 8192, 92_544, 32_768], false),
+                json!({"architectures": ["InternLM2ForCausalLM"], "model_type": "internlm2", "bias": false, "rope_theta": 1e6,
+                    "rope_scaling": {"type": "dynamic", "factor": 2.0}}),
+            ),
+            Self::Exaone3_5_2_4b => {
+                json!({"architectures": ["ExaoneForCausalLM"], "model_type": "exaone", "activation_function": "silu",
+                "hidden_size": 2560, "num_layers": 30, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 80,
+                "intermediate_size": 7168, "vocab_size": 102_400, "max_position_embeddings": 32_768,
+                "layer_norm_epsilon": 1e-5, "tie_word_embeddings": true, "rope_theta": 1e6, "rope_scaling": {
+                    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 8192},
+                "bos_token_id": 1, "eos_token_id": 361})
+            }
         };
         if let Some(layers) = layers {
-            let field = if self == Self::Gpt2_124m {
-                "n_layer"
-            } else {
-                "num_hidden_layers"
-            };
-            config[field] = layers.into();
+            let named = LAYERS.into_iter().find(|name| config.get(name).is_some());
+            config[named.unwrap_or(LAYERS[0])] = layers.into();
         }
         config
     }
@@ -350,6 +370,9 @@ mod tests {
             (PublicShape::Granite3_2b, 2_533_531_648),
             (PublicShape::SmolLm3_3b, 3_075_098_624),
             (PublicShape::Ernie4_5_0_3b, 360_748_032),
+            (PublicShape::Falcon3_1b, 1_669_408_768),
+            (PublicShape::InternLm2_1_8b, 1_889_110_016),
+            (PublicShape::Exaone3_5_2_4b, 2_405_327_360),
         ] {
             let (needed, description) = tensors(shape.hub(None).to_string().as_bytes()).unwrap();
             assert_eq!(description.config.check(), Ok(()));
@@ -357,12 +380,8 @@ mod tests {
             let size = |t: &Planned| t.bytes() / 2;
             let total: u64 = planned(needed, &description.config, 1).iter().map(size).sum();
             assert!(parameters == 0 || total == parameters, "{shape:?}: {total}");
-            let field = if shape == PublicShape::Gpt2_124m {
-                "n_layer"
-            } else {
-                "num_hidden_layers"
-            };
-            assert_eq!(shape.hub(Some(3))[field], 3);
+            let cut = shape.hub(Some(3)).to_string();
+            assert_eq!(tensors(cut.as_bytes()).unwrap().1.config.layers, 3);
         }
     }
 

@@ -46,8 +46,9 @@ pub struct Description {
 pub enum Norm {
     /// Divide by the root of the mean square.
     Rms,
-    /// Subtract the mean first, and add a bias last. The mean is subtracted from what writes to the residual stream instead, and
-    /// the bias goes into the biases of what reads the norm.
+    /// Subtract the mean first. It is subtracted from what writes to the residual stream instead.
+    Centred,
+    /// The same, and add a bias last, which goes into the biases of what reads the norm.
     Layer,
 }
 

@@ -6,7 +6,7 @@ use super::standard::{self, Defaults};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {
-    models: "Llama 1 to 3.x (also SmolLM2, TinyLlama, Yi, DeepSeek-R1-Distill-Llama)",
+    models: "Llama 1 to 3.x (also SmolLM2, TinyLlama, Yi, Falcon 3, DeepSeek-R1-Distill-Llama)",
     architecture: "LlamaForCausalLM",
     model_type: "llama",
     describe,

@@ -14,6 +14,9 @@ pub const FAMILY: Family = Family {
     inputs_first: false,
 };
 
+/// The window of a config that says nothing of it.
+const WINDOW: usize = 4096;
+
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         kv_heads_as_heads: false,
@@ -22,7 +25,10 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    // Every layer has the window, without a switch.
+    // Every layer has the window, without a switch; null is none.
     standard::window(reader, &mut description, true)?;
+    if !reader.states("sliding_window") {
+        standard::default_window(&mut description, WINDOW);
+    }
     Ok(description)
 }

@@ -2,13 +2,17 @@
 //! refuses what it was not asked for), says where the tensors are, and what is folded into weights. One that needs
 //! nothing new of the proof is such a file and its line in [`FAMILIES`].
 
+mod cohere;
 mod description;
 mod ernie4_5;
+mod exaone;
 mod falcon;
+mod glm;
 mod gpt2;
 mod gpt_neox;
 mod granite;
 mod harmless;
+mod internlm2;
 mod llama;
 mod mistral;
 mod phi;
@@ -36,7 +40,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 13] = [
+pub const FAMILIES: [&Family; 18] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -50,18 +54,20 @@ pub const FAMILIES: [&Family; 13] = [
     &stablelm::FAMILY,
     &starcoder2::FAMILY,
     &falcon::FAMILY,
+    &internlm2::FAMILY,
+    &exaone::FAMILY,
+    &glm::FAMILY,
+    &cohere::FAMILY,
+    &cohere::SECOND,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 9] = [
+const MISSING: [(&[&str], &str); 8] = [
     (
         &["Qwen3ForCausalLM", "qwen3"],
         "norms of the queries and keys of each head are missing",
     ),
-    (
-        &["GemmaForCausalLM", "gemma"],
-        "the activation GeGLU and heads of 256 are missing",
-    ),
+    (&["GemmaForCausalLM", "gemma"], "the activation GeGLU is missing"),
     (
         &[
             "Gemma2ForCausalLM",
@@ -70,15 +76,11 @@ const MISSING: [(&[&str], &str); 9] = [
             "gemma3",
             "gemma3_text",
         ],
-        "norms after attention and MLP, the activation GeGLU and heads of 256 are missing",
+        "norms after attention and MLP, and the activation GeGLU, are missing",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
         "norms after attention and MLP, and those of queries and keys, are missing",
-    ),
-    (
-        &["CohereForCausalLM", "cohere", "command-r"],
-        "LayerNorm without bias is missing",
     ),
     (
         &[

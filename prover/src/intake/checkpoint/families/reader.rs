@@ -66,6 +66,11 @@ impl<'a> Reader<'a> {
         self.hub.get(field).is_some()
     }
 
+    /// Whether a field is there at all, be it null: where it is not, the default of its family counts.
+    pub fn states(&self, field: &str) -> bool {
+        self.hub.fields().contains_key(field)
+    }
+
     fn typed<T>(
         &mut self,
         path: &str,

@@ -72,19 +72,24 @@ pub fn read(
         rotated,
         context: context.unwrap_or(description.config.context),
     };
-    let (frequencies, factor) = match object.map_or("default", |(_, kind)| kind) {
-        "default" if rotated == head_dim => {
+    let kind = object.map_or("default", |(_, kind)| kind);
+    // Only texts longer than the context of the checkpoint are rotated otherwise, and none of them is proved.
+    if kind == "dynamic" {
+        scaling.required("factor")?;
+    }
+    let (frequencies, factor) = match kind {
+        "default" | "dynamic" if rotated == head_dim => {
             description.config.rotations = vec![Rotation::Base(theta)];
             return Ok(());
         }
-        "default" => (scaling.plain(), 1.0),
+        "default" | "dynamic" => (scaling.plain(), 1.0),
         "linear" => scaling.linear()?,
         "llama3" => scaling.llama3()?,
         "yarn" => scaling.yarn()?,
         // The original configs of Phi-3 called it so.
         "longrope" | "su" => scaling.longrope(description)?,
         other => {
-            let detail = format!("{other} is none of default, linear, llama3, yarn and longrope");
+            let detail = format!("{other} is none of default, linear, dynamic, llama3, yarn and longrope");
             scaling.reader.refuse("rope_scaling", detail);
             if let Some((object, _)) = object {
                 scaling.reader.skip(object);

@@ -170,9 +170,14 @@ pub fn window(
         if window == 0 {
             return Err(reader.error("sliding_window", "a window of 0 tokens sees nothing"));
         }
-        description.limit_context(window, &format!("attention has a window of {window} tokens"));
+        default_window(description, window);
     }
     Ok(())
+}
+
+/// Texts are as short as this window.
+pub fn default_window(description: &mut Description, window: usize) {
+    description.limit_context(window, &format!("attention has a window of {window} tokens"));
 }
 
 /// The names that most checkpoints have.

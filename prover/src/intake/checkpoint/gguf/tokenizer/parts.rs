@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value as Json;
+use tessera_circuits::model::MAX_VOCAB;
 
 use crate::intake::checkpoint::gguf::value::{Metadata, Problem};
 
@@ -13,8 +14,8 @@ pub(super) const MERGES: &str = "tokenizer.ggml.merges";
 pub(super) const SCORES: &str = "tokenizer.ggml.scores";
 pub(super) const PRE: &str = "tokenizer.ggml.pre";
 pub(super) const SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
-/// More tokens than any model has that can be proved.
-pub(super) const MAX_TOKENS: usize = 1 << 18;
+/// As many tokens as a model may have that can be proved.
+pub(super) const MAX_TOKENS: usize = MAX_VOCAB;
 pub(super) const MAX_MERGES: usize = 1 << 22;
 /// Bytes of `tokenizer.json` before escapes, so that a key can hold it.
 pub(super) const MAX_BYTES: usize = 16 << 20;
