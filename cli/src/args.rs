@@ -24,17 +24,23 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Options of every command.
+/// Options of every command; help has them after the command's own.
 #[derive(Clone, Debug, Args)]
 pub struct GlobalArgs {
     /// Print one JSON object on stdout instead of text, also on failure
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1000)]
     pub json: bool,
     /// No progress display
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1001)]
     pub quiet: bool,
     /// Number of worker threads [default: one per core]
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(
+        long,
+        global = true,
+        display_order = 1002,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
     pub threads: Option<u16>,
 }
 
@@ -95,7 +101,7 @@ pub struct DemoArgs {
     #[arg(long, default_value = "Once upon a time")]
     pub prompt: String,
     /// The most tokens to generate
-    #[arg(long, value_name = "N", default_value_t = 59)]
+    #[arg(long, value_name = "N", default_value_t = 59, value_parser = tokens_to_generate)]
     pub tokens: usize,
     #[arg(long, value_enum, default_value_t = StrategyArg::Auto)]
     pub strategy: StrategyArg,
@@ -131,7 +137,7 @@ pub struct SetupArgs {
     /// tokenizer.json; or a GGUF file
     #[arg(required_unless_present = "rebuild_cache", conflicts_with = "rebuild_cache")]
     pub checkpoint: Option<PathBuf>,
-    /// Directory to create; must not exist or be empty. While it is made it is called DIR.partial; a set-up that was
+    /// Directory to create; one that exists must be empty. While it is made it is called DIR.partial; a set-up that was
     /// interrupted goes on from there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -142,8 +148,8 @@ pub struct SetupArgs {
     /// first token have them, too, unless the number is 0 [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
     pub leading: Option<u8>,
-    /// Whether to keep the codeword of the weights on disk
-    #[arg(long, value_enum, default_value_t = CodewordCacheArg::Auto)]
+    /// Whether to keep the codeword of the weights on disk: their encoded form, which makes proofs faster
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = CodewordCacheArg::Auto)]
     pub codeword_cache: CodewordCacheArg,
     /// Make tree and codeword of the model directory again from its weights, for instance after one was damaged
     #[arg(long)]
@@ -219,7 +225,7 @@ pub struct PromptArgs {
 #[derive(Debug, Args)]
 pub struct LengthArgs {
     /// The most tokens to generate; there are fewer if the model ends the text
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens_to_generate)]
     pub tokens: usize,
     /// Go on past the end of the text, up to --tokens
     #[arg(long)]
@@ -237,6 +243,7 @@ impl LengthArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]")]
 pub struct ProveArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
@@ -406,11 +413,15 @@ fn families_and_formulas() -> String {
 
 const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
-  disk     weights file (1 byte per padded weight for w8, 2 for w12) + tables + Merkle tree + codeword
-           (16 bytes per padded weight, 8 for more than 33 million; only up to 4 GB, unless it is asked for)
-  memory   as the planner of prove adds it up, phase by phase; with less, down to what is printed, proofs are slower
+  disk     weights file: 2 bytes per padded weight, with w8 1 byte
+           codeword: 16 bytes per padded weight, 8 for more than 33 million;
+           up to 4 GB, unless it is asked for
+           tables and Merkle tree
+  memory   as the planner of prove adds it up, phase by phase; with less, down
+           to what is printed, proofs are slower
   time     0.2 s + 40 ns per padded weight + 100 ns per committed cell
-Committed cells are counted from the shape of the proof, whose sides are powers of two.";
+Padded weights fill whole tiles of 64 x 64. Committed cells are the values of
+the run and their helpers, in tables whose sides are powers of two.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = families_and_formulas())]
@@ -450,6 +461,7 @@ pub struct FidelityArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "tessera generate --model <DIR> --prompt <TEXT> --tokens <N> [OPTIONS]")]
 pub struct GenerateArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
@@ -565,12 +577,21 @@ pub struct BenchArgs {
     pub memory: Option<Budget>,
 }
 
-/// A positive number of tokens.
+/// A positive number of token rows.
 fn token_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("at least one token row is needed".to_owned()),
         Ok(n) => Ok(n),
-        Err(error) => Err(error.to_string()),
+        Err(_) => Err("expected a number of token rows".to_owned()),
+    }
+}
+
+/// A positive number of tokens.
+fn tokens_to_generate(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("no token would be generated, ask for at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("expected a number of tokens, such as 48".to_owned()),
     }
 }
 
@@ -579,7 +600,7 @@ pub struct SynthArgs {
     /// Model whose dimensions to take (of its own family; those that end in -llama with Llama's architecture)
     #[arg(long, value_enum)]
     pub shape: ShapeArg,
-    /// Directory to create; must not exist or be empty
+    /// Directory to create; one that exists must be empty
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Number of layers [default: the model's; one for llama-7b-layer]

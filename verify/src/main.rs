@@ -116,11 +116,11 @@ fn describe_key(key: &Key, name: &str, tokens: usize) -> Result<(String, Value),
     let full = model.config.context + 1;
     let bits = |tokens: usize| {
         let name = match tokens == full {
-            true => format!("the full context of {tokens} tokens"),
+            true => format!("{tokens} tokens (the context and one more)"),
             false => format!("{tokens} tokens"),
         };
         match security_bits(model, &whole, tokens - 1) {
-            bits if bits >= MIN_BITS => format!("{:.1} bits for {name}", (bits * 10.0).floor() / 10.0),
+            bits if bits >= MIN_BITS => format!("{bits:.1} bits for {name}"),
             _ => format!("{name} cannot be proved in one piece"),
         }
     };

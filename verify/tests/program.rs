@@ -267,7 +267,7 @@ fn keys_and_proofs_are_described_without_a_verdict() {
     for words in [
         "model key     model.key",
         "tokenizer     none",
-        "bits for the full context of 26 tokens",
+        "bits for 26 tokens (the context and one more)",
         "fidelity",
     ] {
         assert!(text.contains(words), "{words:?} is not in {text}");

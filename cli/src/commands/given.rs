@@ -59,6 +59,10 @@ pub fn model_dir(dir: &Path) -> Result<(), Failure> {
         Kind::Other if !dir.exists() && Path::new(&partial).is_dir() => format!(
             "{shown} is not there, but {partial}, a set-up that was interrupted: finish it with the same tessera setup"
         ),
+        Kind::Other if !dir.exists() => format!("{shown} is not there: give the directory that setup wrote"),
+        Kind::Other if dir.is_dir() => {
+            format!("{shown} is not a model directory, it has no {KEY_FILE}: give the directory that setup wrote")
+        }
         Kind::ModelDir | Kind::Other => return Ok(()),
     };
     Err(Failure(text))
@@ -97,6 +101,9 @@ pub fn key(path: &Path) -> Result<(), Failure> {
         ),
         Kind::Checkpoint => {
             format!("{shown} is a checkpoint: only a model directory, which setup makes, has a {KEY_FILE}")
+        }
+        Kind::Other if path.is_file() => {
+            format!("{shown} is not a model key: --key takes the file {KEY_FILE} that setup wrote")
         }
         _ => return Ok(()),
     };

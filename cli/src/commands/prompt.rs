@@ -41,7 +41,7 @@ impl Prompt {
         }
         match prompt.ids.iter().position(|id| *id as usize >= vocab) {
             Some(at) => Err(Failure(format!(
-                "the prompt has the token id {} at position {at}, but the model's vocabulary ends at {}",
+                "the prompt has the token id {} at position {at} (counted from 0), but the model's vocabulary ends at {}",
                 prompt.ids[at],
                 vocab.saturating_sub(1)
             ))),

@@ -43,6 +43,8 @@ pub fn against(
         .row("model", key.id()?)
         .row("made again", found.model_id);
     for (name, agrees) in parts {
+        // Short names, so that an id fits into a line of 80 columns.
+        let name = name.trim_end_matches(" root");
         rows = rows.row(format!("  {name}"), if agrees { "agree" } else { "DIFFER" });
     }
     let fidelity = match found.fidelity {

@@ -47,11 +47,11 @@ pub(super) fn traffic_json(passes: &[(String, Traffic)]) -> Value {
     Value::Object(passes.iter().map(pass).collect())
 }
 
-/// `matmuls 0.52 s, of which 0.10 s waiting for 1.12 GB`, a line per pass.
+/// `matmuls 0.52 s for 1.12 GB, 0.10 s of it waiting`, a line per pass.
 pub(super) fn traffic_text(passes: &[(String, Traffic)]) -> String {
     let line = |(name, t): &(String, Traffic)| {
         let (all, stall) = (seconds(t.seconds), seconds(t.stall_seconds));
-        format!("{name} {all}, of which {stall} waiting for {}", bytes(t.bytes))
+        format!("{name} {all} for {}, {stall} of it waiting", bytes(t.bytes))
     };
     passes.iter().map(line).collect::<Vec<_>>().join("\n")
 }

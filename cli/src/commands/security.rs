@@ -43,7 +43,7 @@ fn instead(key: &ModelKey, lengths: Lengths) -> String {
     match fewest_chunks(key, lengths) {
         Some(1) => whole,
         Some(n) => format!("{whole}; prove --work DIR proves more, in {n} chunks of layers or more"),
-        None => format!("{whole}; chunks of layers (--work) do not help"),
+        None => format!("{whole}, and so many not even in chunks of layers (--work)"),
     }
 }
 
@@ -53,7 +53,8 @@ pub fn shown(key: &ModelKey, tokens: usize) -> String {
     let one = |tokens: usize, name: String| {
         let (rows, bits) = (tokens - 1, security_bits(key, &whole, tokens - 1));
         match bits >= MIN_BITS {
-            true => format!("{} bits for {name}", rounded_down(bits)),
+            // As verify prints it: what is below the minimum is not shown here.
+            true => format!("{bits:.1} bits for {name}"),
             false => format!("{name} cannot be proved in one piece: {}", instead(key, rows.into())),
         }
     };
@@ -61,7 +62,10 @@ pub fn shown(key: &ModelKey, tokens: usize) -> String {
     let given = one(tokens, format!("{tokens} tokens"));
     match tokens == full {
         true => given,
-        false => format!("{given}\n{}", one(full, format!("the full context of {full} tokens"))),
+        false => format!(
+            "{given}\n{}",
+            one(full, format!("{full} tokens (the context and one more)"))
+        ),
     }
 }
 

@@ -52,6 +52,12 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
 /// Reads a proof file, but not much more of it than a proof can have.
 fn read_proof(path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = |e| Failure(format!("cannot read {}: {e}", path.display()));
+    if path.is_dir() {
+        return Err(Failure(format!(
+            "{} is a directory: give the file of the proof",
+            path.display()
+        )));
+    }
     let mut bytes = Vec::new();
     let header = 64;
     File::open(path)

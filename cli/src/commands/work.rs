@@ -373,7 +373,9 @@ fn divide(
             list
         }
         (None, Some(ChunksArg::Number(n))) if n > of => {
-            return Err(Failure(format!("{n} chunks of a model of {of} layers")));
+            return Err(Failure(format!(
+                "{n} chunks are too many: a chunk has at least one layer, and the model has {of} layers"
+            )));
         }
         (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),
         // As few as have enough security; perhaps more, for memory.

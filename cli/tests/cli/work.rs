@@ -535,7 +535,7 @@ fn impossible_divisions_are_refused() {
     let work = dir.path().join("work");
     let mut args = job.prove(&work, PROMPT, 4);
     *args.last_mut().expect("an argument") = "7".into();
-    fails(args, &["7 chunks of a model of 6 layers"]);
+    fails(args, &["7 chunks are too many", "6 layers"]);
     let mut args = job.prove(&work, PROMPT, 4);
     args.extend(args!["--memory", "10MB"]);
     fails(args, &["memory budget", "a chunk of this proof needs"]);
