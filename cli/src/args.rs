@@ -381,7 +381,7 @@ pub struct VerifyArgs {
     pub key: PathBuf,
     /// Proof file
     pub proof: PathBuf,
-    /// Reject unless the prompt's ids are the encoding of this text
+    /// Reject unless the prompt's ids are the encoding of this text; a chat has more than the question, so name its ids
     #[arg(
         long,
         value_name = "TEXT",
