@@ -248,17 +248,22 @@ fn accumulators_that_can_wrap() {
         ),
         "{error}"
     );
-    // Heads longer than 128, without norms of columns that bound the queries.
+    // Heads longer than 128, and norms of columns that do not bound the queries.
     let error = model_error(&|key| {
+        key.params.format = WeightFormat::Int16;
+        key.params.weight_bits = [12; KINDS];
         key.config.head_dim = 130;
         key.config.rotations = vec![Rotation::Base(1e4)];
         key.config.rotation_of.clear();
         key.params.biases.clear();
         for layer in &mut key.params.layers {
-            for shift in [&mut layer.q, &mut layer.k, &mut layer.v] {
+            layer.norm_attn.scale = 26;
+            layer.q = ChannelShift(vec![1]);
+            for shift in [&mut layer.k, &mut layer.v] {
                 shift.0.truncate(1);
             }
         }
+        key.params = key.params.clone().with_largest_norms(&key.config);
     });
     assert!(
         matches!(error, ModelError::Accumulator { what: "scores", .. }),
