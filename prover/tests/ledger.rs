@@ -84,7 +84,7 @@ struct Golden {
     /// log2 of the number of tiles of a band.
     log_band: u32,
     /// By chunk, part and axis that may be cut: log2 of the length of a lane, number of lanes.
-    cuts: Vec<Vec<[(u32, usize); 2]>>,
+    cuts: Vec<Vec<Vec<(u32, usize)>>>,
     /// Committed field elements by chunk.
     cells: Vec<u128>,
     bits: f64,
@@ -196,8 +196,10 @@ fn refused(config: ModelConfig, rows: usize) {
 
 #[test]
 fn too_large_a_statement_is_refused() {
+    // More lookups than there are numbers that count them.
     let config = ModelConfig {
         context: 8192,
+        heads: 6,
         ..odd_config()
     };
     refused(config, 8192);

@@ -503,7 +503,7 @@ fn devices_share_the_chunks_and_events_tell_of_them() {
     let events: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let of = |kind: &str| events.iter().filter(|e| e["event"] == kind).collect::<Vec<_>>();
     assert_eq!((of("begin").len(), of("end").len(), of("composed").len()), (3, 3, 1));
-    assert_eq!(of("phase").len(), 3 * 11);
+    assert_eq!(of("phase").len(), 3 * 10);
     let used: std::collections::BTreeSet<&str> = of("begin").iter().filter_map(|e| e["device"].as_str()).collect();
     assert_eq!(used.len(), devices, "{used:?}");
     let mut args = job.prove(&dir.path().join("many"), PROMPT, 4);

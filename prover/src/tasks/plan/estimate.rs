@@ -32,7 +32,7 @@ const BAND_SUMS: u64 = 1024;
 /// Buffers of the second pass over the weights.
 const COMBINE: u64 = 16 << 20;
 /// The proof of the tables: columns of `2^16` rows, their extensions, quotients and trees.
-const STARK: u64 = 104 << 20;
+const STARK: u64 = 184 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
 const COPIES: usize = 2;
 
