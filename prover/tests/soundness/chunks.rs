@@ -11,6 +11,7 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::edit;
+use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::{Code, OpenedColumns, OpeningError};
 use tessera_verifier::verify::VerifyError;
 
@@ -191,9 +192,12 @@ fn the_last_chunk_has_a_head() {
         scene.attempt(&hooks),
         VerifyError::Statistics(StatisticsError::Tops { got: 0, expected: 4 })
     );
-    // With any logits of the output tokens there is no point that these would be claimed at.
+    // With any logits of the output tokens the lookups of theirs are missing.
     hooks.statistics = &|s| s.tops = vec![7; 4];
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Gkr(GkrError::Layers { tree: 0, got: 18, .. })
+    );
 }
 
 /// The layers of another chunk: everything is consistent with their weights, but they are not in the columns of this
