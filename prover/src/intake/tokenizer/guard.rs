@@ -5,7 +5,9 @@
 //! so the work that is given up goes on until the process ends, which a command does soon.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -42,19 +44,29 @@ pub fn time_for(bytes: usize) -> Duration {
 /// Runs `work`, whose panics are errors, for at most `time` of the processor, and [`PATIENCE`] times as much by the clock.
 pub fn guarded<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, GuardError> {
     let (sender, receiver) = mpsc::channel();
+    let thread = Arc::new(OnceLock::new());
+    let own = Arc::clone(&thread);
     let caught = move || {
+        // Where the system tells of this thread, if it does.
+        let _ = own.set(std::fs::read_link("/proc/thread-self").map(|name| Path::new("/proc").join(name)));
         // Nobody listens any more where the work was given up.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
-    let (clock, before) = (Clock::start(), resident_bytes());
-    let thread = Builder::new().name("text".to_owned()).stack_size(STACK).spawn(caught);
-    thread.map_err(|e| GuardError::Thread(e.to_string()))?;
+    let (start, before) = (Instant::now(), resident_bytes());
+    let spawned = Builder::new().name("text".to_owned()).stack_size(STACK).spawn(caught);
+    spawned.map_err(|e| GuardError::Thread(e.to_string()))?;
+    // Where the system does not tell what the thread has used, all that has passed counts.
+    let is_over = || {
+        let passed = start.elapsed();
+        let used = thread.get().and_then(|path| processor_time(path.as_ref().ok()?));
+        passed > time && (used.is_none_or(|used| used > time) || passed > PATIENCE * time)
+    };
     loop {
         match receiver.recv_timeout(INTERVAL) {
             Ok(Ok(result)) => return Ok(result),
             Ok(Err(panic)) => return Err(GuardError::Panicked(reason(panic.as_ref()))),
             Err(RecvTimeoutError::Disconnected) => return Err(GuardError::Panicked("no reason given".to_owned())),
-            Err(RecvTimeoutError::Timeout) if clock.is_over(time) => return Err(GuardError::Time(time)),
+            Err(RecvTimeoutError::Timeout) if is_over() => return Err(GuardError::Time(time)),
             Err(RecvTimeoutError::Timeout) if resident_bytes() > before.saturating_add(MEMORY) => {
                 return Err(GuardError::Memory(MEMORY));
             }
@@ -63,35 +75,9 @@ pub fn guarded<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Sen
     }
 }
 
-/// What has passed since a start.
-struct Clock {
-    start: Instant,
-    /// Of the process.
-    processor: Option<Duration>,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self {
-            start: Instant::now(),
-            processor: processor_time(),
-        }
-    }
-
-    /// Whether more than `time` of the processor was used, or far more has passed. Where the system does not tell what was
-    /// used, all that has passed counts.
-    fn is_over(&self, time: Duration) -> bool {
-        let passed = self.start.elapsed();
-        let used = processor_time()
-            .zip(self.processor)
-            .map(|(now, then)| now.saturating_sub(then));
-        passed > time && (used.is_none_or(|used| used > time) || passed > PATIENCE * time)
-    }
-}
-
-/// Processor time of this process; `None` where the system does not tell.
-fn processor_time() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+/// Processor time of a thread, which the system describes there; `None` if it does not tell.
+fn processor_time(thread: &Path) -> Option<Duration> {
+    let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
     // The name, in parentheses, may have spaces; user and system time are the 12th and 13th fields after it, in hundredths of
     // a second.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -135,10 +121,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn work_that_waits_has_more_time_by_the_clock() {
         let work = || {
-            std::thread::sleep(Duration::from_millis(1300));
+            std::thread::sleep(Duration::from_millis(150));
             7
         };
-        assert_eq!(guarded(Duration::from_millis(1000), work), Ok(7));
+        assert_eq!(guarded(Duration::from_millis(60), work), Ok(7));
     }
 
     #[test]

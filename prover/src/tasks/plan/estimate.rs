@@ -31,8 +31,10 @@ const DIGEST: u64 = 32;
 const BAND_SUMS: u64 = 1024;
 /// Buffers of the second pass over the weights.
 const COMBINE: u64 = 16 << 20;
-/// The proof of the tables: columns of `2^16` rows, their extensions, quotients and trees.
-const STARK: u64 = 184 << 20;
+/// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
+const TABLES: u64 = 104 << 20;
+/// What its proof holds beside: the other columns, quotients, layers and their trees.
+const STARK: u64 = 80 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
 const COPIES: usize = 2;
 
@@ -118,7 +120,7 @@ impl Activations {
 
     /// What is held from the commitment on.
     fn committed(&self) -> u64 {
-        self.columns + 2 * Tree::file_len(&self.params) + STARK
+        self.columns + 2 * Tree::file_len(&self.params) + TABLES
     }
 
     /// What encoding a batch of columns holds beside.
@@ -201,6 +203,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         phase("matmuls", matmuls),
         phase("claims", claims),
         phase("open", committed + opening(model, &trace, bands, choices.residency)),
+        phase("stark", committed + STARK),
     ]
 }
 
