@@ -79,7 +79,7 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
         Part::Scores => {
             use scores::*;
             // Padded heads have no softmax.
-            let open = case.tokens(&at).is_some_and(|(query, key)| key <= query);
+            let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
             let real = at[1] < config.heads;
             match column {
                 S if real && open => vec!["accumulators", "differences"],

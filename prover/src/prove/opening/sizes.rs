@@ -18,8 +18,8 @@ const SMALL_TILES: usize = 1 << 13;
 /// large ones.
 pub fn params_for(tiles: usize) -> CommitmentParams {
     let log_blowup = match tiles {
-        0..=TINY_TILES => 3,
-        0..=SMALL_TILES => 2,
+        n if n <= TINY_TILES => 3,
+        n if n <= SMALL_TILES => 2,
         _ => 1,
     };
     params_at_rate(tiles, log_blowup)

@@ -84,7 +84,7 @@ fn codes_of_any_two_lengths_are_opened_together() {
             case,
             Case::of_tiles(params, 0..6, 0)
                 .beside(tiles, log_message)
-                .as_activations(),
+                .of_activations(),
         ] {
             let proof = case.prove(&case.weights, &POLICY);
             assert_eq!(

@@ -18,6 +18,9 @@ use crate::model::weights::PackedWeights;
 use crate::support::pages::Table;
 use tessera_circuits::model::WeightFormat;
 
+/// What an opening has of one of its commitments.
+type Part = fn(&mut OpeningProof) -> &mut CodeOpening;
+
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
 fn tampered_proofs_are_rejected() {
@@ -30,8 +33,7 @@ fn tampered_proofs_are_rejected() {
         assert_ne!(tampered, proof, "{name}");
         assert!(case.verify(&tampered).is_err(), "{name}");
     };
-    let parts: [(&str, fn(&mut OpeningProof) -> &mut CodeOpening); 2] =
-        [("weights", |p| &mut p.weights), ("activations", |p| &mut p.activations)];
+    let parts: [(&str, Part); 2] = [("weights", |p| &mut p.weights), ("activations", |p| &mut p.activations)];
     for (name, of) in parts {
         let own = of(&mut proof.clone()).clone();
         for i in 0..own.band_rounds.len() {

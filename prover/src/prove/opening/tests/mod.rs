@@ -213,7 +213,7 @@ impl Case {
     }
 
     /// The same with what was that of the weights as that of the activations.
-    fn as_activations(mut self) -> Self {
+    fn of_activations(mut self) -> Self {
         self.code = Code::Activations;
         self
     }
@@ -238,7 +238,7 @@ impl Case {
 
     /// Both, and the small one as activations that are longer, as long and shorter than the weights.
     fn all() -> Vec<Self> {
-        let beside = |log_message| Self::small().beside(2, log_message).as_activations();
+        let beside = |log_message| Self::small().beside(2, log_message).of_activations();
         let mut all = vec![Self::small(), Self::banded()];
         all.extend([12, 13, 15].map(beside));
         all
