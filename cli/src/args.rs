@@ -1,14 +1,17 @@
 //! The command line: what the user can say, nothing about how it is done.
 
+mod shapes;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tessera_prover::intake::checkpoint::families::FAMILIES;
-use tessera_prover::intake::synth::PublicShape;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
+
+pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
@@ -113,7 +116,7 @@ pub struct DemoArgs {
 /// Names of the ways to keep the codeword.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum CodewordCacheArg {
-    /// keep it: 8 bytes per weight (16 in small models), the fastest proofs
+    /// keep it: 8 bytes per weight (16 or 32 in small models), the fastest proofs
     Full,
     /// do not keep it: every proof makes what it opens in one more pass over the weights
     None,
@@ -414,8 +417,8 @@ fn families_and_formulas() -> String {
 const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file: 2 bytes per padded weight, with w8 1 byte
-           codeword: 16 bytes per padded weight, 8 for more than 33 million;
-           up to 4 GB, unless it is asked for
+           codeword: 8 bytes per padded weight, 16 up to 33 million, 32 up to
+           4 million; up to 4 GB in all, unless it is asked for
            tables and Merkle tree
   memory   as the planner of prove adds it up, phase by phase; with less, down
            to what is printed, proofs are slower
@@ -478,80 +481,6 @@ pub struct GenerateArgs {
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
-}
-
-/// Public models whose dimensions are known here.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ShapeArg {
-    #[value(name = "smollm2-135m")]
-    SmolLm2_135m,
-    #[value(name = "gpt2-124m-llama")]
-    Gpt2_124mLlama,
-    #[value(name = "gpt2-124m")]
-    Gpt2_124m,
-    #[value(name = "pythia-160m")]
-    Pythia160m,
-    #[value(name = "phi-2")]
-    Phi2,
-    #[value(name = "stablelm-2-1.6b")]
-    StableLm2_1_6b,
-    #[value(name = "starcoder2-3b")]
-    StarCoder2_3b,
-    #[value(name = "qwen2.5-0.5b")]
-    Qwen2_5_0_5b,
-    #[value(name = "tinyllama-1.1b")]
-    TinyLlama1_1b,
-    #[value(name = "llama-7b-layer")]
-    Llama7bLayer,
-    #[value(name = "llama3.2-1b")]
-    Llama3_2_1b,
-    #[value(name = "phi-3-mini")]
-    Phi3Mini,
-    #[value(name = "granite-3-2b")]
-    Granite3_2b,
-    #[value(name = "smollm3-3b")]
-    SmolLm3_3b,
-    #[value(name = "ernie-4.5-0.3b")]
-    Ernie4_5_0_3b,
-    #[value(name = "falcon3-1b")]
-    Falcon3_1b,
-    #[value(name = "internlm2-1.8b")]
-    InternLm2_1_8b,
-    #[value(name = "exaone-3.5-2.4b")]
-    Exaone3_5_2_4b,
-}
-
-impl From<ShapeArg> for PublicShape {
-    fn from(arg: ShapeArg) -> Self {
-        match arg {
-            ShapeArg::SmolLm2_135m => Self::SmolLm2_135m,
-            ShapeArg::Gpt2_124mLlama => Self::Gpt2_124mLlama,
-            ShapeArg::Gpt2_124m => Self::Gpt2_124m,
-            ShapeArg::Pythia160m => Self::Pythia160m,
-            ShapeArg::Phi2 => Self::Phi2,
-            ShapeArg::StableLm2_1_6b => Self::StableLm2_1_6b,
-            ShapeArg::StarCoder2_3b => Self::StarCoder2_3b,
-            ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
-            ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
-            ShapeArg::Llama7bLayer => Self::Llama7bLayer,
-            ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,
-            ShapeArg::Phi3Mini => Self::Phi3Mini,
-            ShapeArg::Granite3_2b => Self::Granite3_2b,
-            ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,
-            ShapeArg::Ernie4_5_0_3b => Self::Ernie4_5_0_3b,
-            ShapeArg::Falcon3_1b => Self::Falcon3_1b,
-            ShapeArg::InternLm2_1_8b => Self::InternLm2_1_8b,
-            ShapeArg::Exaone3_5_2_4b => Self::Exaone3_5_2_4b,
-        }
-    }
-}
-
-impl ShapeArg {
-    /// As the command line has it.
-    pub fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |v| v.get_name().to_owned())
-    }
 }
 
 #[derive(Debug, Args)]

@@ -300,7 +300,7 @@ fn python(script: &str, arguments: &[&std::ffi::OsStr]) -> std::process::Output 
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy"]
+#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
 fn the_independent_implementations_agree_on_every_family() {
     for case in cases() {
         let (dir, checkpoint) = written(&case.config);

@@ -130,7 +130,7 @@ fn the_greedy_text_is_the_float_models_on_most_prompts() {
 
 /// Not a check: the only way to change the golden file, so it must never run with the others.
 #[test]
-#[ignore = "writes the golden file"]
+#[ignore = "is no test: it writes the golden file anew, for a new format version"]
 fn remake() {
     let text = serde_json::to_string_pretty(&compute()).expect("JSON");
     std::fs::write(FILE, text + "\n").expect("the golden file is written");

@@ -14,7 +14,7 @@ use tessera_prover::testing::{golden, quantised, FIXTURE};
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy"]
+#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
 fn the_reference_reads_a_written_model() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/reference.py");
     let checkpoint = Checkpoint::open(Path::new(FIXTURE)).unwrap();

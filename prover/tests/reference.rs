@@ -119,7 +119,7 @@ fn many_tiles_config() -> ModelConfig {
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy"]
+#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
 fn python_reproduces_the_logits_bit_for_bit() {
     for (format, seed) in [(WeightFormat::Int8, 21), (WeightFormat::Int16, 22)] {
         check(&random_model(odd_config(), format, seed), 25, seed);
@@ -132,7 +132,7 @@ fn python_reproduces_the_logits_bit_for_bit() {
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy"]
+#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
 fn python_names_unusable_input() {
     let model = random_model(odd_config(), WeightFormat::Int8, 23);
     let dir = tempfile::tempdir().unwrap();

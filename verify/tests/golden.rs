@@ -17,7 +17,7 @@ fn read(path: &std::path::Path) -> Value {
 }
 
 #[test]
-#[ignore = "reads the files that TESSERA_GOLDEN_PROOFS names"]
+#[ignore = "reads the files that TESSERA_GOLDEN_PROOFS names, as CI does after the tests that write them"]
 fn the_verdicts_on_golden_and_tampered_proofs_are_the_golden_ones() {
     let directory = PathBuf::from(std::env::var_os("TESSERA_GOLDEN_PROOFS").expect("TESSERA_GOLDEN_PROOFS"));
     let program = std::env::var_os("TESSERA_VERIFY").unwrap_or_else(|| env!("CARGO_BIN_EXE_tessera-verify").into());

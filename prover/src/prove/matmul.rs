@@ -21,7 +21,7 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
-use crate::prove::sumcheck::{self, Instance, Table as Factor};
+use crate::prove::sumcheck::{self, pack, Instance, Table as Factor};
 use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
@@ -187,15 +187,6 @@ fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u3
     }
 }
 
-/// Entries in packs; as many as fill them.
-fn packs(entries: &[K]) -> Vec<PackedSecureField> {
-    let entries = entries.as_chunks::<N_LANES>().0;
-    entries
-        .iter()
-        .map(|pack| PackedSecureField::from_array(*pack))
-        .collect()
-}
-
 /// A table in rows of so many packs.
 fn base_rows(table: &[BaseField], width: usize) -> Vec<&[[BaseField; N_LANES]]> {
     table.as_chunks::<N_LANES>().0.chunks(width).collect()
@@ -334,7 +325,7 @@ impl Factors<'_> {
         let (shape, points) = (self.public.shape, self.public.points);
         let layers = points.layer_weights(shape.config.layers);
         let layers: Vec<K> = layers.into_iter().map(|w| points.act_weight() * w).collect();
-        let (tokens, features) = (eq_table(&points.token), packs(&eq_table(points.out(shape.padded.ff))));
+        let (tokens, features) = (eq_table(&points.token), pack(&eq_table(points.out(shape.padded.ff))));
         let [silu, up] = [ff::SILU, ff::UP].map(|column| self.whole(Part::Ff, column));
         let (silu, up) = (base_rows(&silu, features.len()), base_rows(&up, features.len()));
         let gates = rows(silu.len(), features.len(), |row, out| {
@@ -361,7 +352,7 @@ impl Factors<'_> {
         let tokens = eq_table(&points.token);
         let mut channels = self.public.squared_exponents();
         channels.resize(1 << shape.padded.hidden, K::zero());
-        let (channels, limb) = (packs(&channels), PackedSecureField::broadcast(points.limb));
+        let (channels, limb) = (pack(&channels), PackedSecureField::broadcast(points.limb));
         let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
         let (hi, lo) = (base_rows(&hi, channels.len()), base_rows(&lo, channels.len()));
         let plain = rows(hi.len(), channels.len(), |row, out| {

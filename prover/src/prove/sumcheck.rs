@@ -303,7 +303,8 @@ impl Pair {
     }
 }
 
-fn pack(values: &[SecureField]) -> Vec<PackedSecureField> {
+/// Entries in packs, as many as fill them.
+pub(super) fn pack(values: &[SecureField]) -> Vec<PackedSecureField> {
     let (chunks, _) = values.as_chunks::<N_LANES>();
     chunks
         .par_iter()

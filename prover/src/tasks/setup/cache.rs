@@ -22,7 +22,7 @@ pub const LARGE_CODEWORD: u64 = 4_000_000_000;
 /// Whether the codeword of the weights is kept on disk. A property of a model directory, not of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CodewordCache {
-    /// Kept: 8 bytes per weight (16 in small models), and proofs read only what they open.
+    /// Kept: 8 bytes per weight (16 or 32 in small models), and proofs read only what they open.
     Full,
     /// Not kept: every proof makes what it opens in one more pass over the weights.
     None,

@@ -1,13 +1,11 @@
 //! EXAONE 3: Llama with fields and tensors of its own names.
 
-use serde_json::json;
-use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{MatmulKind, ModelConfig};
 
-use super::description::{Description, Factors, Family, Norm};
-use super::place::{Pairs, Parameter, Place};
+use super::description::{Description, Family};
+use super::place::{Parameter, Place};
 use super::reader::Reader;
-use super::{rotation, standard};
-use crate::intake::checkpoint::config::EOS;
+use super::standard::{self, Defaults};
 use crate::intake::checkpoint::CheckpointError;
 
 pub const FAMILY: Family = Family {
@@ -20,48 +18,26 @@ pub const FAMILY: Family = Family {
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    let (hidden, heads) = (reader.required("hidden_size")?, reader.required("num_attention_heads")?);
-    if heads == 0 || !hidden.is_multiple_of(heads) {
-        let problem = format!("hidden_size {hidden} is not a multiple of {heads} heads");
-        return Err(reader.error("num_attention_heads", problem));
-    }
-    let head_dim = hidden / heads;
-    // What follows from others, and is written all the same.
-    reader.only("head_dim", &json!(head_dim));
-    reader.only("activation_function", &json!("silu"));
-    let context = reader.integer("max_position_embeddings")?.unwrap_or(2048);
-    let config = ModelConfig {
+    let defaults = Defaults {
+        tied: true,
+        biases: false,
+        eps: "layer_norm_epsilon",
+        layers: "num_layers",
+        act: "activation_function",
+        ..Defaults::LLAMA
+    };
+    let description = standard::describe(reader, &defaults)?;
+    // The model does not read it, but divides.
+    let ModelConfig {
         hidden,
-        layers: reader.required("num_layers")?,
         heads,
-        kv_heads: reader.integer("num_key_value_heads")?.unwrap_or(heads),
         head_dim,
-        ff: reader.integer("intermediate_size")?.unwrap_or(hidden.saturating_mul(4)),
-        vocab: reader.required("vocab_size")?,
-        context: context.min(MAX_CONTEXT),
-        rms_eps: reader.positive("layer_norm_epsilon")?.unwrap_or(1e-6),
-        rotations: Vec::new(),
-        rotation_of: Vec::new(),
-        positions: false,
-        gated: true,
-        parallel: false,
-        bos: reader.token_ids("bos_token_id")?.first().copied(),
-        eos: reader.token_ids(EOS)?,
-    };
-    let mut description = Description {
-        config,
-        tied: reader.switch("tie_word_embeddings")?.unwrap_or(true),
-        pairs: Pairs::halves(head_dim),
-        factors: Factors {
-            attention: 1.0 / (head_dim as f64).sqrt(),
-            ..Factors::ONE
-        },
-        norm: Norm::Rms,
-        activation: Activation::Silu,
-        biases: Vec::new(),
-        notes: Vec::new(),
-    };
-    rotation::read(reader, &mut description, (10_000.0, 1.0))?;
+        ..
+    } = description.config;
+    if heads.saturating_mul(head_dim) != hidden {
+        let detail = format!("{heads} heads of {head_dim} channels are not hidden_size {hidden}");
+        reader.refuse("head_dim", detail);
+    }
     Ok(description)
 }
 

@@ -30,6 +30,10 @@ pub struct Defaults {
     pub rotated: f64,
     /// The field of what norms add to the mean square.
     pub eps: &'static str,
+    /// The field of the number of layers.
+    pub layers: &'static str,
+    /// The field of the function of the MLP.
+    pub act: &'static str,
     /// What the MLP may compute.
     pub mlp: Mlp,
 }
@@ -53,6 +57,8 @@ impl Defaults {
         biases: true,
         rotated: 1.0,
         eps: "rms_norm_eps",
+        layers: "num_hidden_layers",
+        act: "hidden_act",
         mlp: Mlp::Gated,
     };
 }
@@ -77,7 +83,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
     let context = reader.integer("max_position_embeddings")?.unwrap_or(defaults.context);
     let config = ModelConfig {
         hidden,
-        layers: reader.required("num_hidden_layers")?,
+        layers: reader.required(defaults.layers)?,
         heads,
         kv_heads,
         head_dim,
@@ -96,10 +102,10 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
     let tied = reader.switch("tie_word_embeddings")?.unwrap_or(defaults.tied);
     let activation = match defaults.mlp {
         Mlp::Gated => {
-            reader.only("hidden_act", &json!("silu"));
+            reader.only(defaults.act, &json!("silu"));
             Activation::Silu
         }
-        Mlp::Plain(default) => activation(reader, "hidden_act", default)?,
+        Mlp::Plain(default) => activation(reader, defaults.act, default)?,
     };
     let mut biases = Vec::new();
     for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", GATED)] {
