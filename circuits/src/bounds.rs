@@ -10,7 +10,9 @@ use crate::model::{
     ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, MIN_WEIGHT_BITS,
 };
+use crate::gains::Gains;
 use crate::semantics::RSQRT_BITS;
+use crate::statement::norm_of;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 pub use scores::{rotated_sum, rounded_bound};
@@ -34,6 +36,9 @@ pub const MAX_QUERY_SUM: u64 = (LOW_LIMIT - 1) / 255;
 pub const MAX_EXPONENT: u8 = 6;
 /// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
 pub const MAX_SQUARES: u64 = 1 << 14;
+
+/// Most that the high limb of what is added to an accumulator may be.
+const MAX_RESIDUAL: u128 = 1 << 28;
 
 /// Largest absolute value of a bias: its high limb is at most `2^22`.
 pub const MAX_BIAS: u32 = 1 << 30;
@@ -213,6 +218,64 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Shifts into a state that a layer makes. In an encoder the normed state before is added, times its gains.
+    fn update(
+        &self,
+        what: &'static str,
+        kind: MatmulKind,
+        layer: usize,
+        shift: &StreamShift,
+        skip: ByClass<i8>,
+    ) -> Result<(), ModelError> {
+        let (config, params) = (self.config, self.params);
+        if !config.is_encoder() {
+            return self.stream(what, kind, layer, shift, Some(skip));
+        }
+        let before = 2 * layer + usize::from(kind == MatmulKind::Down);
+        self.channels(what, kind, &shift.body)?;
+        self.bias(what, kind, layer)?;
+        let gains = Gains::of(params, before).filter(|gains| gains.own.len() == config.hidden);
+        let gains = gains.ok_or(ModelError::Length {
+            what: "gains of a norm",
+            got: params.gain(before).len(),
+            expected: config.hidden,
+        })?;
+        let low = u128::from(255 * config.dims(kind).0 as u64) * u128::from(params.max_weight(kind).unsigned_abs());
+        let bound = self.bound(what, kind, layer)?;
+        for class in [RowClass::Body, RowClass::Lead] {
+            for (out, residual) in gains.bounds(norm_of(params, before)).enumerate() {
+                let bias = params.bias(kind, layer).get(out).copied().unwrap_or(0);
+                let bound = bound.with_bias(bias);
+                let own = small(what, shift.at(out, class), 1, 13)?;
+                let skip = i32::from(own) + i32::from(skip.of(class)) - i32::from(params.exponent(out));
+                let skip = small("residual skip", skip, 0, 13)?;
+                let [high, below] = residual.map(|limb| limb << skip);
+                // The high limb is added to the accumulator's, as a residual is.
+                let fits = high <= MAX_RESIDUAL && low + below < u128::from(LOW_LIMIT);
+                let bound = AccumulatorBound(bound.0.saturating_add(high.min(MAX_RESIDUAL) as u64));
+                if !fits || !bound.fits(own, None) {
+                    return Err(ModelError::Residual { what, layer, high: high as u64, low: (low + below) as u64 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The last norm of an encoder: a gain and a bias for every channel, and no matrix.
+    fn vector(&self) -> Result<(), ModelError> {
+        let (params, hidden) = (self.params, self.config.hidden);
+        let gains = params.gain(2 * self.config.layers);
+        let lists = [
+            ("logits of an encoder", params.head.0.len(), 0),
+            ("biases of the last norm", params.bias(MatmulKind::Head, 0).len(), hidden),
+            ("gains of the last norm", gains.len(), hidden),
+        ];
+        if let Some((what, got, expected)) = lists.into_iter().find(|(_, got, expected)| got != expected) {
+            return Err(ModelError::Length { what, got, expected });
+        }
+        self.bias("last norm", MatmulKind::Head, 0)
+    }
+
     /// Gates and products; a model without them has no parameters of them, so that it has one key.
     fn gates(&self, layer: usize, p: &LayerParams) -> Result<(), ModelError> {
         let acts = [p.act.body, p.act.lead];
@@ -372,14 +435,17 @@ impl ModelParams {
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
-            check.stream("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
+            check.update("o", MatmulKind::O, l, &p.o, p.skip_attn)?;
             check.norm(l, &p.norm_mlp)?;
             check.gates(l, p)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
-            check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
+            check.update("down", MatmulKind::Down, l, &p.down, p.skip_mlp)?;
         }
         check.norm(config.layers, &self.norm_final)?;
-        check.matmul("head", MatmulKind::Head, 0, &self.head)?;
+        match config.is_encoder() {
+            true => check.vector()?,
+            false => check.matmul("head", MatmulKind::Head, 0, &self.head)?,
+        }
         limbs::check_norms(self, config)
     }
 }

@@ -102,12 +102,16 @@ impl Chunk {
         let kinds = LAYER_KINDS.len();
         let head = model.columns.last().copied();
         let own = model.columns.get(self.start * kinds..self.end * kinds);
-        let biases = model
-            .biases
-            .get(self.start * kinds..self.end * kinds)
-            .unwrap_or_default();
+        let biases = |range| model.biases.get(range).unwrap_or_default();
+        // Those of the layers, that of the head, and the gains of the states, if there are any.
+        let (last, states) = (self.of * kinds, 2 * self.start..2 * self.end + 1);
+        let lists = [
+            biases(self.start * kinds..self.end * kinds),
+            biases(last..last + 1),
+            biases(last + 1 + states.start..last + 1 + states.end),
+        ];
         ModelParams {
-            biases: biases.iter().chain(model.biases.last()).cloned().collect(),
+            biases: lists.concat(),
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
             columns: own.unwrap_or_default().iter().copied().chain(head).collect(),
             norm_final: next.map_or(model.norm_final, |layer| layer.norm_attn),

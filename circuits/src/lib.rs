@@ -21,6 +21,7 @@ pub mod air;
 pub mod bounds;
 pub mod chunk;
 pub mod claims;
+pub mod gains;
 pub mod mle;
 pub mod model;
 pub mod rounding;

@@ -1,6 +1,7 @@
 //! The model that is proved: architecture, quantisation parameters, padded dimensions and the list of
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
+mod blocks;
 mod mlp;
 mod params;
 mod rotation;
@@ -13,6 +14,7 @@ pub use params::{
     StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
+pub use blocks::{Blocks, Pooling};
 pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 
@@ -60,8 +62,8 @@ pub struct ModelConfig {
     pub positions: bool,
     /// Whether the MLP is gated: its inputs are then multiplied by the activation of the gates, otherwise put through it.
     pub gated: bool,
-    /// Whether the MLP reads the state that attention reads, not the one that attention writes.
-    pub parallel: bool,
+    /// How the blocks follow each other.
+    pub blocks: Blocks,
     /// Token that begins a text.
     pub bos: Option<u32>,
     /// Tokens that end one.
@@ -286,6 +288,15 @@ pub enum ModelError {
         bias: i32,
     },
     #[error(
+        "{what} in layer {layer}: with the gains of the norm before it, the limbs of what is added can reach {high}, and those of accumulators {low}, which do not fit the field"
+    )]
+    Residual {
+        what: &'static str,
+        layer: usize,
+        high: u64,
+        low: u64,
+    },
+    #[error(
         "{what} in layer {layer}: no matrix has columns of {inputs} weights up to {most} with norms l1 {l1} and square {square}"
     )]
     Norms {
@@ -444,6 +455,8 @@ impl ModelConfig {
             MatmulKind::O => (q, d),
             MatmulKind::Gate | MatmulKind::Up => (d, f),
             MatmulKind::Down => (f, d),
+            // The last norm of an encoder has a bias for every channel, and there is no matrix.
+            MatmulKind::Head if self.is_encoder() => (d, d),
             MatmulKind::Head => (d, self.vocab),
         }
     }
@@ -458,7 +471,25 @@ impl ModelConfig {
 
     /// The state of the residual stream that the MLP of a layer reads.
     pub const fn mlp_state(&self, layer: usize) -> usize {
-        2 * layer + if self.parallel { 0 } else { 1 }
+        2 * layer + if self.is_parallel() { 0 } else { 1 }
+    }
+
+    /// Whether the MLP reads the state that attention reads.
+    pub const fn is_parallel(&self) -> bool {
+        matches!(self.blocks, Blocks::Parallel)
+    }
+
+    /// How the vector of an encoder is made; `None` of models that generate tokens.
+    pub const fn pooling(&self) -> Option<Pooling> {
+        match self.blocks {
+            Blocks::Encoder(pooling) => Some(pooling),
+            Blocks::Sequential | Blocks::Parallel => None,
+        }
+    }
+
+    /// Whether the model makes a vector of a text, instead of generating tokens.
+    pub const fn is_encoder(&self) -> bool {
+        self.pooling().is_some()
     }
 
     /// The row of the embedding of a position, if positions have rows there.
@@ -473,7 +504,9 @@ impl ModelConfig {
         for layer in 0..self.layers {
             order.extend(self.layer_kinds().map(|kind| (kind, layer)));
         }
-        order.push((MatmulKind::Head, 0));
+        if !self.is_encoder() {
+            order.push((MatmulKind::Head, 0));
+        }
         let mut first_tile = 0;
         order
             .into_iter()
@@ -519,7 +552,7 @@ impl ModelConfig {
     }
 
     /// Number of token rows of a proof over `rows` real rows: the next power of two. Rows beyond the real
-    /// ones run the model on token 0; causality keeps them from influencing earlier rows.
+    /// ones run the model on token 0; masks keep them from influencing real rows.
     pub fn token_log(rows: usize) -> u32 {
         log_ceil(rows, 0)
     }
@@ -542,7 +575,7 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: None,
         eos: Vec::new(),
     }

@@ -121,6 +121,8 @@ pub struct Update<'a> {
     pub lead: i8,
     /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
     pub skip: Option<i8>,
+    /// What the factors of channels have less: in encoders, where normed states are added, the exponents of the channels.
+    pub units: &'a [u8],
 }
 
 impl<'a> Update<'a> {
@@ -138,6 +140,10 @@ impl<'a> Update<'a> {
                 RowClass::Lead => shift.lead,
             },
             skip: skip.map(|skip| skip.of(class)),
+            units: match params.gain(state.saturating_sub(1)) {
+                [] => &[],
+                _ => &params.exponents,
+            },
         })
     }
 
@@ -145,7 +151,8 @@ impl<'a> Update<'a> {
     /// parameters are checked.
     pub fn exponents(&self, c: usize) -> [u8; 2] {
         let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
-        let skip = self.skip.map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip));
+        let unit = self.units.get(c).copied().map_or(0, i32::from);
+        let skip = self.skip.map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
         [shift, skip].map(|e| e.clamp(0, 30) as u8)
     }
 }

@@ -123,6 +123,12 @@ pub fn mlp_table(params: &ModelParams) -> Vec<i16> {
     activation_table(params.activation, params.gate_bits, params.silu_bits)
 }
 
+/// What a unit of a normed channel with this gain has in the mean of `hidden` channels, rounded.
+pub const fn mean_gain(gain: i32, hidden: usize) -> i32 {
+    let twice = 2 * hidden as i64;
+    (2 * gain as i64 + hidden as i64).div_euclid(if twice > 0 { twice } else { 1 }) as i32
+}
+
 /// The limbs of a bias, as those of the accumulator that it is added to.
 pub const fn bias_limbs(bias: i32) -> (i32, i32) {
     (bias >> 8, bias & 0xff)

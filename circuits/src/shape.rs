@@ -149,12 +149,17 @@ impl Shape {
         shape
     }
 
-    /// The parts that there are, in commitment order: only the last chunk has logits.
+    /// The parts that there are, in commitment order: not all have logits.
     pub const fn parts(&self) -> &'static [Part] {
-        match self.chunk.is_last() {
+        match self.has_logits() {
             true => &PARTS,
             false => &HEADLESS,
         }
+    }
+
+    /// Whether there are logits: of models that generate tokens, in the last chunk.
+    pub const fn has_logits(&self) -> bool {
+        self.chunk.is_last() && !self.config.is_encoder()
     }
 
     /// The architecture of the whole model.
@@ -244,9 +249,12 @@ impl Shape {
         self.token - self.block()
     }
 
-    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key.
+    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key; in
+    /// encoders any one.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        (0..1usize << self.blocks()).flat_map(|query| (0..=query).map(move |key| (query, key)))
+        let (blocks, all) = (1usize << self.blocks(), self.config.is_encoder());
+        let keys = move |query: usize| if all { blocks } else { query + 1 };
+        (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
     }
 
     /// Indices along the last three axes of [`Part::Scores`] of a query and a key of a committed pair of blocks.

@@ -4,14 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{LeadingRows, ModelConfig, ModelParams, NormParams, RowClass};
 
-/// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie).
+/// "This model, on this prompt, generates these tokens" (greedy, lowest index on a tie); or "this encoder makes this vector of
+/// this text".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// What was given.
     pub prompt: Vec<u32>,
-    /// What was generated.
+    /// What was generated; or [`VECTOR`] and the integers of a vector, in two's complement.
     pub output: Vec<u32>,
 }
+
+/// The first word of an output that is a vector: no token has this id.
+pub const VECTOR: u32 = u32::MAX;
+/// Largest absolute value of an integer of a vector: the sum of as many values of 16 bits as a text has tokens.
+pub const MAX_VECTOR: u32 = 1 << 28;
 
 /// Lengths of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +72,10 @@ pub enum StatementError {
     EmptyOutput,
     #[error("{rows} token rows exceed the model's context of {context}")]
     TooLong { rows: usize, context: usize },
+    #[error("the output is {got} words, but the vector of this encoder is {expected} integers")]
+    Vector { got: usize, expected: usize },
+    #[error("integer {value} at {index} of the vector is more than the sum of its rows can be")]
+    VectorRange { index: usize, value: i32 },
     #[error("token id {id} at position {position} is outside the vocabulary of {vocab}")]
     UnknownToken { id: u32, position: usize, vocab: usize },
 }
@@ -85,7 +95,11 @@ impl Statement {
                 context: config.context,
             });
         }
-        for (position, &id) in self.prompt.iter().chain(&self.output).enumerate() {
+        let output = match config.is_encoder() {
+            true => self.check_vector(config.hidden).map(|()| [].as_slice())?,
+            false => self.output.as_slice(),
+        };
+        for (position, &id) in self.prompt.iter().chain(output).enumerate() {
             if id as usize >= config.vocab {
                 return Err(StatementError::UnknownToken {
                     id,
@@ -97,16 +111,56 @@ impl Statement {
         Ok(())
     }
 
-    /// Token rows of the forward pass: prompt and all generated tokens but the last.
+    /// One integer for every channel, none larger than sums are.
+    fn check_vector(&self, hidden: usize) -> Result<(), StatementError> {
+        let (expected, got) = (hidden, self.output.len());
+        let vector = self.vector().filter(|vector| vector.len() == expected);
+        let vector = vector.ok_or(StatementError::Vector { got, expected })?;
+        match vector.iter().position(|v| v.unsigned_abs() > MAX_VECTOR) {
+            Some(index) => Err(StatementError::VectorRange {
+                index,
+                value: vector.get(index).copied().unwrap_or_default(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// That an encoder makes this vector of a text.
+    pub fn of_vector(text: Vec<u32>, vector: &[i32]) -> Self {
+        let integers = vector.iter().map(|v| *v as u32);
+        Self {
+            prompt: text,
+            output: std::iter::once(VECTOR).chain(integers).collect(),
+        }
+    }
+
+    /// The vector of an encoder, if the output is one.
+    pub fn vector(&self) -> Option<Vec<i32>> {
+        let (_, integers) = self.output.split_first().filter(|(first, _)| **first == VECTOR)?;
+        Some(integers.iter().map(|v| *v as i32).collect())
+    }
+
+    /// The ids that were generated: none if the output is a vector.
+    pub fn generated_ids(&self) -> &[u32] {
+        match self.output.first() {
+            Some(&VECTOR) => &[],
+            _ => &self.output,
+        }
+    }
+
+    /// Token rows of the forward pass: prompt and all generated tokens but the last; of a vector all tokens of the text.
     pub fn rows(&self) -> usize {
-        (self.prompt.len() + self.output.len()).saturating_sub(1)
+        match self.output.first() {
+            Some(&VECTOR) => self.prompt.len(),
+            _ => (self.prompt.len() + self.output.len()).saturating_sub(1),
+        }
     }
 
     /// What row spaces follow from.
     pub fn lengths(&self) -> Lengths {
         Lengths {
             rows: self.rows(),
-            outputs: self.output.len(),
+            outputs: self.generated_ids().len(),
         }
     }
 
@@ -115,7 +169,7 @@ impl Statement {
         let mut ids: Vec<u32> = self
             .prompt
             .iter()
-            .chain(&self.output)
+            .chain(self.generated_ids())
             .copied()
             .take(self.rows())
             .collect();
@@ -130,7 +184,7 @@ impl Statement {
 
     /// How the output ends.
     pub fn finish(&self, config: &ModelConfig) -> Finish {
-        match self.output.last() {
+        match self.generated_ids().last() {
             Some(&id) if config.eos.contains(&id) => Finish::Stop { id },
             _ => Finish::Length {
                 tokens: self.output.len(),
@@ -141,8 +195,8 @@ impl Statement {
     /// Positions in the output of tokens that end a text, but for the last position: there the model went on past its
     /// own end.
     pub fn ends_inside(&self, config: &ModelConfig) -> Vec<usize> {
-        let before = self.output.len().saturating_sub(1);
-        let inside = self.output.iter().take(before).enumerate();
+        let ids = self.generated_ids();
+        let inside = ids.iter().take(ids.len().saturating_sub(1)).enumerate();
         let ends = inside.filter(|(_, id)| config.eos.contains(id));
         ends.map(|(position, _)| position).collect()
     }
@@ -150,7 +204,8 @@ impl Statement {
     /// (row, output token) of every generated position.
     pub fn generated(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         let first = self.prompt.len().saturating_sub(1);
-        self.output.iter().enumerate().map(move |(i, &id)| (first + i, id))
+        let ids = self.generated_ids().iter().enumerate();
+        ids.map(move |(i, &id)| (first + i, id))
     }
 }
 

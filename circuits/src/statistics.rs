@@ -113,7 +113,7 @@ impl Statistics {
         if let Some(index) = self.norms.iter().position(bad) {
             return Err(StatisticsError::NormRange { index });
         }
-        let outputs = if shape.chunk.is_last() { shape.outputs } else { 0 };
+        let outputs = if shape.has_logits() { shape.outputs } else { 0 };
         if self.tops.len() != outputs {
             return Err(StatisticsError::Tops {
                 got: self.tops.len(),

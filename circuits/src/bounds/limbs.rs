@@ -73,11 +73,12 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
-    if !params.biases.is_empty() && params.biases.len() != expected {
+    let gains = if config.is_encoder() { 2 * config.layers + 1 } else { 0 };
+    if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
-            what: "biases",
+            what: "biases, and gains",
             got: params.biases.len(),
-            expected,
+            expected: expected + gains,
         });
     }
     // No list where there is no bias: a model has one key.
@@ -96,7 +97,12 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
         let (l1, square) = (u128::from(norms.l1), u128::from(norms.square));
         let (width, weight) = (inputs as u128, u128::from(most.unsigned_abs()));
         // Each also holds of the largest l1 and the largest square of different columns.
-        let there = config.gated || kind != MatmulKind::Gate || *norms == ColumnNorms::default();
+        let absent = match kind {
+            MatmulKind::Gate => !config.gated,
+            MatmulKind::Head => config.is_encoder(),
+            _ => false,
+        };
+        let there = !absent || *norms == ColumnNorms::default();
         let possible =
             there && l1 <= width * weight && l1 <= square && square <= weight * l1 && l1 * l1 <= width * square;
         if !possible {
@@ -144,10 +150,10 @@ impl ModelParams {
             q: of(MatmulKind::Q),
             k: of(MatmulKind::K),
             v: of(MatmulKind::V),
-            // Where there are no gates, nothing depends on it.
+            // Where there are no gates, or no head, nothing depends on it.
             gate: of(if config.gated { MatmulKind::Gate } else { MatmulKind::Up }),
             up: of(MatmulKind::Up),
-            head: of(MatmulKind::Head),
+            head: of(if config.is_encoder() { MatmulKind::Up } else { MatmulKind::Head }),
         }
     }
 
@@ -196,7 +202,7 @@ impl ModelParams {
                 (plain_bound(norms.l1) + largest + (1u128 << (15 + skip)), own + BASE)
             }
         };
-        let of_mlp = if config.parallel { &at.norm_attn } else { &at.norm_mlp };
+        let of_mlp = if config.is_parallel() { &at.norm_attn } else { &at.norm_mlp };
         let (norm, shift) = match kind {
             MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
             MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),

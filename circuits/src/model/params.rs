@@ -251,7 +251,7 @@ pub struct ModelParams {
     /// Norms of the columns of all matrices but the embedding: seven for every layer ([`LAYER_KINDS`]), and the head's.
     pub columns: Vec<ColumnNorms>,
     /// What is added to the accumulators of the same matrices, in their units: a number for every (real) output channel, or none.
-    /// No list at all if no matrix has any.
+    /// No list at all if no matrix has any. In encoders the gains of the norms follow ([`ModelParams::gain`]), a list for every state.
     pub biases: Vec<Vec<i32>>,
 }
 
@@ -284,6 +284,13 @@ impl ModelParams {
         place.and_then(|at| self.biases.get(at)).map_or(&[], Vec::as_slice)
     }
 
+    /// The gains of the norm of a state of an encoder, a number for every channel: in units in which the normed state is added to the
+    /// next accumulators, or, of the last state, makes the vector. None of other models.
+    pub fn gain(&self, state: usize) -> &[i32] {
+        let first = self.layers.len() * LAYER_KINDS.len() + 1;
+        self.biases.get(first + state).map_or(&[], Vec::as_slice)
+    }
+
     /// Output channels of a matrix that may differ in shift or bias, with their biases; the first of them if none do.
     pub fn rounded_channels<'a>(
         &'a self,
@@ -311,6 +318,7 @@ impl ModelParams {
         let layers = (0..config.layers).flat_map(|_| LAYER_KINDS);
         let columns = layers.chain([MatmulKind::Head]).map(|kind| match kind {
             MatmulKind::Gate if !config.gated => ColumnNorms::default(),
+            MatmulKind::Head if config.is_encoder() => ColumnNorms::default(),
             _ => ColumnNorms::largest(config.dims(kind).0, self.max_weight(kind)),
         });
         Self {

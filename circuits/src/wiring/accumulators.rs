@@ -249,7 +249,7 @@ impl Public<'_> {
         self.scores(&mut claims);
         self.attention(&mut claims);
         self.mlp(&mut claims);
-        if self.shape.chunk.is_last() {
+        if self.shape.has_logits() {
             self.logits(&mut claims);
         }
         let Claims {

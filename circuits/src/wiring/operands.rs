@@ -47,7 +47,7 @@ impl Public<'_> {
         claims.push(self.mlp_operand(at(Product::Ff), ff_[0]));
         claims.extend(self.score_operands(at(Product::Score), score));
         claims.extend(self.value_operands(at(Product::Value), value));
-        if shape.chunk.is_last() {
+        if shape.has_logits() {
             claims.push(self.head_operand(at(Product::Head), head[0]));
         }
         if Product::Act.exists(shape) {
@@ -102,11 +102,15 @@ impl Public<'_> {
         let half = half.first().copied().unwrap_or_default();
         let halves = [K::one() - half, half];
         let (layer, head, block) = (eq_table(layer), eq_table(head), eq_table(block));
-        // A query is in the block, a key in that block or before it.
+        // A query is in the block, a key in that block or before it; in encoders in any one.
         let mut from = block.clone();
         for i in (1..from.len()).rev() {
             let after = from.get(i).copied().unwrap_or_default();
             from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
+        }
+        if shape.config.is_encoder() {
+            let all = from.first().copied().unwrap_or_default();
+            from.fill(all);
         }
         let in_blocks = |point: &[K], blocks: &[K]| {
             let tokens = eq_table(point);

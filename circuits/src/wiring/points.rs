@@ -44,7 +44,7 @@ impl Points {
             shape.token,
             p.heads,
             out,
-            if shape.chunk.is_last() { shape.output() } else { 0 },
+            if shape.has_logits() { shape.output() } else { 0 },
         ]
         .map(|l| l as usize)
     }

@@ -77,7 +77,7 @@ impl Product {
             Self::Norm => normed(Limbs::One),
             Self::NormLimbs => normed(Limbs::Two),
             Self::Embed => shape.chunk.is_first(),
-            Self::Head => shape.chunk.is_last(),
+            Self::Head => shape.has_logits(),
             Self::Act => shape.config.gated,
             Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square | Self::Reciprocal => true,
         }

@@ -1,11 +1,11 @@
 //! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.5).
 
-use num_traits::One;
+use num_traits::{One, Zero};
 
 use super::terms::{eq, padded, K};
 use super::Public;
 use crate::claims::{Tensor, Weight};
-use crate::mle::index_eq;
+use crate::mle::{eq_table, index_eq};
 use crate::shape::Part;
 
 /// What weighs the keys of a query.
@@ -22,7 +22,7 @@ pub(super) enum Keys<'a> {
 pub(super) enum Pairs {
     /// Keys that the query may look at.
     Open,
-    /// All others, which are in the blocks of their queries.
+    /// All others. In models that generate tokens they are in the blocks of their queries.
     Masked,
 }
 
@@ -57,14 +57,40 @@ impl Public<'_> {
         vec![layers, heads, blocks, eq(self.split(query).1), within]
     }
 
-    /// The same on the open or on the masked pairs of tokens, as a sum: blocks below that of the query are open as a whole.
-    pub(super) fn causal_tensors(
-        &self,
-        [layers, heads]: [Weight; 2],
-        query: &[K],
-        key: &[K],
-        pairs: Pairs,
-    ) -> Vec<Tensor> {
+    /// The same on the open or on the masked pairs of tokens, as a sum.
+    pub(super) fn masked_tensors(&self, front: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
+        match self.shape.config.is_encoder() {
+            true => self.padding_tensors(front, query, key, pairs),
+            false => self.causal_tensors(front, query, key, pairs),
+        }
+    }
+
+    /// In encoders the keys of the text are open, and those of padding rows are masked.
+    fn padding_tensors(&self, front: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
+        let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
+        let rows = self.statement.rows();
+        // The block in which the text ends, and where.
+        let (last, end) = (rows >> self.shape.block(), rows & ((1 << self.shape.block()) - 1));
+        let mut keys = eq_table(within);
+        for (j, weight) in keys.iter_mut().enumerate() {
+            if (j < end) != (pairs == Pairs::Open) {
+                *weight = K::zero();
+            }
+        }
+        let whole = move |_: usize, block: usize| match pairs {
+            Pairs::Open => block < last,
+            Pairs::Masked => block > last,
+        };
+        let [layers, heads] = front;
+        let blocks = |which: &dyn Fn(usize, usize) -> bool| self.blocks(query, Keys::At(key), which);
+        vec![
+            vec![layers.clone(), heads.clone(), blocks(&whole), eq(row), eq(within)],
+            vec![layers, heads, blocks(&|_, block| block == last), eq(row), Weight::dense(keys)],
+        ]
+    }
+
+    /// In all other models blocks below that of the query are open as a whole.
+    fn causal_tensors(&self, [layers, heads]: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
         let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
         let keys = Keys::At(key);
         let own = self.blocks(query, keys, |a, b| a == b);

@@ -7,7 +7,8 @@ use super::{eq, felt, padded, Public, K};
 use crate::air::{base, scores, softmax, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::eq_table;
+use crate::mle::{eq_table, less_than_eval};
+use crate::model::{Limbs, Pooling};
 use crate::shape::Part;
 
 impl Public<'_> {
@@ -34,9 +35,11 @@ impl Public<'_> {
         let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| {
             Group::new(Part::Stream, vec![first, eq(&points.token), last], columns)
         };
-        if !self.shape.chunk.is_last() {
-            let mut last = vec![K::zero(); n_states];
-            last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
+        let mut last = vec![K::zero(); n_states];
+        last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
+        if self.shape.chunk.is_last() {
+            claims.extend(self.vector(padded(last, lead)));
+        } else {
             let columns = vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())];
             claims.push(LinearClaim {
                 name: "what leaves the chunk",
@@ -44,6 +47,24 @@ impl Public<'_> {
                 value: self.boundary_eval(self.ends.output),
             });
         }
+    }
+
+    /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
+    fn vector(&self, last: Weight) -> Option<LinearClaim> {
+        let (pooling, vector) = (self.shape.config.pooling()?, self.statement.vector()?);
+        let rows = match pooling {
+            Pooling::Mean => self.statement.rows(),
+            Pooling::First => 1,
+        };
+        let rows = (0..1 << self.shape.token).map(|i| if i < rows { K::one() } else { K::zero() });
+        let at = self.points.out(self.shape.padded.hidden);
+        let weights = vec![last, Weight::dense(rows.collect()), eq(at)];
+        let values = vector.iter().zip(eq_table(at));
+        Some(LinearClaim {
+            name: "vector",
+            groups: vec![Group::new(Part::Stream, weights, self.normed_columns(Limbs::One))],
+            value: values.fold(K::zero(), |sum, (v, w)| sum + w * base(i64::from(*v))),
+        })
     }
 
     /// The squares of the stream's rows, by their statistics, at the random point: of limbs `hi + limb lo`.
@@ -92,7 +113,7 @@ impl Public<'_> {
             Group::new(Part::Scores, weights, ones(&[column]))
         };
         let causal = |of: Pairs, columns: &[usize]| {
-            let weights = self.causal_tensors(front(Part::Scores), &points.token, &points.key, of);
+            let weights = self.masked_tensors(front(Part::Scores), &points.token, &points.key, of);
             Group::new_sum(Part::Scores, weights, ones(columns))
         };
         let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt(*k))).collect();
@@ -108,7 +129,14 @@ impl Public<'_> {
             seen += key;
             *token * seen
         });
-        let queries = Weight::dense(queries.collect());
+        let queries: Vec<K> = match self.shape.config.is_encoder() {
+            false => queries.collect(),
+            true => {
+                let seen = less_than_eval(self.statement.rows(), &points.key);
+                tokens.iter().map(|token| *token * seen).collect()
+            }
+        };
+        let queries = Weight::dense(queries);
         claims.push(claim(
             "differences",
             vec![

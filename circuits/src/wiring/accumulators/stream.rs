@@ -6,6 +6,7 @@ use super::{Claims, Rounding, Sides};
 use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::mle::eq_table;
+use crate::gains::Gains;
 use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
 use crate::rounding::{update_of, Update, PADDED_EXPONENT};
@@ -25,6 +26,7 @@ impl Public<'_> {
         };
         let state = |n: usize, weight: K| Weight::Sparse(self.lead(part), vec![(n, weight)]);
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
+        let mut normed = Vec::new();
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
         plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
         for n in 0..self.shape.states() {
@@ -38,7 +40,13 @@ impl Public<'_> {
                 };
                 let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
-                match n.checked_sub(1) {
+                let before = n.checked_sub(1);
+                if let Some((gains, n)) = before.and_then(|n| Some((Gains::of(self.params, n)?, n))) {
+                    let factors = self.normed_residual(&gains, &factor.table());
+                    normed.push(vec![state(n, -weight(n + 1)), rows, factors]);
+                    continue;
+                }
+                match before {
                     Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),
                     // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
                     None if class == RowClass::Body => {
@@ -49,10 +57,10 @@ impl Public<'_> {
             }
         }
         let out = vec![(stream::X_HI, felt(256)), (stream::X_LO, K::one())];
-        claims
-            .accumulators
-            .groups
-            .push(Group::new_sum(part, residual, out.clone()));
+        let columns = [(residual, out.clone()), (normed, self.normed_columns(Limbs::One))];
+        let groups = columns.into_iter().filter(|(tensors, _)| !tensors.is_empty());
+        let groups = groups.map(|(tensors, columns)| Group::new_sum(part, tensors, columns));
+        claims.accumulators.groups.extend(groups);
         let rounding = Rounding {
             rounded: Rounded::STATE,
             out,
@@ -61,6 +69,17 @@ impl Public<'_> {
             factor: K::one(),
         };
         self.accumulated(claims, &rounding, stream::UPDATE);
+    }
+
+    /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these: limbs of
+    /// [`Gains::residual`], the low one times its challenge.
+    fn normed_residual(&self, gains: &Gains, weights: &[K]) -> Weight {
+        let limb = |[high, low]: [i32; 2]| felt(high.into()) + self.points.limb * base(low.into());
+        let real = weights.iter().take(self.shape.config.hidden);
+        let all = real.fold(K::zero(), |sum, w| sum + *w);
+        let channels = weights.iter().zip(gains.own.iter().zip(&gains.mean));
+        let factors = channels.map(|(w, (own, mean))| *w * limb(*own) - all * limb(*mean));
+        padded(factors.collect(), self.shape.padded.hidden)
     }
 
     /// Weights of the token rows of each class.
