@@ -2,7 +2,10 @@
 //! before anything is proved or verified with it.
 
 mod limbs;
+mod residual;
 mod scores;
+
+use std::collections::BTreeMap;
 
 use stwo::core::fields::m31::P;
 
@@ -15,6 +18,7 @@ use crate::semantics::RSQRT_BITS;
 use crate::statement::norm_of;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+use residual::residual_bound;
 pub use scores::{rotated_sum, rounded_bound};
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
@@ -242,19 +246,23 @@ impl Check<'_> {
         })?;
         let low = u128::from(255 * config.dims(kind).0 as u64) * u128::from(params.max_weight(kind).unsigned_abs());
         let bound = self.bound(what, kind, layer)?;
+        // One bound for channels of the same factor and exponent is that of all.
+        let mut known = BTreeMap::new();
         for class in [RowClass::Body, RowClass::Lead] {
-            for (out, residual) in gains.bounds(norm_of(params, before)).enumerate() {
+            for (out, gain) in gains.own.iter().enumerate() {
                 let bias = params.bias(kind, layer).get(out).copied().unwrap_or(0);
                 let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = i32::from(own) + i32::from(skip.of(class)) - i32::from(params.exponent(out));
                 let skip = small("residual skip", skip, 0, 13)?;
-                let [high, below] = residual.map(|limb| limb << skip);
+                let residual = || residual_bound(&gains, norm_of(params, before), out, skip);
+                let [high, below] = *known.entry((*gain, skip)).or_insert_with(residual);
                 // The high limb is added to the accumulator's, as a residual is.
                 let fits = high <= MAX_RESIDUAL && low + below < u128::from(LOW_LIMIT);
                 let bound = AccumulatorBound(bound.0.saturating_add(high.min(MAX_RESIDUAL) as u64));
                 if !fits || !bound.fits(own, None) {
-                    return Err(ModelError::Residual { what, layer, high: high as u64, low: (low + below) as u64 });
+                    let [high, low] = [high, low + below].map(|v| u64::try_from(v).unwrap_or(u64::MAX));
+                    return Err(ModelError::Residual { what, layer, high, low });
                 }
             }
         }

@@ -1,63 +1,67 @@
 //! What a state of an encoder is made of beside a matmul: the normed state before, each channel times its gain, less the mean of
 //! all channels (docs/protocol.md, section 16.10). Gains are public integers of the key.
 
-use crate::bounds::normed_bound;
-use crate::model::{ModelParams, NormParams};
+use crate::model::ModelParams;
 use crate::semantics::mean_gain;
 
-/// The gains of a state, and what every channel has in the mean, in limbs: `256 high + low`, the low one with a sign.
+/// Largest exponent of the factors of a residual, and how many there are.
+const SKIPS: usize = 14;
+
+/// The gains of a state, and what a unit of every channel has in the mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gains {
     /// Of every channel, the factor of its own normed value.
-    pub own: Vec<[i32; 2]>,
+    pub own: Vec<i32>,
     /// Of every channel, what is subtracted from all channels for each unit of its normed value.
-    pub mean: Vec<[i32; 2]>,
+    pub mean: Vec<i32>,
 }
 
-/// Halves of 8 bits, of which the low one is in `-128..128`.
-const fn signed_limbs(v: i32) -> [i32; 2] {
-    let high = (v as i64 + 128) >> 8;
-    [high as i32, (v as i64 - (high << 8)) as i32]
+/// A factor times `2^skip`, in limbs: `256 high + low`, the low one in `-128..128`.
+pub const fn factor_limbs(factor: i32, skip: u8) -> [i64; 2] {
+    let all = (factor as i64) << skip;
+    let high = (all + 128) >> 8;
+    [high, all - (high << 8)]
 }
 
 impl Gains {
     /// Those with which a state is added to the one after it; `None` if states are added as they are.
     pub fn of(params: &ModelParams, state: usize) -> Option<Self> {
-        let gains = params.gain(state);
-        let mean = |g: &i32| signed_limbs(mean_gain(*g, gains.len()));
-        (!gains.is_empty()).then(|| Self {
-            own: gains.iter().copied().map(signed_limbs).collect(),
-            mean: gains.iter().map(mean).collect(),
+        let own = params.gain(state);
+        (!own.is_empty()).then(|| Self {
+            own: own.to_vec(),
+            mean: own.iter().map(|g| mean_gain(*g, own.len())).collect(),
         })
     }
 
-    /// What a normed row adds to the limbs of the accumulators of its channels, before their factors `2^skip`.
-    pub fn residual<'a>(&'a self, y: &'a [i16]) -> impl Iterator<Item = [i64; 2]> + 'a {
-        let times = |[high, low]: [i32; 2], y: i16| [high, low].map(|g| i64::from(g) * i64::from(y));
-        let sum = |[a, b]: [i64; 2], [c, d]: [i64; 2]| [a + c, b + d];
-        let terms = self.mean.iter().zip(y).map(|(g, y)| times(*g, *y));
-        let [high, low] = terms.fold([0; 2], sum);
-        let own = self.own.iter().zip(y).map(move |(g, y)| times(*g, *y));
-        own.map(move |[a, b]| [a - high, b - low])
-    }
-
-    /// Bounds of the limbs of [`Gains::residual`], channel by channel, where `norm` is that of the state.
-    pub fn bounds<'a>(&'a self, norm: &NormParams) -> impl Iterator<Item = [u128; 2]> + 'a {
-        let bits = i32::from(norm.scale) - i32::from(norm.shift) - 8;
-        let sums = [0, 1].map(|limb| {
-            let squares = self.mean.iter().map(|g| i64::from(g[limb]).pow(2).unsigned_abs());
-            normed_bound(self.mean.len(), bits, squares.sum())
+    /// What a normed row adds to the limbs of the accumulators of its channels; `skips` are the exponents of their factors.
+    pub fn residual(&self, y: &[i16], skips: impl IntoIterator<Item = u8>) -> Vec<[i64; 2]> {
+        let mut means = [None; SKIPS];
+        let mut mean = |skip: u8| {
+            let sum = || {
+                let terms = self.mean.iter().zip(y);
+                terms.fold([0; 2], |[high, low], (g, y)| {
+                    let [a, b] = factor_limbs(*g, skip).map(|limb| limb * i64::from(*y));
+                    [high + a, low + b]
+                })
+            };
+            match means.get_mut(usize::from(skip)) {
+                Some(known) => *known.get_or_insert_with(sum),
+                None => sum(),
+            }
+        };
+        let channels = self.own.iter().zip(y).zip(skips);
+        let residual = channels.map(|((g, y), skip)| {
+            let ([high, low], [a, b]) = (factor_limbs(*g, skip), mean(skip));
+            [high * i64::from(*y) - a, low * i64::from(*y) - b]
         });
-        let own = |g: i32| u128::from(g.unsigned_abs()) << 15;
-        let both = move |[high, low]: &[i32; 2]| [own(*high) + sums[0], own(*low) + sums[1]];
-        self.own.iter().map(both)
+        residual.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, test_params, Blocks, ByClass, ModelConfig, Pooling};
+    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Pooling};
 
     fn gains(values: &[i32]) -> Gains {
         let config = ModelConfig {
@@ -74,33 +78,18 @@ mod tests {
     #[test]
     fn a_residual_is_what_the_document_says() {
         let own = gains(&[512, -256]);
-        assert_eq!(own.mean, [[1, 0], [0, -128]]);
-        let whole = |y: &[i16]| -> Vec<i64> { own.residual(y).map(|[high, low]| 256 * high + low).collect() };
-        assert_eq!(whole(&[10, 100]), [5120 - 2560 + 12800, -25600 - 2560 + 12800]);
-        assert_eq!(gains(&[3, 3]).mean, [[0, 2]; 2]);
-        assert_eq!(gains(&[-3, -3]).mean, [[0, -1]; 2]);
-        assert_eq!(gains(&[i32::MAX, i32::MIN]).own, [[1 << 23, -1], [-(1 << 23), 0]]);
-    }
-
-    /// No row whose root mean square is that of a norm exceeds the bounds, and one that is aimed at them comes close.
-    #[test]
-    fn bounds_hold_and_are_close() {
-        let norm = NormParams {
-            scale: 26,
-            eps: ByClass::both(1),
-            shift: 7,
+        assert_eq!(own.mean, [256, -128]);
+        let whole = |y: &[i16], skip: u8| -> Vec<i64> {
+            let limbs = own.residual(y, [skip, skip]);
+            limbs.into_iter().map(|[high, low]| 256 * high + low).collect()
         };
-        // 2^11 in the root mean square.
-        let own = gains(&[(1 << 16) - 1; 20]);
-        let row = [1i16 << 11; 20];
-        let bounds: Vec<_> = own.bounds(&norm).collect();
-        let mean = own.mean.iter().map(|g| g.map(i64::from));
-        let [high, low] = mean.fold([0; 2], |[a, b], [c, d]| [a + (c << 11), b + (d << 11)]);
-        for ([h, l], residual) in bounds.iter().zip(own.residual(&row)) {
-            assert!(residual[0].unsigned_abs() as u128 <= *h && residual[1].unsigned_abs() as u128 <= *l);
-            let sums = [h - (256 << 15), l - (1 << 15)];
-            assert!(sums[0] * 10 < high.unsigned_abs() as u128 * 11);
-            assert!(sums[1] * 10 < low.unsigned_abs() as u128 * 11);
-        }
+        let expected = [5120 - 2560 + 12800, -25600 - 2560 + 12800];
+        assert_eq!(whole(&[10, 100], 0), expected);
+        assert_eq!(whole(&[10, 100], 5), expected.map(|v| 32 * v));
+        assert_eq!(gains(&[3, 3]).mean, [2, 2]);
+        assert_eq!(gains(&[-3, -3]).mean, [-1, -1]);
+        assert_eq!(factor_limbs(i32::MAX, 0), [1 << 23, -1]);
+        assert_eq!(factor_limbs(384, 0), [2, -128]);
+        assert_eq!(factor_limbs(-3, 7), [-1, -128]);
     }
 }

@@ -487,6 +487,15 @@ impl ModelConfig {
         }
     }
 
+    /// How many rows of a text of `rows` the vector of an encoder is the sum of, from the first on; 0 of other models.
+    pub fn pooled_rows(&self, rows: usize) -> usize {
+        match self.pooling() {
+            Some(Pooling::Mean) => rows,
+            Some(Pooling::First) => rows.min(1),
+            None => 0,
+        }
+    }
+
     /// Whether the model makes a vector of a text, instead of generating tokens.
     pub const fn is_encoder(&self) -> bool {
         self.pooling().is_some()

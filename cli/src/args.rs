@@ -71,6 +71,8 @@ pub enum Command {
     Fidelity(FidelityArgs),
     /// Generate a text without a proof
     Generate(GenerateArgs),
+    /// Make the vector of a text with an encoder, without a proof
+    Embed(EmbedArgs),
     /// Write a random checkpoint of the dimensions of a public model, to measure what such models cost
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
@@ -193,6 +195,12 @@ pub struct PromptSource {
     /// Conversation in a file, a JSON list of {"role", "content"}; needs --chat
     #[arg(long, value_name = "FILE", requires = "chat")]
     pub messages: Option<PathBuf>,
+    /// Text of which an encoder makes a vector, in the place of a prompt; - reads standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub embed: Option<String>,
+    /// The same as token ids, between commas or spaces
+    #[arg(long, value_name = "IDS")]
+    pub embed_ids: Option<Ids>,
 }
 
 /// How a prompt becomes a conversation.
@@ -228,8 +236,9 @@ pub struct PromptArgs {
 #[derive(Debug, Args)]
 pub struct LengthArgs {
     /// The most tokens to generate; there are fewer if the model ends the text
-    #[arg(long, value_name = "N", value_parser = tokens_to_generate)]
-    pub tokens: usize,
+    #[arg(long, value_name = "N", value_parser = tokens_to_generate, 
+        required_unless_present_any = ["embed", "embed_ids"], conflicts_with_all = ["embed", "embed_ids"])]
+    pub tokens: Option<usize>,
     /// Go on past the end of the text, up to --tokens
     #[arg(long)]
     pub ignore_eos: bool,
@@ -237,16 +246,16 @@ pub struct LengthArgs {
 
 impl LengthArgs {
     /// The same for the prover.
-    pub const fn options(&self) -> GenerateOptions {
+    pub fn options(&self) -> GenerateOptions {
         GenerateOptions {
-            tokens: self.tokens,
+            tokens: self.tokens.unwrap_or(1),
             ignore_eos: self.ignore_eos,
         }
     }
 }
 
 #[derive(Debug, Args)]
-#[command(override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]")]
+#[command(override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]")]
 pub struct ProveArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
@@ -477,6 +486,23 @@ pub struct GenerateArgs {
     /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
+}
+
+#[derive(Debug, Args)]
+pub struct EmbedArgs {
+    /// Model directory written by setup
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The text; - reads standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "ids")]
+    pub text: Option<String>,
+    /// The text as token ids, between commas or spaces
+    #[arg(long, value_name = "IDS", conflicts_with = "text")]
+    pub ids: Option<Ids>,
     /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]

@@ -11,7 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{
-    Activation, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation, StreamShift,
+    Blocks, Activation, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation, StreamShift,
     WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
@@ -358,7 +358,7 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
     let (config, params) = (&mut key.config, &mut key.params);
     match input.byte() % 5 {
         0 => config.positions = !config.positions,
-        1 => config.parallel = !config.parallel,
+        1 => config.blocks = Blocks::try_from(input.byte() % 4).unwrap_or(config.blocks),
         2 => {
             config.gated = false;
             if input.byte() % 4 < 3 {

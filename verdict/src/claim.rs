@@ -3,10 +3,12 @@
 use serde_json::{json, Map, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Finish, Statement};
+use tessera_verifier::key::ModelKey;
 
 use crate::rows::Rows;
 use crate::shown;
 use crate::text::{Piece, Side, Texts};
+use crate::vector::Vector;
 
 /// Positions that are named at most.
 const NAMED: usize = 5;
@@ -20,17 +22,19 @@ pub struct Claim {
     finish: Finish,
     finish_text: String,
     ends_inside: Vec<usize>,
+    vector: Option<Vector>,
 }
 
 impl Claim {
-    /// A statement about a model of this config, with its texts or why there are none; `token` names a token. How the
+    /// A statement about the model of a key, with its texts or why there are none; `token` names a token. How the
     /// output ends follows from its ids and the config of the key.
     pub fn new(
         statement: &Statement,
-        config: &ModelConfig,
+        key: &ModelKey,
         texts: Result<Texts, String>,
         token: impl Fn(u32) -> Option<String>,
     ) -> Self {
+        let config = &key.config;
         let name = |id: u32| match token(id) {
             Some(text) => shown::name(&text),
             None => format!("id {id}"),
@@ -41,7 +45,13 @@ impl Claim {
             finish: statement.finish(config),
             finish_text: finish(statement, config, name),
             ends_inside: statement.ends_inside(config),
+            vector: Vector::of(statement, key),
         }
+    }
+
+    /// What an encoder made of the prompt, if the statement says that.
+    pub const fn vector(&self) -> Option<&Vector> {
+        self.vector.as_ref()
     }
 
     /// The statement itself.
@@ -73,9 +83,13 @@ impl Claim {
             Ok(texts) => shown::pieces(&side(texts).pieces),
             Err(reason) => format!("(no text: {reason})"),
         };
-        rows.ids("prompt", &self.statement.prompt)
-            .row("", text(|t| &t.prompt))
-            .ids("output", &self.statement.output)
+        let rows = rows
+            .ids("prompt", &self.statement.prompt)
+            .row("", text(|t| &t.prompt));
+        if let Some(vector) = &self.vector {
+            return vector.rows(rows);
+        }
+        rows.ids("output", &self.statement.output)
             .row("", text(|t| &t.output))
             .row("end", &self.finish_text)
     }
@@ -93,6 +107,16 @@ impl Claim {
             ("prompt_ids", json!(self.statement.prompt)),
             ("prompt_text", text(|t| &t.prompt)),
             ("prompt_special_tokens", specials(|t| &t.prompt)),
+        ] {
+            json.insert(key.to_owned(), value);
+        }
+        if let Err(reason) = &self.texts {
+            json.insert("no_text".to_owned(), json!(reason));
+        }
+        if let Some(vector) = &self.vector {
+            return vector.add_to(json);
+        }
+        for (key, value) in [
             ("output_ids", json!(self.statement.output)),
             ("output_text", text(|t| &t.output)),
             ("output_special_tokens", specials(|t| &t.output)),
@@ -101,9 +125,6 @@ impl Claim {
             ("end_tokens_inside", json!(self.ends_inside)),
         ] {
             json.insert(key.to_owned(), value);
-        }
-        if let Err(reason) = &self.texts {
-            json.insert("no_text".to_owned(), json!(reason));
         }
     }
 }

@@ -7,7 +7,7 @@ use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile};
+use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile, VectorFigures};
 
 use crate::rows::{bytes, Rows};
 use crate::shown;
@@ -81,29 +81,36 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
 
 /// A proof of so many bytes for machines.
 pub fn proof_json(proof: &Proof, len: usize) -> Value {
-    json!({
+    let mut json = json!({
         "kind": "proof",
         "format_version": FileKind::Proof.version(),
         "model_id": proof.model.to_string(),
         "prompt_ids": proof.statement.prompt,
-        "output_ids": proof.statement.output,
         "chunks": proof.chunks.len(),
         "proof_bytes": len,
         "verified": false,
-    })
+    });
+    match proof.statement.vector() {
+        Some(integers) => json["integers"] = json!(integers),
+        None => json["output_ids"] = json!(proof.statement.output),
+    }
+    json
 }
 
 /// A proof of so many bytes, in a file of this name, for people.
 pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
-    Rows::default()
+    let rows = Rows::default()
         .row(
             "proof",
             format!("{}, {}, not verified", shown::path(name.as_ref()), bytes(len as u64)),
         )
         .row("model", proof.model)
-        .ids("prompt", &proof.statement.prompt)
-        .ids("output", &proof.statement.output)
-        .row("chunks", proof.chunks.len())
+        .ids("prompt", &proof.statement.prompt);
+    let rows = match proof.statement.vector() {
+        Some(integers) => rows.row("vector", format!("{} integers", integers.len())),
+        None => rows.ids("output", &proof.statement.output),
+    };
+    rows.row("chunks", proof.chunks.len())
 }
 
 /// The strategy whose weights a model has.
@@ -246,6 +253,46 @@ pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
         )
 }
 
+/// The figures of an encoder for machines.
+pub fn vectors_json(f: &VectorFigures) -> Value {
+    json!({
+        "measured": true,
+        "class": f.class().name(),
+        "text": f.text,
+        "texts": f.texts,
+        "tokens": f.tokens,
+        "distance_mean": f.mean,
+        "distance_median": f.median,
+        "distance_p90": f.p90,
+        "distance_p99": f.p99,
+        "distance_worst": f.worst,
+        "saturated_values": f.saturated,
+        "distance_mean_bfloat16": f.mean_bfloat16,
+        "distance_worst_bfloat16": f.worst_bfloat16,
+    })
+}
+
+/// The figures of an encoder for people.
+pub fn vectors_rows(rows: Rows, f: &VectorFigures) -> Rows {
+    let class = match f.class() {
+        Class::Faithful => "faithful: proofs are about the checkpoint, up to the rounding below",
+        Class::Close => "close: vectors differ from the checkpoint's in the third digit of a distance",
+        Class::Unfaithful => "UNFAITHFUL: a proof is about other vectors than the checkpoint's",
+    };
+    let spread = format!(
+        "mean {:.2e}, half up to {:.2e}, 90 % up to {:.2e}, 99 % up to {:.2e}, worst {:.2e}",
+        f.mean, f.median, f.p90, f.p99, f.worst
+    );
+    rows.prose("fidelity", class.to_owned())
+        .row("  on", format!("{}: {} texts, {} tokens", f.text, f.texts, f.tokens))
+        .row("  1 - cosine", spread)
+        .row("  clamped", format!("{} values", f.saturated))
+        .row(
+            "  bfloat16",
+            format!("1 - cosine: mean {:.2e}, worst {:.2e}", f.mean_bfloat16, f.worst_bfloat16),
+        )
+}
+
 /// The class, and what it means for proofs.
 fn class_text(f: &Figures) -> String {
     let differs = 100.0 * (1.0 - f.top1);
@@ -272,6 +319,7 @@ pub fn fidelity_json(fidelity: Option<&Fidelity>) -> Value {
             }
             json
         }
+        Some(Fidelity::Vectors(figures)) => vectors_json(figures),
         Some(Fidelity::NotMeasured(why)) => json!({"measured": false, "reason": why}),
         None => Value::Null,
     }
@@ -281,6 +329,7 @@ pub fn fidelity_json(fidelity: Option<&Fidelity>) -> Value {
 pub fn fidelity_rows(rows: Rows, fidelity: Option<&Fidelity>) -> Rows {
     match fidelity {
         Some(Fidelity::Measured(figures)) => figures_rows(rows, figures),
+        Some(Fidelity::Vectors(figures)) => vectors_rows(rows, figures),
         Some(Fidelity::NotMeasured(why)) => rows.row("fidelity", format!("not measured: {why}")),
         None => rows.row("fidelity", "left out of the key"),
     }

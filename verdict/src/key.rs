@@ -84,14 +84,14 @@ impl Key {
     pub fn claim(&self, statement: &Statement) -> Claim {
         let texts = match &self.vocabulary {
             Ok(Some(vocabulary)) => {
-                let texts = Texts::of(vocabulary, &statement.prompt, &statement.output);
+                let texts = Texts::of(vocabulary, &statement.prompt, statement.generated_ids());
                 texts.map_err(|e| e.to_string())
             }
             Ok(None) => Err(NO_TOKENIZER.to_owned()),
             Err(reason) => Err(reason.clone()),
         };
         let vocabulary = self.vocabulary.as_ref().ok().and_then(Option::as_ref);
-        Claim::new(statement, &self.key.config, texts, |id| vocabulary?.token(id))
+        Claim::new(statement, &self.key, texts, |id| vocabulary?.token(id))
     }
 
     /// Whether ids of the model have text; or why not.

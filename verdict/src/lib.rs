@@ -51,6 +51,7 @@ pub mod rows;
 pub mod shown;
 pub mod text;
 mod verdict;
+pub mod vector;
 pub mod vocabulary;
 
 pub use key::Key;

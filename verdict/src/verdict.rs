@@ -197,7 +197,7 @@ impl Verdict {
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
         let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
         match &self.outcome {
-            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time))),
+            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time), proved.claim().vector().is_some())),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
                 proved: Some(proved), ..
@@ -235,11 +235,15 @@ impl Verdict {
 }
 
 /// What an accepted proof says, and what a reader might take it for.
-fn meaning(rows: Rows) -> Rows {
-    rows.prose(
-        "proves",
-        "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
-    )
+fn meaning(rows: Rows, vector: bool) -> Rows {
+    let proves = match vector {
+        false => "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
+        true => {
+            "the encoder with this id, run in its integer arithmetic on exactly these prompt ids, makes exactly these integers; norm \
+             and embedding follow from them and from the key"
+        }
+    };
+    rows.prose("proves", proves)
     .prose(
         "but not",
         "that the text is true, or that the id is of the model that you have in mind: compare it with one that you trust",

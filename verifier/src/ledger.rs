@@ -276,7 +276,7 @@ mod tests {
     use stwo::core::channel::Blake2sChannel;
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
-        Activation, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
+        Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
         WeightFormat, KINDS, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
@@ -338,7 +338,7 @@ mod tests {
             rotation_of: Vec::new(),
             positions: false,
             gated: true,
-            parallel: false,
+            blocks: Blocks::Sequential,
             bos: None,
             eos: Vec::new(),
         }
@@ -364,7 +364,7 @@ mod tests {
                 rotation_of: Vec::new(),
                 positions: false,
                 gated: true,
-                parallel: false,
+                blocks: Blocks::Sequential,
                 bos: None,
                 eos: Vec::new(),
             };

@@ -62,6 +62,84 @@ pub enum Fidelity {
     Measured(Figures),
     /// Why there are none.
     NotMeasured(String),
+    /// The figures of an encoder.
+    Vectors(VectorFigures),
+}
+
+impl Fidelity {
+    /// Whether two measurements are of the same texts and model, as far as floating-point sums say.
+    pub fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Measured(own), Self::Measured(other)) => own.agrees(other),
+            (Self::Vectors(own), Self::Vectors(other)) => own.agrees(other),
+            _ => false,
+        }
+    }
+}
+
+/// Vectors of an encoder and of the float model, of the same texts: distances are one less the cosine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VectorFigures {
+    /// Name of a text that is bundled with the program, or `file`.
+    pub text: String,
+    /// Texts, each of which has a vector.
+    pub texts: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Mean distance.
+    pub mean: f64,
+    /// What half of the texts do not exceed.
+    pub median: f64,
+    /// What 90 % of them do not exceed.
+    pub p90: f64,
+    /// What 99 % of them do not exceed.
+    pub p99: f64,
+    /// The largest distance.
+    pub worst: f64,
+    /// Values of the integer model that were clamped.
+    pub saturated: u64,
+    /// Mean and largest distance of the float model in bfloat16.
+    pub mean_bfloat16: f64,
+    /// The largest.
+    pub worst_bfloat16: f64,
+}
+
+impl VectorFigures {
+    /// The class that follows from the largest distance.
+    pub fn class(&self) -> Class {
+        if self.worst <= 1e-4 {
+            Class::Faithful
+        } else if self.worst <= 1e-3 {
+            Class::Close
+        } else {
+            Class::Unfaithful
+        }
+    }
+
+    fn distances(&self) -> [(&'static str, f64); 7] {
+        [
+            ("mean", self.mean),
+            ("median", self.median),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("worst", self.worst),
+            ("mean_bfloat16", self.mean_bfloat16),
+            ("worst_bfloat16", self.worst_bfloat16),
+        ]
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let whole = |f: &Self| (f.text.clone(), f.texts, f.tokens, f.saturated, f.class());
+        let near = |((_, a), (_, b)): ((&str, f64), (&str, f64))| (a - b).abs() <= 1e-6 + 0.01 * a.abs().max(b.abs());
+        whole(self) == whole(other) && self.distances().into_iter().zip(other.distances()).all(near)
+    }
+
+    fn check(&self) -> Result<(), RecipeError> {
+        text("fidelity text", &self.text)?;
+        // A cosine is in -1..=1.
+        let wrong = self.distances().into_iter().find(|(_, v)| !(0.0..=2.0).contains(v));
+        wrong.map_or(Ok(()), |(what, _)| Err(RecipeError::Figure { what }))
+    }
 }
 
 /// Integer model and float model on the same text. Divergences are in nats, from the float model's distribution.
@@ -98,9 +176,10 @@ pub struct Figures {
 /// What the figures of a model amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Class {
-    /// Mean divergence up to 0.001 nats, and at least 98 % of the most likely tokens are the same.
+    /// Mean divergence up to 0.001 nats, and at least 98 % of the most likely tokens are the same; of encoders, no distance above
+    /// 0.0001.
     Faithful,
-    /// Up to 0.01 nats, and at least 95 %.
+    /// Up to 0.01 nats, and at least 95 %; up to 0.001.
     Close,
     /// Anything else.
     Unfaithful,
@@ -187,17 +266,16 @@ impl Recipe {
         files.iter().try_for_each(|file| text("file name", &file.name))?;
         match &self.fidelity {
             Some(Fidelity::Measured(figures)) => figures.check(),
+            Some(Fidelity::Vectors(figures)) => figures.check(),
             Some(Fidelity::NotMeasured(why)) => text("reason", why),
             None => Ok(()),
         }
     }
 
-    /// The figures, if there are any.
-    pub fn figures(&self) -> Option<&Figures> {
-        match &self.fidelity {
-            Some(Fidelity::Measured(figures)) => Some(figures),
-            _ => None,
-        }
+    /// The distance to the checkpoint, if it was measured and is not left out.
+    pub fn measured(&self) -> Option<&Fidelity> {
+        let measured = |fidelity: &&Fidelity| !matches!(fidelity, Fidelity::NotMeasured(_));
+        self.fidelity.as_ref().filter(measured)
     }
 }
 

@@ -291,6 +291,18 @@ impl ModelParams {
         self.biases.get(first + state).map_or(&[], Vec::as_slice)
     }
 
+    /// What the integers of an encoder's vector stand for: each times the gain of its channel, and the bias once for each row that was
+    /// added up. All are in one unit.
+    pub fn embedding(&self, vector: &[i32], rows: usize) -> Vec<i64> {
+        let (gains, biases) = (self.gain(2 * self.layers.len()), self.bias(MatmulKind::Head, 0));
+        let channels = vector.iter().zip(gains).zip(biases);
+        let of = |((v, gain), bias): ((&i32, &i32), &i32)| {
+            let bias = i64::from(*bias).saturating_mul(i64::try_from(rows).unwrap_or(i64::MAX));
+            i64::from(*v).saturating_mul(i64::from(*gain)).saturating_add(bias)
+        };
+        channels.map(of).collect()
+    }
+
     /// Output channels of a matrix that may differ in shift or bias, with their biases; the first of them if none do.
     pub fn rounded_channels<'a>(
         &'a self,

@@ -8,7 +8,7 @@ use crate::air::{base, scores, softmax, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{eq_table, less_than_eval};
-use crate::model::{Limbs, Pooling};
+use crate::model::Limbs;
 use crate::shape::Part;
 
 impl Public<'_> {
@@ -51,11 +51,8 @@ impl Public<'_> {
 
     /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
     fn vector(&self, last: Weight) -> Option<LinearClaim> {
-        let (pooling, vector) = (self.shape.config.pooling()?, self.statement.vector()?);
-        let rows = match pooling {
-            Pooling::Mean => self.statement.rows(),
-            Pooling::First => 1,
-        };
+        let vector = self.statement.vector().filter(|_| self.shape.config.is_encoder())?;
+        let rows = self.shape.config.pooled_rows(self.statement.rows());
         let rows = (0..1 << self.shape.token).map(|i| if i < rows { K::one() } else { K::zero() });
         let at = self.points.out(self.shape.padded.hidden);
         let weights = vec![last, Weight::dense(rows.collect()), eq(at)];

@@ -42,6 +42,8 @@ pub enum ShapeArg {
     InternLm2_1_8b,
     #[value(name = "exaone-3.5-2.4b")]
     Exaone3_5_2_4b,
+    #[value(name = "minilm-l6")]
+    MiniLmL6,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -65,6 +67,7 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Falcon3_1b => Self::Falcon3_1b,
             ShapeArg::InternLm2_1_8b => Self::InternLm2_1_8b,
             ShapeArg::Exaone3_5_2_4b => Self::Exaone3_5_2_4b,
+            ShapeArg::MiniLmL6 => Self::MiniLmL6,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `tessera generate`.
 
 use serde_json::{json, Map, Value};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{Lengths, Statement};
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::run::generate::generate;
 use tessera_prover::support::output::Output;
@@ -11,7 +11,7 @@ use tessera_prover::tasks::plan::Task;
 use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;
-use super::planned::{open_planned, output, token_rows};
+use super::planned::{lengths, open_planned, output};
 use super::prompt::Prompt;
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
@@ -23,11 +23,11 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
     let mut prompt = Prompt::default();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = Prompt::of(&args.prompt, key, tokenizer)?;
-        let rows = token_rows(key, prompt.ids.len(), args.length.tokens)?;
+        let Lengths { rows, .. } = lengths(key, prompt.ids.len(), args.length.tokens)?;
         let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
     })?;
-    progress.phase("generate", Some(args.length.tokens as u64));
+    progress.phase("generate", Some(args.length.options().tokens as u64));
     let options = args.length.options();
     let generation = generate(&model.quantised, &prompt.ids, &options, |_| progress.advance(1))?;
     if let Some(out) = &logits_out {
@@ -37,7 +37,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
         prompt: prompt.ids.clone(),
         output: generation.ids.clone(),
     };
-    let claim = claim_of(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(&statement, &model.key, Ok(model.tokenizer.as_ref()));
     let speed = generation.tokens_per_second();
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));

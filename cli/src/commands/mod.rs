@@ -4,6 +4,7 @@ mod bench;
 mod budget;
 mod claim;
 mod demo;
+mod embed;
 mod fidelity;
 mod generate;
 mod given;
@@ -38,6 +39,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Verify(args) => verify::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
+        Command::Embed(args) => embed::run(args, progress),
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),

@@ -5,7 +5,7 @@ use std::path::Path;
 use tessera_circuits::statement::Lengths;
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::model::directory::KEY_FILE;
-use tessera_prover::run::generate::token_rows as rows;
+use tessera_prover::run::generate::{token_rows as rows, GenerateError};
 use tessera_prover::support::output::Output;
 use tessera_prover::tasks::lengths::fewest_chunks;
 use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
@@ -67,4 +67,15 @@ pub(super) fn output(path: &Path) -> Result<Output, Failure> {
 /// Token rows of prompt and generated tokens; refuses what the context has no room for.
 pub(super) fn token_rows(key: &ModelKey, prompt: usize, tokens: usize) -> Result<usize, Failure> {
     Ok(rows(prompt, tokens, key.config.context)?)
+}
+
+/// Lengths of what is proved of a prompt: `tokens` are generated after it, or none if it is the text of an encoder.
+pub(super) fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, Failure> {
+    match (key.config.is_encoder(), tokens) {
+        (true, Some(_)) => Err(GenerateError::Encoder.into()),
+        (_, tokens) => Ok(Lengths {
+            rows: token_rows(key, prompt, tokens.unwrap_or(1))?,
+            outputs: tokens.unwrap_or(0),
+        }),
+    }
 }

@@ -51,19 +51,22 @@ impl Prompt {
 
     fn read(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
         let source = &args.source;
-        let ids = |ids: &Ids| Self {
-            ids: ids.0.clone(),
-            spelled: Vec::new(),
-        };
-        if let Some(given) = &source.prompt_ids {
-            return Ok(ids(given));
+        if (source.embed.is_some() || source.embed_ids.is_some()) && !key.config.is_encoder() {
+            let other = "the model is no encoder: it generates tokens (--prompt) and makes no vectors";
+            return Err(Failure(other.to_owned()));
+        }
+        if let Some(given) = source.prompt_ids.as_ref().or(source.embed_ids.as_ref()) {
+            return Ok(Self::of_ids(given));
         }
         if let Some(path) = &source.prompt_ids_file {
             let text = read_text(path)?;
             let parsed: Result<Ids, String> = text.parse();
-            return Ok(ids(&parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?));
+            return Ok(Self::of_ids(&parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?));
         }
         let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--prompt-ids)")))?;
+        if let Some(text) = &source.embed {
+            return Self::of_text(text, tokenizer);
+        }
         let messages = match (&source.messages, args.chat.chat) {
             (Some(path), _) => {
                 let list = chat::messages(read_text(path)?.as_bytes());
@@ -73,6 +76,22 @@ impl Prompt {
             (None, true) => chat::question(args.chat.system.as_deref(), &source_text(args)?),
         };
         Self::of_chat(args, &messages, key, tokenizer)
+    }
+
+    /// Ids that are given.
+    pub fn of_ids(ids: &Ids) -> Self {
+        Self {
+            ids: ids.0.clone(),
+            spelled: Vec::new(),
+        }
+    }
+
+    /// A text, or what standard input has.
+    pub fn of_text(text: &str, tokenizer: &Tokenizer) -> Result<Self, Failure> {
+        match text {
+            STDIN => encoded(&read_text(Path::new(STDIN))?, tokenizer),
+            text => encoded(text, tokenizer),
+        }
     }
 
     fn of_chat(args: &PromptArgs, messages: &[Value], key: &ModelKey, tokenizer: &Tokenizer) -> Result<Self, Failure> {

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::statement::Lengths;
 use tessera_prover::prove::prove;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::plan::Task;
@@ -12,7 +11,7 @@ use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::shown;
 
 use super::claim::claim_of;
-use super::planned::{open_planned, output, token_rows};
+use super::planned::{lengths, open_planned, output};
 use super::prompt::Prompt;
 use super::report::{
     choices_json, memory, phases_json, phases_text, saturated_rows, traffic_json, traffic_text, warnings,
@@ -30,12 +29,8 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     let mut prompt = Prompt::default();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
         prompt = Prompt::of(&args.prompt, key, tokenizer)?;
-        let rows = token_rows(key, prompt.ids.len(), args.length.tokens)?;
         // Before anything is said of memory, which does not help.
-        let lengths = Lengths {
-            rows,
-            outputs: args.length.tokens,
-        };
+        let lengths = lengths(key, prompt.ids.len(), args.length.tokens)?;
         security::check_whole(key, lengths)?;
         let chunk = Chunk::whole(key.config.layers);
         Ok(Task::Prove { lengths, chunk })
@@ -46,7 +41,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     out.write(&report.bytes)?;
 
     let statement = &report.proof.statement;
-    let claim = claim_of(statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(statement, &model.key, Ok(model.tokenizer.as_ref()));
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));
     claim.add_to(&mut json);

@@ -24,7 +24,7 @@ use tessera_verifier::key::ModelKey;
 use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
 use super::given;
-use super::planned::{in_chunks, output, token_rows};
+use super::planned::{in_chunks, output, lengths};
 use super::prompt::Prompt;
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
@@ -44,11 +44,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let prompt = Prompt::of(&args.prompt, &key, key_tokenizer(&key, &path)?.as_ref())?;
-    let rows = token_rows(&key, prompt.ids.len(), args.length.tokens)?;
-    let lengths = Lengths {
-        rows,
-        outputs: args.length.tokens,
-    };
+    let lengths = lengths(&key, prompt.ids.len(), args.length.tokens)?;
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
@@ -262,7 +258,7 @@ fn composed(
     clock: Instant,
 ) -> Result<Report, Failure> {
     let statement = job.job.statement();
-    let claim = claim_of(&statement, &model.key.config, Ok(model.tokenizer.as_ref()));
+    let claim = claim_of(&statement, &model.key, Ok(model.tokenizer.as_ref()));
     let time = clock.elapsed().as_secs_f64();
     let mut json = json!({
         "model_id": model.id.to_string(),

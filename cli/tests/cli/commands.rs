@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera_circuits::model::{ModelConfig, Rotation};
+use tessera_circuits::model::{Blocks, ModelConfig, Rotation};
 use tessera_prover::intake::synth::{write_synthetic, Dtype};
 
 use crate::args;
@@ -267,7 +267,7 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
     };

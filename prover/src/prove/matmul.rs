@@ -445,7 +445,7 @@ impl Factors<'_> {
         let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
         let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key);
         let [query, key] = [&points.token, &points.key].map(|point| eq_table(&point[..shape.blocks() as usize]));
-        // Each block with its weight; the keys of a block and of those before it are added up.
+        // Each block with its weight; the keys of a block and of those before it are added up, in encoders those of all.
         let own = (size << p.heads, size << p.kv_heads);
         for (values, w) in queries.chunks_mut(own.0).zip(query.iter().cycle()) {
             values.iter_mut().for_each(|v| *v *= *w);
@@ -457,6 +457,10 @@ impl Factors<'_> {
                     *sum += *v * *w;
                     *v = *sum;
                 }
+            }
+            if shape.config.is_encoder() {
+                // All keys, from every block.
+                layer.chunks_mut(own.1).for_each(|values| values.copy_from_slice(&before));
             }
         }
         let queries = self.turned(&queries, 1 << p.heads, size);

@@ -100,7 +100,7 @@ pub enum ProveError {
     Security { rows: usize, got: f64, min: f64 },
 }
 
-/// Continues `prompt` as the options say, and proves in one piece that the model does.
+/// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
 pub fn prove(
     model: &ProverModel<'_>,
     prompt: &[u32],
@@ -121,7 +121,7 @@ pub fn prove_statement(
     whole(model, statement, Stopwatch::new(progress))
 }
 
-/// The statement of how the model continues `prompt`.
+/// The statement of how the model continues `prompt`, or of the vector that an encoder makes of it.
 pub fn generate_statement(
     model: &ProverModel<'_>,
     prompt: &[u32],
@@ -203,6 +203,10 @@ fn generated(
     options: &GenerateOptions,
     watch: &mut Stopwatch<'_>,
 ) -> Result<Statement, ProveError> {
+    if model.key.config.is_encoder() {
+        let vector = watch.phase("embed", || ForwardState::new(model.quantised).vector(prompt))?;
+        return Ok(Statement::of_vector(prompt.to_vec(), &vector));
+    }
     let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
     watch.read("generate", generation.traffic);
     Ok(Statement {

@@ -7,6 +7,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
 use tessera_circuits::chunk::Boundary;
+use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
 use tessera_circuits::semantics::{
@@ -16,7 +17,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
 
-use crate::run::forward::Witness;
+use crate::run::forward::{Stream, Witness};
 
 /// Columns of one part, each in row order.
 pub type Columns = Vec<Vec<BaseField>>;
@@ -261,21 +262,26 @@ impl Source<'_> {
         let updates: Vec<[Update<'_>; 2]> = (0..states)
             .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
             .collect();
+        let normed = self.normed_residuals(&updates, leading);
         build(shape, Part::Stream, |[n, i, x], row| {
             let state = w.streams.get(n);
             let at = (x < hidden).then_some(i * hidden + x);
             let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
-            let before = match (state, n.checked_sub(1)) {
-                (None, _) => 0,
-                (_, Some(n)) => get(&w.streams[n].x, at),
-                (_, None) => self.input.map_or(0, |boundary| get(&boundary.0, at)),
-            };
             let exponents = updates.get(n).filter(|_| x < hidden);
             let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
+            let before = match (state, n.checked_sub(1)) {
+                (None, _) => [0; 2],
+                (_, Some(n)) => match normed.get(n) {
+                    Some(residuals) => at.map_or([0; 2], |at| residuals[at]),
+                    None => [get(&w.streams[n].x, at) << skip, 0],
+                },
+                (_, None) => [self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip, 0],
+            };
+            let [high, low] = before;
             let acc = Accumulator {
                 hi,
-                lo,
-                residual: before << skip,
+                lo: lo + low,
+                residual: high,
             };
             let value = acc.rounded(shift.into());
             debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
@@ -293,6 +299,30 @@ impl Source<'_> {
             write(row, stream::Y, shape.normed(), normed.out);
             [value.excess, normed.excess, 0, 0]
         })
+    }
+
+    /// Of every state of an encoder but the last, what its normed rows add to the accumulators of the next one; nothing in other
+    /// models.
+    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Vec<[i64; 2]>> {
+        let hidden = self.shape.config.hidden;
+        let states = self.witness.streams.iter().zip(updates.iter().skip(1)).enumerate();
+        let of = |(n, (state, next)): (usize, (&Stream, &[Update<'_>; 2]))| {
+            let gains = Gains::of(self.params, n)?;
+            let row = |(i, y): (usize, &[i16])| {
+                let update = &next[usize::from(i < leading)];
+                gains.residual(y, (0..hidden).map(|c| update.exponents(c)[1]))
+            };
+            Some(state.y.par_chunks_exact(hidden).enumerate().flat_map_iter(row).collect())
+        };
+        states.map_while(of).collect()
+    }
+
+    /// How many keys the query of a row sees, from the first on.
+    fn visible(&self, row: usize) -> usize {
+        match self.shape.config.is_encoder() {
+            true => self.statement.rows(),
+            false => row + 1,
+        }
     }
 
     fn rope(&self, part: Part) -> (Columns, Vec<Clip>) {
@@ -417,7 +447,7 @@ impl Source<'_> {
             acc.write(row, scores::SCORE, shift, score);
             row[scores::S] = felt(score.out);
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
-            let open = l < config.layers && blocks.is_some() && j <= i;
+            let open = l < config.layers && blocks.is_some() && j < self.visible(i);
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
             let difference = if open {
                 i64::from(max) - score.out
@@ -451,7 +481,7 @@ impl Source<'_> {
                 return [0; 4];
             };
             let line = h * tokens + i;
-            let scores = &layer.score[line * tokens..][..i + 1];
+            let scores = &layer.score[line * tokens..][..self.visible(i)];
             let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
             row[softmax::MAX] = felt(i64::from(layer.max[line]));
             row[softmax::TIES] = felt(ties as i64 - 1);

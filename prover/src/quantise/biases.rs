@@ -7,7 +7,7 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{MatmulKind, ModelConfig, LAYER_KINDS};
 
 use super::rotation::Rotation;
-use crate::intake::checkpoint::families::Norm;
+use crate::intake::checkpoint::families::{Norm, Parameter};
 use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation};
 
 /// Float biases of matrices that have some, with the factors that their weights have.
@@ -21,9 +21,9 @@ pub(super) fn folded(
     rotation: Option<&Rotation>,
 ) -> Result<Option<Vec<f64>>, CheckpointError> {
     let stored = checkpoint.bias(kind, layer)?;
-    let of_norm = match checkpoint.norm_bias(kind, layer)? {
-        Some(bias) => Some(product(checkpoint, kind, layer, &bias)?),
-        None => None,
+    let of_norm = match added(checkpoint, kind, layer)? {
+        Some(bias) => Some(bias.into_iter().map(f64::from).collect()),
+        None => read(checkpoint, kind, layer)?,
     };
     if stored.is_none() && of_norm.is_none() {
         return Ok(None);
@@ -52,7 +52,36 @@ pub(super) fn folded(
     Ok(Some(bias))
 }
 
-/// What a matrix makes of the bias of the norm that it reads.
+/// What a matrix makes of the bias of the norm that it reads, if that has one.
+fn read(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f64>>, CheckpointError> {
+    let bias = checkpoint.norm_bias(kind, layer)?;
+    bias.map(|bias| product(checkpoint, kind, layer, &bias)).transpose()
+}
+
+/// In an encoder, the bias of the normed state to which a matrix adds.
+fn added(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+    match kind {
+        MatmulKind::O if checkpoint.config().is_encoder() => checkpoint.norm_bias(MatmulKind::Q, layer),
+        MatmulKind::Down if checkpoint.config().is_encoder() => checkpoint.norm_bias(MatmulKind::Up, layer),
+        _ => Ok(None),
+    }
+}
+
+/// The gains of the norms of all states of an encoder, and the bias of the last one; nothing of other models.
+pub(super) fn norms(checkpoint: &Checkpoint) -> Result<(Vec<Vec<f64>>, Vec<f64>), CheckpointError> {
+    let config = checkpoint.config();
+    if !config.is_encoder() {
+        return Ok(Default::default());
+    }
+    let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<_>>();
+    let layers = (0..config.layers).flat_map(|l| [Parameter::AttentionNorm(l), Parameter::MlpNorm(l)]);
+    let norms = layers.chain([Parameter::FinalNorm]);
+    let gains = norms.map(|norm| checkpoint.gain(norm).map(wide)).collect::<Result<_, _>>()?;
+    let last = checkpoint.norm_bias(MatmulKind::Head, 0)?;
+    Ok((gains, last.map_or_else(|| vec![0.0; config.hidden], wide)))
+}
+
+/// What a matrix makes of the bias of a norm.
 fn product(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize, bias: &[f32]) -> Result<Vec<f64>, CheckpointError> {
     let matrix = checkpoint.matrix(kind, layer)?;
     let width = matrix.width();

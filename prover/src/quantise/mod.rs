@@ -16,6 +16,7 @@ mod saturation;
 mod scales;
 #[cfg(test)]
 mod tests;
+pub mod vectors;
 mod writer;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,8 @@ struct Weights {
     bits: WeightBits,
     squares: Squares,
     biases: Biases,
+    /// Of the norms of all states of an encoder.
+    gains: Vec<Vec<f64>>,
     /// By layer.
     down: Vec<Option<DownWeights>>,
     /// Of every state, what reads its channels.
@@ -77,6 +80,7 @@ impl Weights {
             bits: WeightBits::new(),
             squares: Squares::new(),
             biases: Biases::new(),
+            gains: Vec::new(),
             down: Vec::new(),
             readers: vec![vec![0.0; config.hidden]; 2 * config.layers + 1],
         }
@@ -131,7 +135,7 @@ pub fn quantise(
         return Err(QuantiseError::Headroom(options.headroom));
     }
     let texts = texts(config, calibration_ids)?;
-    let rotation = options.rotation_of(config.hidden);
+    let rotation = options.rotation_of(config)?;
     let source = Source {
         checkpoint,
         options,
@@ -144,6 +148,7 @@ pub fn quantise(
         weights: weights.bits,
         squares: weights.squares,
         biases: weights.biases,
+        gains: weights.gains,
         down: weights.down,
     };
     let Solved {
@@ -195,11 +200,22 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
         kinds.try_for_each(|kind| weights.read(source, kind, layer, &ranges))?;
     }
     ranges.expect(Set::Texts, texts);
-    let observer = &mut ranges;
-    text_run
-        .observe_output(&mut Turned { rotation, observer })
-        .map_err(QuantiseError::of)?;
-    weights.read(source, MatmulKind::Head, 0, &ranges)?;
+    let mut observer = Turned {
+        rotation,
+        observer: &mut ranges,
+    };
+    let observed = match config.is_encoder() {
+        true => text_run.observe_last_norm(&mut observer),
+        false => text_run.observe_output(&mut observer),
+    };
+    observed.map_err(QuantiseError::of)?;
+    if config.is_encoder() {
+        let (gains, last) = biases::norms(checkpoint)?;
+        weights.gains = gains;
+        weights.biases.insert((MatmulKind::Head, 0), last);
+    } else {
+        weights.read(source, MatmulKind::Head, 0, &ranges)?;
+    }
     weights.read(source, MatmulKind::Embed, 0, &ranges)?;
     ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
     ranges.check()?;

@@ -1,12 +1,13 @@
 //! What a user may choose about the integers of a model.
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::bounds::AccumulatorBound;
+use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT};
 use tessera_circuits::model::{
     max_weight, LeadingRows, MatmulKind, ModelConfig, ModelParams, WeightFormat, KINDS, MIN_WEIGHT_BITS,
 };
 
 use super::rotation::Rotation;
+use super::QuantiseError;
 
 /// The default of [`QuantiseOptions::headroom`].
 pub const DEFAULT_HEADROOM: f64 = 1.25;
@@ -24,6 +25,9 @@ pub enum Strategy {
     /// One byte, 8 bits at most.
     W8,
 }
+
+/// Room in the low limbs of accumulators of an encoder for the normed state that is added.
+const NORMED_RESERVE: u64 = 1 << 28;
 
 /// All kinds, in the order of [`ModelParams::weight_bits`].
 pub(super) const ALL_KINDS: [MatmulKind; KINDS] = [
@@ -110,8 +114,13 @@ pub(super) fn shift_limit(config: &ModelConfig, kind: MatmulKind, max: i32) -> O
     if kind == MatmulKind::Embed {
         return Some(MAX_SHIFT);
     }
-    let bound = AccumulatorBound::matmul(config.dims(kind).0, max)?;
-    let residual = matches!(kind, MatmulKind::O | MatmulKind::Down);
+    let (inputs, residual) = (config.dims(kind).0, matches!(kind, MatmulKind::O | MatmulKind::Down));
+    let bound = AccumulatorBound::matmul(inputs, max)?;
+    // What is added to low limbs needs room there.
+    let reserve = if residual && config.is_encoder() { NORMED_RESERVE } else { 0 };
+    if 255 * inputs as u64 * u64::from(max.unsigned_abs()) + reserve >= LOW_LIMIT {
+        return None;
+    }
     let fits = |s: &i32| bound.fits(*s as u8, residual.then_some(*s as u8));
     (MIN_SHIFT..=MAX_SHIFT).rev().find(fits)
 }
@@ -143,10 +152,15 @@ impl QuantiseOptions {
         tokens.max(self.first_tokens + self.heads)
     }
 
-    /// The rotation of a stream of so many channels, if there is one.
-    pub(super) fn rotation_of(&self, channels: usize) -> Option<Rotation> {
-        let wanted = self.rotation.unwrap_or(self.strategy == Strategy::W8);
-        wanted.then(|| Rotation::new(channels))
+    /// The rotation of the residual stream of a model, if there is one. That of an encoder cannot be rotated, as gains are between its
+    /// states.
+    pub(super) fn rotation_of(&self, config: &ModelConfig) -> Result<Option<Rotation>, QuantiseError> {
+        let wanted = match (config.is_encoder(), self.rotation) {
+            (true, Some(true)) => return Err(QuantiseError::Rotation),
+            (true, _) => false,
+            (false, wanted) => wanted.unwrap_or(self.strategy == Strategy::W8),
+        };
+        Ok(wanted.then(|| Rotation::new(config.hidden)))
     }
 }
 

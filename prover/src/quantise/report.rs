@@ -17,6 +17,8 @@ pub enum QuantiseError {
     File(#[from] FileError),
     #[error("calibration text: {0}")]
     Float(FloatError),
+    #[error("the states of an encoder cannot be rotated: gains are between them")]
+    Rotation,
     #[error("there is no calibration text")]
     NoCalibration,
     #[error("the headroom is {0}, but must be in 1..=1000")]

@@ -26,6 +26,7 @@ use super::{CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::intake::checkpoint::matmul_tensor;
 
 mod bits;
+mod gains;
 mod limits;
 mod queries;
 mod report;
@@ -84,6 +85,8 @@ pub(super) struct Model {
     /// Squares of the columns of matrices that read a norm.
     pub squares: Squares,
     pub biases: Biases,
+    /// Of the norms of all states of an encoder.
+    pub gains: Vec<Vec<f64>>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them.
     pub down: Vec<Option<DownWeights>>,
 }
@@ -97,6 +100,7 @@ pub(super) struct Scales<'a> {
     weights: WeightBits,
     squares: Squares,
     biases: Biases,
+    gains: Vec<Vec<f64>>,
     activation: Activation,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
@@ -131,6 +135,7 @@ impl<'a> Scales<'a> {
             weights: model.weights,
             squares: model.squares,
             biases: model.biases,
+            gains: model.gains,
             activation: model.activation,
             exponents: Vec::new(),
             down: model.down,
@@ -320,7 +325,10 @@ impl<'a> Scales<'a> {
             score,
             gate,
             silu,
-            logit: self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
+            logit: match self.config.is_encoder() {
+                true => self.vector_bits(norm_final),
+                false => self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
+            },
         }
     }
 
@@ -331,6 +339,7 @@ impl<'a> Scales<'a> {
             let own = self.norms[n].min(most.unwrap_or(i32::MAX));
             let of = |kind, layer, output| self.reader(kind, layer, output);
             let readers = match bits.layers.get(n / 2) {
+                None if self.config.is_encoder() => Vec::new(),
                 None => vec![of(MatmulKind::Head, 0, bits.logit)],
                 Some(b) => {
                     let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
@@ -420,7 +429,9 @@ impl<'a> Scales<'a> {
                 let (kind, layer, input) = self.update(n, layers);
                 let accumulator = input.body - BASE + self.min_writer(kind, layer);
                 let (before, after) = x.split_at_mut(n);
-                let states = [&mut before[n - 1], &mut after[0]];
+                let mut normed = self.added(n, before[n - 1]);
+                let added = if self.config.is_encoder() { &mut normed } else { &mut before[n - 1] };
+                let states = [added, &mut after[0]];
                 lower(states, accumulator, input.lead - input.body, self.limit(kind));
             }
             if x == before {
@@ -522,13 +533,22 @@ impl<'a> Scales<'a> {
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
         let x = &bits.residual[2 * l..2 * l + 3];
+        if self.config.is_encoder() {
+            self.level_writers(l);
+        }
+        let o = self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(self.added(2 * l + 1, x[0])), x[1])?;
+        let down = self.writer(MatmulKind::Down, l, b.product, Some(self.added(2 * l + 2, x[1])), x[2])?;
         let skip = |n: usize| {
+            if let Some(gain) = self.gain_bits(n, &bits.layers) {
+                return self.normed_skip(n, x[n - 2 * l], gain);
+            }
             let name = || format!("residual of layer {l}");
             Ok::<_, QuantiseError>(ByClass {
-                body: signed(x[n].body - x[n - 1].body, name)?,
-                lead: signed(x[n].lead - x[n - 1].lead, name)?,
+                body: signed(x[n - 2 * l].body - x[n - 2 * l - 1].body, name)?,
+                lead: signed(x[n - 2 * l].lead - x[n - 2 * l - 1].lead, name)?,
             })
         };
+        let (skip_attn, skip_mlp) = (skip(2 * l + 1)?, skip(2 * l + 2)?);
         let act = |class| {
             if !self.config.gated {
                 return Ok(0);
@@ -543,8 +563,8 @@ impl<'a> Scales<'a> {
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
             score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
-            skip_attn: skip(1)?,
-            o: self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(x[0]), x[1])?,
+            skip_attn,
+            o,
             norm_mlp: self.norm(2 * l + 1, x[1])?,
             gate: match self.config.gated {
                 true => self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
@@ -555,8 +575,8 @@ impl<'a> Scales<'a> {
                 body: act(RowClass::Body)?,
                 lead: act(RowClass::Lead)?,
             },
-            skip_mlp: skip(2)?,
-            down: self.writer(MatmulKind::Down, l, b.product, Some(x[1]), x[2])?,
+            skip_mlp,
+            down,
         })
     }
 
@@ -569,9 +589,17 @@ impl<'a> Scales<'a> {
         let layers = (0..self.config.layers)
             .map(|l| self.layer(l, bits))
             .collect::<Result<_, _>>()?;
-        let head = self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?;
+        let head = match self.config.is_encoder() {
+            true => ChannelShift(Vec::new()),
+            false => self.shifts(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+        };
         // Shifts have decided how many bits weights, and so accumulators, have.
-        let accumulator = |kind, layer, out: usize| bits.input(kind, layer) + self.weights[&(kind, layer)][out];
+        let accumulator = |kind, layer, out: usize| match self.weights.get(&(kind, layer)) {
+            Some(weights) => bits.input(kind, layer) + weights[out],
+            None => bits.logit,
+        };
+        let mut biases = biases::integers(self.config, &self.biases, accumulator);
+        biases.extend(self.gain_integers(bits));
         let mut params = ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,
@@ -588,7 +616,7 @@ impl<'a> Scales<'a> {
             silu_bits: bits.silu,
             logit_bits: bits.logit,
             columns: Vec::new(),
-            biases: biases::integers(self.config, &self.biases, accumulator),
+            biases,
         }
         .with_largest_norms(self.config);
         self.expect_queries(&mut params);

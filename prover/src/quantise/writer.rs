@@ -46,7 +46,7 @@ impl Quantisation {
             file.append(&slab)
         };
         let texts = texts(checkpoint.config(), calibration_ids)?;
-        let rotation = self.options.rotation_of(checkpoint.config().hidden);
+        let rotation = self.options.rotation_of(checkpoint.config())?;
         let kinds = self.fed_back(checkpoint.config());
         let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref(), &self.products)?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {

@@ -37,7 +37,7 @@ pub enum Site {
     Q(usize),
     K(usize),
     V(usize),
-    /// Causal scores of one head and position, `[position + 1]`.
+    /// Scores of one head and position, of the keys that it sees.
     Scores(usize),
     /// Output of attention before the output projection.
     Attention(usize),
@@ -235,15 +235,17 @@ impl<'a> FloatRun<'a> {
         observer.observe(Site::NormAttn(l), &before);
         let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q, l)?;
         let attention = self.attention(l, &y, &group.lengths, observer)?;
+        self.keep_normed(x, y);
         self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
         self.observe_state(2 * l + 1, x, observer);
-        let y = match self.checkpoint.config().parallel {
+        let y = match self.checkpoint.config().is_parallel() {
             true => before,
             false => self.normalise(x),
         };
         observer.observe(Site::NormMlp(l), &y);
         let y = self.scale(y, Parameter::MlpNorm(l), MatmulKind::Up, l)?;
         let product = self.mlp(l, &y, observer)?;
+        self.keep_normed(x, y);
         self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
         self.observe_state(2 * l + 2, x, observer);
         Ok(())
@@ -271,6 +273,27 @@ impl<'a> FloatRun<'a> {
             logits.extend(all);
         }
         Ok(logits)
+    }
+
+    /// After the last layer: the vectors that an encoder makes of all sequences.
+    pub fn vectors(&self) -> Result<Vec<Vec<f32>>, FloatError> {
+        let config = self.checkpoint.config();
+        let mut vectors = Vec::new();
+        for group in &self.groups {
+            let y = self.last_norm(group, &mut Blind)?;
+            let mut rows = y.chunks_exact(config.hidden);
+            for length in &group.lengths {
+                let mut vector = vec![0.0; config.hidden];
+                let add = |(i, row): (usize, &[f32])| {
+                    if i < config.pooled_rows(*length) {
+                        vector.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
+                    }
+                };
+                rows.by_ref().take(*length).enumerate().for_each(add);
+                vectors.push(vector);
+            }
+        }
+        Ok(vectors)
     }
 
     /// After the last layer: logits of any rows, when they are asked for.
@@ -336,6 +359,13 @@ impl<'a> FloatRun<'a> {
         Ok(y)
     }
 
+    /// In encoders it is the normed state that is added to.
+    fn keep_normed(&self, x: &mut Vec<f32>, y: Vec<f32>) {
+        if self.checkpoint.config().is_encoder() {
+            *x = y;
+        }
+    }
+
     fn add(&self, x: &mut [f32], y: &[f32]) {
         x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
         self.precision.store(x);
@@ -377,7 +407,7 @@ impl<'a> FloatRun<'a> {
         Ok(product)
     }
 
-    /// Causal attention with grouped queries, `[rows][heads * head_dim]`.
+    /// Attention with grouped queries, causal but in encoders, `[rows][heads * head_dim]`.
     fn attention(
         &self,
         l: usize,
@@ -422,7 +452,8 @@ impl<'a> FloatRun<'a> {
                 .flat_map_iter(|(i, out)| {
                     out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
                         let query = &q[i * q_width + h * hd..][..hd];
-                        let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, i, out);
+                        let visible = if c.is_encoder() { rows } else { i + 1 };
+                        let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, visible, out);
                         if keep {
                             scores
                         } else {
@@ -444,7 +475,7 @@ impl<'a> FloatRun<'a> {
         Ok(out)
     }
 
-    /// Attention of the query at position `i`, whose keys and values start at `at` of rows of `width`: adds to `out`,
+    /// Attention of a query to the first `visible` keys, which start with their values at `at` of rows of `width`: adds to `out`,
     /// and returns the scores, which are multiplied by `factor`.
     #[allow(clippy::too_many_arguments)]
     fn attend(
@@ -455,13 +486,13 @@ impl<'a> FloatRun<'a> {
         v: &[f32],
         width: usize,
         at: usize,
-        i: usize,
+        visible: usize,
         out: &mut [f32],
     ) -> Vec<f32> {
         let row = |j: usize| j * width + at..j * width + at + query.len();
         let stored = |v| self.precision.round(v);
         let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
-        let scores: Vec<f32> = (0..=i).map(score).collect();
+        let scores: Vec<f32> = (0..visible).map(score).collect();
         let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
         let sum: f64 = exp.iter().sum();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
+use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::Update;
 use tessera_circuits::semantics::{exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift};
@@ -23,7 +24,7 @@ use thiserror::Error;
 use crate::model::passes::{Traffic, WeightPass, Window};
 use crate::model::QuantisedModel;
 use kernels::{
-    attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
+    add_normed, attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
 };
 use matmul::{embedding, matmul, windows};
 
@@ -39,8 +40,10 @@ pub enum ForwardError {
     UnknownToken { id: u32, position: usize, vocab: usize },
     #[error("{rows} token rows are more than the {max} rows of a context of {context}")]
     TooManyRows { rows: usize, max: usize, context: usize },
-    #[error("a witness is recorded from position 0, but {cached} rows were processed already")]
+    #[error("a witness, or the text of an encoder, begins at position 0, but {cached} rows were processed already")]
     NotFirst { cached: usize },
+    #[error("the model is no encoder: it generates tokens, and makes no vectors")]
+    NoVector,
 }
 
 /// What enters a chunk.
@@ -56,6 +59,8 @@ pub enum Input<'a> {
 pub struct ChunkRun {
     /// The residual stream that leaves it.
     pub output: Boundary,
+    /// What the last chunk of an encoder makes of the text.
+    pub vector: Option<Vec<i32>>,
     /// As [`ForwardState::saturated`].
     pub saturated: Saturations,
     /// What was read of the weights.
@@ -78,6 +83,8 @@ pub struct ForwardState<'m> {
     run: Option<u32>,
     /// Rows whose saturated values are counted: the first ones.
     real: usize,
+    /// What an encoder made of the last text.
+    vector: Option<Vec<i32>>,
     saturated: Saturations,
     windows: Arc<[Window]>,
     traffic: Traffic,
@@ -108,6 +115,7 @@ impl<'m> ForwardState<'m> {
             leading: 0,
             run: None,
             real: usize::MAX,
+            vector: None,
             saturated: Saturations::new(),
             windows: windows(model, &Chunk::whole(config.layers)).into(),
             traffic: Traffic::default(),
@@ -205,6 +213,7 @@ impl<'m> ForwardState<'m> {
         let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
         Ok(ChunkRun {
             output: Boundary(output),
+            vector: state.vector.take(),
             saturated: state.saturated(),
             traffic,
         })
@@ -236,7 +245,7 @@ impl<'m> ForwardState<'m> {
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
             let middle = self.attention(l, &stream, keep, &mut layer, pass);
-            let read = if model.config.parallel { &stream } else { &middle };
+            let read = if model.config.is_parallel() { &stream } else { &middle };
             let h = self.mlp(l, &read.y, &mut layer, pass);
             let end = self.leave(l, &h, &middle, pass);
             let start = std::mem::replace(&mut stream, end);
@@ -245,10 +254,14 @@ impl<'m> ForwardState<'m> {
                 record.layers.push(layer);
             }
         }
+        if model.config.is_encoder() && chunk.is_last() {
+            let rows = model.config.pooled_rows(self.counted_here(stream.sums.len()));
+            self.vector = Some(pooled(&stream.y, hidden, rows));
+        }
         let logit_rows = logits.start..logits.end.min(stream.sums.len());
         self.rows += logit_rows.start;
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
-        if chunk.is_last() {
+        if chunk.is_last() && !model.config.is_encoder() {
             let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
             (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         }
@@ -280,6 +293,13 @@ impl<'m> ForwardState<'m> {
         stream
     }
 
+    /// What an encoder makes of a text: as [`ForwardState::run`], and before it everything is forgotten.
+    pub fn vector(&mut self, ids: &[u32]) -> Result<Vec<i32>, ForwardError> {
+        self.restart();
+        self.process(ids, 0..0, None)?;
+        self.vector.take().ok_or(ForwardError::NoVector)
+    }
+
     fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {
         let (rows, max, vocab) = (
             self.rows.saturating_add(ids.len()),
@@ -296,7 +316,7 @@ impl<'m> ForwardState<'m> {
                 context: self.model.config.context,
             });
         }
-        if witness && self.rows > 0 {
+        if (witness || self.model.config.is_encoder()) && self.rows > 0 {
             return Err(ForwardError::NotFirst { cached: self.rows });
         }
         match ids.iter().position(|&id| id as usize >= vocab) {
@@ -362,16 +382,27 @@ impl<'m> ForwardState<'m> {
         (acc, out)
     }
 
-    /// Rounds accumulators and the previous values into state `n` of the residual stream.
-    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: Option<&[i16]>) -> Vec<i16> {
+    /// Rounds accumulators and the previous state into state `n` of the residual stream.
+    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: Option<&Stream>) -> Vec<i16> {
         let (params, hidden) = (&self.model.params, self.model.config.hidden);
         let of = |class| {
             let update = Update::of(params, n, class).expect("the state exists");
             (0..hidden).map(|c| update.exponents(c)).collect::<Vec<_>>()
         };
         let (lead, body) = (of(RowClass::Lead), of(RowClass::Body));
-        let counted = self.counted_here(acc.hi.len() / hidden);
-        let (x, clipped) = requantise_stream(acc, previous, [&lead, &body], self.leading_here(), counted);
+        let (counted, leading) = (self.counted_here(acc.hi.len() / hidden), self.leading_here());
+        let exponents = [lead.as_slice(), &body];
+        let gains = n.checked_sub(1).and_then(|n| Gains::of(params, n));
+        let (x, clipped) = match (previous, gains) {
+            (Some(previous), Some(gains)) => {
+                let acc = add_normed(acc, &previous.y, &gains, exponents, leading);
+                requantise_stream(&acc, None, exponents, leading, counted)
+            }
+            (previous, _) => {
+                let previous = previous.map(|previous| previous.x.as_slice());
+                requantise_stream(acc, previous, exponents, leading, counted)
+            }
+        };
         self.count(tensor, clipped, counted * hidden);
         x
     }
@@ -453,7 +484,7 @@ impl<'m> ForwardState<'m> {
         self.count(name("att"), clipped, counted);
 
         let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
-        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(&stream.x));
+        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(stream));
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
@@ -490,7 +521,7 @@ impl<'m> ForwardState<'m> {
             .into_par_iter()
             .map(|at| {
                 let (h, i) = (at / rows, at % rows);
-                let visible = first + i + 1;
+                let visible = self.visible(i, rows);
                 let keys = if keep { first + rows } else { visible };
                 let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
                 attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
@@ -503,7 +534,7 @@ impl<'m> ForwardState<'m> {
                 .filter(|at| at % rows < counted)
                 .map(|at| attended[at].clipped)
                 .sum(),
-            heads * (0..counted).map(|i| first + i + 1).sum::<usize>(),
+            heads * (0..counted).map(|i| self.visible(i, rows)).sum::<usize>(),
         );
 
         let mut acc = Acc::default();
@@ -526,6 +557,15 @@ impl<'m> ForwardState<'m> {
             out.prob.extend(row.prob);
         }
         acc
+    }
+
+    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or in encoders those
+    /// of the whole text.
+    fn visible(&self, i: usize, rows: usize) -> usize {
+        match self.model.config.is_encoder() {
+            true => self.rows + self.counted_here(rows),
+            false => self.rows + i + 1,
+        }
     }
 
     /// What the table has for some values, of which `counted` count.
@@ -573,7 +613,7 @@ impl<'m> ForwardState<'m> {
     fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> Stream {
         let model = self.model;
         let acc = matmul(model, MatmulKind::Down, l, h, pass);
-        let x = self.update(format!("layers.{l}.residual_mlp"), 2 * l + 2, &acc, Some(&stream.x));
+        let x = self.update(format!("layers.{l}.residual_mlp"), 2 * l + 2, &acc, Some(stream));
         match model.params.layers.get(l + 1) {
             Some(next) => self.stream(format!("layers.{}.norm_attn", l + 1), acc, x, &next.norm_attn),
             None => self.stream("norm_final".into(), acc, x, &model.params.norm_final),
@@ -586,4 +626,13 @@ impl<'m> ForwardState<'m> {
         let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
         (f64::from(params.silu_bits).exp2() * params.activation.of(x)).round() as i64
     }
+}
+
+/// The sum of the first `rows` of the normed last states.
+fn pooled(y: &[i16], hidden: usize, rows: usize) -> Vec<i32> {
+    let mut vector = vec![0; hidden];
+    for row in y.chunks_exact(hidden).take(rows) {
+        vector.iter_mut().zip(row).for_each(|(sum, v)| *sum += i32::from(*v));
+    }
+    vector
 }

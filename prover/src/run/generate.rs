@@ -80,6 +80,8 @@ pub enum GenerateError {
         tokens: usize,
         context: usize,
     },
+    #[error("the model is an encoder: it makes a vector of a text and generates no tokens (embed, or prove --embed)")]
+    Encoder,
     #[error(transparent)]
     Forward(#[from] ForwardError),
 }
@@ -116,6 +118,9 @@ pub fn generate(
     mut on_token: impl FnMut(u32),
 ) -> Result<Generation, GenerateError> {
     let tokens = options.tokens;
+    if model.config.is_encoder() {
+        return Err(GenerateError::Encoder);
+    }
     token_rows(prompt.len(), tokens, model.config.context)?;
     let mut state = ForwardState::new(model);
     let mut clock = Instant::now();

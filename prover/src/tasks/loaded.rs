@@ -13,6 +13,7 @@ use crate::model::QuantisedModel;
 use crate::prove::opening::{Codeword, OpeningProverError, Tree};
 use crate::prove::ProverModel;
 use crate::quantise::comparison::{measure, FidelityError, FidelityReport};
+use crate::quantise::vectors::{measure_vectors, VectorReport};
 use crate::support::files::{self, FileError};
 use crate::support::progress::Progress;
 use crate::tasks::plan::Choices;
@@ -148,14 +149,33 @@ impl Model {
         texts: &[Vec<u32>],
         progress: &dyn Progress,
     ) -> Result<FidelityReport, FidelityError> {
-        if checkpoint.config() != &self.key.config {
-            return Err(FidelityError::OtherModel {
-                model: self.dir.clone(),
-            });
-        }
+        self.check_origin(checkpoint)?;
         let report = measure(&self.quantised, checkpoint, texts, progress)?;
         progress.done();
         Ok(report)
+    }
+
+    /// The same of an encoder: compares the vectors of all texts.
+    pub fn compare_vectors(
+        &self,
+        checkpoint: &Checkpoint,
+        texts: &[Vec<u32>],
+        progress: &dyn Progress,
+    ) -> Result<VectorReport, FidelityError> {
+        self.check_origin(checkpoint)?;
+        let report = measure_vectors(&self.quantised, checkpoint, texts, progress)?;
+        progress.done();
+        Ok(report)
+    }
+
+    /// A checkpoint that is compared with the model has its dimensions.
+    fn check_origin(&self, checkpoint: &Checkpoint) -> Result<(), FidelityError> {
+        match checkpoint.config() == &self.key.config {
+            true => Ok(()),
+            false => Err(FidelityError::OtherModel {
+                model: self.dir.clone(),
+            }),
+        }
     }
 
     /// Bytes of all files of the directory.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use serde_json::Value as Json;
-use tessera_circuits::model::{ModelConfig, Rotation};
+use tessera_circuits::model::{Blocks, ModelConfig, Rotation};
 
 use crate::intake::checkpoint::{Checkpoint, EMBED, FINAL_NORM, HEAD};
 
@@ -379,7 +379,7 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
     };

@@ -7,8 +7,8 @@ use crate::prove::opening::params_for;
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
-    max_weight, Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams,
-    NormParams, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    max_weight, Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams,
+    NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -45,7 +45,7 @@ pub fn odd_config() -> ModelConfig {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
     }
@@ -71,7 +71,20 @@ pub fn plain_config() -> ModelConfig {
     ModelConfig {
         positions: true,
         gated: false,
-        parallel: true,
+        blocks: Blocks::Parallel,
+        ..odd_config()
+    }
+}
+
+/// A config of an encoder, with texts of more than a block of tokens.
+pub fn encoder_config(pooling: Pooling) -> ModelConfig {
+    ModelConfig {
+        context: 40,
+        positions: true,
+        gated: false,
+        blocks: Blocks::Encoder(pooling),
+        bos: None,
+        eos: Vec::new(),
         ..odd_config()
     }
 }
@@ -134,6 +147,9 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     let weights = weights.finish();
     params.columns = weights.norms(&config);
     params.biases = random_biases(&config, &params, &mut rng);
+    if config.is_encoder() {
+        params.biases.extend(random_gains(&config, &mut rng));
+    }
     QuantisedModel::new(config, params, weights)
 }
 
@@ -141,7 +157,11 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
 fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix) -> Vec<Vec<i32>> {
     let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
     let of = |(kind, layer): (MatmulKind, usize)| {
-        let shift = shift_of(params, kind, layer).expect("a layer");
+        let own = ChannelShift(vec![6]);
+        let shift = match kind {
+            MatmulKind::Head if config.is_encoder() => &own,
+            _ => shift_of(params, kind, layer).expect("a layer"),
+        };
         let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
         let outputs = match kind {
             MatmulKind::Gate if !config.gated => 0,
@@ -150,6 +170,16 @@ fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix)
         (0..outputs).map(bias).collect()
     };
     layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
+}
+
+/// Gains of the norms of an encoder, with which what is added is as large as a state; of both signs.
+fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
+    let last = 2 * config.layers;
+    let of = |n: usize, rng: &mut SplitMix| {
+        let most = if n == last { 1 << 14 } else { 511 };
+        (0..config.hidden).map(|_| rng.below(2 * most + 1) as i32 - most as i32).collect()
+    };
+    (0..=last).map(|n| of(n, rng)).collect()
 }
 
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which
@@ -246,7 +276,9 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
-    let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { 1 + (c % 3) as u8 } else { 0 });
+    // What is added to a state of an encoder has no room for more.
+    let exponent = |c: usize| if config.is_encoder() { 1 } else { 1 + (c % 3) as u8 };
+    let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { exponent(c) } else { 0 });
     ModelParams {
         format,
         weight_bits: [bits; KINDS],
@@ -256,7 +288,10 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         embed: StreamShift::one(1),
         layers,
         norm_final: norm,
-        head: channels(MatmulKind::Head, 3),
+        head: match config.is_encoder() {
+            true => ChannelShift(Vec::new()),
+            false => channels(MatmulKind::Head, 3),
+        },
         score_bits: 10,
         activation: match config.gated {
             true => Activation::Silu,

@@ -5,6 +5,7 @@ mod chunks;
 mod clips;
 mod configuration;
 mod division;
+mod encoders;
 mod fiat_shamir;
 mod forward;
 mod lookups;

@@ -1,5 +1,5 @@
 use tessera_circuits::model::{
-    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
+    Blocks, Activation, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
 };
 
 use super::*;
@@ -26,7 +26,7 @@ fn key() -> ModelKey {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
     };

@@ -1,12 +1,14 @@
 //! The residual stream: updates and norms.
 
+use std::collections::BTreeMap;
+
 use num_traits::{One, Zero};
 
 use super::{Claims, Rounding, Sides};
 use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::mle::eq_table;
-use crate::gains::Gains;
+use crate::gains::{factor_limbs, Gains};
 use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
 use crate::rounding::{update_of, Update, PADDED_EXPONENT};
@@ -42,7 +44,8 @@ impl Public<'_> {
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
                 let before = n.checked_sub(1);
                 if let Some((gains, n)) = before.and_then(|n| Some((Gains::of(self.params, n)?, n))) {
-                    let factors = self.normed_residual(&gains, &factor.table());
+                    let skip = |c: usize| update.exponents(c)[1];
+                    let factors = self.normed_residual(&gains, &weights, &skip);
                     normed.push(vec![state(n, -weight(n + 1)), rows, factors]);
                     continue;
                 }
@@ -71,14 +74,25 @@ impl Public<'_> {
         self.accumulated(claims, &rounding, stream::UPDATE);
     }
 
-    /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these: limbs of
-    /// [`Gains::residual`], the low one times its challenge.
-    fn normed_residual(&self, gains: &Gains, weights: &[K]) -> Weight {
-        let limb = |[high, low]: [i32; 2]| felt(high.into()) + self.points.limb * base(low.into());
-        let real = weights.iter().take(self.shape.config.hidden);
-        let all = real.fold(K::zero(), |sum, w| sum + *w);
-        let channels = weights.iter().zip(gains.own.iter().zip(&gains.mean));
-        let factors = channels.map(|(w, (own, mean))| *w * limb(*own) - all * limb(*mean));
+    /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these and have factors of
+    /// these exponents: limbs of [`Gains::residual`], the low one times its challenge.
+    fn normed_residual(&self, gains: &Gains, weights: &[K], skip: &dyn Fn(usize) -> u8) -> Weight {
+        let limbs = |factor: i32, skip: u8| {
+            let [high, low] = factor_limbs(factor, skip);
+            felt(high) + self.points.limb * base(low)
+        };
+        let real = gains.own.iter().zip(weights).enumerate();
+        // The sums of the weights of all channels of an exponent.
+        let mut sums: BTreeMap<u8, K> = BTreeMap::new();
+        let own = real.map(|(c, (gain, weight))| {
+            *sums.entry(skip(c)).or_default() += *weight;
+            *weight * limbs(*gain, skip(c))
+        });
+        let own: Vec<K> = own.collect();
+        let factors = own.into_iter().zip(&gains.mean).map(|(own, mean)| {
+            let all = sums.iter().map(|(skip, sum)| *sum * limbs(*mean, *skip));
+            all.fold(own, |own, mean| own - mean)
+        });
         padded(factors.collect(), self.shape.padded.hidden)
     }
 

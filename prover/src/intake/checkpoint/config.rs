@@ -25,6 +25,13 @@ const FILE: &str = "config.json";
 /// How its makers generate with a model.
 pub const GENERATION_FILE: &str = "generation_config.json";
 
+/// The field under which the steps of an encoder stand, which are those of `modules.json`.
+pub(super) const MODULES: &str = "modules.json";
+/// The field under which it stands how the vector of an encoder is made.
+pub(super) const POOLING: &str = "1_Pooling";
+/// Files beside `config.json` that say what a vector is, by the field under which they stand.
+const BESIDE: [(&str, &str); 2] = [(MODULES, "modules.json"), (POOLING, "1_Pooling/config.json")];
+
 impl HubConfig {
     /// Parses the JSON object.
     pub fn parse(bytes: &[u8]) -> Result<Self, CheckpointError> {
@@ -66,7 +73,8 @@ impl HubConfig {
     }
 
     /// Reads `config.json` of a checkpoint. The tokens that end a text are those that it names and those that
-    /// `generation_config.json` names, where there is one: chat models often have the end of a turn only there.
+    /// `generation_config.json` names, where there is one: chat models often have the end of a turn only there. What makes vectors
+    /// stands beside `config.json`.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let mut config = Self::parse(&files::read(&dir.join(FILE))?)?;
         let path = dir.join(GENERATION_FILE);
@@ -79,6 +87,14 @@ impl HubConfig {
                 }
             }
             config.fields.insert(EOS.to_owned(), all.into());
+        }
+        for (field, file) in BESIDE {
+            let path = dir.join(file);
+            if path.exists() {
+                let value = serde_json::from_slice(&files::read(&path)?);
+                let value = value.map_err(|e| config.error(field, e.to_string()))?;
+                config.fields.insert(field.to_owned(), value);
+            }
         }
         Ok(config)
     }

@@ -127,13 +127,23 @@ impl Checkpoint {
         self.tensor(name)?.values()
     }
 
-    /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored.
+    /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored. The rows of
+    /// positions have that of the first type of tokens added, where there are types.
     pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
         let place = |parameter| (self.family.place)(self.config(), parameter);
         let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
         if kind == MatmulKind::Embed && self.config().positions {
-            return Ok(tensor.followed_by(self.tensor(&place(Parameter::Positions).tensor)?));
+            let positions = self.tensor(&place(Parameter::Positions).tensor)?;
+            let positions = match self.description.types {
+                None => positions,
+                Some(types) => {
+                    let mut first = vec![0.0; self.config().hidden];
+                    self.tensor(&place(Parameter::Types(types)).tensor)?.read(0, &mut first)?;
+                    positions.with_each(first)
+                }
+            };
+            return Ok(tensor.followed_by(positions));
         }
         Ok(match (self.rows(kind, fused), self.orientation(kind)) {
             (None, _) => tensor,

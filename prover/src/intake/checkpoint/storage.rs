@@ -62,7 +62,7 @@ fn with_prefix(stored: &str) -> String {
     if stored.starts_with("model.") || stored.starts_with("lm_head.") {
         return stored.to_string();
     }
-    let prefixes = ["transformer.", "gpt_neox."];
+    let prefixes = ["transformer.", "gpt_neox.", "bert."];
     let own = prefixes.iter().find_map(|prefix| stored.strip_prefix(prefix));
     format!("model.{}", own.unwrap_or(stored))
 }
@@ -200,6 +200,7 @@ impl Storage {
             info,
             rows: None,
             columns: None,
+            each: None,
             next: None,
         })
     }
@@ -221,6 +222,8 @@ pub struct Tensor<'a> {
     rows: Option<Vec<usize>>,
     /// The columns that are meant, if not all.
     columns: Option<Range<usize>>,
+    /// What is added to each row, if something is.
+    each: Option<Vec<f32>>,
     /// Another tensor, whose rows follow.
     next: Option<Box<Tensor<'a>>>,
 }
@@ -230,6 +233,14 @@ impl<'a> Tensor<'a> {
     pub(super) fn with_columns(self, columns: Range<usize>) -> Self {
         Self {
             columns: Some(columns),
+            ..self
+        }
+    }
+
+    /// With a row added to each row.
+    pub(super) fn with_each(self, row: Vec<f32>) -> Self {
+        Self {
+            each: Some(row),
             ..self
         }
     }
@@ -316,6 +327,10 @@ impl<'a> Tensor<'a> {
         // All exponent bits are set in what is not finite.
         let finite = |v: &f32| v.to_bits() << 1 < 0xff << 24;
         if out.iter().fold(true, |all, v| all & finite(v)) {
+            if let Some(row) = &self.each {
+                let added = row.iter().cycle().skip(first % row.len().max(1));
+                out.iter_mut().zip(added).for_each(|(v, add)| *v += add);
+            }
             return Ok(());
         }
         let at = out.iter().position(|v| !v.is_finite()).unwrap_or_default();

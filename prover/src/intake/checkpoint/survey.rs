@@ -180,9 +180,12 @@ const FOREIGN: [(&str, &str, &[&str]); 7] = [
     ),
 ];
 
-/// Ends of the names of tensors that are the same in all models: frequencies of rotations and causal masks, which older programs
-/// stored.
-const CONSTANTS: [&str; 5] = [
+/// Ends of the names of tensors that are the same in all models, or that nothing reads: frequencies of rotations, numbers of positions
+/// and causal masks, which older programs stored, and what classifiers make of an encoder's first row.
+const CONSTANTS: [&str; 8] = [
+    "embeddings.position_ids",
+    "model.pooler.dense.weight",
+    "model.pooler.dense.bias",
     "rotary_emb.inv_freq",
     ".attn.bias",
     ".attn.masked_bias",

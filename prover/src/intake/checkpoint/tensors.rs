@@ -68,6 +68,7 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
     if config.positions {
         all.push(Parameter::Positions);
     }
+    all.extend(description.types.map(Parameter::Types));
     let tensor = |parameter: Parameter| {
         let (rows, width) = parameter.shape(config);
         let Place { tensor, fused } = (family.place)(config, parameter);
@@ -82,7 +83,7 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
             {
                 vec![width, rows]
             }
-            Parameter::Matrix(..) | Parameter::Positions => vec![rows, width],
+            Parameter::Matrix(..) | Parameter::Positions | Parameter::Types(_) => vec![rows, width],
             Parameter::Bias(..) => vec![fused.map_or(width, |(stored, _)| stored)],
             _ => vec![width],
         };

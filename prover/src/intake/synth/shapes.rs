@@ -47,6 +47,8 @@ pub enum PublicShape {
     Falcon3_1b,
     InternLm2_1_8b,
     Exaone3_5_2_4b,
+    /// An encoder.
+    MiniLmL6,
 }
 
 /// What configs call the number of layers.
@@ -137,6 +139,10 @@ impl PublicShape {
                     "original_max_position_embeddings": 8192},
                 "bos_token_id": 1, "eos_token_id": 361})
             }
+            Self::MiniLmL6 => json!({"architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu",
+                "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536,
+                "vocab_size": 30_522, "type_vocab_size": 2, "max_position_embeddings": 512, "layer_norm_eps": 1e-12,
+                "position_embedding_type": "absolute"}),
         };
         if let Some(layers) = layers {
             let named = LAYERS.into_iter().find(|name| config.get(name).is_some());
@@ -250,7 +256,7 @@ fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned>
                 })
             }
             Parameter::Bias(..) | Parameter::NormBias(..) => Some(0.2),
-            Parameter::Positions => Some(0.05),
+            Parameter::Positions | Parameter::Types(_) => Some(0.05),
             _ => None,
         };
         let seed = seeds.next_u64();

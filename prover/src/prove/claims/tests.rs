@@ -2,7 +2,7 @@ use super::*;
 use crate::prove::bind::eval_base;
 use crate::support::random::SplitMix;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, Rotation};
+use tessera_circuits::model::{Blocks, LimbSet, Limbs, ModelConfig, Rotation};
 use tessera_circuits::wiring::suffix;
 use tessera_verifier::sumcheck::{instance_scale, verify};
 
@@ -21,7 +21,7 @@ fn shape(rows: usize) -> Shape {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: None,
         eos: Vec::new(),
     };

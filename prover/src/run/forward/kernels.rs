@@ -5,6 +5,7 @@ use std::iter::{repeat, Sum};
 use std::ops::AddAssign;
 
 use rayon::prelude::*;
+use tessera_circuits::gains::Gains;
 use tessera_circuits::model::ChannelShift;
 
 use tessera_circuits::semantics::{
@@ -133,6 +134,21 @@ pub(super) fn requantise_stream(
         });
         (row.collect(), clipped)
     })
+}
+
+/// Adds normed rows times their gains to accumulators, before they are rounded with these exponents.
+pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[[u8; 2]]; 2], leading: usize) -> Acc {
+    let width = gains.own.len();
+    let mut sum = acc.clone();
+    let rows = sum.hi.par_chunks_mut(width).zip(sum.lo.par_chunks_mut(width));
+    rows.zip(y.par_chunks(width)).enumerate().for_each(|(i, ((hi, lo), y))| {
+        let skips = exponents[usize::from(i >= leading)].iter().map(|[_, skip]| *skip);
+        for ((hi, lo), [high, low]) in hi.iter_mut().zip(lo).zip(gains.residual(y, skips)) {
+            *hi += high as i32;
+            *lo += low as i32;
+        }
+    });
+    sum
 }
 
 /// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts of the first `counted` rows.

@@ -63,7 +63,7 @@ pub fn recompute(
         calibration: calibration.cloned(),
         codeword_cache: CodewordCache::None,
         memory,
-        skip_fidelity: recipe.figures().is_none(),
+        skip_fidelity: recipe.measured().is_none(),
         private_recipe: false,
     };
     let made = setup(checkpoint, &dir.path().join("model"), &options, progress)?.key;
@@ -99,8 +99,8 @@ pub fn recompute(
         tables_root: made.tables_root == key.tables_root,
         tokenizer: made.tokenizer_digest()? == key.tokenizer_digest()?,
         fidelity: recipe
-            .figures()
-            .map(|own| made.recipe.figures().is_some_and(|now| own.agrees(now))),
+            .measured()
+            .map(|own| made.recipe.measured().is_some_and(|now| own.agrees(now))),
         other_files: recipe.files.as_ref().map(|listed| differing(listed, &own)),
         notes,
     })

@@ -14,6 +14,7 @@ use crate::intake::checkpoint::Checkpoint;
 use crate::intake::texts::{TextError, TextReader, CALIBRATION, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use crate::model::QuantisedModel;
 use crate::quantise::comparison::{measure, FidelityReport};
+use crate::quantise::vectors::measure_vectors;
 use crate::quantise::{QuantiseOptions, Strategy};
 use crate::support::files::{self, FileError};
 use crate::support::progress::Progress;
@@ -239,6 +240,13 @@ pub(super) fn verdict(
     };
     let weights = model.weights.with_residency(plan.choices.residency);
     let model = QuantisedModel::new(model.config, model.params, weights);
+    if model.config.is_encoder() {
+        let report = measure_vectors(&model, checkpoint, &held_out.ids, progress)?;
+        return Ok(Verdict {
+            fidelity: Fidelity::Vectors(report.figures(held_out.name)),
+            report: None,
+        });
+    }
     let report = measure(&model, checkpoint, &held_out.ids, progress)?;
     Ok(Verdict {
         fidelity: Fidelity::Measured(report.figures(held_out.name)),

@@ -29,6 +29,8 @@ pub struct Description {
     pub config: ModelConfig,
     /// Whether the output head is the embedding.
     pub tied: bool,
+    /// How many types of tokens there are, the first of which all tokens have; `None` of models that have no types.
+    pub types: Option<usize>,
     /// Which channels of a head are rotated together.
     pub pairs: Pairs,
     pub factors: Factors,

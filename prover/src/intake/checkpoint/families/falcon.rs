@@ -2,7 +2,7 @@
 //! in one tensor.
 
 use serde_json::json;
-use tessera_circuits::model::{MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -57,13 +57,14 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rotation_of: Vec::new(),
         positions: false,
         gated: false,
-        parallel: true,
+        blocks: Blocks::Parallel,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
     let mut description = Description {
         config,
         tied: reader.switch("tie_word_embeddings")?.unwrap_or(true),
+        types: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),

@@ -1,7 +1,7 @@
 //! GPT-2: LayerNorm, biases, learned positions, an MLP without gates, and matrices with a row per input.
 
 use serde_json::json;
-use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation, MAX_CONTEXT};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Rotation, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -53,13 +53,14 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rotation_of: Vec::new(),
         positions: true,
         gated: false,
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
     Ok(Description {
         config,
         tied: reader.switch("tie_word_embeddings")?.unwrap_or(true),
+        types: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: if scaled { 1.0 / (head_dim as f64).sqrt() } else { 1.0 },
@@ -87,6 +88,7 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::NormBias(MatmulKind::Up, layer) => return Place::whole(of(layer, "ln_2.bias")),
         Parameter::NormBias(_, layer) => return Place::whole(of(layer, "ln_1.bias")),
         Parameter::Positions => return Place::whole("model.wpe.weight"),
+        Parameter::Types(_) => return standard::place(config, parameter),
     };
     Place::whole(match kind {
         MatmulKind::Q => return fused(layer, end, 0),

@@ -2,6 +2,7 @@
 //! refuses what it was not asked for), says where the tensors are, and what is folded into weights. One that needs
 //! nothing new of the proof is such a file and its line in [`FAMILIES`].
 
+mod bert;
 mod cohere;
 mod description;
 mod ernie4_5;
@@ -40,7 +41,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 18] = [
+pub const FAMILIES: [&Family; 19] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -59,10 +60,11 @@ pub const FAMILIES: [&Family; 18] = [
     &glm::FAMILY,
     &cohere::FAMILY,
     &cohere::SECOND,
+    &bert::FAMILY,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 8] = [
+const MISSING: [(&[&str], &str); 9] = [
     (
         &["Qwen3ForCausalLM", "qwen3"],
         "norms of the queries and keys of each head are missing",
@@ -112,15 +114,14 @@ const MISSING: [(&[&str], &str); 8] = [
     ),
     (
         &[
-            "BertModel",
             "BertForMaskedLM",
-            "bert",
-            "RobertaModel",
-            "roberta",
-            "XLMRobertaModel",
-            "xlm-roberta",
+            "BertForSequenceClassification",
         ],
-        "encoders are missing",
+        "heads of encoders are missing, which make scores of classes or tokens",
+    ),
+    (
+        &["RobertaModel", "roberta", "XLMRobertaModel", "xlm-roberta"],
+        "positions that begin at another row than the first are missing",
     ),
     (
         &["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"],

@@ -21,6 +21,8 @@ pub enum Parameter {
     NormBias(MatmulKind, usize),
     /// The rows of the positions.
     Positions,
+    /// The rows of so many types of tokens.
+    Types(usize),
 }
 
 impl Parameter {
@@ -36,6 +38,7 @@ impl Parameter {
             }
             Self::Bias(kind, _) => (1, config.dims(kind).1),
             Self::Positions => (config.context, config.hidden),
+            Self::Types(types) => (types, config.hidden),
             Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::FinalNorm | Self::NormBias(..) => (1, config.hidden),
         }
     }

@@ -1,7 +1,7 @@
 //! What most families have in common: names of fields and of tensors.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -95,7 +95,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         rotation_of: Vec::new(),
         positions: false,
         gated: matches!(defaults.mlp, Mlp::Gated),
-        parallel: false,
+        blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };
@@ -120,6 +120,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
     let mut description = Description {
         config,
         tied,
+        types: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),
@@ -204,6 +205,7 @@ pub fn name(parameter: Parameter) -> String {
             format!("{}.bias", gain.trim_end_matches(".weight"))
         }
         Parameter::Positions => "model.embed_positions.weight".to_string(),
+        Parameter::Types(_) => "model.embed_types.weight".to_string(),
         Parameter::Bias(kind, layer) => {
             let weight = name(Parameter::Matrix(kind, layer));
             format!("{}.bias", weight.trim_end_matches(".weight"))

@@ -1,0 +1,61 @@
+//! `tessera embed`.
+
+use std::time::Instant;
+
+use serde_json::{json, Map, Value};
+use tessera_circuits::statement::Statement;
+use tessera_prover::run::forward::ForwardState;
+use tessera_prover::run::generate::token_rows;
+use tessera_prover::support::progress::Progress;
+use tessera_prover::tasks::plan::Task;
+use tessera_verdict::rows::{seconds, Rows};
+
+use super::claim::claim_of;
+use super::planned::open_planned;
+use super::prompt::{Prompt, NO_TOKENIZER};
+use super::report::{memory, saturated_rows, warnings};
+use crate::args::EmbedArgs;
+use crate::printer::{peak_rss_bytes, Failure, Report};
+
+pub fn run(args: &EmbedArgs, progress: &dyn Progress) -> Result<Report, Failure> {
+    progress.phase("open model", None);
+    let mut prompt = Prompt::default();
+    let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
+        prompt = match (&args.ids, &args.text) {
+            (Some(ids), _) => Prompt::of_ids(ids),
+            (None, text) => {
+                let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--ids)")))?;
+                Prompt::of_text(text.as_deref().unwrap_or_default(), tokenizer)?
+            }
+        };
+        let rows = token_rows(prompt.ids.len(), 1, key.config.context)?;
+        Ok(Task::Generate { rows, logits: false })
+    })?;
+    progress.phase("embed", None);
+    let mut state = ForwardState::new(&model.quantised);
+    let clock = Instant::now();
+    let vector = state.vector(&prompt.ids)?;
+    let time = clock.elapsed().as_secs_f64();
+    let saturated = state.saturated();
+    let statement = Statement::of_vector(prompt.ids, &vector);
+    statement.check(&model.key.config)?;
+    let claim = claim_of(&statement, &model.key, Ok(model.tokenizer.as_ref()));
+    let mut json = Map::new();
+    json.insert("model_id".to_owned(), json!(model.id.to_string()));
+    claim.add_to(&mut json);
+    for (key, value) in [
+        ("embed_seconds", json!(time)),
+        ("saturated", json!(saturated)),
+        ("warnings", json!(warnings(&saturated))),
+        ("predicted_bytes", json!(plan.predicted_bytes())),
+        ("peak_rss_bytes", json!(peak_rss_bytes())),
+    ] {
+        json.insert(key.to_owned(), value);
+    }
+    let text = claim
+        .rows(Rows::default())
+        .row("time", seconds(time))
+        .row("peak memory", memory(plan.predicted_bytes()));
+    let text = saturated_rows(text, &saturated);
+    Ok(Report::done(text.to_string(), Value::Object(json)))
+}

@@ -1,0 +1,138 @@
+//! BERT and the text encoders that are made like it: LayerNorm after every sum, attention in both directions, learned positions and
+//! token types. Their vectors are made of the last states, as `1_Pooling` says.
+
+use serde_json::{json, Value};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Rotation, MAX_CONTEXT};
+
+use super::description::{Description, Factors, Family, Norm};
+use super::place::{Pairs, Parameter, Place};
+use super::reader::Reader;
+use super::standard::{self, ATTENTION, PLAIN};
+use crate::intake::checkpoint::config::{MODULES, POOLING};
+use crate::intake::checkpoint::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "BERT encoders (MiniLM, bge, e5, gte)",
+    architecture: "BertModel",
+    model_type: "bert",
+    describe,
+    place,
+    inputs_first: false,
+};
+
+/// Steps after the encoder that are known: what is made of the last states, and that the vector is normalised.
+const STEPS: [&str; 3] = ["Transformer", "Pooling", "Normalize"];
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    let (hidden, heads) = (reader.required("hidden_size")?, reader.required("num_attention_heads")?);
+    if heads == 0 || !hidden.is_multiple_of(heads) {
+        let problem = format!("hidden_size {hidden} is not a multiple of {heads} heads");
+        return Err(reader.error("num_attention_heads", problem));
+    }
+    let context = reader.integer("max_position_embeddings")?.unwrap_or(512);
+    if context > MAX_CONTEXT {
+        let detail = format!("{context} positions are more than {MAX_CONTEXT}");
+        reader.refuse("max_position_embeddings", detail);
+    }
+    reader.only("position_embedding_type", &json!("absolute"));
+    let head_dim = hidden / heads;
+    let config = ModelConfig {
+        hidden,
+        layers: reader.required("num_hidden_layers")?,
+        heads,
+        kv_heads: heads,
+        head_dim,
+        ff: reader.required("intermediate_size")?,
+        vocab: reader.required("vocab_size")?,
+        context: context.min(MAX_CONTEXT),
+        rms_eps: reader.positive("layer_norm_eps")?.unwrap_or(1e-12),
+        // No head that a key may have is longer.
+        rotations: vec![Rotation::Frequencies(vec![0.0; (head_dim / 2).min(MAX_CONTEXT)])],
+        rotation_of: Vec::new(),
+        positions: true,
+        gated: false,
+        blocks: Blocks::Encoder(pooling(reader, hidden)?),
+        bos: None,
+        eos: Vec::new(),
+    };
+    Ok(Description {
+        config,
+        tied: false,
+        types: Some(reader.integer("type_vocab_size")?.unwrap_or(2)),
+        pairs: Pairs::halves(head_dim),
+        factors: Factors {
+            attention: 1.0 / (head_dim as f64).sqrt(),
+            ..Factors::ONE
+        },
+        norm: Norm::Layer,
+        activation: standard::activation(reader, "hidden_act", "gelu")?,
+        biases: [ATTENTION, PLAIN].concat(),
+        notes: Vec::new(),
+    })
+}
+
+/// How the vector is made: the mean of all rows, where nothing is said.
+fn pooling(reader: &mut Reader<'_>, hidden: usize) -> Result<Pooling, CheckpointError> {
+    for step in reader.list(MODULES)?.unwrap_or_default() {
+        let name = step.get("type").and_then(Value::as_str).unwrap_or_default();
+        if !STEPS.iter().any(|known| name.ends_with(&format!(".{known}"))) {
+            let detail = format!("modules.json has a step {name:?}, which is none of {}", STEPS.join(", "));
+            reader.refuse("steps after the encoder", detail);
+        }
+    }
+    if !reader.has(POOLING) {
+        return Ok(Pooling::Mean);
+    }
+    let field = |name: &str| format!("{POOLING}.{name}");
+    reader.only(&field("word_embedding_dimension"), &json!(hidden));
+    // About instructions before a text, which are tokens like others.
+    reader.get(&field("include_prompt"));
+    for other in ["max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"] {
+        reader.only(&field(&format!("pooling_mode_{other}")), &json!(false));
+    }
+    let first = reader.flag(&field("pooling_mode_cls_token"))?;
+    let mean = reader.flag(&field("pooling_mode_mean_tokens"))?;
+    match (first, mean) {
+        (true, false) => Ok(Pooling::First),
+        (false, true) => Ok(Pooling::Mean),
+        _ => {
+            let detail = "neither the mean of all tokens nor the first token alone makes the vector";
+            reader.refuse("pooling", detail);
+            Ok(Pooling::Mean)
+        }
+    }
+}
+
+fn place(config: &ModelConfig, parameter: Parameter) -> Place {
+    let of = |layer: usize, part: &str| format!("model.encoder.layer.{layer}.{part}");
+    let embeddings = |part: &str| Place::whole(format!("model.embeddings.{part}"));
+    // The norm that a layer reads is that after the layer before it.
+    let entering = |layer: usize, end: &str| match layer.checked_sub(1) {
+        Some(before) => Place::whole(of(before, &format!("output.LayerNorm.{end}"))),
+        None => embeddings(&format!("LayerNorm.{end}")),
+    };
+    let middle = |layer: usize, end: &str| Place::whole(of(layer, &format!("attention.output.LayerNorm.{end}")));
+    let (kind, layer, end) = match parameter {
+        Parameter::Matrix(kind, layer) => (kind, layer, "weight"),
+        Parameter::Bias(kind, layer) => (kind, layer, "bias"),
+        Parameter::AttentionNorm(layer) => return entering(layer, "weight"),
+        Parameter::MlpNorm(layer) => return middle(layer, "weight"),
+        Parameter::FinalNorm => return entering(config.layers, "weight"),
+        Parameter::NormBias(MatmulKind::Head, _) => return entering(config.layers, "bias"),
+        Parameter::NormBias(MatmulKind::Up, layer) => return middle(layer, "bias"),
+        Parameter::NormBias(_, layer) => return entering(layer, "bias"),
+        Parameter::Positions => return embeddings("position_embeddings.weight"),
+        Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
+    };
+    Place::whole(match kind {
+        MatmulKind::Embed => return embeddings("word_embeddings.weight"),
+        // What classifiers read, and no vector.
+        MatmulKind::Head => format!("model.pooler.dense.{end}"),
+        MatmulKind::Q => of(layer, &format!("attention.self.query.{end}")),
+        MatmulKind::K => of(layer, &format!("attention.self.key.{end}")),
+        MatmulKind::V => of(layer, &format!("attention.self.value.{end}")),
+        MatmulKind::O => of(layer, &format!("attention.output.dense.{end}")),
+        MatmulKind::Gate | MatmulKind::Up => of(layer, &format!("intermediate.dense.{end}")),
+        MatmulKind::Down => of(layer, &format!("output.dense.{end}")),
+    })
+}

@@ -1,0 +1,112 @@
+//! How close the vectors of an encoder are to those of the float model.
+
+use tessera_circuits::model::ModelParams;
+use tessera_verifier::recipe::VectorFigures;
+
+use super::comparison::FidelityError;
+use crate::intake::checkpoint::Checkpoint;
+use crate::model::QuantisedModel;
+use crate::run::float::{Blind, FloatError, FloatModel};
+use crate::run::forward::{ForwardState, Saturation, Saturations};
+use crate::run::precision::Precision;
+use crate::support::progress::Progress;
+
+/// Vectors of an encoder and their distance to those of the float model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VectorReport {
+    /// One less the cosine, by text.
+    pub distances: Vec<f64>,
+    /// The same of the float model in bfloat16.
+    pub bfloat16: Vec<f64>,
+    /// Saturated values of the integer model by tensor.
+    pub saturated: Saturations,
+    pub tokens: usize,
+}
+
+impl VectorReport {
+    /// What a key records; `text` names what it was measured on.
+    pub fn figures(&self, text: &str) -> VectorFigures {
+        let sorted = |values: &[f64]| {
+            let mut values = values.to_vec();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let (own, bf16) = (sorted(&self.distances), sorted(&self.bfloat16));
+        // What this part of a hundred does not exceed.
+        let part = |values: &[f64], percent: usize| {
+            let at = (values.len() * percent).div_ceil(100).max(1) - 1;
+            values.get(at).copied().unwrap_or(0.0)
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        VectorFigures {
+            text: text.to_owned(),
+            texts: own.len() as u64,
+            tokens: self.tokens as u64,
+            mean: mean(&own),
+            median: part(&own, 50),
+            p90: part(&own, 90),
+            p99: part(&own, 99),
+            worst: part(&own, 100),
+            saturated: self.saturated.values().map(Saturation::total).sum(),
+            mean_bfloat16: mean(&bf16),
+            worst_bfloat16: part(&bf16, 100),
+        }
+    }
+}
+
+/// One less the cosine of two vectors.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let cosine = dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
+    // Rounding must not make a distance negative.
+    (1.0 - cosine).max(0.0)
+}
+
+/// Makes the vectors of all texts with a quantised encoder and with the float models of its checkpoint.
+pub fn measure_vectors(
+    model: &QuantisedModel,
+    checkpoint: &Checkpoint,
+    texts: &[Vec<u32>],
+    progress: &dyn Progress,
+) -> Result<VectorReport, FidelityError> {
+    let tokens: usize = texts.iter().map(Vec::len).sum();
+    if tokens == 0 {
+        return Err(FidelityError::NoText);
+    }
+    progress.phase("compare models", Some(3 * tokens as u64));
+    let float = float_vectors(checkpoint, Precision::Float32, texts)?;
+    progress.advance(tokens as u64);
+    let bfloat16 = float_vectors(checkpoint, Precision::Bfloat16, texts)?;
+    progress.advance(tokens as u64);
+    let mut state = ForwardState::new(model);
+    let mut distances = Vec::new();
+    for (ids, float) in texts.iter().zip(&float) {
+        let vector = state.vector(ids)?;
+        let rows = model.config.pooled_rows(ids.len());
+        distances.push(distance(&vector_of(&model.params, &vector, rows), float));
+        progress.advance(ids.len() as u64);
+    }
+    let both = bfloat16.iter().zip(&float);
+    Ok(VectorReport {
+        distances,
+        bfloat16: both.map(|(a, b)| distance(a, b)).collect(),
+        saturated: state.saturated(),
+        tokens,
+    })
+}
+
+/// The vector of integers with its gains, up to a positive factor.
+fn vector_of(params: &ModelParams, vector: &[i32], rows: usize) -> Vec<f64> {
+    let vector = params.embedding(vector, rows);
+    vector.into_iter().map(|v| v as f64).collect()
+}
+
+fn float_vectors(checkpoint: &Checkpoint, precision: Precision, texts: &[Vec<u32>]) -> Result<Vec<Vec<f64>>, FloatError> {
+    let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let mut run = FloatModel::with_precision(checkpoint, precision).run(&texts)?;
+    for l in 0..checkpoint.config().layers {
+        run.layer(l, &mut Blind)?;
+    }
+    let vectors = run.vectors()?.into_iter();
+    Ok(vectors.map(|v| v.into_iter().map(f64::from).collect()).collect())
+}
