@@ -13,11 +13,12 @@ pub(super) fn residual_bound(gains: &Gains, norm: &NormParams, channel: usize, s
     let squares = mean.fold([0u64; 2], |[a, b], [high, low]| {
         [(a, high), (b, low)].map(|(sum, limb)| sum.saturating_add(limb.saturating_mul(limb).unsigned_abs()))
     });
-    let mut both = own.into_iter().zip(squares).map(|(own, square)| {
+    let bound = |own: i64, square| {
         let sum = normed_bound(gains.mean.len(), bits, square);
         (u128::from(own.unsigned_abs()) << 15).saturating_add(sum)
-    });
-    [0; 2].map(|_: i32| both.next().unwrap_or(u128::MAX))
+    };
+    let ([high, low], [highs, lows]) = (own, squares);
+    [bound(high, highs), bound(low, lows)]
 }
 
 #[cfg(test)]

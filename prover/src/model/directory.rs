@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
+use tessera_circuits::model::{ColumnNorms, LAYER_KINDS, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
 use tessera_circuits::semantics::{exp_table, mlp_table, rope_angle};
 use thiserror::Error;
 
@@ -260,13 +260,15 @@ fn check_norms(
     params: &ModelParams,
     norms: &[ColumnNorms],
 ) -> Result<(), ModelDirError> {
-    let matmuls = config.matmuls().into_iter().filter(|m| m.kind != MatmulKind::Embed);
+    // Also of those that the model has not, whose norms are 0.
+    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
+    let matmuls = layers.chain([(MatmulKind::Head, 0)]);
     let mut compared = matmuls.zip(norms).zip(&params.columns);
     match compared.find(|((_, got), said)| got != said) {
         None => Ok(()),
-        Some(((m, got), said)) => Err(ModelDirError::Norms {
+        Some((((kind, layer), got), said)) => Err(ModelDirError::Norms {
             path: path.to_path_buf(),
-            tensor: matmul_tensor(m.kind, m.layer),
+            tensor: matmul_tensor(kind, layer),
             got: *got,
             said: *said,
         }),

@@ -175,8 +175,9 @@ pub struct ModelNorms {
     /// Its columns, by output block.
     columns: Vec<[ColumnNorms; TILE]>,
     norms: Vec<ColumnNorms>,
-    /// Whether there are gates; where there are none, their norms are 0.
+    /// Whether there are gates, and a head; where there are none, their norms are 0.
     gated: bool,
+    headed: bool,
 }
 
 impl ModelNorms {
@@ -191,6 +192,7 @@ impl ModelNorms {
             columns: Vec::new(),
             norms: Vec::new(),
             gated: config.gated,
+            headed: !config.is_encoder(),
         }
     }
 
@@ -232,6 +234,9 @@ impl ModelNorms {
             self.norms.push(ColumnNorms::default());
         }
         self.matmuls.pop();
+        if self.matmuls.is_empty() && !self.headed {
+            self.norms.push(ColumnNorms::default());
+        }
         self.tiles = 0;
     }
 
