@@ -28,7 +28,7 @@ impl Vector {
         let values = key.params.embedding(&integers, rows);
         let values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
         let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
-        let unit = f64::from(-key.params.logit_bits).exp2() / rows.max(1) as f64;
+        let unit = f64::from(-key.params.logit_bits).exp2() / (rows * values.len()).max(1) as f64;
         // A vector of zeros has no direction.
         let divisor = if length > 0.0 { length } else { 1.0 };
         Some(Self {

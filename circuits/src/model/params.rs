@@ -291,14 +291,15 @@ impl ModelParams {
         self.biases.get(first + state).map_or(&[], Vec::as_slice)
     }
 
-    /// What the integers of an encoder's vector stand for: each times the gain of its channel, and the bias once for each row that was
-    /// added up. All are in one unit.
-    pub fn embedding(&self, vector: &[i32], rows: usize) -> Vec<i64> {
+    /// What the integers of an encoder's vector stand for, in units of `2^-logit_bits / (channels rows)`: each, less the mean of all that
+    /// rounding has left, times the gain of its channel, and the bias once for each row that was added up.
+    pub fn embedding(&self, vector: &[i32], rows: usize) -> Vec<i128> {
         let (gains, biases) = (self.gain(2 * self.layers.len()), self.bias(MatmulKind::Head, 0));
+        let (width, rows) = (vector.len() as i128, rows as i128);
+        let sum: i128 = vector.iter().map(|v| i128::from(*v)).sum();
         let channels = vector.iter().zip(gains).zip(biases);
         let of = |((v, gain), bias): ((&i32, &i32), &i32)| {
-            let bias = i64::from(*bias).saturating_mul(i64::try_from(rows).unwrap_or(i64::MAX));
-            i64::from(*v).saturating_mul(i64::from(*gain)).saturating_add(bias)
+            (i128::from(*v) * width - sum) * i128::from(*gain) + i128::from(*bias) * width * rows
         };
         channels.map(of).collect()
     }

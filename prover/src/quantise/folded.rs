@@ -33,6 +33,9 @@ pub(super) struct Folded<'a> {
     means: Option<Vec<f32>>,
     /// Factor of every input channel.
     gain: Option<Vec<f32>>,
+    /// By output channel of what reads an encoder's norm, the mean of its weights, gains included: so it does not see a mean that rounding
+    /// has left in a state.
+    read_means: Option<Vec<f32>>,
     /// Factor of every output channel.
     outputs: Option<Vec<f32>>,
     turned: Turned<'a>,
@@ -79,6 +82,7 @@ impl<'a> Folded<'a> {
             orientation: checkpoint.orientation(kind),
             means: None,
             gain,
+            read_means: None,
             outputs: factors_of_outputs(checkpoint, kind, layer),
             turned: Turned::No,
             units: Vec::new(),
@@ -86,6 +90,9 @@ impl<'a> Folded<'a> {
         let writes = matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
         if writes && checkpoint.description().norm != Norm::Rms {
             folded.means = Some(folded.input_means()?);
+        }
+        if norm.is_some() && checkpoint.config().is_encoder() {
+            folded.read_means = Some(folded.output_means()?);
         }
         if let Some(rotation) = rotation {
             match writes == (folded.orientation == Orientation::InputsFirst) {
@@ -192,6 +199,30 @@ impl<'a> Folded<'a> {
         Ok(all.into_iter().map(|sum| mean(sum, rows)).collect())
     }
 
+    /// Of every output channel, the mean of its weights with their gains.
+    fn output_means(&self) -> Result<Vec<f32>, CheckpointError> {
+        let width = self.tensor.width();
+        let rows = self.tensor.len() / width;
+        let sums = self.pieces(|range| {
+            let (mut row, mut sums, mut columns) = (vec![0.0; width], Vec::new(), vec![0.0f64; width]);
+            for r in range {
+                self.read_stored(r, 0..width, &mut row)?;
+                sums.push(row.iter().map(|w| f64::from(*w)).sum::<f64>());
+                columns.iter_mut().zip(&row).for_each(|(sum, w)| *sum += f64::from(*w));
+            }
+            Ok((sums, columns))
+        })?;
+        if self.orientation == Orientation::OutputsFirst {
+            let sums = sums.into_iter().flat_map(|(sums, _)| sums);
+            return Ok(sums.map(|sum| (sum / width as f64) as f32).collect());
+        }
+        let mut all = vec![0.0; width];
+        for (_, columns) in sums {
+            all.iter_mut().zip(columns).for_each(|(sum, own)| *sum += own);
+        }
+        Ok(all.into_iter().map(|sum| (sum / rows as f64) as f32).collect())
+    }
+
     fn read_stored(&self, row: usize, columns: Range<usize>, out: &mut [f32]) -> Result<(), CheckpointError> {
         self.tensor.read(row * self.tensor.width() + columns.start, out)?;
         match (&self.means, self.orientation) {
@@ -207,6 +238,13 @@ impl<'a> Folded<'a> {
                 out.iter_mut().zip(&gain[columns.clone()]).for_each(|(w, g)| *w *= g);
             }
             (Some(gain), Orientation::InputsFirst) => out.iter_mut().for_each(|w| *w *= gain[row]),
+        }
+        match (&self.read_means, self.orientation) {
+            (None, _) => {}
+            (Some(means), Orientation::OutputsFirst) => out.iter_mut().for_each(|w| *w -= means[row]),
+            (Some(means), Orientation::InputsFirst) => {
+                out.iter_mut().zip(&means[columns.clone()]).for_each(|(w, m)| *w -= m);
+            }
         }
         match (&self.outputs, self.orientation) {
             (None, _) => {}

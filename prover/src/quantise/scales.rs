@@ -150,6 +150,7 @@ impl<'a> Scales<'a> {
         self.choose_products();
         let bits = self.activations();
         self.lower_norms(&bits);
+        self.make_room_for_gains(&bits);
         let bits = self.activations();
         let params = self.parameters(&bits)?;
         Ok(Solved {

@@ -13,6 +13,9 @@ use super::Scales;
 const WITH_MEAN: f64 = 1.25;
 /// The most by which the bits of accumulators of one matrix differ: beyond it, a channel gives up bits of its weights.
 const MOST_SKIP: i32 = 10;
+/// Gains are given so many bits, as long as the norm keeps enough of its own.
+const LEAST_GAIN_BITS: i32 = 14;
+const LEAST_NORM_BITS: i32 = 8;
 /// The most fractional bits of the gains that make the vector, and of the largest of them in all.
 const VECTOR_GAIN_BITS: i32 = 14;
 const MOST_GAIN_BITS: i32 = 24;
@@ -31,6 +34,16 @@ impl Scales<'_> {
         };
         let largest = gains.iter().fold(0.0, |max: f64, g| max.max(g.abs()));
         ByClass::both(self.norms[n - 1] - log2_up(WITH_MEAN * largest))
+    }
+
+    /// Lowers the bits of the norms of an encoder where gains would have too few: means that are taken off are as coarse as the units
+    /// of the accumulators, and what rounding adds to a norm's output is less.
+    pub(super) fn make_room_for_gains(&mut self, bits: &Bits) {
+        for n in 0..self.gains.len().saturating_sub(1) {
+            let gain = self.gain_bits(n + 1, &bits.layers).unwrap_or(LEAST_GAIN_BITS);
+            let less = (LEAST_GAIN_BITS - gain).max(0);
+            self.norms[n] = (self.norms[n] - less).max(LEAST_NORM_BITS.min(self.norms[n]));
+        }
     }
 
     /// Brings the bits of the channels of O and Down so close to each other that one factor serves the normed state of all.
