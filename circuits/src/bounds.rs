@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use stwo::core::fields::m31::P;
 
+use crate::gains::Gains;
 use crate::model::{
     ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, MIN_WEIGHT_BITS,
 };
-use crate::gains::Gains;
 use crate::semantics::RSQRT_BITS;
 use crate::statement::norm_of;
 
@@ -275,7 +275,11 @@ impl Check<'_> {
         let gains = params.gain(2 * self.config.layers);
         let lists = [
             ("logits of an encoder", params.head.0.len(), 0),
-            ("biases of the last norm", params.bias(MatmulKind::Head, 0).len(), hidden),
+            (
+                "biases of the last norm",
+                params.bias(MatmulKind::Head, 0).len(),
+                hidden,
+            ),
             ("gains of the last norm", gains.len(), hidden),
         ];
         if let Some((what, got, expected)) = lists.into_iter().find(|(_, got, expected)| got != expected) {

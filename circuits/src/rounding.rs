@@ -152,7 +152,9 @@ impl<'a> Update<'a> {
     pub fn exponents(&self, c: usize) -> [u8; 2] {
         let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
         let unit = self.units.get(c).copied().map_or(0, i32::from);
-        let skip = self.skip.map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
+        let skip = self
+            .skip
+            .map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
         [shift, skip].map(|e| e.clamp(0, 30) as u8)
     }
 }

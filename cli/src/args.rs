@@ -255,7 +255,9 @@ impl LengthArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]")]
+#[command(
+    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]"
+)]
 pub struct ProveArgs {
     /// Model directory written by setup
     #[arg(long, value_name = "DIR")]
@@ -498,7 +500,12 @@ pub struct EmbedArgs {
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// The text; - reads standard input
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "ids")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        required_unless_present = "ids"
+    )]
     pub text: Option<String>,
     /// The text as token ids, between commas or spaces
     #[arg(long, value_name = "IDS", conflicts_with = "text")]

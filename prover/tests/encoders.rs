@@ -65,7 +65,10 @@ fn float_vectors_are_those_of_numpy() {
             for l in 0..checkpoint.config().layers {
                 run.layer(l, &mut Blind).expect("a layer");
             }
-            let vector: Vec<f64> = run.vectors().expect("vectors")[0].iter().map(|v| f64::from(*v)).collect();
+            let vector: Vec<f64> = run.vectors().expect("vectors")[0]
+                .iter()
+                .map(|v| f64::from(*v))
+                .collect();
             let norm = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
             let off = vector.iter().zip(expected).map(|(v, e)| (v / norm - e).abs());
             assert!(off.fold(0.0, f64::max) < 2e-6, "{}: {rows} rows", case.name);
@@ -145,12 +148,24 @@ fn switches_of_other_encoders_are_refused_by_name() {
     let pooling = |fields: Value| json!({"1_Pooling": fields});
     for (edit, name) in [
         (json!({"use_new_trick": true}), "use_new_trick"),
-        (json!({"position_embedding_type": "relative_key"}), "position_embedding_type"),
+        (
+            json!({"position_embedding_type": "relative_key"}),
+            "position_embedding_type",
+        ),
         (json!({"is_decoder": true}), "is_decoder"),
         (json!({"hidden_act": "tanh"}), "hidden_act"),
-        (pooling(json!({"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false})), "pooling_mode_max_tokens"),
-        (pooling(json!({"pooling_mode_mean_tokens": true, "pooling_mode_new_kind": true})), "pooling_mode_new_kind"),
-        (pooling(json!({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true})), "pooling"),
+        (
+            pooling(json!({"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false})),
+            "pooling_mode_max_tokens",
+        ),
+        (
+            pooling(json!({"pooling_mode_mean_tokens": true, "pooling_mode_new_kind": true})),
+            "pooling_mode_new_kind",
+        ),
+        (
+            pooling(json!({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true})),
+            "pooling",
+        ),
         (
             pooling(json!({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 12})),
             "word_embedding_dimension",

@@ -83,9 +83,7 @@ impl Claim {
             Ok(texts) => shown::pieces(&side(texts).pieces),
             Err(reason) => format!("(no text: {reason})"),
         };
-        let rows = rows
-            .ids("prompt", &self.statement.prompt)
-            .row("", text(|t| &t.prompt));
+        let rows = rows.ids("prompt", &self.statement.prompt).row("", text(|t| &t.prompt));
         if let Some(vector) = &self.vector {
             return vector.rows(rows);
         }

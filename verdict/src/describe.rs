@@ -289,7 +289,10 @@ pub fn vectors_rows(rows: Rows, f: &VectorFigures) -> Rows {
         .row("  clamped", format!("{} values", f.saturated))
         .row(
             "  bfloat16",
-            format!("1 - cosine: mean {:.2e}, worst {:.2e}", f.mean_bfloat16, f.worst_bfloat16),
+            format!(
+                "1 - cosine: mean {:.2e}, worst {:.2e}",
+                f.mean_bfloat16, f.worst_bfloat16
+            ),
         )
 }
 

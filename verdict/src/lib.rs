@@ -50,8 +50,8 @@ mod key;
 pub mod rows;
 pub mod shown;
 pub mod text;
-mod verdict;
 pub mod vector;
+mod verdict;
 pub mod vocabulary;
 
 pub use key::Key;

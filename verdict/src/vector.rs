@@ -52,9 +52,12 @@ impl Vector {
         };
         let integers = self.integers.iter().take(SHOWN).map(i32::to_string).collect();
         let embedding = self.embedding.iter().take(SHOWN).map(|v| format!("{v:.5}")).collect();
-        rows.row("vector", format!("{} integers: {}", self.integers.len(), first(integers)))
-            .row("norm", format!("{:.6}", self.norm))
-            .row("embedding", first(embedding))
+        rows.row(
+            "vector",
+            format!("{} integers: {}", self.integers.len(), first(integers)),
+        )
+        .row("norm", format!("{:.6}", self.norm))
+        .row("embedding", first(embedding))
     }
 
     /// All of it for programs.

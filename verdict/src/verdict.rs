@@ -197,7 +197,10 @@ impl Verdict {
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
         let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
         match &self.outcome {
-            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time), proved.claim().vector().is_some())),
+            Outcome::Accepted(proved) => format!(
+                "accepted\n{}",
+                meaning(proved.rows(time), proved.claim().vector().is_some())
+            ),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
                 proved: Some(proved), ..

@@ -276,8 +276,8 @@ mod tests {
     use stwo::core::channel::Blake2sChannel;
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
-        Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation, StreamShift,
-        WeightFormat, KINDS, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
+        Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation,
+        StreamShift, WeightFormat, KINDS, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
 

@@ -153,7 +153,11 @@ impl ModelParams {
             // Where there are no gates, or no head, nothing depends on it.
             gate: of(if config.gated { MatmulKind::Gate } else { MatmulKind::Up }),
             up: of(MatmulKind::Up),
-            head: of(if config.is_encoder() { MatmulKind::Up } else { MatmulKind::Head }),
+            head: of(if config.is_encoder() {
+                MatmulKind::Up
+            } else {
+                MatmulKind::Head
+            }),
         }
     }
 
@@ -202,7 +206,11 @@ impl ModelParams {
                 (plain_bound(norms.l1) + largest + (1u128 << (15 + skip)), own + BASE)
             }
         };
-        let of_mlp = if config.is_parallel() { &at.norm_attn } else { &at.norm_mlp };
+        let of_mlp = if config.is_parallel() {
+            &at.norm_attn
+        } else {
+            &at.norm_mlp
+        };
         let (norm, shift) = match kind {
             MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
             MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),

@@ -85,7 +85,13 @@ impl Public<'_> {
         let blocks = |which: &dyn Fn(usize, usize) -> bool| self.blocks(query, Keys::At(key), which);
         vec![
             vec![layers.clone(), heads.clone(), blocks(&whole), eq(row), eq(within)],
-            vec![layers, heads, blocks(&|_, block| block == last), eq(row), Weight::dense(keys)],
+            vec![
+                layers,
+                heads,
+                blocks(&|_, block| block == last),
+                eq(row),
+                Weight::dense(keys),
+            ],
         ]
     }
 

@@ -130,7 +130,7 @@ impl Public<'_> {
             false => queries.collect(),
             true => {
                 let seen = less_than_eval(self.statement.rows(), &points.key);
-                tokens.iter().map(|token| *token * seen).collect()
+                tokens.iter().map(|token| seen * *token).collect()
             }
         };
         let queries = Weight::dense(queries);

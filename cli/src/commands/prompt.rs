@@ -61,7 +61,9 @@ impl Prompt {
         if let Some(path) = &source.prompt_ids_file {
             let text = read_text(path)?;
             let parsed: Result<Ids, String> = text.parse();
-            return Ok(Self::of_ids(&parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?));
+            return Ok(Self::of_ids(
+                &parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?,
+            ));
         }
         let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--prompt-ids)")))?;
         if let Some(text) = &source.embed {

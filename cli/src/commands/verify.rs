@@ -32,9 +32,7 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     let found = verify_bytes(&key, &bytes);
     let time = Some(clock.elapsed().as_secs_f64());
     let (proof_name, key_name) = (args.proof.display().to_string(), args.key.display().to_string());
-    let verdict = Verdict::new(id, bytes.len(), found, |statement| {
-        claim_of(statement, &key, tokenizer)
-    });
+    let verdict = Verdict::new(id, bytes.len(), found, |statement| claim_of(statement, &key, tokenizer));
     let verdict = verdict.because(mistaken(&proof_name, &bytes));
     let verdict = verdict.expecting(&expected).map_err(Failure)?;
     let status = match (verdict.status(), verdict.reason(&proof_name, &key_name)) {

@@ -24,7 +24,7 @@ use tessera_verifier::key::ModelKey;
 use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
 use super::given;
-use super::planned::{in_chunks, output, lengths};
+use super::planned::{in_chunks, lengths, output};
 use super::prompt::Prompt;
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;

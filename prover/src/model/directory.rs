@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ColumnNorms, LAYER_KINDS, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
+use tessera_circuits::model::{
+    ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS, TILE,
+};
 use tessera_circuits::semantics::{exp_table, mlp_table, rope_angle};
 use thiserror::Error;
 

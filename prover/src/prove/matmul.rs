@@ -460,7 +460,9 @@ impl Factors<'_> {
             }
             if shape.config.is_encoder() {
                 // All keys, from every block.
-                layer.chunks_mut(own.1).for_each(|values| values.copy_from_slice(&before));
+                layer
+                    .chunks_mut(own.1)
+                    .for_each(|values| values.copy_from_slice(&before));
             }
         }
         let queries = self.turned(&queries, 1 << p.heads, size);

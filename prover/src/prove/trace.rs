@@ -312,7 +312,14 @@ impl Source<'_> {
                 let update = &next[usize::from(i < leading)];
                 gains.residual(y, (0..hidden).map(|c| update.exponents(c)[1]))
             };
-            Some(state.y.par_chunks_exact(hidden).enumerate().flat_map_iter(row).collect())
+            Some(
+                state
+                    .y
+                    .par_chunks_exact(hidden)
+                    .enumerate()
+                    .flat_map_iter(row)
+                    .collect(),
+            )
         };
         states.map_while(of).collect()
     }

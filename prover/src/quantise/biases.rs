@@ -76,7 +76,9 @@ pub(super) fn norms(checkpoint: &Checkpoint) -> Result<(Vec<Vec<f64>>, Vec<f64>)
     let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<_>>();
     let layers = (0..config.layers).flat_map(|l| [Parameter::AttentionNorm(l), Parameter::MlpNorm(l)]);
     let norms = layers.chain([Parameter::FinalNorm]);
-    let gains = norms.map(|norm| checkpoint.gain(norm).map(wide)).collect::<Result<_, _>>()?;
+    let gains = norms
+        .map(|norm| checkpoint.gain(norm).map(wide))
+        .collect::<Result<_, _>>()?;
     let last = checkpoint.norm_bias(MatmulKind::Head, 0)?;
     Ok((gains, last.map_or_else(|| vec![0.0; config.hidden], wide)))
 }

@@ -117,7 +117,11 @@ pub(super) fn shift_limit(config: &ModelConfig, kind: MatmulKind, max: i32) -> O
     let (inputs, residual) = (config.dims(kind).0, matches!(kind, MatmulKind::O | MatmulKind::Down));
     let bound = AccumulatorBound::matmul(inputs, max)?;
     // What is added to low limbs needs room there.
-    let reserve = if residual && config.is_encoder() { NORMED_RESERVE } else { 0 };
+    let reserve = if residual && config.is_encoder() {
+        NORMED_RESERVE
+    } else {
+        0
+    };
     if 255 * inputs as u64 * u64::from(max.unsigned_abs()) + reserve >= LOW_LIMIT {
         return None;
     }

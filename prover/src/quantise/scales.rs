@@ -431,7 +431,11 @@ impl<'a> Scales<'a> {
                 let accumulator = input.body - BASE + self.min_writer(kind, layer);
                 let (before, after) = x.split_at_mut(n);
                 let mut normed = self.added(n, before[n - 1]);
-                let added = if self.config.is_encoder() { &mut normed } else { &mut before[n - 1] };
+                let added = if self.config.is_encoder() {
+                    &mut normed
+                } else {
+                    &mut before[n - 1]
+                };
                 let states = [added, &mut after[0]];
                 lower(states, accumulator, input.lead - input.body, self.limit(kind));
             }
@@ -537,7 +541,13 @@ impl<'a> Scales<'a> {
         if self.config.is_encoder() {
             self.level_writers(l);
         }
-        let o = self.writer(MatmulKind::O, l, ByClass::both(b.attention), Some(self.added(2 * l + 1, x[0])), x[1])?;
+        let o = self.writer(
+            MatmulKind::O,
+            l,
+            ByClass::both(b.attention),
+            Some(self.added(2 * l + 1, x[0])),
+            x[1],
+        )?;
         let down = self.writer(MatmulKind::Down, l, b.product, Some(self.added(2 * l + 2, x[1])), x[2])?;
         let skip = |n: usize| {
             if let Some(gain) = self.gain_bits(n, &bits.layers) {

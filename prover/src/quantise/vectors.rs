@@ -101,7 +101,11 @@ fn vector_of(params: &ModelParams, vector: &[i32], rows: usize) -> Vec<f64> {
     vector.into_iter().map(|v| v as f64).collect()
 }
 
-fn float_vectors(checkpoint: &Checkpoint, precision: Precision, texts: &[Vec<u32>]) -> Result<Vec<Vec<f64>>, FloatError> {
+fn float_vectors(
+    checkpoint: &Checkpoint,
+    precision: Precision,
+    texts: &[Vec<u32>],
+) -> Result<Vec<Vec<f64>>, FloatError> {
     let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
     let mut run = FloatModel::with_precision(checkpoint, precision).run(&texts)?;
     for l in 0..checkpoint.config().layers {

@@ -24,7 +24,8 @@ use thiserror::Error;
 use crate::model::passes::{Traffic, WeightPass, Window};
 use crate::model::QuantisedModel;
 use kernels::{
-    add_normed, attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped, HeadCache,
+    add_normed, attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped,
+    HeadCache,
 };
 use matmul::{embedding, matmul, windows};
 

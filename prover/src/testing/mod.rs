@@ -7,8 +7,8 @@ use crate::prove::opening::params_for;
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
-    max_weight, Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams,
-    NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    max_weight, Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig,
+    ModelParams, NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -177,7 +177,9 @@ fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
     let last = 2 * config.layers;
     let of = |n: usize, rng: &mut SplitMix| {
         let most = if n == last { 1 << 14 } else { 511 };
-        (0..config.hidden).map(|_| rng.below(2 * most + 1) as i32 - most as i32).collect()
+        (0..config.hidden)
+            .map(|_| rng.below(2 * most + 1) as i32 - most as i32)
+            .collect()
     };
     (0..=last).map(|n| of(n, rng)).collect()
 }

@@ -89,7 +89,11 @@ fn the_rows_of_the_text_make_the_vector() {
         let of = |c: usize| rows.clone().map(|i| i32::from(y[i * hidden + c])).sum();
         (0..hidden).map(of).collect::<Vec<i32>>()
     };
-    for (pooling, rows) in [(Pooling::Mean, 0..ROWS + 1), (Pooling::Mean, 0..ROWS - 1), (Pooling::First, 1..2)] {
+    for (pooling, rows) in [
+        (Pooling::Mean, 0..ROWS + 1),
+        (Pooling::Mean, 0..ROWS - 1),
+        (Pooling::First, 1..2),
+    ] {
         let mut scene = scene(pooling);
         let vector = sum(&scene, rows);
         scene.statement = Statement::of_vector(scene.statement.prompt, &vector);
@@ -139,7 +143,13 @@ fn the_last_gains_are_a_part_of_the_id() {
     let scene = scene(Pooling::Mean);
     let id = scene.model.key.id().expect("an id");
     let mut other = scene.model.key.clone();
-    *other.params.biases.last_mut().expect("gains").last_mut().expect("a gain") += 1;
+    *other
+        .params
+        .biases
+        .last_mut()
+        .expect("gains")
+        .last_mut()
+        .expect("a gain") += 1;
     assert_ne!(other.id().expect("an id"), id);
 }
 
@@ -161,11 +171,21 @@ fn statements_are_those_of_the_kind_of_model() {
         output: vec![1],
     };
     assert_rejected!(attempt(tokens), VerifyError::Statement(_));
-    assert_rejected!(attempt(Statement::of_vector(Vec::new(), &vector)), VerifyError::Statement(_));
-    assert_rejected!(attempt(Statement::of_vector(text.clone(), &vector[1..])), VerifyError::Statement(_));
+    assert_rejected!(
+        attempt(Statement::of_vector(Vec::new(), &vector)),
+        VerifyError::Statement(_)
+    );
+    assert_rejected!(
+        attempt(Statement::of_vector(text.clone(), &vector[1..])),
+        VerifyError::Statement(_)
+    );
     // The same modulo p, but no sum of values of 16 bits.
     let mut alias = vector.clone();
-    alias[0] = if alias[0] < 0 { alias[0] + i32::MAX } else { alias[0] - i32::MAX };
+    alias[0] = if alias[0] < 0 {
+        alias[0] + i32::MAX
+    } else {
+        alias[0] - i32::MAX
+    };
     assert_rejected!(attempt(Statement::of_vector(text, &alias)), VerifyError::Statement(_));
     let decoder = Scene::honest();
     let mut proof = decoder.forge(&HONEST);
@@ -191,7 +211,14 @@ fn padding_changes_no_vector() {
 #[test]
 fn texts_of_all_lengths_are_proved() {
     let model = TestModel::new(encoder(Pooling::Mean));
-    for (rows, layers) in [(1, vec![2]), (16, vec![1, 1]), (17, vec![2]), (32, vec![2]), (33, vec![1, 1]), (40, vec![2])] {
+    for (rows, layers) in [
+        (1, vec![2]),
+        (16, vec![1, 1]),
+        (17, vec![2]),
+        (32, vec![2]),
+        (33, vec![1, 1]),
+        (40, vec![2]),
+    ] {
         let text = random_ids(&model.key.config, rows, 9);
         let proof = model.prove_chunks(&text, 1, &layers);
         assert_eq!(proof.statement.rows(), rows);

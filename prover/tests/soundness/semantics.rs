@@ -4,7 +4,9 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, scores, softmax};
-use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{
+    Activation, Blocks, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS,
+};
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
@@ -551,7 +553,9 @@ fn positions_are_those_of_the_rows() {
 #[test]
 fn an_mlp_in_parallel_reads_the_state_before() {
     let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
-    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| m.config.blocks = Blocks::Sequential);
+    caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
+        m.config.blocks = Blocks::Sequential
+    });
     impostor("accumulators", |m| m.config.blocks = Blocks::Parallel);
 }
 

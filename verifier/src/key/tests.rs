@@ -1,5 +1,6 @@
 use tessera_circuits::model::{
-    Blocks, Activation, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift, WeightFormat, KINDS,
+    Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift,
+    WeightFormat, KINDS,
 };
 
 use super::*;

@@ -139,7 +139,8 @@ impl Checkpoint {
                 None => positions,
                 Some(types) => {
                     let mut first = vec![0.0; self.config().hidden];
-                    self.tensor(&place(Parameter::Types(types)).tensor)?.read(0, &mut first)?;
+                    self.tensor(&place(Parameter::Types(types)).tensor)?
+                        .read(0, &mut first)?;
                     positions.with_each(first)
                 }
             };

@@ -65,7 +65,11 @@ impl Scales<'_> {
 
     /// The difference of the exponents of factor and shift at state `n`, which has `after` bits, where gains have `gain` bits.
     pub(super) fn normed_skip(&self, n: usize, after: ByClass<i32>, gain: i32) -> Result<ByClass<i8>, QuantiseError> {
-        let of = |after: i32| signed(after + BASE - self.norms[n - 1] - gain, || format!("gains of state {}", n - 1));
+        let of = |after: i32| {
+            signed(after + BASE - self.norms[n - 1] - gain, || {
+                format!("gains of state {}", n - 1)
+            })
+        };
         Ok(ByClass {
             body: of(after.body)?,
             lead: of(after.lead)?,

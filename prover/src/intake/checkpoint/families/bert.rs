@@ -76,7 +76,10 @@ fn pooling(reader: &mut Reader<'_>, hidden: usize) -> Result<Pooling, Checkpoint
     for step in reader.list(MODULES)?.unwrap_or_default() {
         let name = step.get("type").and_then(Value::as_str).unwrap_or_default();
         if !STEPS.iter().any(|known| name.ends_with(&format!(".{known}"))) {
-            let detail = format!("modules.json has a step {name:?}, which is none of {}", STEPS.join(", "));
+            let detail = format!(
+                "modules.json has a step {name:?}, which is none of {}",
+                STEPS.join(", ")
+            );
             reader.refuse("steps after the encoder", detail);
         }
     }

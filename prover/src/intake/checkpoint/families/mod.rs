@@ -113,10 +113,7 @@ const MISSING: [(&[&str], &str); 9] = [
         "mixtures of experts and attention through latents are missing",
     ),
     (
-        &[
-            "BertForMaskedLM",
-            "BertForSequenceClassification",
-        ],
+        &["BertForMaskedLM", "BertForSequenceClassification"],
         "heads of encoders are missing, which make scores of classes or tokens",
     ),
     (
