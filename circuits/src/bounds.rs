@@ -4,13 +4,15 @@
 mod limbs;
 mod scores;
 
+use std::ops::RangeInclusive;
+
 use stwo::core::fields::m31::P;
 
 use crate::model::{
     ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, MIN_WEIGHT_BITS,
 };
-use crate::semantics::RSQRT_BITS;
+use crate::semantics::{norm_bound, RSQRT_BITS};
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 pub use scores::{rotated_sum, rounded_bound};
@@ -35,6 +37,9 @@ pub const MAX_EXPONENT: u8 = 6;
 /// Largest sum of `4^k` over the channels of the residual stream, `k` their exponents: `255^2 2^14 < 2^30`.
 pub const MAX_SQUARES: u64 = 1 << 14;
 
+/// Largest epsilon of a norm.
+pub const MAX_EPSILON: u64 = (1 << 44) - (1 << 40);
+
 /// Largest absolute value of a bias: its high limb is at most `2^22`.
 pub const MAX_BIAS: u32 = 1 << 30;
 
@@ -56,11 +61,6 @@ impl AccumulatorBound {
         Self(self.0 + (bias.unsigned_abs() as u64).div_ceil(1 << 8))
     }
 
-    /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
-    pub const fn element(hi_bits: u32) -> Self {
-        Self((1 << (15 + hi_bits)) + LOW)
-    }
-
     /// Whether rounding by `shift` with a residual scaled by `2^skip` stays below p.
     pub const fn fits(self, shift: u8, skip: Option<u8>) -> bool {
         let mut sum = self.0 + (1 << (15 + shift as u64)) + EXCESS;
@@ -74,6 +74,13 @@ impl AccumulatorBound {
     pub const fn get(self) -> u64 {
         self.0
     }
+}
+
+/// The epsilons that a norm may have: the quotient of its bound by a sum of squares with epsilon is below `2^48`, and the sum
+/// below `2^45`, as one without epsilon is at most `2^44 + 2^38 + 2^30`.
+pub fn epsilons(hidden: usize, scale: u8) -> RangeInclusive<u64> {
+    let least = (norm_bound(hidden, scale) >> (2 * RSQRT_BITS)) + 1;
+    u64::try_from(least).unwrap_or(u64::MAX)..=MAX_EPSILON
 }
 
 fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
@@ -253,14 +260,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn norm(&self, layer: usize, norm: &NormParams) -> Result<(), ModelError> {
-        self.round(
-            "norm",
-            layer,
-            AccumulatorBound::element(RSQRT_BITS - 8),
-            norm.shift,
-            None,
-        )?;
+    fn norm(&self, norm: &NormParams) -> Result<(), ModelError> {
+        shift_in_range("norm", norm.shift)?;
         let largest = self.params.exponents.iter().copied().max().unwrap_or(0);
         small(
             "norm shift of a channel",
@@ -276,17 +277,16 @@ impl Check<'_> {
                 max: 48,
             });
         }
-        for eps in [norm.eps.body, norm.eps.lead] {
-            if eps == 0 || eps >= 1 << 60 {
-                return Err(ModelError::OutOfRange {
-                    what: "norm eps",
-                    value: eps,
-                    min: 1,
-                    max: (1 << 60) - 1,
-                });
-            }
-        }
-        Ok(())
+        let range = epsilons(self.config.hidden, norm.scale);
+        let outside = [norm.eps.body, norm.eps.lead].into_iter().find(|eps| !range.contains(eps));
+        outside.map_or(Ok(()), |value| {
+            Err(ModelError::OutOfRange {
+                what: "norm eps",
+                value,
+                min: *range.start(),
+                max: *range.end(),
+            })
+        })
     }
 
     /// Exponents of channels, and that the statistics of norms do not wrap: sums of `4^k` times a product of two limbs, which
@@ -364,7 +364,7 @@ impl ModelParams {
         check.exponents()?;
         check.stream("embedding", MatmulKind::Embed, 0, &self.embed, None)?;
         for (l, p) in self.layers.iter().enumerate() {
-            check.norm(l, &p.norm_attn)?;
+            check.norm(&p.norm_attn)?;
             check.matmul("q", MatmulKind::Q, l, &p.q)?;
             check.matmul("k", MatmulKind::K, l, &p.k)?;
             check.matmul("v", MatmulKind::V, l, &p.v)?;
@@ -373,12 +373,12 @@ impl ModelParams {
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
             check.stream("o", MatmulKind::O, l, &p.o, Some(p.skip_attn))?;
-            check.norm(l, &p.norm_mlp)?;
+            check.norm(&p.norm_mlp)?;
             check.gates(l, p)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
             check.stream("down", MatmulKind::Down, l, &p.down, Some(p.skip_mlp))?;
         }
-        check.norm(config.layers, &self.norm_final)?;
+        check.norm(&self.norm_final)?;
         check.matmul("head", MatmulKind::Head, 0, &self.head)?;
         limbs::check_norms(self, config)
     }

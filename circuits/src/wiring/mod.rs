@@ -20,7 +20,7 @@ use crate::statistics::Statistics;
 
 use self::terms::{eq, felt, padded, K};
 pub use points::{suffix, Points};
-pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
+pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
 
 /// Bound of the number of claims of a proof, which does not depend on the model.
 pub const MAX_CLAIMS: usize = 64;

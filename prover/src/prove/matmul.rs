@@ -9,11 +9,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores, softmax, stream};
+use tessera_circuits::air::{ff, norms, requant, scores, softmax, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS, ROOT_FACTORS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -80,6 +80,7 @@ pub fn prove(
                 Product::Score => entries(witness.scores()),
                 Product::Value => entries(witness.values()),
                 Product::Reciprocal => entries(witness.reciprocals()),
+                Product::Root => entries(witness.roots()),
             };
             Instance {
                 pairs: vec![pair],
@@ -550,5 +551,40 @@ impl Factors<'_> {
             values.for_each(|((to, v), token)| *to = factor * *token * *v);
         }
         (weighted, factors)
+    }
+
+    /// Of every row of norms reciprocal root, quotient and root, each times its weight among the accumulators, and what they
+    /// multiply.
+    fn roots(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let (tokens, limb) = (eq_table(&points.token), points.limb);
+        let states = points.state_weights(shape.states());
+        let radix = K::from(BaseField::from_u32_unchecked(1 << norms::LIMB_BITS));
+        let columns: Vec<_> = (0..norms::COLUMNS).map(|at| self.whole(Part::Norms, at)).collect();
+        let value = |at: usize, count: usize, x: K, row: usize| {
+            let limbs = columns[at..at + count].iter().rev();
+            limbs.fold(K::zero(), |sum, column| sum * x + column[row])
+        };
+        let byte = K::from(BaseField::from_u32_unchecked(1 << 8));
+        let one = K::from(BaseField::from_u32_unchecked(1));
+        let features = points.out(shape.padded.hidden);
+        let values = self.bound(Part::Stream, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
+        let size = 1usize << Product::Root.variables(shape);
+        let (mut weighted, mut plain) = (vec![K::zero(); size], vec![K::zero(); size]);
+        let rows = weighted.chunks_mut(1 << ROOT_FACTORS).zip(plain.chunks_mut(1 << ROOT_FACTORS));
+        for (row, (left, right)) in rows.enumerate().take(states.len() * tokens.len()) {
+            let weight = states[row / tokens.len()] * tokens[row % tokens.len()];
+            let (sum, quotient) = (norms::SUM, norms::QUOTIENT);
+            let [by_value, by_limb] = [radix, limb].map(|x| value(norms::ROOT, 2, x, row));
+            let factors = [by_value, value(quotient, norms::LIMBS, limb, row), by_limb];
+            left.iter_mut().zip(factors).for_each(|(to, v)| *to = weight * v);
+            let factors = [
+                points.norm_weight() * values[row],
+                points.quotient_weight() * value(sum, norms::LIMBS, limb, row),
+                points.root_weight() * by_limb,
+            ];
+            right.iter_mut().zip(factors).for_each(|(to, v)| *to = v);
+        }
+        (weighted, plain)
     }
 }
