@@ -79,8 +79,9 @@ impl AccumulatorBound {
 /// The epsilons that a norm may have: the quotient of its bound by a sum of squares with epsilon is below `2^48`, and the sum
 /// below `2^45`, as one without epsilon is at most `2^44 + 2^38 + 2^30`.
 pub fn epsilons(hidden: usize, scale: u8) -> RangeInclusive<u64> {
-    let least = (norm_bound(hidden, scale) >> (2 * RSQRT_BITS)) + 1;
-    u64::try_from(least).unwrap_or(u64::MAX)..=MAX_EPSILON
+    // What is beyond the limit of a bound is refused for that.
+    let bound = norm_bound(hidden, scale).min(1 << ONE_LIMB_NORM) as u64;
+    (bound >> (2 * RSQRT_BITS)) + 1..=MAX_EPSILON
 }
 
 fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
@@ -278,7 +279,9 @@ impl Check<'_> {
             });
         }
         let range = epsilons(self.config.hidden, norm.scale);
-        let outside = [norm.eps.body, norm.eps.lead].into_iter().find(|eps| !range.contains(eps));
+        let outside = [norm.eps.body, norm.eps.lead]
+            .into_iter()
+            .find(|eps| !range.contains(eps));
         outside.map_or(Ok(()), |value| {
             Err(ModelError::OutOfRange {
                 what: "norm eps",

@@ -64,7 +64,11 @@ pub fn bound_limbs(hidden: usize, scale: u8) -> [i64; LIMBS + 1] {
     let bound = norm_bound(hidden, scale);
     std::array::from_fn(|k| {
         let rest = bound >> (LIMB_BITS as usize * k);
-        (if k == LIMBS { rest } else { rest & ((1 << LIMB_BITS) - 1) }) as i64
+        (if k == LIMBS {
+            rest
+        } else {
+            rest & ((1 << LIMB_BITS) - 1)
+        }) as i64
     })
 }
 

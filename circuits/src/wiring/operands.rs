@@ -275,10 +275,18 @@ impl Public<'_> {
         let (token, factor) = rest.split_at(self.shape.token as usize);
         let states = eq_table(state);
         let weighted = vec![
-            padded(times(&points.state_weights(self.shape.states()), &states), self.lead(part)),
+            padded(
+                times(&points.state_weights(self.shape.states()), &states),
+                self.lead(part),
+            ),
             Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
         ];
-        let real = |part: Part| padded(states.iter().copied().take(self.shape.states()).collect(), self.lead(part));
+        let real = |part: Part| {
+            padded(
+                states.iter().copied().take(self.shape.states()).collect(),
+                self.lead(part),
+            )
+        };
         let features = eq(points.out(self.shape.padded.hidden));
         let factors = eq_table(factor);
         let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());

@@ -571,7 +571,9 @@ impl Factors<'_> {
         let values = self.bound(Part::Stream, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
         let size = 1usize << Product::Root.variables(shape);
         let (mut weighted, mut plain) = (vec![K::zero(); size], vec![K::zero(); size]);
-        let rows = weighted.chunks_mut(1 << ROOT_FACTORS).zip(plain.chunks_mut(1 << ROOT_FACTORS));
+        let rows = weighted
+            .chunks_mut(1 << ROOT_FACTORS)
+            .zip(plain.chunks_mut(1 << ROOT_FACTORS));
         for (row, (left, right)) in rows.enumerate().take(states.len() * tokens.len()) {
             let weight = states[row / tokens.len()] * tokens[row % tokens.len()];
             let (sum, quotient) = (norms::SUM, norms::QUOTIENT);

@@ -8,6 +8,7 @@ mod division;
 mod fiat_shamir;
 mod forward;
 mod lookups;
+mod norms;
 mod padding;
 mod protocol;
 mod semantics;

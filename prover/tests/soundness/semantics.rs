@@ -494,7 +494,7 @@ fn leading_rows_are_those_of_the_statement() {
 /// A channel with the norm and the statistics of another exponent.
 #[test]
 fn exponents_are_those_of_the_key() {
-    const BY: Caught = Caught::Claims(&["accumulators", "norms", "lookups"]);
+    const BY: Caught = SHIFTS;
     let with = |change: fn(&mut [u8])| caught_impostor(BY, |m| change(&mut m.params.exponents));
     with(|k| k[3] += 1);
     with(|k| k[4] = 1);
@@ -503,8 +503,7 @@ fn exponents_are_those_of_the_key() {
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    let by = Caught::Claims(&["norms", "lookups"]);
-    caught_impostor(by, |m| m.params.norm_final.shift -= 1);
+    caught_impostor(SHIFTS, |m| m.params.norm_final.shift -= 1);
 }
 
 #[test]

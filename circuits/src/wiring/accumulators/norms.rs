@@ -79,7 +79,9 @@ impl Public<'_> {
         let states = self.points.state_weights(self.shape.states());
         let hidden = self.shape.config.hidden;
         let bounds = states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
-            let limbs = bound_limbs(hidden, norm_of(self.params, n).scale).into_iter().enumerate();
+            let limbs = bound_limbs(hidden, norm_of(self.params, n).scale)
+                .into_iter()
+                .enumerate();
             sum + *state * limbs.fold(K::zero(), |sum, (k, own)| sum + at(k) * base(own))
         });
         let sides = &mut claims.accumulators;
