@@ -1,7 +1,7 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -173,8 +173,8 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
     )
 }
 
-/// Writes the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
-fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u32]; 2], to: &mut [T]) {
+/// Adds the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
+fn place_rows<T: Copy + AddAssign>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u32]; 2], to: &mut [T]) {
     let last = axes.last().map_or(0, |log| 1usize << log);
     for (row, values) in lane.chunks(last).enumerate() {
         let (mut rest, mut at, mut stride) = (row * last, 0, 1);
@@ -184,7 +184,7 @@ fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u3
             rest >>= axes[axis];
             stride <<= full[axis];
         }
-        to[at..at + values.len()].copy_from_slice(values);
+        to[at..].iter_mut().zip(values).for_each(|(to, v)| *to += *v);
     }
 }
 
@@ -216,12 +216,13 @@ impl Factors<'_> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
-    /// The same with other weights than those of a point. Weights that are fewer than the axis has entries are those of every
-    /// block of as many entries: what is left of the axis is the block.
+    /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis are those
+    /// of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane
+    /// has its own.
     fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
         let shape = self.public.shape;
         let (mut axes, mut full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
-        let blocks = axes[outer] - weights.len().ilog2();
+        let (own, blocks) = (1usize << axes[outer], axes[outer].saturating_sub(weights.len().ilog2()));
         for axes in [&mut axes, &mut full] {
             axes[outer] = blocks;
         }
@@ -230,13 +231,19 @@ impl Factors<'_> {
         let mut sum = vec![K::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
             let mut bound = vec![K::zero(); 1 << (lead + rest)];
+            let mut start = shape.lane_start(part, lane);
+            let mut weights = weights;
+            if weights.len() > own {
+                let along = start.iter().find(|(axis, _)| *axis == outer);
+                weights = &weights[along.map_or(0, |(_, first)| *first)..][..own];
+                start.retain(|(axis, _)| *axis != outer);
+            }
             for (column, factor) in columns {
                 let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
                 let column = &self.columns[part.index()][lane * width + column];
                 let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
                 bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
             }
-            let start = shape.lane_start(part, lane);
             place_rows(&bound, &start, [&axes, &full], &mut sum);
         }
         sum

@@ -131,7 +131,7 @@ fn exactly_the_cells_that_nothing_reads_are_free() {
             });
         }
     }
-    assert_eq!(reasons.len(), 10, "{reasons:?}");
+    assert_eq!(reasons.len(), 11, "{reasons:?}");
 }
 
 /// A model with learned positions, without gates, and with attention and MLP in parallel.

@@ -94,22 +94,7 @@ fn repeat<T: Copy>(values: &mut [T], rows: usize) {
     values.copy_within(QUERY * width..(QUERY + 1) * width, (QUERY + 1) * width);
 }
 
-/// Gains a scale of the activations: a smaller reciprocal square root, whose square times the sum is below the bound,
-/// too, with everything downstream.
-#[test]
-fn the_reciprocal_root_is_the_largest_one() {
-    struct Smaller;
-    impl Deviation for Smaller {
-        fn rsqrt(&self, token: usize, rsqrt: &mut u32) {
-            if token == QUERY {
-                *rsqrt -= *rsqrt / 5;
-            }
-        }
-    }
-    deviating(one_token(), &Smaller).assert_caught(Caught::Claim("accumulators"), &HONEST);
-}
-
-/// Gains the same by an epsilon that is not the key's.
+/// Gains a scale of the activations by an epsilon that is not the key's.
 #[test]
 fn epsilon_is_that_of_the_key() {
     let scene = one_token();
