@@ -1,6 +1,6 @@
 use super::*;
 use crate::chunk::Chunk;
-use crate::model::{odd_config, test_params, ByClass, ChannelShift, NormParams};
+use crate::model::{odd_config, test_params, ChannelShift};
 use crate::shape::{Cut, Part};
 
 /// A statement of four rows and two output tokens, under parameters of two layers.

@@ -300,9 +300,9 @@ fn the_sum_of_exponentials_is_that_of_the_row() {
     attention(alter).assert_caught(Caught::Claim("softmax sums"), &HONEST);
 }
 
-/// Other norm statistics, with the reciprocal square root and everything downstream that follow from them.
+/// Other sums of squares, with the reciprocal square root and everything downstream that follow from them.
 #[test]
-fn norm_statistics_are_those_of_the_row() {
+fn sums_of_squares_are_those_of_the_row() {
     struct Norm;
     impl Deviation for Norm {
         fn norm(&self, token: usize, sums: &mut [i64; 3]) {
