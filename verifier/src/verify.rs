@@ -102,7 +102,7 @@ pub fn open_transcript(
     transcript
 }
 
-/// Absorbs the row statistics.
+/// Absorbs logits of output tokens and clipped values.
 pub fn absorb_statistics(proof: &tessera_circuits::statistics::Statistics, transcript: &mut Transcript) {
     let tops: Vec<u32> = proof.tops.iter().map(|top| i32::from(*top) as u32).collect();
     transcript.words("output logits", &tops);

@@ -35,7 +35,7 @@ pub struct Public<'a> {
     pub statement: &'a Statement,
     /// What enters and leaves the chunk.
     pub ends: Ends<'a>,
-    /// The row statistics in clear.
+    /// What a proof has in clear: logits and clipped values.
     pub statistics: &'a Statistics,
     /// The random point.
     pub points: &'a Points,
