@@ -176,7 +176,7 @@ fn clipped_values_are_of_roundings_that_there_are() {
     };
     let shape = Shape::of(&odd_config(3), &headless, statement.lengths());
     let (tops, clips) = (Vec::new(), vec![a, logit]);
-    let own = Statistics { tops, clips, ..zeros() };
+    let own = Statistics { tops, clips };
     assert_eq!(own.check(&shape, &params, &statement), misplaced(1));
 }
 

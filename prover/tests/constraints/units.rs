@@ -108,7 +108,7 @@ fn the_linear_claims_end_in_the_committed_units() {
         assert_eq!(verdict, Ok(()));
         // Every committed column has a claim, and so has every of its units; but for those that lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();
-        let units = |part: Part, columns: usize| columns * shape.lanes(part) << (shape.log_rows(part) - MIN_ROWS_LOG);
+        let units = |part: Part, columns: usize| (columns * shape.lanes(part)) << (shape.log_rows(part) - MIN_ROWS_LOG);
         let alone = units(Part::Softmax, 1) + units(Part::Norms, norms::ROOT - norms::GAP + 1);
         assert_eq!(zeros, alone, "units without a claim");
     }
