@@ -6,6 +6,7 @@ mod residual;
 mod scores;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use stwo::core::fields::m31::P;
 
@@ -14,7 +15,7 @@ use crate::model::{
     ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, MIN_WEIGHT_BITS,
 };
-use crate::semantics::RSQRT_BITS;
+use crate::semantics::{norm_bound, RSQRT_BITS};
 use crate::statement::norm_of;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
@@ -44,6 +45,9 @@ pub const MAX_SQUARES: u64 = 1 << 14;
 /// Most that the high limb of what is added to an accumulator may be.
 const MAX_RESIDUAL: u128 = 1 << 28;
 
+/// Largest epsilon of a norm.
+pub const MAX_EPSILON: u64 = (1 << 44) - (1 << 40);
+
 /// Largest absolute value of a bias: its high limb is at most `2^22`.
 pub const MAX_BIAS: u32 = 1 << 30;
 
@@ -65,11 +69,6 @@ impl AccumulatorBound {
         Self(self.0 + (bias.unsigned_abs() as u64).div_ceil(1 << 8))
     }
 
-    /// int16 times a limbed operand whose high limb is below `2^hi_bits` in absolute value.
-    pub const fn element(hi_bits: u32) -> Self {
-        Self((1 << (15 + hi_bits)) + LOW)
-    }
-
     /// Whether rounding by `shift` with a residual scaled by `2^skip` stays below p.
     pub const fn fits(self, shift: u8, skip: Option<u8>) -> bool {
         let mut sum = self.0 + (1 << (15 + shift as u64)) + EXCESS;
@@ -83,6 +82,14 @@ impl AccumulatorBound {
     pub const fn get(self) -> u64 {
         self.0
     }
+}
+
+/// The epsilons that a norm may have: the quotient of its bound by a sum of squares with epsilon is below `2^48`, and the sum
+/// below `2^45`, as one without epsilon is at most `2^44 + 2^38 + 2^30`.
+pub fn epsilons(hidden: usize, scale: u8) -> RangeInclusive<u64> {
+    // What is beyond the limit of a bound is refused for that.
+    let bound = norm_bound(hidden, scale).min(1 << ONE_LIMB_NORM) as u64;
+    (bound >> (2 * RSQRT_BITS)) + 1..=MAX_EPSILON
 }
 
 fn shift_in_range(what: &'static str, shift: u8) -> Result<(), ModelError> {
@@ -328,14 +335,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn norm(&self, layer: usize, norm: &NormParams) -> Result<(), ModelError> {
-        self.round(
-            "norm",
-            layer,
-            AccumulatorBound::element(RSQRT_BITS - 8),
-            norm.shift,
-            None,
-        )?;
+    fn norm(&self, norm: &NormParams) -> Result<(), ModelError> {
+        shift_in_range("norm", norm.shift)?;
         let largest = self.params.exponents.iter().copied().max().unwrap_or(0);
         small(
             "norm shift of a channel",
@@ -351,17 +352,18 @@ impl Check<'_> {
                 max: 48,
             });
         }
-        for eps in [norm.eps.body, norm.eps.lead] {
-            if eps == 0 || eps >= 1 << 60 {
-                return Err(ModelError::OutOfRange {
-                    what: "norm eps",
-                    value: eps,
-                    min: 1,
-                    max: (1 << 60) - 1,
-                });
-            }
-        }
-        Ok(())
+        let range = epsilons(self.config.hidden, norm.scale);
+        let outside = [norm.eps.body, norm.eps.lead]
+            .into_iter()
+            .find(|eps| !range.contains(eps));
+        outside.map_or(Ok(()), |value| {
+            Err(ModelError::OutOfRange {
+                what: "norm eps",
+                value,
+                min: *range.start(),
+                max: *range.end(),
+            })
+        })
     }
 
     /// Exponents of channels, and that the statistics of norms do not wrap: sums of `4^k` times a product of two limbs, which
@@ -439,7 +441,7 @@ impl ModelParams {
         check.exponents()?;
         check.stream("embedding", MatmulKind::Embed, 0, &self.embed, None)?;
         for (l, p) in self.layers.iter().enumerate() {
-            check.norm(l, &p.norm_attn)?;
+            check.norm(&p.norm_attn)?;
             check.matmul("q", MatmulKind::Q, l, &p.q)?;
             check.matmul("k", MatmulKind::K, l, &p.k)?;
             check.matmul("v", MatmulKind::V, l, &p.v)?;
@@ -448,12 +450,12 @@ impl ModelParams {
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
             check.update("o", MatmulKind::O, l, &p.o, p.skip_attn)?;
-            check.norm(l, &p.norm_mlp)?;
+            check.norm(&p.norm_mlp)?;
             check.gates(l, p)?;
             check.matmul("up", MatmulKind::Up, l, &p.up)?;
             check.update("down", MatmulKind::Down, l, &p.down, p.skip_mlp)?;
         }
-        check.norm(config.layers, &self.norm_final)?;
+        check.norm(&self.norm_final)?;
         match config.is_encoder() {
             true => check.vector()?,
             false => check.matmul("head", MatmulKind::Head, 0, &self.head)?,

@@ -595,7 +595,7 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
 pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
     let norm = NormParams {
         scale: 26,
-        eps: ByClass { body: 17, lead: 18 },
+        eps: ByClass { body: 1700, lead: 1800 },
         shift: 7,
     };
     let one = |shift| ChannelShift(vec![shift]);

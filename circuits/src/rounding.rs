@@ -67,7 +67,7 @@ impl Rounded {
             Part::Q | Part::K => 4,
             Part::V | Part::Scores | Part::Att | Part::Logits => 1,
             Part::Ff => 3,
-            Part::Softmax => 0,
+            Part::Norms | Part::Softmax => 0,
         }
     }
 }
@@ -201,7 +201,7 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
         (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
         (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
-        (Part::Softmax, _) => (None, Limbs::One),
+        (Part::Norms | Part::Softmax, _) => (None, Limbs::One),
     };
     let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
     match limbs {

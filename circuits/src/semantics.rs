@@ -14,8 +14,8 @@ pub const PROB_SHIFT: u8 = 13;
 pub const MASKED: u32 = (1 << 16) - 1;
 /// Fractional bits of the RoPE tables.
 pub const ROPE_BITS: u32 = 14;
-/// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`.
-pub const RSQRT_BITS: u32 = 22;
+/// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`: the epsilon of a valid key sees to it.
+pub const RSQRT_BITS: u32 = 24;
 
 /// Clamps to int16.
 pub fn sat16(v: i64) -> i16 {
@@ -59,14 +59,19 @@ pub fn isqrt(n: u128) -> u128 {
     n.isqrt()
 }
 
-/// The reciprocal square root of RMSNorm: the largest `r < 2^22` with
-/// `r^2 (2^16 hh + 2^9 hl + ll + eps) <= hidden * 2^(2 scale)`.
+/// `hidden 2^(2 scale)` of a norm.
+pub fn norm_bound(hidden: usize, scale: u8) -> u128 {
+    (hidden as u128) << (2 * u32::from(scale.min(48)))
+}
+
+/// The reciprocal square root of RMSNorm: the largest `r` with
+/// `r^2 (2^16 hh + 2^9 hl + ll + eps) <= hidden * 2^(2 scale)`. With a valid key it is below [`RSQRT_BITS`] bits.
 pub fn norm_rsqrt(sums: [i64; 3], hidden: usize, p: &NormParams, class: RowClass) -> u32 {
     let eps = i128::from(p.eps.of(class));
     let squares = (i128::from(sums[0]) << 16) + (i128::from(sums[1]) << 9) + i128::from(sums[2]) + eps;
     let squares = squares.max(1) as u128;
-    let bound = (hidden as u128) << (2 * u32::from(p.scale.min(48)));
-    isqrt(bound / squares).min((1 << RSQRT_BITS) - 1) as u32
+    let root = isqrt(norm_bound(hidden, p.scale) / squares);
+    u32::try_from(root).unwrap_or(u32::MAX)
 }
 
 /// RMSNorm of one element; `shift` is that of its channel.
@@ -177,8 +182,8 @@ mod tests {
             of([1, 1, 1], 128, 20, 255),
             ((128u64 << 40) as f64 / 66304.0).sqrt() as u32
         );
-        // The largest one, at the largest scale and beyond it.
-        assert_eq!(of([0; 3], 2, 48, 1), (1 << 22) - 1);
+        // Scales beyond the largest one count as that.
+        assert_eq!(of([0; 3], 2, 48, 1), u32::MAX);
         assert_eq!(of([1 << 24, 0, 0], 1, 60, 1), of([1 << 24, 0, 0], 1, 48, 1));
         assert_eq!(of([0, 0, 0], 1, 21, 1), 1 << 21);
         // A bracket that is not positive counts as 1.

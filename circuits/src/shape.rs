@@ -5,6 +5,7 @@
 use crate::air::ff::Ff;
 use crate::air::logits::Logits;
 use crate::air::lookups::Lookup;
+use crate::air::norms::Norms;
 use crate::air::requant::Requant;
 use crate::air::rope::Rope;
 use crate::air::scores::Scores;
@@ -20,6 +21,8 @@ use crate::statement::Lengths;
 pub enum Part {
     /// (state, token, feature)
     Stream,
+    /// (state, token)
+    Norms,
     /// (layer, token, head, index in half)
     Q,
     /// (layer, token, key/value head, index in half)
@@ -39,8 +42,9 @@ pub enum Part {
 }
 
 /// All parts, in commitment order.
-pub const PARTS: [Part; 9] = [
+pub const PARTS: [Part; 10] = [
     Part::Stream,
+    Part::Norms,
     Part::Q,
     Part::K,
     Part::V,
@@ -52,8 +56,9 @@ pub const PARTS: [Part; 9] = [
 ];
 
 /// The parts of a chunk without head: [`PARTS`] but for the logits, as a test shows.
-const HEADLESS: [Part; 8] = [
+const HEADLESS: [Part; 9] = [
     Part::Stream,
+    Part::Norms,
     Part::Q,
     Part::K,
     Part::V,
@@ -226,6 +231,7 @@ impl Shape {
         let layers = (0, c.layers);
         match part {
             Part::Stream => vec![(0, self.states()), (2, c.hidden)],
+            Part::Norms => vec![(0, self.states())],
             Part::Q | Part::Att => vec![layers, (2, c.heads)],
             Part::K | Part::V => vec![layers, (2, c.kv_heads)],
             Part::Scores => vec![layers, (1, c.heads), (2, self.pairs().count())],
@@ -317,6 +323,7 @@ impl Shape {
         };
         match part {
             Part::Stream => lead(log_ceil(self.states(), 0), &[t, p.hidden]),
+            Part::Norms => lead(log_ceil(self.states(), 0), &[t]),
             Part::Q => lead(p.layers, &[t, p.heads, p.half]),
             Part::K => lead(p.layers, &[t, p.kv_heads, p.half]),
             Part::V => lead(p.layers, &[t, p.kv_heads, p.head_dim()]),
@@ -366,6 +373,7 @@ impl Shape {
     fn lane_air(&self, part: Part) -> AnyAir {
         match part {
             Part::Stream => AnyAir::Stream(Stream { normed: self.normed() }),
+            Part::Norms => AnyAir::Norms(Norms),
             Part::Q | Part::K => AnyAir::Rope(self.rope(part)),
             Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
             Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
@@ -484,6 +492,7 @@ mod tests {
                 Limbs::Two,
                 [
                     (9, 9),
+                    (30, 33),
                     (14, 14),
                     (16, 16),
                     (6, 6),
@@ -498,6 +507,7 @@ mod tests {
                 Limbs::One,
                 [
                     (8, 8),
+                    (30, 33),
                     (8, 8),
                     (10, 10),
                     (3, 3),

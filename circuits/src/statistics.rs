@@ -2,19 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ModelConfig, ModelParams};
+use crate::model::ModelParams;
 use crate::rounding::{shift_at, Rounded};
-use crate::semantics::norm_rsqrt;
 use crate::shape::Shape;
-use crate::statement::{class_of, norm_of, Statement};
+use crate::statement::Statement;
 
-/// Row statistics in clear, one triple per (state, token) for all padded token rows; logits of output tokens, and what was
-/// clipped.
+/// Logits of output tokens, and what was clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// `[state][token]`: sums over the features of `hi^2`, `hi lo`, `lo^2` of the state's limbs, each times `4^k`, `k` the
-    /// exponent of the channel.
-    pub norms: Vec<[i32; 3]>,
     /// `[output token]`: its logit; none without head.
     pub tops: Vec<i16>,
     /// Values that did not fit int16, by part and place.
@@ -60,16 +55,12 @@ impl Clip {
     }
 }
 
-/// Statistics of the wrong length or outside the range that true sums have (an alias modulo p).
+/// Logits or clipped values that are too many, or of no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 // The messages say what each is.
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum StatisticsError {
-    #[error("{got} norm statistics, expected {expected}")]
-    Norms { got: usize, expected: usize },
-    #[error("norm statistic {index} is out of range")]
-    NormRange { index: usize },
     #[error("{got} logits of output tokens, expected {expected}")]
     Tops { got: usize, expected: usize },
     #[error("output token {index} has the smallest logit there is, and is not token 0")]
@@ -83,9 +74,6 @@ pub enum StatisticsError {
 }
 
 impl Statistics {
-    /// Bound of every statistic in absolute value.
-    pub const BOUND: i32 = 1 << 30;
-
     /// The most clipped values that a proof may list.
     pub const MAX_CLIPS: usize = 1 << 16;
 
@@ -97,22 +85,6 @@ impl Statistics {
 
     /// Checks lengths, ranges and places.
     pub fn check(&self, shape: &Shape, params: &ModelParams, statement: &Statement) -> Result<(), StatisticsError> {
-        let (config, tokens) = (&shape.config, 1 << shape.token);
-        let norms = (2 * config.layers + 1) * tokens;
-        if self.norms.len() != norms {
-            return Err(StatisticsError::Norms {
-                got: self.norms.len(),
-                expected: norms,
-            });
-        }
-        let bad = |[hh, hl, ll]: &[i32; 3]| {
-            !(0..Self::BOUND).contains(hh)
-                || !(-Self::BOUND..Self::BOUND).contains(hl)
-                || !(0..Self::BOUND).contains(ll)
-        };
-        if let Some(index) = self.norms.iter().position(bad) {
-            return Err(StatisticsError::NormRange { index });
-        }
         let outputs = if shape.has_logits() { shape.outputs } else { 0 };
         if self.tops.len() != outputs {
             return Err(StatisticsError::Tops {
@@ -169,22 +141,6 @@ impl Statistics {
             }
         }
         Ok(())
-    }
-
-    /// Reciprocal square root of every (state, token); the first `leading` tokens are leading rows.
-    pub fn rsqrts(&self, config: &ModelConfig, params: &ModelParams, leading: usize) -> Vec<u32> {
-        let tokens = self.norms.len() / (2 * config.layers + 1);
-        let of = |state: usize| norm_of(params, state);
-        self.norms
-            .chunks(tokens.max(1))
-            .enumerate()
-            .flat_map(|(state, row)| {
-                row.iter().enumerate().map(move |(i, s)| {
-                    let class = class_of(i, leading);
-                    norm_rsqrt(s.map(i64::from), config.hidden, of(state), class)
-                })
-            })
-            .collect()
     }
 }
 

@@ -302,14 +302,8 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let mut other = other.clone();
     let (own, other) = (messages(proof), messages(&mut other));
     match field % 32 {
-        3 if field >= 128 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
-        4 if field >= 128 => edit(&mut own.statistics.clips, input, set_clip),
-        3 => edit(&mut own.statistics.norms, input, |n, i| {
-            n[i.below(3)] = i.number() as i32
-        }),
-        4 => edit(&mut own.statistics.norms, input, |n, i| {
-            n[i.below(3)] ^= 1 << i.below(31)
-        }),
+        3 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
+        4 => edit(&mut own.statistics.clips, input, set_clip),
         5 => edit(&mut own.lookups, input, |tree, i| match i.byte() % 4 {
             0 => tree.root[i.below(2)] = i.secure(),
             1 => edit(&mut tree.layers, i, |layer, i| layer.children[i.below(4)] = i.secure()),

@@ -57,8 +57,8 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 7,
-            Self::Chunk => 6,
+            Self::Proof => 8,
+            Self::Chunk => 7,
             Self::Key => 5,
         }
     }

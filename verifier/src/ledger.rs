@@ -166,8 +166,8 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     algebraic(
         terms,
         "random point of claims",
-        format!("({points} coordinates + 16 kinds and limbs) / |K|"),
-        points + 16.0,
+        format!("({points} coordinates + 23 kinds and limbs) / |K|"),
+        points + 23.0,
     );
     let clips = Statistics::MAX_CLIPS as f64;
     algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);

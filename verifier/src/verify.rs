@@ -26,7 +26,7 @@ use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/7";
+pub const PROTOCOL: &str = "tessera/8";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
@@ -102,10 +102,8 @@ pub fn open_transcript(
     transcript
 }
 
-/// Absorbs the row statistics.
+/// Absorbs logits of output tokens and clipped values.
 pub fn absorb_statistics(proof: &tessera_circuits::statistics::Statistics, transcript: &mut Transcript) {
-    let norms: Vec<u32> = proof.norms.iter().flatten().map(|v| *v as u32).collect();
-    transcript.words("norm statistics", &norms);
     let tops: Vec<u32> = proof.tops.iter().map(|top| i32::from(*top) as u32).collect();
     transcript.words("output logits", &tops);
     let clip = |c: &Clip| {

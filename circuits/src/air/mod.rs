@@ -6,6 +6,7 @@ pub mod gadgets;
 mod integers;
 pub mod logits;
 pub mod lookups;
+pub mod norms;
 pub mod softmax;
 // stwo's macro documents nothing of what it makes.
 #[allow(missing_docs)]
@@ -27,6 +28,8 @@ pub use self::row::Air;
 pub enum AnyAir {
     /// Residual states and their norms.
     Stream(stream::Stream),
+    /// Sums of squares and reciprocal roots of the states' rows.
+    Norms(norms::Norms),
     /// Queries or keys, rotated.
     Rope(rope::Rope),
     /// Values, or attention outputs.
@@ -45,6 +48,7 @@ macro_rules! each {
     ($self:expr, $air:ident => $body:expr) => {
         match $self {
             AnyAir::Stream($air) => $body,
+            AnyAir::Norms($air) => $body,
             AnyAir::Rope($air) => $body,
             AnyAir::Requant($air) => $body,
             AnyAir::Scores($air) => $body,

@@ -142,9 +142,9 @@ impl StreamShift {
 /// RMSNorm parameters (docs/protocol.md, section 16.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NormParams {
-    /// `r` is the largest integer below 2^22 with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
+    /// `r` is the largest integer with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
     pub scale: u8,
-    /// `round(rms_eps * hidden * 2^(2 residual bits))`, at least 1, in the unit of the rows.
+    /// `round(rms_eps * hidden * 2^(2 residual bits))` in the unit of the rows, but at least the least of [`crate::bounds::epsilons`].
     pub eps: ByClass<u64>,
     /// Output `y = (x * r) >> (8 + shift - k)`, rounded, `k` the exponent of the channel; `shift - k` is in `1..=13`.
     pub shift: u8,

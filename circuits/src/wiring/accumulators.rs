@@ -3,6 +3,7 @@
 mod heads;
 mod logits;
 mod mlp;
+mod norms;
 mod softmax;
 mod stream;
 
@@ -50,7 +51,7 @@ impl Sides {
 struct Claims {
     /// Accumulators of matmuls and products.
     accumulators: Sides,
-    /// Those of their own: norms, rotations, probabilities.
+    /// Those of their own: rotations, chosen logits.
     own: Vec<LinearClaim>,
     clipped: Sides,
     /// Weight of the next clipped value.
@@ -228,13 +229,13 @@ impl Public<'_> {
         sum
     }
 
-    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck but
-    /// for the squares. Beside it the claims on other roundings and on clipped values.
+    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
+    /// Beside it the claims on other roundings and on clipped values.
     pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
         let mut claims = Claims {
             accumulators: Sides {
                 groups: Vec::new(),
-                value: product + self.biases() - self.squares(),
+                value: product + self.biases(),
             },
             own: Vec::new(),
             clipped: Sides::default(),

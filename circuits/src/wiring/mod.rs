@@ -20,7 +20,7 @@ use crate::statistics::Statistics;
 
 use self::terms::{eq, felt, padded, K};
 pub use points::{suffix, Points};
-pub use products::{product_variables, Operands, Product, PRODUCTS, WEIGHTED};
+pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
 
 /// Bound of the number of claims of a proof, which does not depend on the model.
 pub const MAX_CLAIMS: usize = 64;
@@ -35,7 +35,7 @@ pub struct Public<'a> {
     pub statement: &'a Statement,
     /// What enters and leaves the chunk.
     pub ends: Ends<'a>,
-    /// The row statistics in clear.
+    /// What a proof has in clear: logits and clipped values.
     pub statistics: &'a Statistics,
     /// The random point.
     pub points: &'a Points,

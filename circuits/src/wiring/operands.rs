@@ -6,8 +6,9 @@ use std::ops::Range;
 use num_traits::{One, Zero};
 
 use super::scores::Keys;
+use super::terms::power;
 use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
-use crate::air::{ff, requant, scores, softmax, stream};
+use crate::air::{ff, norms, requant, scores, softmax, stream};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{Limbs, TILE_LOG};
@@ -33,7 +34,7 @@ impl Public<'_> {
     pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
         let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal] = *operands;
+        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal, root] = *operands;
         let mut claims = Vec::new();
         for (product, limbs, [operand, _]) in [
             (Product::Norm, Limbs::One, norm),
@@ -55,6 +56,7 @@ impl Public<'_> {
         }
         claims.extend(self.square_operands(at(Product::Square), square));
         claims.extend(self.reciprocal_operands(at(Product::Reciprocal), reciprocal));
+        claims.extend(self.root_operands(at(Product::Root), root));
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 
@@ -265,6 +267,58 @@ impl Public<'_> {
                     ),
                 ],
                 value: factor,
+            },
+        ]
+    }
+
+    /// What the rows of norms multiply: reciprocal roots and states, quotients and sums of squares, roots and roots. The first
+    /// factor is a table of products, entry by entry.
+    fn root_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+        let (points, part) = (self.points, Part::Norms);
+        let (state, rest) = at.split_at(self.lead(part) as usize);
+        let (token, factor) = rest.split_at(self.shape.token as usize);
+        let states = eq_table(state);
+        let weighted = vec![
+            padded(
+                times(&points.state_weights(self.shape.states()), &states),
+                self.lead(part),
+            ),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+        ];
+        let real = |part: Part| {
+            padded(
+                states.iter().copied().take(self.shape.states()).collect(),
+                self.lead(part),
+            )
+        };
+        let features = eq(points.out(self.shape.padded.hidden));
+        let factors = eq_table(factor);
+        let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());
+        let limbs = |at: usize, count: usize, weight: K, radix: K| -> Vec<(usize, K)> {
+            (0..count).map(|k| (at + k, weight * power(radix, k))).collect()
+        };
+        let limb = points.limb;
+        let by_value = felt(1 << norms::LIMB_BITS);
+        let left = [
+            limbs(norms::ROOT, 2, scaled, by_value),
+            limbs(norms::QUOTIENT, norms::LIMBS, quotient, limb),
+            limbs(norms::ROOT, 2, root, limb),
+        ];
+        let right = [
+            limbs(norms::SUM, norms::LIMBS, quotient * points.quotient_weight(), limb),
+            limbs(norms::ROOT, 2, root * points.root_weight(), limb),
+        ];
+        let weight = scaled * points.norm_weight();
+        let values = vec![(stream::X_HI, weight * felt(256)), (stream::X_LO, weight)];
+        [
+            claim("reciprocal roots", part, weighted, left.concat(), first),
+            LinearClaim {
+                name: "states, sums of squares and roots",
+                groups: vec![
+                    Group::new(part, vec![real(part), eq(token)], right.concat()),
+                    Group::new(Part::Stream, vec![real(Part::Stream), eq(token), features], values),
+                ],
+                value: second,
             },
         ]
     }

@@ -116,6 +116,21 @@ impl Points {
         power(self.kind, 14)
     }
 
+    /// Weight of the states times their reciprocal roots among the batched accumulators.
+    pub fn norm_weight(&self) -> K {
+        power(self.kind, 15)
+    }
+
+    /// Weight of the quotients times the sums of squares among the batched accumulators.
+    pub fn quotient_weight(&self) -> K {
+        power(self.kind, 16)
+    }
+
+    /// Weight of the squares of reciprocal roots among the batched accumulators.
+    pub fn root_weight(&self) -> K {
+        power(self.kind, 17)
+    }
+
     /// `eq(layer, l)` for the real layers.
     pub fn layer_weights(&self, layers: usize) -> Vec<K> {
         let mut table = eq_table(&self.layer);

@@ -30,10 +30,13 @@ pub enum Product {
     Square,
     /// Reciprocals of softmax times the sums of exponentials, and times the exponentials; variables (layer, head, query).
     Reciprocal,
+    /// Of every row of a state: its reciprocal root times its values, quotient times sum of squares, and root times root;
+    /// variables (state, token, which of these).
+    Root,
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 11] = [
+pub const PRODUCTS: [Product; 12] = [
     Product::Norm,
     Product::Att,
     Product::Ff,
@@ -45,6 +48,7 @@ pub const PRODUCTS: [Product; 11] = [
     Product::Act,
     Product::Square,
     Product::Reciprocal,
+    Product::Root,
 ];
 
 /// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
@@ -59,6 +63,9 @@ pub const WEIGHTED: [Product; 6] = [
     Product::Head,
     Product::NormLimbs,
 ];
+
+/// log2 of the products of a row in [`Product::Root`], of which one is 0.
+pub const ROOT_FACTORS: u32 = 2;
 
 /// Matmuls of normed states.
 const NORMED: [MatmulKind; 5] = [
@@ -79,7 +86,7 @@ impl Product {
             Self::Embed => shape.chunk.is_first(),
             Self::Head => shape.has_logits(),
             Self::Act => shape.config.gated,
-            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square | Self::Reciprocal => true,
+            Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square | Self::Reciprocal | Self::Root => true,
         }
     }
 
@@ -98,6 +105,7 @@ impl Product {
             Self::Value | Self::Reciprocal => p.layers + p.heads + shape.token,
             Self::Act => lead(Part::Ff) + shape.token + p.ff,
             Self::Square => lead(Part::Stream) + shape.token + p.hidden,
+            Self::Root => lead(Part::Norms) + shape.token + ROOT_FACTORS,
         }
     }
 

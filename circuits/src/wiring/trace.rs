@@ -64,23 +64,6 @@ impl Public<'_> {
         })
     }
 
-    /// The squares of the stream's rows, by their statistics, at the random point: of limbs `hi + limb lo`.
-    pub(super) fn squares(&self) -> K {
-        let points = self.points;
-        let tokens = eq_table(&points.token);
-        let states = points.state_weights(self.shape.states());
-        let mut rows = self.statistics.norms.chunks(tokens.len().max(1));
-        let of_row = |[hh, hl, ll]: [i32; 3]| {
-            let low = points.limb * base(i64::from(ll)) + felt(2 * i64::from(hl));
-            points.limb * low + base(i64::from(hh))
-        };
-        let sum = states.iter().fold(K::zero(), |sum, state| {
-            let row = rows.next().unwrap_or_default().iter().zip(&tokens);
-            sum + *state * row.fold(K::zero(), |sum, (s, t)| sum + *t * of_row(*s))
-        });
-        points.square_weight() * sum
-    }
-
     /// `eq(head, .)` on the real heads. Rows of padded ones say nothing.
     pub fn head_weights(&self) -> Vec<K> {
         let mut table = eq_table(&self.points.head);

@@ -1,7 +1,7 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -9,11 +9,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, requant, scores, softmax, stream};
+use tessera_circuits::air::{ff, norms, requant, scores, softmax, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS, ROOT_FACTORS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -80,6 +80,7 @@ pub fn prove(
                 Product::Score => entries(witness.scores()),
                 Product::Value => entries(witness.values()),
                 Product::Reciprocal => entries(witness.reciprocals()),
+                Product::Root => entries(witness.roots()),
             };
             Instance {
                 pairs: vec![pair],
@@ -172,8 +173,8 @@ fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
     )
 }
 
-/// Writes the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
-fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u32]; 2], to: &mut [T]) {
+/// Adds the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
+fn place_rows<T: Copy + AddAssign>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u32]; 2], to: &mut [T]) {
     let last = axes.last().map_or(0, |log| 1usize << log);
     for (row, values) in lane.chunks(last).enumerate() {
         let (mut rest, mut at, mut stride) = (row * last, 0, 1);
@@ -183,7 +184,7 @@ fn place_rows<T: Copy>(lane: &[T], start: &[(usize, usize)], [axes, full]: [&[u3
             rest >>= axes[axis];
             stride <<= full[axis];
         }
-        to[at..at + values.len()].copy_from_slice(values);
+        to[at..].iter_mut().zip(values).for_each(|(to, v)| *to += *v);
     }
 }
 
@@ -215,12 +216,13 @@ impl Factors<'_> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
-    /// The same with other weights than those of a point. Weights that are fewer than the axis has entries are those of every
-    /// block of as many entries: what is left of the axis is the block.
+    /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis are those
+    /// of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane
+    /// has its own.
     fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
         let shape = self.public.shape;
         let (mut axes, mut full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
-        let blocks = axes[outer] - weights.len().ilog2();
+        let (own, blocks) = (1usize << axes[outer], axes[outer].saturating_sub(weights.len().ilog2()));
         for axes in [&mut axes, &mut full] {
             axes[outer] = blocks;
         }
@@ -229,13 +231,19 @@ impl Factors<'_> {
         let mut sum = vec![K::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
             let mut bound = vec![K::zero(); 1 << (lead + rest)];
+            let mut start = shape.lane_start(part, lane);
+            let mut weights = weights;
+            if weights.len() > own {
+                let along = start.iter().find(|(axis, _)| *axis == outer);
+                weights = &weights[along.map_or(0, |(_, first)| *first)..][..own];
+                start.retain(|(axis, _)| *axis != outer);
+            }
             for (column, factor) in columns {
                 let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
                 let column = &self.columns[part.index()][lane * width + column];
                 let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
                 bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
             }
-            let start = shape.lane_start(part, lane);
             place_rows(&bound, &start, [&axes, &full], &mut sum);
         }
         sum
@@ -556,5 +564,42 @@ impl Factors<'_> {
             values.for_each(|((to, v), token)| *to = factor * *token * *v);
         }
         (weighted, factors)
+    }
+
+    /// Of every row of norms reciprocal root, quotient and root, each times its weight among the accumulators, and what they
+    /// multiply.
+    fn roots(&self) -> (Vec<K>, Vec<K>) {
+        let (shape, points) = (self.public.shape, self.public.points);
+        let (tokens, limb) = (eq_table(&points.token), points.limb);
+        let states = points.state_weights(shape.states());
+        let radix = K::from(BaseField::from_u32_unchecked(1 << norms::LIMB_BITS));
+        let columns: Vec<_> = (0..norms::COLUMNS).map(|at| self.whole(Part::Norms, at)).collect();
+        let value = |at: usize, count: usize, x: K, row: usize| {
+            let limbs = columns[at..at + count].iter().rev();
+            limbs.fold(K::zero(), |sum, column| sum * x + column[row])
+        };
+        let byte = K::from(BaseField::from_u32_unchecked(1 << 8));
+        let one = K::from(BaseField::from_u32_unchecked(1));
+        let features = points.out(shape.padded.hidden);
+        let values = self.bound(Part::Stream, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
+        let size = 1usize << Product::Root.variables(shape);
+        let (mut weighted, mut plain) = (vec![K::zero(); size], vec![K::zero(); size]);
+        let rows = weighted
+            .chunks_mut(1 << ROOT_FACTORS)
+            .zip(plain.chunks_mut(1 << ROOT_FACTORS));
+        for (row, (left, right)) in rows.enumerate().take(states.len() * tokens.len()) {
+            let weight = states[row / tokens.len()] * tokens[row % tokens.len()];
+            let (sum, quotient) = (norms::SUM, norms::QUOTIENT);
+            let [by_value, by_limb] = [radix, limb].map(|x| value(norms::ROOT, 2, x, row));
+            let factors = [by_value, value(quotient, norms::LIMBS, limb, row), by_limb];
+            left.iter_mut().zip(factors).for_each(|(to, v)| *to = weight * v);
+            let factors = [
+                points.norm_weight() * values[row],
+                points.quotient_weight() * value(sum, norms::LIMBS, limb, row),
+                points.root_weight() * by_limb,
+            ];
+            right.iter_mut().zip(factors).for_each(|(to, v)| *to = v);
+        }
+        (weighted, plain)
     }
 }

@@ -1,6 +1,8 @@
 //! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
 //! Padded features, layers and heads are rows like any other, computed from zero accumulators.
 
+mod norms;
+
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
@@ -17,6 +19,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
 
+pub use self::norms::NormRow;
 use crate::run::forward::{Stream, Witness};
 
 /// Columns of one part, each in row order.
@@ -34,18 +37,12 @@ pub struct Source<'a> {
     pub statistics: &'a Statistics,
 }
 
-/// Row statistics of a witness of a chunk, without clipped values: those are found when the trace is made.
+/// What a proof of a witness of a chunk has in clear, without clipped values: those are found when the trace is made.
 pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> Statistics {
-    let norms = witness
-        .streams
-        .iter()
-        .flat_map(|s| s.sums.iter().map(|v| v.map(|v| v as i32)))
-        .collect();
     let vocab = shape.config.vocab;
     let generated = statement.generated().filter(|_| shape.chunk.is_last());
     let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
     Statistics {
-        norms,
         tops: generated.map(top).collect(),
         clips: Vec::new(),
     }
@@ -234,6 +231,7 @@ impl Source<'_> {
     pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
         match part {
             Part::Stream => self.stream(),
+            Part::Norms => self.norms(),
             Part::Q => self.rope(part),
             Part::K => self.rope(part),
             Part::V => self.values(),

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::iter::repeat;
 
-use tessera_circuits::bounds::{MAX_SILU_BITS, ONE_LIMB_SHIFT};
+use tessera_circuits::bounds::{epsilons, MAX_SILU_BITS, ONE_LIMB_SHIFT};
 use tessera_circuits::model::{
     max_weight, Activation, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams,
     RowClass, StreamShift, KINDS,
@@ -520,13 +520,16 @@ impl<'a> Scales<'a> {
         let scale = self.norm_scale(n, residual_bits).min(most_scale(self.config.hidden));
         let most = (ONE_LIMB_SHIFT - BASE).clamp(least, MAX_SHIFT);
         let shift = (scale - BASE - output).clamp(least, most);
+        let scale = small(output + BASE + shift, name)?;
+        // The least one is that of rows of some units: it changes none that is not almost zero.
+        let least = *epsilons(self.config.hidden, scale).start();
         let eps = |class| {
             let unit = f64::from(2 * residual_bits.of(class)).exp2();
             let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
-            (eps.round() as u64).max(1)
+            (eps.round() as u64).max(least)
         };
         Ok(NormParams {
-            scale: small(output + BASE + shift, name)?,
+            scale,
             eps: ByClass {
                 body: eps(RowClass::Body),
                 lead: eps(RowClass::Lead),

@@ -240,7 +240,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
     let scale = (29 - (config.hidden as f64).sqrt().log2().ceil() as u8).min(26);
     let norm = NormParams {
         scale,
-        eps: ByClass { body: 17, lead: 71 },
+        eps: ByClass { body: 1700, lead: 7100 },
         shift: scale - 8 - 11,
     };
     let head_shift = (11.0 + (config.head_dim as f64).log2() / 2.0).round() as u8 - 8;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
+use tessera_circuits::air::{ff, logits, norms, requant, scores, softmax, stream};
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::shape::{Part, Shape, PARTS};
@@ -32,18 +32,30 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
             let generated = case.statement.generated().any(|(row, _)| row == at[1]);
             match column {
                 X_HI | X_LO => {
-                    let mut own = vec!["accumulators", "norms", "states"];
+                    let mut own = vec!["accumulators", "states, sums of squares and roots", "states"];
                     // The squares of padding are not summed.
                     own.extend((at[2] < config.hidden).then_some("weighted states"));
                     own.extend((state && !last).then_some("what leaves the chunk"));
                     own
                 }
                 _ if column >= Y && state && last && generated => {
-                    vec!["generated positions", "normed state", "norms"]
+                    vec!["accumulators", "generated positions", "normed state"]
                 }
-                _ if column >= Y => vec!["normed state", "norms"],
-                _ if column == NORM.rest() => vec!["norms"],
-                _ => of_remainder(UPDATE, column).into_iter().collect(),
+                _ if column >= Y => vec!["accumulators", "normed state"],
+                _ => [UPDATE, NORM]
+                    .into_iter()
+                    .filter_map(|own| of_remainder(own, column))
+                    .collect(),
+            }
+        }
+        Part::Norms => {
+            use norms::*;
+            match column {
+                GAP..ROOT | ROOM_HI => vec![],
+                SUM..CROSS_HI => vec!["accumulators", "states, sums of squares and roots"],
+                QUOTIENT..LEFT => vec!["accumulators", "reciprocal roots"],
+                ROOT..REST => vec!["reciprocal roots", "states, sums of squares and roots"],
+                _ => vec!["accumulators"],
             }
         }
         Part::Q | Part::K => {
@@ -135,9 +147,13 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
     }
 }
 
-/// The columns of a part that claims are made of, ascending: all that are committed to but one, which stands in lookups alone.
+/// The columns of a part that claims are made of, ascending: all that are committed to but those that stand in lookups alone.
 fn claimed(shape: &Shape, part: Part) -> Vec<usize> {
-    let alone = |column: usize| part == Part::Softmax && column % shape.lane_columns(part) == softmax::GAP_HI;
+    let alone = |column: usize| match (part, column % shape.lane_columns(part)) {
+        (Part::Softmax, own) => own == softmax::GAP_HI,
+        (Part::Norms, own) => (norms::GAP..norms::ROOT).contains(&own) || own == norms::ROOM_HI,
+        _ => false,
+    };
     let mut columns = shape.committed(part);
     columns.retain(|column| !alone(*column));
     columns

@@ -4,9 +4,9 @@
 mod cells;
 mod claims;
 mod extremes;
+mod norms;
 mod powers;
 mod roundings;
 mod setup;
 mod softmax;
-mod squares;
 mod units;

@@ -75,10 +75,7 @@ fn accumulated(part: Part, out: Terms, remainder: Remainder) -> Kind {
 fn kinds(shape: &Shape) -> Vec<Kind> {
     let mut list = vec![
         accumulated(Part::Stream, limbs(stream::X_HI), stream::UPDATE),
-        Kind {
-            claim: "norms",
-            ..accumulated(Part::Stream, normed(shape.normed(), stream::Y), stream::NORM)
-        },
+        accumulated(Part::Stream, normed(shape.normed(), stream::Y), stream::NORM),
         accumulated(Part::V, limbs(requant::OUT_HI), requant::remainder(shape.limbs.v)),
         accumulated(Part::Att, limbs(requant::OUT_HI), requant::remainder(Limbs::Two)),
         accumulated(Part::Scores, vec![(scores::S, 1)], scores::SCORE),

@@ -34,6 +34,7 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
     // By cut: log2 of a lane's entries, and lanes; `None` as it is.
     let own: &[Option<(u32, usize)>] = match part {
         Part::Stream => &[Some((1, 4)), Some((3, 3))],
+        Part::Norms => &[Some((1, 4))],
         Part::Q => &[None, Some((0, 3))],
         Part::K => &[Some((0, 3)), None],
         Part::V => &[Some((1, 2)), Some((1, 1))],
@@ -332,7 +333,7 @@ impl Case {
     pub fn in_model(&self, part: Part, lane: usize, row: usize) -> bool {
         let at = self.unpack(part, lane, row);
         match part {
-            Part::Stream => at[0] < self.shape.states(),
+            Part::Stream | Part::Norms => at[0] < self.shape.states(),
             Part::Logits => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
             Part::Scores => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
             _ => at[0] < self.shape.config.layers,

@@ -3,6 +3,7 @@
 
 use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::norms;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{WeightFormat, MIN_ROWS_LOG};
 use tessera_circuits::shape::{Part, Shape};
@@ -105,9 +106,10 @@ fn the_linear_claims_end_in_the_committed_units() {
         });
         let verdict = verifier::verify(&policy, &claimed, &own, &mut Transcript::new(label));
         assert_eq!(verdict, Ok(()));
-        // Every committed column has a claim, and so has every of its units; but for one, which lookups alone hold.
+        // Every committed column has a claim, and so has every of its units; but for those that lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();
-        let alone = shape.lanes(Part::Softmax) << (shape.log_rows(Part::Softmax) - MIN_ROWS_LOG);
+        let units = |part: Part, columns: usize| (columns * shape.lanes(part)) << (shape.log_rows(part) - MIN_ROWS_LOG);
+        let alone = units(Part::Softmax, 1) + units(Part::Norms, norms::ROOT - norms::GAP + 1);
         assert_eq!(zeros, alone, "units without a claim");
     }
     assert!(tried >= 6, "{tried} cases");

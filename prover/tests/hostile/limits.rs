@@ -166,10 +166,9 @@ fn padded_proofs_are_refused() {
         at: 0,
         excess: 1,
     };
-    let pads: [Pad<'_>; 27] = [
+    let pads: [Pad<'_>; 26] = [
         ("prompt", &|p| fill(&mut p.statement.prompt, 4)),
         ("output", &|p| fill(&mut p.statement.output, 4)),
-        ("norm statistics", &|p| fill(&mut messages(p).statistics.norms, 12)),
         ("output logits", &|p| fill(&mut messages(p).statistics.tops, 2)),
         ("clipped values", &|p| {
             messages(p).statistics.clips = vec![clip; SIZE / 14]
@@ -332,11 +331,6 @@ fn keys_of_the_largest_models_are_answered() {
         proof.model = key.id().expect("an id");
         for rows in [proof.statement.rows(), key.config.context] {
             proof.statement.prompt = vec![1; rows + 1 - proof.statement.output.len()];
-            let tokens = rows.next_power_of_two();
-            let layers = key.config.layers;
-            // The lengths are the right ones while the file is not too large.
-            let statistics = &mut messages(&mut proof).statistics;
-            statistics.norms = vec![[1; 3]; ((2 * layers + 1) * tokens).min(1 << 20)];
             let bytes = proof.to_bytes().expect("below the limit of a proof");
             let error = answer(&format!("key {i}, {rows} rows"), &key, &bytes);
             println!("    {error}");

@@ -313,6 +313,8 @@ fn operand_of(claim: &str) -> (Product, usize) {
         "states" => (Product::Square, 1),
         "reciprocals" => (Product::Reciprocal, 0),
         "sums and exponentials" => (Product::Reciprocal, 1),
+        "reciprocal roots" => (Product::Root, 0),
+        "states, sums of squares and roots" => (Product::Root, 1),
         other => panic!("{other} is no operand"),
     }
 }

@@ -87,7 +87,7 @@ fn the_list_is_sorted_unique_and_of_committed_entries() {
     misplaced(relisted(&scene, &|list| list.swap(index, index + 1)), index + 1);
     misplaced(relisted(&scene, &|list| list.insert(index, list[index])), index + 1);
     misplaced(
-        relisted(&scene, &|list| list.push(Clip { part: 9, ..list[last] })),
+        relisted(&scene, &|list| list.push(Clip { part: 10, ..list[last] })),
         last + 1,
     );
     let other = |tensor| move |list: &mut Vec<Clip>| list[index].tensor = tensor;

@@ -28,7 +28,7 @@ pub struct Softmax {
 pub trait Deviation {
     /// After the softmax of a row is computed, before the probabilities are.
     fn softmax(&self, _row: &mut Softmax) {}
-    /// The norm statistics of a token in a state, before they are used.
+    /// The sums of squares of a token in a state, before they are used.
     fn norm(&self, _token: usize, _sums: &mut [i64; 3]) {}
     /// The reciprocal square root of a token in a state, before it is used.
     fn rsqrt(&self, _token: usize, _rsqrt: &mut u32) {}

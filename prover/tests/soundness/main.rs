@@ -9,6 +9,7 @@ mod encoders;
 mod fiat_shamir;
 mod forward;
 mod lookups;
+mod norms;
 mod padding;
 mod protocol;
 mod semantics;

@@ -410,10 +410,6 @@ fn nothing_may_be_left_out() {
         VerifyError::Opening(OpeningError::OpenedValues { got: 0, .. })
     );
     assert_rejected!(
-        without(&|p| p.statistics.norms.clear()),
-        VerifyError::Statistics(StatisticsError::Norms { got: 0, .. })
-    );
-    assert_rejected!(
         without(&|p| p.statistics.tops.clear()),
         VerifyError::Statistics(StatisticsError::Tops { got: 0, .. })
     );
@@ -424,26 +420,6 @@ fn nothing_may_be_left_out() {
             got: 0,
             ..
         })
-    );
-}
-
-/// Statistics in clear: a false one, and one that is only true modulo p.
-#[test]
-fn statistics_are_those_of_the_trace() {
-    let scene = Scene::honest();
-    let norms = Hooks {
-        statistics: &|s| s.norms[0][2] += 1,
-        ..HONEST
-    };
-    assert_claims_violated(scene.attempt(&norms));
-    let p = stwo::core::fields::m31::P;
-    let alias = Hooks {
-        statistics: &|s| s.norms[3][0] -= p as i32,
-        ..HONEST
-    };
-    assert_rejected!(
-        scene.attempt(&alias),
-        VerifyError::Statistics(StatisticsError::NormRange { index: 3 })
     );
 }
 

@@ -302,9 +302,9 @@ fn the_sum_of_exponentials_is_that_of_the_row() {
     attention(alter).assert_caught(Caught::Claim("softmax sums"), &HONEST);
 }
 
-/// Other norm statistics, with the reciprocal square root and everything downstream that follow from them.
+/// Other sums of squares, with the reciprocal square root and everything downstream that follow from them.
 #[test]
-fn norm_statistics_are_those_of_the_row() {
+fn sums_of_squares_are_those_of_the_row() {
     struct Norm;
     impl Deviation for Norm {
         fn norm(&self, token: usize, sums: &mut [i64; 3]) {
@@ -496,7 +496,7 @@ fn leading_rows_are_those_of_the_statement() {
 /// A channel with the norm and the statistics of another exponent.
 #[test]
 fn exponents_are_those_of_the_key() {
-    const BY: Caught = Caught::Claims(&["accumulators", "norms", "lookups"]);
+    const BY: Caught = SHIFTS;
     let with = |change: fn(&mut [u8])| caught_impostor(BY, |m| change(&mut m.params.exponents));
     with(|k| k[3] += 1);
     with(|k| k[4] = 1);
@@ -505,8 +505,7 @@ fn exponents_are_those_of_the_key() {
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    let by = Caught::Claims(&["norms", "lookups"]);
-    caught_impostor(by, |m| m.params.norm_final.shift -= 1);
+    caught_impostor(SHIFTS, |m| m.params.norm_final.shift -= 1);
 }
 
 #[test]

@@ -91,7 +91,6 @@ fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
 /// What has a wrong length according to an error, what it has and what it should have.
 fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
-        VerifyError::Statistics(StatisticsError::Norms { got, expected }) => ("norms".to_owned(), got, expected),
         VerifyError::Statistics(StatisticsError::Tops { got, expected }) => ("tops".to_owned(), got, expected),
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
@@ -157,8 +156,7 @@ pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
 
 /// The rows of the proof of a chunk.
 fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
-    let mut rows = statistics();
-    rows.extend(logits(shape));
+    let mut rows = logits(shape);
     rows.extend(clips(proof));
     rows.extend(lookups(proof.lookups.len()));
     rows.extend(sumchecks(shape));
@@ -210,15 +208,6 @@ fn chain(boundaries: usize) -> Vec<Row> {
         rows.push(row!(Change values => VerifyError::Gkr(GkrError::Layer { .. })));
         rows.extend(lengths(&own, format!("boundary {i}")));
     }
-    rows
-}
-
-fn statistics() -> Vec<Row> {
-    let mut rows = vec![
-        row!(Change "statistics.norms[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
-        row!(Modulus "statistics.norms[*]" => VerifyError::Statistics(StatisticsError::NormRange { .. })),
-    ];
-    rows.extend(lengths("statistics.norms", "norms"));
     rows
 }
 

@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x07\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x08\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x05\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x06\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x07\0\0\0\0");
 }
 
 #[test]
@@ -149,12 +149,13 @@ fn header_errors_are_named() {
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 9, this program reads version 7"
+        "proof file of version 9, this program reads version 8"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
-    // rounded in every row, the fifth had the activations in the STARK.
-    for version in [1, 2, 3, 4, 5] {
+    // rounded in every row, the fifth had the activations in the STARK, the sixth opened them apart from the weights, the seventh
+    // had sums of norms in clear.
+    for version in 1..=7 {
         bytes[MAGIC_LEN] = version;
         let old = decode::<Message>(kind, &bytes);
         assert!(

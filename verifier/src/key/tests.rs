@@ -9,7 +9,7 @@ use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
 fn key() -> ModelKey {
     let norm = NormParams {
         scale: 25,
-        eps: ByClass::both(17),
+        eps: ByClass::both(1700),
         shift: 6,
     };
     let shift = || ChannelShift(vec![3]);

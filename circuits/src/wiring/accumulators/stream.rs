@@ -1,10 +1,10 @@
-//! The residual stream: updates and norms.
+//! What updates the residual stream.
 
 use std::collections::BTreeMap;
 
-use num_traits::{One, Zero};
+use num_traits::One;
 
-use super::{Claims, Rounding, Sides};
+use super::{Claims, Rounding};
 use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::gains::{factor_limbs, Gains};
@@ -13,7 +13,6 @@ use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
 use crate::rounding::{update_of, Update, PADDED_EXPONENT};
 use crate::shape::Part;
-use crate::statement::norm_of;
 use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {
@@ -112,7 +111,7 @@ impl Public<'_> {
     }
 
     /// Weights of the features times a power of two: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
-    fn feature_powers(&self, weights: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
+    pub(super) fn feature_powers(&self, weights: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
         let hidden = self.shape.config.hidden;
         let power = |c: usize| match c < hidden {
             true => exponent(c),
@@ -120,45 +119,5 @@ impl Public<'_> {
         };
         let features = weights.iter().enumerate();
         features.map(|(c, w)| *w * base(1 << power(c).min(30))).collect()
-    }
-
-    /// The normed states: values times the reciprocal square root of their row.
-    pub(super) fn norms(&self, claims: &mut Claims) {
-        let (points, part) = (self.points, Part::Stream);
-        let at = points.out(self.shape.padded.hidden);
-        let weights = eq_table(at);
-        let tokens = eq_table(&points.token);
-        let states = points.state_weights(self.shape.states());
-        let rsqrts = self.statistics.rsqrts(&self.shape.config, self.params, self.leading());
-        let rows = |n: usize| rsqrts.get(n * tokens.len()..).unwrap_or_default();
-        let (mut powered, mut products) = (Vec::new(), Vec::new());
-        for (n, weight) in states.iter().enumerate() {
-            let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
-            let shift = u32::from(norm_of(self.params, n).shift);
-            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
-            let features = self.feature_powers(&weights, &exponent);
-            powered.push(vec![state.clone(), eq(&points.token), Weight::dense(features)]);
-            let scaled = tokens.iter().zip(rows(n)).map(|(t, r)| *t * base(i64::from(*r)));
-            products.push(vec![state, padded(scaled.collect(), self.shape.token), eq(at)]);
-        }
-        let out = match self.shape.normed() {
-            Limbs::One => vec![(stream::Y, K::one())],
-            Limbs::Two => vec![(stream::Y, felt(256)), (stream::Y + 1, K::one())],
-        };
-        let rounding = Rounding {
-            rounded: Rounded::NORM,
-            out,
-            plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
-            powered,
-            factor: K::one(),
-        };
-        let x = vec![(stream::X_HI, -felt(256)), (stream::X_LO, -K::one())];
-        let mut sides = Sides {
-            groups: vec![Group::new_sum(part, products, x)],
-            value: K::zero(),
-        };
-        self.add(&mut sides, &rounding, stream::NORM);
-        claims.own.push(sides.claim("norms"));
-        self.clipped(claims, &rounding, |_, clip| clip.value());
     }
 }

@@ -29,7 +29,7 @@ pub enum GuardError {
     Time(Duration),
     #[error("it takes more than {} MB of memory", .0 / 1_000_000)]
     Memory(u64),
-    #[error("no thread could be started: {0}")]
+    #[error("no thread could be started, as the limit of address space (ulimit -v) or of processes (ulimit -u) is too small: {0}")]
     Thread(String),
 }
 

@@ -75,7 +75,6 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         output: vec![0; shape.outputs],
     };
     let statistics = Statistics {
-        norms: vec![[1; 3]; shape.states() * tokens],
         tops: vec![0; shape.outputs],
         clips: Vec::new(),
     };

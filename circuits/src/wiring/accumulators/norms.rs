@@ -1,0 +1,137 @@
+//! Norms: squares, reciprocal roots and normed states (docs/protocol.md, section 16.2).
+
+use num_traits::{One, Zero};
+
+use super::{Claims, Rounding};
+use crate::air::norms::{
+    bound_limbs, epsilon, CARRIES, CARRY, CROSS_HI, CROSS_LO, GAP, HIGH_LO, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST,
+    ROOT_CARRIES, SUM, SUM_BITS,
+};
+use crate::air::{base, stream};
+use crate::claims::{Group, Tensor, Weight};
+use crate::mle::eq_table;
+use crate::model::{Limbs, RowClass};
+use crate::rounding::Rounded;
+use crate::shape::Part;
+use crate::statement::norm_of;
+use crate::wiring::terms::power;
+use crate::wiring::{eq, felt, padded, Public, K};
+
+impl Public<'_> {
+    /// Everything that norms round or divide, as accumulators of products.
+    pub(super) fn norms(&self, claims: &mut Claims) {
+        self.squares(claims);
+        self.quotients(claims);
+        self.roots(claims);
+        self.normed(claims);
+    }
+
+    /// Weights of the rows of norms.
+    fn norm_rows(&self) -> Tensor {
+        let states = self.points.state_weights(self.shape.states());
+        vec![padded(states, self.lead(Part::Norms)), eq(&self.points.token)]
+    }
+
+    /// Squares of the stream's rows, of limbs `hi + limb lo`: the columns say what the sum of squares is made of.
+    fn squares(&self, claims: &mut Claims) {
+        let (limb, weight) = (self.points.limb, self.points.square_weight());
+        let [high, cross, low] = [weight, weight * limb, weight * limb * limb];
+        let (radix, byte) = (base(1 << LIMB_BITS), base(1 << 8));
+        let half = radix * radix;
+        let columns = vec![
+            (SUM, low),
+            (SUM + 1, low * radix),
+            (SUM + 2, high * byte),
+            (SUM + 3, high * byte * radix),
+            (CROSS_HI, cross * base(2 << SUM_BITS[0]) - high * byte),
+            (CROSS_LO, cross * base(2) - low * base(1 << 9)),
+            (HIGH_LO, high - low * base(1 << 16)),
+            (CARRY, low * half - high * byte),
+        ];
+        let states = self.points.state_weights(self.shape.states());
+        let mut epsilons = K::zero();
+        for (class, rows) in self.class_weights() {
+            for (n, state) in states.iter().enumerate() {
+                let [eps_hi, eps_lo] = epsilon(norm_of(self.params, n).eps.of(class)).map(base);
+                epsilons += *state * rows * (high * byte * eps_hi + low * eps_lo);
+            }
+        }
+        let sides = &mut claims.accumulators;
+        sides.value += epsilons;
+        sides.groups.push(Group::new(Part::Norms, self.norm_rows(), columns));
+    }
+
+    /// Sum of the weights of the token rows of each class.
+    fn class_weights(&self) -> [(RowClass, K); 2] {
+        let rows = eq_table(&self.points.token);
+        let lead = rows.iter().take(self.leading()).fold(K::zero(), |sum, w| sum + *w);
+        [(RowClass::Lead, lead), (RowClass::Body, K::one() - lead)]
+    }
+
+    /// Quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
+    fn quotients(&self, claims: &mut Claims) {
+        let (limb, weight) = (self.points.limb, self.points.quotient_weight());
+        let radix = base(1 << LIMB_BITS);
+        let at = |k: usize| weight * power(limb, k);
+        let left = (0..LIMBS).map(|k| (LEFT + k, -at(k)));
+        let carries = (0..GAP - CARRIES).map(|k| (CARRIES + k, at(k) * radix - at(k + 1)));
+        let columns = left.chain(carries).collect();
+        let states = self.points.state_weights(self.shape.states());
+        let hidden = self.shape.config.hidden;
+        let bounds = states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
+            let limbs = bound_limbs(hidden, norm_of(self.params, n).scale)
+                .into_iter()
+                .enumerate();
+            sum + *state * limbs.fold(K::zero(), |sum, (k, own)| sum + at(k) * base(own))
+        });
+        let sides = &mut claims.accumulators;
+        sides.value -= bounds;
+        sides.groups.push(Group::new(Part::Norms, self.norm_rows(), columns));
+    }
+
+    /// Squares of reciprocal roots: the quotients less the rest.
+    fn roots(&self, claims: &mut Claims) {
+        let (limb, weight) = (self.points.limb, self.points.root_weight());
+        let radix = base(1 << LIMB_BITS);
+        let at = |k: usize| weight * power(limb, k);
+        let columns = vec![
+            (QUOTIENT, at(0)),
+            (QUOTIENT + 1, at(1)),
+            (QUOTIENT + 2, at(2)),
+            (QUOTIENT + 3, at(2) * radix),
+            (REST, -at(0)),
+            (REST + 1, -at(1)),
+            (ROOT_CARRIES, at(0) * radix - at(1)),
+            (ROOT_CARRIES + 1, at(1) * radix - at(2)),
+        ];
+        let group = Group::new(Part::Norms, self.norm_rows(), columns);
+        claims.accumulators.groups.push(group);
+    }
+
+    /// The normed states: values times the reciprocal root of their row.
+    fn normed(&self, claims: &mut Claims) {
+        let (points, part) = (self.points, Part::Stream);
+        let at = points.out(self.shape.padded.hidden);
+        let weights = eq_table(at);
+        let states = points.state_weights(self.shape.states());
+        let powered = states.iter().enumerate().map(|(n, weight)| {
+            let shift = u32::from(norm_of(self.params, n).shift);
+            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
+            let features = Weight::dense(self.feature_powers(&weights, &exponent));
+            let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
+            vec![state, eq(&points.token), features]
+        });
+        let out = match self.shape.normed() {
+            Limbs::One => vec![(stream::Y, K::one())],
+            Limbs::Two => vec![(stream::Y, felt(256)), (stream::Y + 1, K::one())],
+        };
+        let rounding = Rounding {
+            rounded: Rounded::NORM,
+            out,
+            powered: powered.collect(),
+            plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
+            factor: points.norm_weight(),
+        };
+        self.accumulated(claims, &rounding, stream::NORM);
+    }
+}
