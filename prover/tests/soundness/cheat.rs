@@ -25,6 +25,7 @@ use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::prove::multiplicities::multiplicities;
+use tessera_prover::prove::opening::Committed;
 use tessera_prover::prove::stark::{commit, entry_sums, twiddles, Scheme};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::prove::{claims, ProverModel};
@@ -362,7 +363,7 @@ fn linear_claims(
     claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
     let powers = public.powers();
     for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-        claims.extend(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
+        claims.push(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
     }
     claims
 }
