@@ -4,7 +4,7 @@ use serde_json::{json, Map, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Finish, Statement};
 
-use crate::rows::Rows;
+use crate::rows::{count, Rows};
 use crate::shown;
 use crate::text::{Piece, Side, Texts};
 
@@ -116,8 +116,7 @@ fn finish(statement: &Statement, config: &ModelConfig, name: impl Fn(u32) -> Str
                 true => " (the model names no token that ends a text)",
                 false => "",
             };
-            let s = if tokens == 1 { "" } else { "s" };
-            format!("cut after {tokens} token{s}{none}")
+            format!("cut after {}{none}", count(tokens, "token"))
         }
     };
     let inside = statement.ends_inside(config);
