@@ -136,7 +136,7 @@ fn tokenizer_row(survey: &Survey) -> String {
     match &survey.tokenizer {
         Ok(true) => "yes".to_owned(),
         Ok(false) => "none: prompts are given as ids".to_owned(),
-        Err(error) => error.clone(),
+        Err(error) => shown::line(error),
     }
 }
 
