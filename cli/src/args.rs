@@ -390,10 +390,10 @@ pub struct ComposeArgs {
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Model key, from someone you trust or from your own setup
+    /// Model key, from someone you trust or from your own setup; - is standard input
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// Proof file
+    /// Proof file; - is standard input
     pub proof: PathBuf,
     /// Reject unless the prompt's ids are the encoding of this text; a chat has more than the question, so name its ids
     #[arg(
@@ -440,7 +440,8 @@ the run and their helpers, in tables whose sides are powers of two.";
 #[derive(Debug, Args)]
 #[command(after_long_help = families_and_formulas())]
 pub struct InspectArgs {
-    /// Checkpoint (directory or GGUF file), model directory, model key or proof file
+    /// Checkpoint (directory or GGUF file), model directory, model key or proof file; - is a key or proof on standard
+    /// input
     pub path: PathBuf,
     /// Prompt and generated tokens of the statement whose cost is predicted
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -455,7 +456,7 @@ pub struct InspectArgs {
     /// The calibration text of the key, if it was not a bundled one
     #[arg(long, value_name = "FILE", requires = "against")]
     pub calibration: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB or 500MB [default: 80 % of the available memory]
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES", requires = "against")]
     pub memory: Option<Budget>,
 }
@@ -534,7 +535,8 @@ pub struct BenchArgs {
     /// [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
-    /// The most memory that each set-up and proof may use [default: 80 % of the available memory]
+    /// The most memory that each set-up and proof may use, such as 4GiB (or 4G) or 500MB
+    /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
 }

@@ -1,11 +1,12 @@
 //! Progress on stderr: a bar where the amount of work is known, a spinner where it is not. Nothing is drawn
 //! in the first second, so that short operations stay silent.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tessera_prover::support::progress::{Progress, Silent};
 
 /// Operations shorter than this show no progress.
@@ -41,6 +42,16 @@ impl Bar {
     }
 }
 
+/// The time left at the mean speed of the phase: steps are too unequal for the speed of the last ones.
+fn left(state: &ProgressState, text: &mut dyn Write) {
+    let (done, total) = (state.pos(), state.len().unwrap_or(0));
+    if done > 0 {
+        let left = state.elapsed().mul_f64(total.saturating_sub(done) as f64 / done as f64);
+        // A display that fails is no reason to stop.
+        let _ = write!(text, ", {:#} left", HumanDuration(left));
+    }
+}
+
 impl Progress for Bar {
     fn phase(&self, name: &str, total: Option<u64>) {
         self.show_when_due();
@@ -48,15 +59,15 @@ impl Progress for Bar {
         let template = match total {
             Some(total) => {
                 self.bar.set_length(total);
-                "{msg:24} {wide_bar} {pos}/{len} {elapsed}, {eta} left"
+                "{msg:24} {wide_bar} {pos}/{len} {elapsed}{left}"
             }
             None => {
                 self.bar.unset_length();
                 "{msg:24} {spinner} {elapsed}"
             }
         };
-        self.bar
-            .set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.bar.set_style(style.with_key("left", left));
         self.bar.set_message(name.to_owned());
     }
 

@@ -16,7 +16,7 @@ use clap::Parser;
 use tessera_prover::support::arena::Arena;
 use tessera_prover::support::pages;
 use tessera_prover::tasks::plan::available::address_space;
-use tessera_verdict::rows::set_width;
+use tessera_verdict::rows::{bytes, set_width};
 
 use crate::args::Cli;
 use crate::printer::{columns, finish, Failure, Report};
@@ -84,8 +84,9 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
         let missing = MISSING.load(Ordering::Relaxed);
         if missing > 0 {
             return Err(Failure(format!(
-                "out of memory: {missing} bytes could not be had; raise the limit of this process (ulimit -v, control \
-                 group), or give a smaller --memory"
+                "out of memory: {} could not be had; raise the limit of this process (ulimit -v, control group), or \
+                 give a smaller --memory",
+                bytes(missing as u64)
             )));
         }
         let message = PANIC

@@ -227,7 +227,7 @@ fn rotations_that_cannot_be_read_are_refused_by_name() {
         (
             "smollm3",
             json!({"no_rope_layers": [1, 0]}),
-            "no_rope_layers: 2 numbers, but there are 5 layers",
+            "no_rope_layers: 2 numbers, but the model has 5 layers",
         ),
         ("smollm3", json!({"use_sliding_window": "yes"}), "not true or false"),
     ] {

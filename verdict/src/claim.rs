@@ -5,7 +5,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Finish, Statement};
 use tessera_verifier::key::ModelKey;
 
-use crate::rows::Rows;
+use crate::rows::{count, Rows};
 use crate::shown;
 use crate::text::{Piece, Side, Texts};
 use crate::vector::Vector;
@@ -135,8 +135,7 @@ fn finish(statement: &Statement, config: &ModelConfig, name: impl Fn(u32) -> Str
                 true => " (the model names no token that ends a text)",
                 false => "",
             };
-            let s = if tokens == 1 { "" } else { "s" };
-            format!("cut after {tokens} token{s}{none}")
+            format!("cut after {}{none}", count(tokens, "token"))
         }
     };
     let inside = statement.ends_inside(config);

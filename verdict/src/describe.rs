@@ -9,7 +9,7 @@ use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile, VectorFigures};
 
-use crate::rows::{bytes, Rows};
+use crate::rows::{bytes, count, Rows};
 use crate::shown;
 
 /// A key for machines; `tokens` is the length of the statement, prompt included, that security is said for.
@@ -58,9 +58,9 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
         .row(
             "weights",
             format!(
-                "{} tiles of 64 x 64 in {} columns of 2^{}, rate 2^-{}",
-                w.tiles,
-                w.columns(),
+                "{} of 64 x 64 in {} of 2^{}, rate 2^-{}",
+                count(w.tiles, "tile"),
+                count(w.columns(), "column"),
                 w.log_message,
                 w.log_blowup
             ),
@@ -125,8 +125,15 @@ pub fn strategy(params: &ModelParams) -> &'static str {
 /// The architecture in one line.
 pub fn dimensions(c: &ModelConfig) -> String {
     format!(
-        "{} layers, hidden {}, {} heads of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
-        c.layers, c.hidden, c.heads, c.head_dim, c.kv_heads, c.ff, c.vocab, c.context
+        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
+        count(c.layers, "layer"),
+        c.hidden,
+        count(c.heads, "head"),
+        c.head_dim,
+        c.kv_heads,
+        c.ff,
+        c.vocab,
+        c.context
     )
 }
 
@@ -190,7 +197,12 @@ fn settings(recipe: &Recipe) -> String {
 fn calibration(recipe: &Recipe) -> String {
     let c = &recipe.calibration;
     let digest = c.sha256.map(|d| format!(", SHA-256\n{}", hex::encode(d)));
-    format!("on {} tokens: {}{}", c.tokens, c.text, digest.unwrap_or_default())
+    format!(
+        "on {}: {}{}",
+        count(c.tokens, "token"),
+        c.text,
+        digest.unwrap_or_default()
+    )
 }
 
 /// The figures for machines.
@@ -223,7 +235,12 @@ pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
     rows.prose("fidelity", class_text(f))
         .row(
             "  on",
-            format!("{}: {} windows, {} tokens", f.text, f.windows, f.tokens),
+            format!(
+                "{}: {}, {}",
+                f.text,
+                count(f.windows, "window"),
+                count(f.tokens, "token")
+            ),
         )
         .row(
             "  KL",
@@ -241,7 +258,7 @@ pub fn figures_rows(rows: Rows, f: &Figures) -> Rows {
                 integer / float
             ),
         )
-        .row("  clamped", format!("{} values", f.saturated))
+        .row("  clamped", count(f.saturated, "value"))
         .row(
             "  bfloat16",
             format!(

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::claim::Claim;
+use crate::rows::count;
 
 /// Token ids: numbers between commas or white space, or a JSON list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,12 @@ fn difference(what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
         ));
     }
     let (got, expected) = (got.len(), expected.len());
-    (got != expected).then(|| format!("the {what} is not the expected one: {got} ids, expected {expected}"))
+    (got != expected).then(|| {
+        format!(
+            "the {what} is not the expected one: {}, expected {expected}",
+            count(got, "id")
+        )
+    })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@
 //! # Ok::<(), tessera_verifier::key::KeyError>(())
 //! ```
 //!
-//! Nothing here needs the prover, a file system, a clock or threads. Keys and proofs are hostile bytes: no panic, bounded
+//! Nothing here needs the prover, a clock or threads, and only [`input`] a file system. Keys and proofs are hostile bytes: no panic, bounded
 //! work. What is shown of them cannot be mistaken for the verdict ([`shown`]).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -46,6 +46,7 @@
 pub mod claim;
 pub mod describe;
 pub mod expected;
+pub mod input;
 mod key;
 pub mod rows;
 pub mod shown;

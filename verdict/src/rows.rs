@@ -1,5 +1,6 @@
 //! What a report is made of: rows of a name and a value, quantities in words.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -57,7 +58,7 @@ impl Rows {
 
     /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
     pub fn ids(self, name: &str, ids: &[u32]) -> Self {
-        let mut text = format!("{} ids:", ids.len());
+        let mut text = format!("{}:", count(ids.len(), "id"));
         for id in ids {
             text.push_str(&format!(" {id}"));
         }
@@ -93,10 +94,17 @@ impl Rows {
     }
 }
 
-impl std::fmt::Display for Rows {
+impl Display for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.render(width()))
     }
+}
+
+/// `1 token` or `2 tokens`.
+pub fn count(n: impl Display, noun: &str) -> String {
+    let n = n.to_string();
+    let plural = if n == "1" { "" } else { "s" };
+    format!("{n} {noun}{plural}")
 }
 
 /// `1.23 MB`, decimal units.
@@ -155,6 +163,7 @@ mod tests {
     fn id_lists_are_wrapped() {
         let rows = |ids: &[u32]| Rows::default().ids("ids", ids).render(80);
         assert_eq!(rows(&[1, 22]), "ids  2 ids: 1 22\n");
+        assert_eq!(rows(&[7]), "ids  1 id: 7\n");
         let long = rows(&[12345; 40]);
         let mut lines = long.lines();
         assert!(

@@ -59,7 +59,7 @@ impl FileKind {
         match self {
             Self::Proof => 8,
             Self::Chunk => 7,
-            Self::Key => 5,
+            Self::Key => 6,
         }
     }
 

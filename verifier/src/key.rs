@@ -201,7 +201,8 @@ impl ModelKey {
         Ok(ModelId(tagged(ID_TAG, digests.as_flattened())))
     }
 
-    /// Digest of everything that defines the computation and the commitment.
+    /// Digest of everything that defines the computation and the commitment: the version of the format first, as it says what
+    /// the fields mean.
     pub fn computation_digest(&self) -> Result<[u8; 32], CodecError> {
         let fields = Computation {
             config: &self.config,
@@ -211,7 +212,8 @@ impl ModelKey {
             weights_root: &self.weights_root,
             tables_root: &self.tables_root,
         };
-        Ok(tagged(COMPUTATION_TAG, &encode_payload(&fields)?))
+        let version = FileKind::Key.version().to_le_bytes().to_vec();
+        Ok(tagged(COMPUTATION_TAG, &[version, encode_payload(&fields)?].concat()))
     }
 
     /// Digest of the tokenizer's files.

@@ -40,7 +40,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Model key, from someone you trust
+    /// Model key, from someone you trust; - is standard input
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
     /// Proof files; - is standard input. Of several, each has a line, and a summary follows
@@ -67,7 +67,7 @@ pub struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Model key or proof
+    /// Model key or proof; - is standard input
     pub path: PathBuf,
     /// Prompt and generated tokens of the statement that security is said for
     #[arg(long, value_name = "N", default_value_t = 64)]

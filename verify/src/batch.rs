@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use serde_json::{json, Map, Value};
 use tessera_verdict::expected::Expected;
-use tessera_verdict::rows::seconds;
+use tessera_verdict::input;
+use tessera_verdict::rows::{count, seconds};
 use tessera_verdict::{shown, Key, Outcome, Status, Verdict};
 
 use crate::args::VerifyArgs;
-use crate::input;
 use crate::judge::judge;
 use crate::output::{delivered, line};
 
@@ -43,7 +43,7 @@ struct Summary {
 /// Verifies all proofs; returns the exit status.
 pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, json: bool) -> u8 {
     let clock = Instant::now();
-    let key_name = args.key.display().to_string();
+    let key_name = input::name(&args.key);
     let proofs = &args.proofs;
     let next = AtomicUsize::new(0);
     let waiting = Mutex::new(Waiting {
@@ -155,8 +155,8 @@ impl Summary {
             .bits
             .map_or_else(String::new, |bits| format!(", at least {bits:.1} bits"));
         format!(
-            "{} proofs of model {}: {accepted} accepted{bits}, {rejected} rejected, {undecided} undecided, in {}",
-            self.counts.iter().sum::<usize>(),
+            "{} of model {}: {accepted} accepted{bits}, {rejected} rejected, {undecided} undecided, in {}",
+            count(self.counts.iter().sum::<usize>(), "proof"),
             key.id(),
             seconds(time)
         )

@@ -1,14 +1,15 @@
 //! From arguments and files to a verdict.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tessera_verdict::expected::Expected;
+use tessera_verdict::input::{self, read};
 use tessera_verdict::{mistaken, Key, Verdict};
 
 use crate::args::VerifyArgs;
-use crate::input::{self, read, read_key};
+use crate::keys::read_key;
 
 /// A panic is a defect of this program: it is reported as a failure, so that nothing looks decided.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
@@ -25,6 +26,8 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String>
 
 /// The key, and what its proofs have to be about.
 pub fn prepare(args: &VerifyArgs) -> Result<(Key, Expected), String> {
+    let inputs = [&args.key].into_iter().chain(&args.proofs);
+    input::once(inputs.map(PathBuf::as_path))?;
     let key = guarded(|| read_key(&args.key))?;
     if args.expect_output.is_some() && !key.tokenizer()? {
         return Err("the model has no tokenizer, so texts must be given as token ids (--expect-output-ids)".to_owned());

@@ -3,8 +3,8 @@
 
 mod args;
 mod batch;
-mod input;
 mod judge;
+mod keys;
 mod output;
 
 use std::io;
@@ -16,6 +16,7 @@ use console::Term;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
+use tessera_verdict::input::{self, read};
 use tessera_verdict::rows::{set_width, Rows};
 use tessera_verdict::{shown, Key, Status};
 use tessera_verifier::codec::FileKind;
@@ -24,7 +25,6 @@ use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
 
 use self::args::{Cli, Command, InspectArgs, VerifyArgs};
-use self::input::read;
 use self::judge::{guarded, judge, prepare};
 use self::output::{delivered, line};
 
@@ -79,7 +79,7 @@ fn single(args: &VerifyArgs) -> Result<Report, String> {
         return Err("one proof is expected".to_owned());
     };
     let (verdict, time) = judge(&key, proof, &expected)?;
-    let names = (input::name(proof), args.key.display().to_string());
+    let names = (input::name(proof), input::name(&args.key));
     if let (Status::Undecided, Some(reason)) = (verdict.status(), verdict.reason(&names.0, &names.1)) {
         return Err(reason);
     }

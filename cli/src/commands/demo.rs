@@ -203,11 +203,17 @@ impl Done {
 
 /// What exactly an accepted proof says.
 fn proved(prompt: usize, output: usize, columns: usize) -> String {
+    let these = |n, what| match n {
+        1 => format!("this 1 {what} id"),
+        n => format!("these {n} {what} ids"),
+    };
     let text = format!(
-        "What was proved: the model with this id, run in exact integer arithmetic on these {prompt} prompt ids, generates \
-         exactly these {output} output ids, each the arg max over the whole vocabulary (lowest id on a tie). Every matrix \
+        "What was proved: the model with this id, run in exact integer arithmetic on {}, generates exactly \
+         {}, each the arg max over the whole vocabulary (lowest id on a tie). Every matrix \
          product, norm, rotation, mask, softmax, activation, rounding and arg max of the forward pass is covered. The proof \
-         does not hide the text, and says nothing about whether the text is true."
+         does not hide the text, and says nothing about whether the text is true.",
+        these(prompt, "prompt"),
+        these(output, "output")
     );
     let lines = shown::wrapped(&text, columns.saturating_sub(1), "");
     lines.iter().map(|l| l.trim_end()).collect::<Vec<_>>().join("\n")

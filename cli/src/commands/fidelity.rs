@@ -20,8 +20,7 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
     given::model_dir(&args.model)?;
     given::checkpoint(&args.checkpoint)?;
     let model = Model::open(&args.model)?;
-    let checkpoint =
-        Checkpoint::open(&args.checkpoint).map_err(|e| Failure(format!("{}: {e}", args.checkpoint.display())))?;
+    let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|e| Failure(e.of(&args.checkpoint)))?;
     let reader = TextReader {
         config: &model.key.config,
         tokenizer: model.tokenizer.as_ref(),

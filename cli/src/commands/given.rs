@@ -6,7 +6,9 @@ use std::path::Path;
 
 use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::tasks::work::JOB_FILE;
+use tessera_verdict::input;
 use tessera_verifier::codec::FileKind;
+use tessera_verifier::key::ModelKey;
 
 use crate::printer::Failure;
 
@@ -90,8 +92,17 @@ pub fn checkpoint(path: &Path) -> Result<(), Failure> {
     Err(Failure(text))
 }
 
+/// Reads a model key, from a file or from standard input.
+pub fn read_key(path: &Path) -> Result<ModelKey, Failure> {
+    if !input::is_stdin(path) {
+        key(path)?;
+    }
+    let bytes = input::read(path).map_err(Failure)?;
+    ModelKey::from_bytes(&bytes).map_err(|e| Failure(format!("{}: {e}", input::name(path))))
+}
+
 /// Errors if `path` is known to be something else than a model key.
-pub fn key(path: &Path) -> Result<(), Failure> {
+fn key(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     let text = match Kind::of(path) {
         Kind::Proof => format!("{shown} is a proof, not a model key: --key takes the file {KEY_FILE} that setup wrote"),

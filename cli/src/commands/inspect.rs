@@ -1,7 +1,7 @@
 //! `tessera inspect`: what a path holds, recognised by its contents.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{json, Value};
@@ -9,12 +9,12 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::intake::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::quantise::Strategy;
-use tessera_prover::support::files;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
-use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
+use tessera_prover::tasks::loaded::{key_tokenizer, Model};
 use tessera_prover::tasks::plan::Subject;
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
+use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
 use tessera_verifier::codec::FileKind;
@@ -36,8 +36,8 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
         };
         return against(&key, checkpoint, args, progress);
     }
-    let metadata = std::fs::metadata(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
-    if metadata.is_dir() {
+    let failed = |e: io::Error| Failure(format!("cannot read {}: {e}", path.display()));
+    if !input::is_stdin(path) && std::fs::metadata(path).map_err(failed)?.is_dir() {
         return match (path.join(KEY_FILE).exists(), path.join("config.json").exists()) {
             (true, _) => model_dir(path, args),
             (false, true) => checkpoint(path, args),
@@ -47,28 +47,34 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
             ))),
         };
     }
-    let mut magic = [0; 8];
-    let mut file = File::open(path).map_err(|e| Failure(format!("cannot read {}: {e}", path.display())))?;
-    // A file shorter than a magic number has none.
-    let _ = file.read_exact(&mut magic);
-    if magic == FileKind::Key.magic() {
-        key(path, args)
-    } else if magic == FileKind::Proof.magic() {
-        proof(path)
-    } else if magic.starts_with(&GGUF_MAGIC) {
-        checkpoint(path, args)
+    if !input::is_stdin(path) && begins_as_gguf(path).map_err(failed)? {
+        return checkpoint(path, args);
+    }
+    let (name, content) = (input::name(path), input::read(path).map_err(Failure)?);
+    if content.starts_with(&FileKind::Key.magic()) {
+        key(&name, &content, args)
+    } else if content.starts_with(&FileKind::Proof.magic()) {
+        proof(&name, &content)
     } else {
         Err(Failure(format!(
-            "{} is neither a model key, nor a proof, nor a GGUF file",
-            path.display()
+            "{name} is neither a model key, nor a proof, nor a GGUF file"
         )))
     }
 }
 
+/// Such a file may be larger than memory: only its first bytes are read.
+fn begins_as_gguf(path: &Path) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    File::open(path)?
+        .take(GGUF_MAGIC.len() as u64)
+        .read_to_end(&mut begin)?;
+    Ok(begin == GGUF_MAGIC)
+}
+
 /// A checkpoint, supported or not: an unsupported one is described, not refused.
 fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
-    let survey = Checkpoint::survey(path).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
-    let provable = survey.is_supported();
+    let survey = Checkpoint::survey(path).map_err(|e| Failure(e.of(path)))?;
+    let provable = survey.is_supported() && survey.tokenizer.is_ok();
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
     let prediction = checked.filter(|_| provable).map(|c| {
         let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
@@ -90,6 +96,8 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "unsupported": survey.unsupported,
         "missing": survey.missing,
         "misshapen": survey.misshapen,
+        "tokenizer": survey.tokenizer == Ok(true),
+        "tokenizer_error": survey.tokenizer.as_ref().err(),
         "predicted": prediction.as_ref().map(Prediction::json),
     });
     let mut rows = Rows::default()
@@ -104,6 +112,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
             format!("{}, {parameters} parameters, {}", survey.tensors.len(), dtypes(&survey)),
         )
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
+        .row("tokenizer", tokenizer_row(&survey))
         .row("provable", if provable { "yes" } else { "no" });
     for note in &survey.notes {
         rows = rows.row("note", shown::line(note));
@@ -121,6 +130,14 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         rows = prediction.rows(rows);
     }
     Ok(Report::done(rows.to_string(), json))
+}
+
+fn tokenizer_row(survey: &Survey) -> String {
+    match &survey.tokenizer {
+        Ok(true) => "yes".to_owned(),
+        Ok(false) => "none: prompts are given as ids".to_owned(),
+        Err(error) => shown::line(error),
+    }
 }
 
 fn dtypes(survey: &Survey) -> String {
@@ -141,11 +158,11 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     Ok(Report::done(rows.to_string(), json))
 }
 
-fn key(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
-    let key = read_key(path)?;
+fn key(name: &str, content: &[u8], args: &InspectArgs) -> Result<Report, Failure> {
+    let key = ModelKey::from_bytes(content).map_err(|e| Failure(format!("{name}: {e}")))?;
     let subject = Subject::of_key(&key, keeps_codeword(&key.config));
-    let rows = Rows::default().path("model key", path);
-    let (rows, json) = describe_key(&key, path, &subject, args, rows)?;
+    let rows = Rows::default().path("model key", name.as_ref());
+    let (rows, json) = describe_key(&key, name.as_ref(), &subject, args, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
 
@@ -171,12 +188,11 @@ fn describe_key(
     Ok((prediction.rows(rows), Value::Object(json)))
 }
 
-fn proof(path: &Path) -> Result<Report, Failure> {
-    let content = files::read(path)?;
-    let proof = Proof::from_bytes(&content).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
-    let (name, len) = (path.display().to_string(), content.len());
+fn proof(name: &str, content: &[u8]) -> Result<Report, Failure> {
+    let proof = Proof::from_bytes(content).map_err(|e| Failure(format!("{name}: {e}")))?;
+    let len = content.len();
     Ok(Report::done(
-        proof_rows(&proof, &name, len).to_string(),
+        proof_rows(&proof, name, len).to_string(),
         proof_json(&proof, len),
     ))
 }

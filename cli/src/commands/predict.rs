@@ -7,7 +7,7 @@ use tessera_circuits::shape::Shape;
 use tessera_prover::model::tiles::tile_bytes;
 use tessera_prover::prove::opening::params_for;
 use tessera_prover::prove::opening::{Codeword, Tree};
-use tessera_prover::tasks::plan::{Choices, Plan, Subject, Task};
+use tessera_prover::tasks::plan::{Budget, Choices, Plan, Subject, Task};
 use tessera_prover::tasks::setup::LARGE_CODEWORD;
 use tessera_verdict::rows::{bytes, seconds, Rows};
 
@@ -28,6 +28,8 @@ pub fn keeps_codeword(config: &ModelConfig) -> bool {
 pub struct Prediction {
     /// Prompt and generated tokens together.
     pub tokens: usize,
+    /// Whether more were asked for than the context has room for.
+    is_most: bool,
     pub disk_bytes: u64,
     /// With everything in memory.
     pub memory: Plan,
@@ -41,6 +43,7 @@ impl Prediction {
     /// Predicts a statement of `tokens` tokens; the config of `subject` must have passed its check.
     pub fn new(subject: &Subject, tokens: usize) -> Self {
         let config = &subject.config;
+        let is_most = tokens > config.context + 1;
         let tokens = tokens.clamp(2, config.context + 1);
         let shape = Shape::with_limbs(config, subject.limbs, &Chunk::whole(config.layers), tokens - 1);
         let cells = shape.cells();
@@ -59,6 +62,7 @@ impl Prediction {
         };
         Self {
             tokens,
+            is_most,
             disk_bytes,
             memory: subject.with_choices(task, Choices::default()),
             smallest_bytes: subject.smallest(task).budget_bytes(),
@@ -82,16 +86,23 @@ impl Prediction {
 
     /// For people.
     pub fn rows(&self, rows: Rows) -> Rows {
-        rows.row("predicted", format!("for {} tokens, prompt included", self.tokens))
-            .row(
-                "  memory",
-                format!(
-                    "{}; the smallest --memory that works is {}",
-                    bytes(self.memory.predicted_bytes()),
-                    bytes(self.smallest_bytes)
-                ),
-            )
-            .row("  disk", bytes(self.disk_bytes))
-            .row("  time", seconds(self.prove_seconds))
+        let most = match self.is_most {
+            true => ", the most that the context has room for",
+            false => "",
+        };
+        rows.row(
+            "predicted",
+            format!("for {} tokens, prompt included{most}", self.tokens),
+        )
+        .row(
+            "  memory",
+            format!(
+                "{}; the smallest --memory that works is {}",
+                bytes(self.memory.predicted_bytes()),
+                Budget(self.smallest_bytes)
+            ),
+        )
+        .row("  disk", bytes(self.disk_bytes))
+        .row("  time", seconds(self.prove_seconds))
     }
 }

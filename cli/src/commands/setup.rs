@@ -7,7 +7,7 @@ use tessera_prover::quantise::{QuantiseOptions, Strategy};
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 use tessera_verdict::describe::{fidelity_json, fidelity_rows};
-use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
 
 use super::budget::{mapped, Allowance};
@@ -57,8 +57,9 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         .row(
             "calibrated on",
             format!(
-                "{} tokens: {}",
-                report.calibration_tokens, report.key.recipe.calibration.text
+                "{}: {}",
+                count(report.calibration_tokens, "token"),
+                report.key.recipe.calibration.text
             ),
         );
     let mut rows = fidelity_rows(rows, Some(&report.fidelity))

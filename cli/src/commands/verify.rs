@@ -1,16 +1,14 @@
 //! `tessera verify`: reads a key and a proof, nothing else.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
 use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::tasks::loaded::{key_id, key_tokenizer, read_key};
+use tessera_prover::tasks::loaded::{key_id, key_tokenizer};
 use tessera_verdict::expected::Expected;
+use tessera_verdict::input;
 use tessera_verdict::{mistaken, Status as Decision, Verdict};
-use tessera_verifier::codec::PROOF_LIMIT;
 use tessera_verifier::verify::verify_bytes;
 
 use super::claim::claim_of;
@@ -20,18 +18,18 @@ use crate::args::VerifyArgs;
 use crate::printer::{Failure, Report, Status};
 
 pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
-    given::key(&args.key)?;
-    let key = read_key(&args.key)?;
-    let id = key_id(&key, &args.key)?;
+    input::once([args.key.as_path(), &args.proof]).map_err(Failure)?;
+    let (proof_name, key_name) = (input::name(&args.proof), input::name(&args.key));
+    let key = given::read_key(&args.key)?;
+    let id = key_id(&key, Path::new(&key_name))?;
     // The verdict is about ids: it does not need a tokenizer, unless something is expected of the text.
-    let tokenizer = key_tokenizer(&key, &args.key);
+    let tokenizer = key_tokenizer(&key, Path::new(&key_name));
     let tokenizer = tokenizer.as_ref().map(Option::as_ref).map_err(|e| e.to_string());
     let expected = expected(args, &tokenizer)?;
-    let bytes = read_proof(&args.proof)?;
+    let bytes = input::read(&args.proof).map_err(Failure)?;
     let clock = Instant::now();
     let found = verify_bytes(&key, &bytes);
     let time = Some(clock.elapsed().as_secs_f64());
-    let (proof_name, key_name) = (args.proof.display().to_string(), args.key.display().to_string());
     let verdict = Verdict::new(id, bytes.len(), found, |statement| claim_of(statement, &key, tokenizer));
     let verdict = verdict.because(mistaken(&proof_name, &bytes));
     let verdict = verdict.expecting(&expected).map_err(Failure)?;
@@ -45,25 +43,6 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
         text: verdict.text(&proof_name, &key_name, time),
         json: Value::Object(verdict.json(&proof_name, &key_name, time)),
     })
-}
-
-/// Reads a proof file, but not much more of it than a proof can have.
-fn read_proof(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |e| Failure(format!("cannot read {}: {e}", path.display()));
-    if path.is_dir() {
-        return Err(Failure(format!(
-            "{} is a directory: give the file of the proof",
-            path.display()
-        )));
-    }
-    let mut bytes = Vec::new();
-    let header = 64;
-    File::open(path)
-        .map_err(failed)?
-        .take(PROOF_LIMIT as u64 + header)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    Ok(bytes)
 }
 
 /// What the caller wants the proof to be about.

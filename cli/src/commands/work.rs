@@ -17,7 +17,7 @@ use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::{equal_parts, Budget, Plan, Subject, Task};
 use tessera_prover::tasks::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
 use tessera_verdict::mode;
-use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 
@@ -370,7 +370,8 @@ fn divide(
         }
         (None, Some(ChunksArg::Number(n))) if n > of => {
             return Err(Failure(format!(
-                "{n} chunks are too many: a chunk has at least one layer, and the model has {of} layers"
+                "{n} chunks are too many: a chunk has at least one layer, and the model has {}",
+                count(of, "layer")
             )));
         }
         (None, Some(ChunksArg::Number(n))) => equal_parts(of, n),

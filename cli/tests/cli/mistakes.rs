@@ -1,11 +1,17 @@
 //! Files and directories in the place of others: the error says what they are, and what to do.
 
+use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
+use serde_json::{json, Value};
 use tempfile::tempdir;
 
 use crate::args;
-use crate::support::{configured_checkpoint, fails, json, names, tessera, Shared, CHECKPOINT, PROMPT};
+use crate::support::{
+    configured_checkpoint, done, edited_checkpoint, fails, json, names, tessera, Shared, CHECKPOINT, PROMPT,
+};
 
 #[test]
 fn a_git_lfs_pointer_is_called_one() {
@@ -168,4 +174,169 @@ fn help_fits_into_the_terminal() {
             assert!(line.chars().count() <= 80, "{command}: {line}");
         }
     }
+}
+
+/// `inspect` reads a tokenizer as set-up does: what that refuses is not called provable.
+#[test]
+fn a_checkpoint_whose_tokenizer_cannot_be_read_is_not_provable() {
+    for (file, content, words) in [
+        ("tokenizer.json", "hello", "tokenizer.json: the file is not JSON"),
+        ("tokenizer.json", "{\"model\": ", "tokenizer.json: the file is cut off"),
+        ("tokenizer.json", "{\"model\": 3}", "tokenizer.json: "),
+        (
+            "tokenizer_config.json",
+            "[",
+            "tokenizer_config.json: the file is cut off",
+        ),
+    ] {
+        let dir = tempdir().unwrap();
+        let checkpoint = configured_checkpoint(dir.path(), &[]);
+        fs::write(checkpoint.join(file), content).unwrap();
+        let report = done(args!["inspect", checkpoint]);
+        let error = report["tokenizer_error"].as_str().expect("an error");
+        assert!(error.contains(words) && error.contains("ids"), "{error}");
+        assert_eq!(
+            (&report["provable"], &report["tokenizer"]),
+            (&false.into(), &false.into())
+        );
+        fails(args!["setup", checkpoint, "--out", dir.path().join("model")], &[error]);
+        // Nothing else is wrong with it.
+        for file in ["tokenizer.json", "tokenizer_config.json"] {
+            let _ = fs::remove_file(checkpoint.join(file));
+        }
+        let report = done(args!["inspect", checkpoint]);
+        assert_eq!(
+            (&report["provable"], &report["tokenizer"]),
+            (&true.into(), &false.into())
+        );
+    }
+}
+
+/// The error names the file and what helps, and the path once.
+#[test]
+fn a_damaged_checkpoint_is_said_to_be_damaged_and_where() {
+    let tensor = "model.layers.0.self_attn.q_proj.weight";
+    for (file, change, words) in [
+        (
+            "model.safetensors",
+            Change::Cut(0),
+            "the file is empty: download it again",
+        ),
+        (
+            "model.safetensors",
+            Change::Cut(100),
+            "cut off: it ends after 100 bytes",
+        ),
+        (
+            "model.safetensors",
+            Change::Cut(100_000),
+            "cut off: it has 100000 bytes, and its tensors end at byte 26",
+        ),
+        (
+            "model.safetensors",
+            Change::Text("\u{7}\0\0\0\0\0\0\0hello"),
+            "is not safetensors",
+        ),
+        (
+            "model.safetensors",
+            Change::Field("dtype", json!("Q9")),
+            "dtype: unknown variant `Q9`",
+        ),
+        (
+            "model.safetensors",
+            Change::Field("shape", json!([1, 2])),
+            "shape [1, 2] do not take the 65536 bytes",
+        ),
+        ("config.json", Change::Cut(0), "config.json: the file is empty"),
+        ("config.json", Change::Cut(30), "config.json: the file is cut off"),
+        (
+            "config.json",
+            Change::Text("[1]"),
+            "config.json: the file holds no JSON object",
+        ),
+        (
+            "config.json",
+            Change::Text("hello"),
+            "config.json: the file is not JSON",
+        ),
+    ] {
+        let dir = tempdir().unwrap();
+        let checkpoint = match &change {
+            Change::Field(field, value) => {
+                edited_checkpoint(dir.path(), |header, _| header[tensor][field] = value.clone())
+            }
+            _ => configured_checkpoint(dir.path(), &[]),
+        };
+        let path = checkpoint.join(file);
+        match change {
+            Change::Cut(bytes) => fs::File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(bytes)
+                .unwrap(),
+            Change::Text(text) => fs::write(&path, text).unwrap(),
+            Change::Field(..) => {}
+        }
+        for command in [
+            args!["inspect", checkpoint],
+            args!["setup", checkpoint, "--out", dir.path().join("model")],
+        ] {
+            fails(command.clone(), &[file, words]);
+            let (_, report) = self::json(command);
+            let error = report["error"].as_str().unwrap();
+            assert_eq!(error.matches(&*checkpoint.to_string_lossy()).count(), 1, "{error}");
+        }
+    }
+}
+
+enum Change {
+    Cut(u64),
+    Text(&'static str),
+    /// Of a tensor in the header.
+    Field(&'static str, Value),
+}
+
+/// As `tessera-verify` does.
+#[test]
+fn standard_input_can_be_the_key_or_the_proof() {
+    let shared = Shared::get();
+    let (key, proof) = (shared.key(), shared.proof());
+    let run = |args: Vec<OsString>, input: &Path| {
+        let child = Command::new(env!("CARGO_BIN_EXE_tessera"))
+            .args(args)
+            .stdin(fs::File::open(input).unwrap())
+            .output();
+        let output = child.expect("the binary runs");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code().unwrap(), text)
+    };
+    for (args, input, status, words) in [
+        (args!["verify", "--key", key, "-"], &proof, 0, "accepted"),
+        (args!["verify", "--key", "-", proof], &key, 0, "accepted"),
+        (
+            args!["verify", "--key", "-", "-"],
+            &key,
+            2,
+            "only one of key and proofs",
+        ),
+        (
+            args!["verify", "--key", key, "-"],
+            &key,
+            1,
+            "standard input is a model key",
+        ),
+        (
+            args!["verify", "--key", "-", proof],
+            &proof,
+            2,
+            "standard input: not a model key",
+        ),
+        (args!["inspect", "-"], &key, 0, "standard input"),
+        (args!["inspect", "-"], &proof, 0, "not verified"),
+    ] {
+        let (got, text) = run(args, input);
+        assert!(got == status && text.contains(words), "{got} {text}");
+    }
+    fails(args!["verify", "--key", key, shared.model()], &["is a directory"]);
 }

@@ -107,7 +107,7 @@ fn ids_come_before_texts_and_special_tokens_are_named() {
     let shown =
         "<|start|> \"<|end|>\" <|end|> \"\\\"\\n\" \\\"\\u{20}output\\u{20}\\\"\\n \"\u{fffd}\u{fffd}\" (id 2000: no token)";
     let expected = format!(
-        "\nprompt    15 ids: {}\n          {shown}\noutput    1 ids: ",
+        "\nprompt    15 ids: {}\n          {shown}\noutput    1 id: ",
         list.join(" ")
     );
     assert!(

@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod checkpoint;
+mod json;
 pub mod synth;
 pub mod texts;
 pub mod tokenizer;

@@ -16,7 +16,7 @@ pub mod trace;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
@@ -321,20 +321,19 @@ fn unchecked(
     // Commitments before any challenge.
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let mut transcript = open_transcript(claim.model, &params, statement, chunk, &claim.ends);
-    let columns = run.columns;
-    let mut activations = watch.phase("commit activations", || Activations::commit(shape, &columns, params));
-    let root = *activations.root();
-    transcript.bytes("activations", &root);
+    let columns = &run.columns;
+    let mut activations = watch.phase("commit activations", || Activations::commit(shape, columns, params));
+    transcript.bytes("activations", activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
-        Counted::commit(&run.params, multiplicities(shape, &columns), &twiddles, &mut transcript)
+        Counted::commit(&run.params, multiplicities(shape, columns), &twiddles, &mut transcript)
     });
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
     let relations = draw_relations(&mut transcript);
     let trees = lookup_trees(shape);
-    let lookups = watch.phase("lookups", || gkr::prove(&trees, &columns, &relations, &mut transcript))?;
+    let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 
     // Matmuls.
     let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));
@@ -348,7 +347,7 @@ fn unchecked(
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
     let mut matmuls = watch.phase("matmuls", || {
-        matmul::prove(&public, &columns, weights, &opened, &mut transcript)
+        matmul::prove(&public, columns, weights, &opened, &mut transcript)
     });
     watch.read("matmuls", matmuls.traffic);
     let families = weight_families(&mut transcript);
@@ -357,32 +356,20 @@ fn unchecked(
     let (batch, linear) = watch.phase("claims", || {
         let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
         let batch = batch(claims, transcript.challenge("claims"));
-        let linear = claims::prove(&batch, shape, &columns, &mut transcript);
+        let linear = claims::prove(&batch, shape, columns, &mut transcript);
         (batch, linear)
     });
 
     // Weights and activations.
     let (opening, traffic) = watch.phase("open", || {
-        let units = unit_coefficients(shape, &batch, &linear.point);
-        let local_point = suffix(&linear.point, MIN_ROWS_LOG);
-        let values = activations.unit_values(local_point);
-        let activations = Side {
-            committed: &mut activations,
-            claim: OpeningClaim {
-                columns: params.columns_of(&(0..params.tiles), 0),
-                gamma: &units,
-                local_point,
-                value: opening::value(&units, &values),
-            },
-            values: &values,
-        };
+        let units = UnitClaim::of(shape, &batch, &linear.point, &activations);
         open(
             model,
             &public,
             opened,
             &families,
             &mut matmuls,
-            activations,
+            units.side(&mut activations),
             &mut transcript,
         )
     })?;
@@ -393,7 +380,7 @@ fn unchecked(
     let proof = ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
-        activations: root,
+        activations: *activations.root(),
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear: linear.proof,
@@ -419,6 +406,39 @@ fn linear_claims(
         claims.extend(tree.claim(&powers, relations, leaf));
     }
     claims
+}
+
+/// Where the linear claims end: the units of the activations at a point, each with a factor.
+struct UnitClaim<'a> {
+    gamma: Vec<SecureField>,
+    local_point: &'a [SecureField],
+    values: Vec<SecureField>,
+}
+
+impl<'a> UnitClaim<'a> {
+    fn of(shape: &Shape, batch: &Batch, point: &'a [SecureField], activations: &Activations<'_>) -> Self {
+        let local_point = suffix(point, MIN_ROWS_LOG);
+        Self {
+            gamma: unit_coefficients(shape, batch, point),
+            local_point,
+            values: activations.unit_values(local_point),
+        }
+    }
+
+    /// The claim with the activations that it is about, as they are opened.
+    fn side<'s, 'c>(&'s self, committed: &'s mut Activations<'c>) -> Side<'s, Activations<'c>> {
+        let params = *committed.params();
+        Side {
+            committed,
+            claim: OpeningClaim {
+                columns: params.columns_of(&(0..params.tiles), 0),
+                gamma: &self.gamma,
+                local_point: self.local_point,
+                value: opening::value(&self.gamma, &self.values),
+            },
+            values: &self.values,
+        }
+    }
 }
 
 /// Opens the weights that the matmuls have read, in memory that these leave, and the activations where the linear claims end.

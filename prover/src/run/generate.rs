@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use tessera_circuits::semantics::arg_max;
+use tessera_verdict::rows::count;
 use thiserror::Error;
 
 use crate::model::passes::Traffic;
@@ -72,7 +73,9 @@ pub enum GenerateError {
     #[error("the prompt has {prompt} tokens, more than the context of {context}")]
     PromptTooLong { prompt: usize, context: usize },
     #[error(
-        "a prompt of {prompt} tokens and {tokens} generated ones exceed the context of {context}: ask for at most {}",
+        "a prompt of {} and {} to generate exceed the context of {context}: ask for at most {}",
+        count(prompt, "token"),
+        count(tokens, "token"),
         context + 1 - prompt
     )]
     TooManyTokens {

@@ -25,7 +25,7 @@ use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
 use crate::intake::checkpoint::Checkpoint;
 use crate::intake::texts::TextReader;
-use crate::intake::tokenizer::{Tokenizer, TokenizerFiles};
+use crate::intake::tokenizer::TokenizerFiles;
 use crate::model::directory::{self, WEIGHTS_FILE};
 use crate::model::directory::{CODEWORD_FILE, KEY_FILE};
 use crate::model::weights::PackedWeights;
@@ -333,13 +333,7 @@ impl Texts {
             source,
         };
         let files = checkpoint.tokenizer_files().map_err(failed)?;
-        let parsed = match &files.tokenizer {
-            None => None,
-            Some(tokenizer) => {
-                let parsed = Tokenizer::from_bytes(tokenizer, files.config.as_deref());
-                Some(parsed.map_err(failed)?)
-            }
-        };
+        let parsed = files.parse().map_err(failed)?;
         let reader = TextReader {
             config: checkpoint.config(),
             tokenizer: parsed.as_ref(),

@@ -1,209 +1,51 @@
 //! A cheating prover: the phases of `prove/mod.rs` with hooks at every message. Its last step is stwo's prover without
 //! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
-use std::sync::Arc;
+mod hooks;
+mod opening;
 
 use num_traits::{One, Zero};
 use stwo::core::channel::{Blake2sChannel, Channel};
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo::core::pcs::PcsConfig;
 use stwo::core::proof::StarkProof;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Relations};
-use tessera_circuits::chunk::{Boundary, Chunk, Ends};
+use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::model::{LimbSet, ModelParams, MIN_ROWS_LOG, TILE_LOG};
+use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
 use tessera_circuits::shape::Shape;
-use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
-use tessera_circuits::trees::{lookup_trees, padding};
+use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::model::tiles::{TileRange, TileSource};
-use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::prove::multiplicities::multiplicities;
-use tessera_prover::prove::opening::{self, Committed, CommittedWeights, OpeningProverError, Side, Twiddles};
+use tessera_prover::prove::opening::Committed;
 use tessera_prover::prove::stark::{commit, entry_sums, twiddles, Scheme};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::prove::{claims, ProverModel};
 use tessera_prover::run::forward::Witness;
-use tessera_prover::support::pages::Table;
-use tessera_verifier::gkr::{sum, TreeProof};
-use tessera_verifier::key::ModelId;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim};
-use tessera_verifier::policy::{opening_policy, stark_config};
+use tessera_verifier::gkr::sum;
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
+use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, Stark};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
-    weight_families, ChunkStatement,
+    absorb_operands, absorb_statistics, linear_variables, unit_coefficients, weight_claim, weight_families,
+    ChunkStatement,
 };
+
+pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, OpenTranscript, Rounds, HONEST};
+use self::opening::{open, told, BandClaim, Claim};
 
 type K = SecureField;
-
-/// How a sumcheck is proved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounds {
-    /// As the honest prover does, whatever the claim is.
-    Honest,
-    /// The claim is what the other side expects, every round polynomial is a constant, and a final evaluation is
-    /// chosen such that the last check passes.
-    Constant,
-    /// The same for the matmuls, with all operands honest but those of the embedding, which make up for everything.
-    Embedding,
-}
-
-/// How the opening of the activations is made to fit a false claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// Not at all.
-    No,
-    /// The evaluation of a unit makes up for what is missing.
-    Values,
-    /// The message of the first oracle, too: of that unit with a constant added.
-    Message,
-}
-
-/// What the last hook before the aggregator sees.
-pub struct Interaction<'a> {
-    pub relations: &'a Relations,
-    /// How often the tables are used.
-    pub counts: &'a Columns,
-    pub tables: &'a Columns,
-    /// The sum of all lookups.
-    pub lookups: K,
-}
-
-impl Interaction<'_> {
-    /// What the sum of the entries lacks.
-    pub fn missing_entries(&self, sum: K) -> K {
-        -self.lookups - sum
-    }
-}
-
-/// Finds the names of the linear claims that do not hold of the trace.
-pub type BrokenClaims<'a> = &'a dyn Fn() -> Vec<&'static str>;
-
-/// Alters interaction columns and claimed sum.
-pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut Columns, &mut K) + 'a;
-
-/// Alters the committed columns when the coefficients of the units and the point in a unit are known.
-pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
-
-/// Makes the transcript that a proof starts with.
-pub type OpenTranscript<'a> = dyn Fn(&ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
-
-/// Where the prover cheats; [`HONEST`] does not.
-#[derive(Clone, Copy)]
-pub struct Hooks<'a> {
-    /// What the prover absorbs before anything else.
-    pub transcript: &'a OpenTranscript<'a>,
-    /// The configuration of the STARK, if not the verifier's.
-    pub pcs: Option<PcsConfig>,
-    /// The model that the trace is built for, if not the proved one.
-    pub source: Option<&'a QuantisedModel>,
-    /// The chunk that is proved and what leaves it, if not the claimed one.
-    pub proved: Option<(Chunk, &'a Boundary)>,
-    /// What enters the chunk in the trace, if not what the statement says.
-    pub input: Option<&'a Boundary>,
-    /// How accumulators are claimed, if not as the key says.
-    pub limbs: Option<LimbSet>,
-    /// Alters the trace, before the lookups are counted.
-    pub columns: &'a dyn Fn(&Shape, &mut [Columns]),
-    /// Alters the columns that are committed to and opened, and no others.
-    pub committed: &'a dyn Fn(&Shape, &mut [Columns]),
-    /// Alters what is committed to after everything up to the opening: the root of before is absorbed, the one of after is shown.
-    pub late: Option<&'a AlterLate<'a>>,
-    /// Alters the lookup tables.
-    pub tables: &'a dyn Fn(&mut Columns),
-    /// Claims the honest root of altered tables.
-    pub hide_tables: bool,
-    /// Alters the multiplicities of the lookup tables.
-    pub multiplicities: &'a dyn Fn(&mut Columns),
-    /// Alters what the trace is made from, but for the clipped values, which it does not list yet.
-    pub made: &'a dyn Fn(&mut Statistics),
-    pub statistics: &'a dyn Fn(&mut Statistics),
-    /// Alters the challenges of the lookups, as if they were known.
-    pub relations: &'a dyn Fn(&mut Relations),
-    /// Alters the columns whose lookups are summed.
-    pub looked_up: &'a dyn Fn(&Shape, &mut [Columns]),
-    /// Alters the sums of the lookups, after they are proved.
-    pub lookups: &'a dyn Fn(&mut Vec<TreeProof>),
-    /// Alters the statistics after they are absorbed.
-    pub shown: &'a dyn Fn(&mut Statistics),
-    /// The weights that the matmuls are proved with, if not the committed ones.
-    pub tiles: Option<&'a dyn TileSource>,
-    pub matmuls: Rounds,
-    /// Alters the operands that the matmuls end in, before they are absorbed.
-    pub operands: &'a dyn Fn(&mut Operands),
-    pub linear: Rounds,
-    /// Sees which linear claims do not hold of the trace.
-    pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
-    /// Alters the list of claims that the prover sums.
-    pub claims: &'a dyn Fn(&mut Vec<LinearClaim>),
-    /// Alters the evaluations of the bands in the opening, given their coefficients.
-    pub band_values: &'a dyn Fn(&[K], &mut [K]),
-    /// The columns of the commitment that are opened, if not those of the chunk.
-    pub opened: Option<OpenedColumns>,
-    /// log2 of the number of tiles of a band, if not that of the architecture.
-    pub bands: Option<u32>,
-    /// Alters the coefficients that the activations are opened with.
-    pub gamma: &'a dyn Fn(&mut Vec<K>),
-    /// Alters the point in a unit at which activations are opened, though not what is absorbed of it.
-    pub local: &'a dyn Fn(&mut Vec<K>),
-    /// Alters the evaluations of the units in the opening, given their coefficients.
-    pub unit_values: &'a dyn Fn(&[K], &mut [K]),
-    pub fit: Fit,
-    /// Alters interaction columns and claimed sum.
-    pub interaction: &'a AlterInteraction<'a>,
-    /// Added to the composition polynomial.
-    pub composition: K,
-}
-
-/// No cheating.
-pub const HONEST: Hooks<'static> = Hooks {
-    transcript: &open_transcript,
-    pcs: None,
-    source: None,
-    proved: None,
-    input: None,
-    limbs: None,
-    columns: &|_, _| (),
-    committed: &|_, _| (),
-    late: None,
-    tables: &|_| (),
-    hide_tables: false,
-    multiplicities: &|_| (),
-    made: &|_| (),
-    statistics: &|_| (),
-    relations: &|_| (),
-    looked_up: &|_, _| (),
-    lookups: &|_| (),
-    shown: &|_| (),
-    tiles: None,
-    matmuls: Rounds::Honest,
-    operands: &|_| (),
-    linear: Rounds::Honest,
-    broken_claims: &|_| (),
-    claims: &|_| (),
-    band_values: &|_, _| (),
-    opened: None,
-    bands: None,
-    gamma: &|_| (),
-    local: &|_| (),
-    unit_values: &|_, _| (),
-    fit: Fit::No,
-    interaction: &|_, _, _| (),
-    composition: K::from_u32_unchecked(0, 0, 0, 0),
-};
 
 /// Sum of a linear claim over a trace.
 fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
@@ -340,81 +182,6 @@ fn altered_matmuls(
     proved
 }
 
-/// Activations whose opening is not the honest one.
-struct Forged<'a> {
-    own: Activations<'a>,
-    /// The coordinate that the first fold is at.
-    fold: K,
-    /// A unit, and a constant that is added to it where it is not committed.
-    added: (usize, K),
-}
-
-impl Committed for Forged<'_> {
-    fn params(&self) -> &CommitmentParams {
-        self.own.params()
-    }
-
-    fn root(&self) -> &Digest {
-        self.own.root()
-    }
-
-    fn twiddles(&self) -> Arc<Twiddles> {
-        self.own.twiddles()
-    }
-
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
-        let mut message = self.own.combine(columns, weights, self.fold);
-        let (length, half) = (
-            1usize << columns.params.log_column_tiles(),
-            1usize << (MIN_ROWS_LOG - 1),
-        );
-        let (unit, by) = self.added;
-        let own = &mut message[unit % length * half..][..half];
-        own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
-        message
-    }
-
-    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
-        self.own.open(twiddles, leaves)
-    }
-}
-
-/// The claim on the activations.
-struct Claim<'a> {
-    gamma: &'a [K],
-    local: &'a [K],
-    value: K,
-}
-
-/// What is opened of activations.
-struct Told<'a> {
-    forged: Forged<'a>,
-    gamma: Vec<K>,
-    /// Evaluations of the units.
-    values: Vec<K>,
-}
-
-/// Makes activations fit a claim.
-fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> Told<'a> {
-    let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
-    (hooks.gamma)(&mut gamma);
-    (hooks.local)(&mut local);
-    let mut values = own.unit_values(&local);
-    (hooks.unit_values)(&gamma, &mut values);
-    let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
-    let by = match hooks.fit {
-        Fit::No => K::zero(),
-        _ => (claim.value - opening::value(&gamma, &values)) * gamma[unit].inverse(),
-    };
-    values[unit] += by;
-    let forged = Forged {
-        own,
-        fold: *local.last().expect("twelve coordinates"),
-        added: (unit, if hooks.fit == Fit::Message { by } else { K::zero() }),
-    };
-    Told { forged, gamma, values }
-}
-
 /// Commits to tables and multiplicities.
 fn commit_counts<'a>(
     params: &ModelParams,
@@ -442,11 +209,13 @@ fn commit_counts<'a>(
 /// `Counted::prove` and stwo's `prove_ex` without the check that the proof is one.
 fn aggregate(
     mut scheme: Scheme<'_>,
-    relations: &Relations,
-    (interaction, sum): (Columns, K),
+    state: &Interaction<'_>,
     hooks: &Hooks<'_>,
     transcript: &mut Transcript,
-) -> Stark {
+) -> (K, Stark) {
+    let relations = state.relations;
+    let (mut interaction, mut sum) = entry_sums(relations, state.counts, state.tables);
+    (hooks.interaction)(state, &mut interaction, &mut sum);
     transcript.message("claimed sum", &[sum]);
     let channel = transcript.channel();
     commit(&mut scheme, &interaction, channel);
@@ -470,7 +239,7 @@ fn aggregate(
     let oods = CirclePoint::get_random_point(channel);
     let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
     points.push(vec![vec![oods]; 8]);
-    StarkProof(scheme.prove_values(points, channel).proof)
+    (sum, StarkProof(scheme.prove_values(points, channel).proof))
 }
 
 /// What is proved of a chunk, as the prover has it.
@@ -544,6 +313,61 @@ fn prove_linear(
     (proved.proof, proved.point, value)
 }
 
+/// The names of the claims that do not hold of the trace.
+fn broken(claims: Vec<LinearClaim>, columns: &[Columns]) -> Vec<&'static str> {
+    let claims = claims.into_iter();
+    let mut broken: Vec<&str> = claims
+        .filter(|claim| total(claim, columns) != claim.value)
+        .map(|claim| claim.name)
+        .collect();
+    broken.dedup();
+    broken
+}
+
+/// The claims as the verifier sums them, and as the prover does, with the verifier's value.
+fn batches(hooks: &Hooks<'_>, claims: &dyn Fn() -> Vec<LinearClaim>, challenge: K) -> (Batch, Batch) {
+    let wanted = batch(claims(), challenge);
+    let mut altered = claims();
+    (hooks.claims)(&mut altered);
+    let summed = Batch {
+        value: wanted.value,
+        ..batch(altered, challenge)
+    };
+    (wanted, summed)
+}
+
+/// Proves the sums of the lookups of these columns.
+fn prove_lookups(
+    hooks: &Hooks<'_>,
+    shape: &Shape,
+    mut columns: Vec<Columns>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    transcript: &mut Transcript,
+) -> gkr::Proved {
+    (hooks.looked_up)(shape, &mut columns);
+    let mut lookups = gkr::prove(trees, &columns, relations, transcript).expect("no degenerate challenge");
+    (hooks.lookups)(&mut lookups.proofs);
+    lookups
+}
+
+/// The linear claims, as the verifier makes them.
+fn linear_claims(
+    public: &Public<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    lookups: &gkr::Proved,
+    matmuls: &PrecomputedMatmuls,
+) -> Vec<LinearClaim> {
+    let mut claims = public.trace_claims(matmuls.proof.claim);
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    let powers = public.powers();
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.push(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
+    }
+    claims
+}
+
 /// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.
 pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witness, hooks: &Hooks<'_>) -> ChunkProof {
     let ChunkStatement { key, statement, .. } = *claim;
@@ -575,11 +399,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut relations = draw_relations(&mut transcript);
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
-    let mut looked_up = columns.clone();
-    (hooks.looked_up)(&shape, &mut looked_up);
-    let mut lookups = gkr::prove(&trees, &looked_up, &relations, &mut transcript).expect("no degenerate challenge");
-    (hooks.lookups)(&mut lookups.proofs);
-    drop(looked_up);
+    let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);
 
     let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
     let public = Public {
@@ -601,47 +421,10 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     });
     let families = weight_families(&mut transcript);
 
-    let claims = || {
-        let mut claims = public.trace_claims(matmuls.proof.claim);
-        claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
-        let powers = public.powers();
-        let leaves = trees.iter().zip(&lookups.claims);
-        claims
-            .extend(leaves.map(|(tree, leaf)| tree.claim(&powers, &relations, leaf).expect("numerators that are one")));
-        claims
-    };
-    (hooks.broken_claims)(&|| {
-        let all = claims().into_iter();
-        let mut broken: Vec<&str> = all
-            .filter(|claim| total(claim, &columns) != claim.value)
-            .map(|claim| claim.name)
-            .collect();
-        broken.dedup();
-        broken
-    });
-    let challenge = transcript.challenge("claims");
-    let wanted = batch(claims(), challenge);
-    let mut altered = claims();
-    (hooks.claims)(&mut altered);
-    let summed = Batch {
-        value: wanted.value,
-        ..batch(altered, challenge)
-    };
+    let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+    (hooks.broken_claims)(&|| broken(claims(), &columns));
+    let (wanted, summed) = batches(hooks, &claims, transcript.challenge("claims"));
     let (linear, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
-
-    let gamma = public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band);
-    (hooks.band_values)(&gamma, &mut matmuls.band_values);
-    let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, matmuls.memory).expect("weights");
-    let weights = Side {
-        committed: &mut weights,
-        claim: OpeningClaim {
-            columns: hooks.opened.unwrap_or(opened),
-            gamma: &gamma,
-            local_point: &public.local_point(&matmuls.point, opened.log_band),
-            value: weight_claim(&matmuls.proof.operands, &families),
-        },
-        values: &matmuls.band_values,
-    };
 
     let claim = Claim {
         gamma: &unit_coefficients(&shape, &wanted, &point),
@@ -653,34 +436,30 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     }
     let activations = Activations::commit(&shape, &committed, params);
     root = *activations.root();
-    let Told {
-        mut forged,
-        gamma: units,
-        values,
-    } = told(hooks, activations, &claim);
-    // The claim that is absorbed is the verifier's.
-    let activations = Side {
-        committed: &mut forged,
-        claim: OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
-            gamma: &units,
-            local_point: claim.local,
-            value: claim.value,
-        },
-        values: &values,
+    let operands = matmuls.proof.operands;
+    let weights = BandClaim {
+        opened,
+        gamma: public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band),
+        local: public.local_point(&matmuls.point, opened.log_band),
+        value: weight_claim(&operands, &families),
     };
-    let policy = opening_policy(key.weights.log_blowup);
-    let opening = opening::open(&policy, weights, activations, &mut transcript).expect("an opening");
+    let opening = open(
+        model,
+        hooks,
+        weights,
+        &mut matmuls,
+        told(hooks, activations, &claim),
+        &claim,
+        &mut transcript,
+    );
 
-    let (mut interaction, mut claimed_sum) = entry_sums(&relations, &counts, &tables);
     let state = Interaction {
         relations: &relations,
         counts: &counts,
         tables: &tables,
         lookups: sum(&lookups.proofs) - padding(&trees),
     };
-    (hooks.interaction)(&state, &mut interaction, &mut claimed_sum);
-    let mut stark = aggregate(scheme, &relations, (interaction, claimed_sum), hooks, &mut transcript);
+    let (claimed_sum, mut stark) = aggregate(scheme, &state, hooks, &mut transcript);
     if hooks.hide_tables {
         stark.0.commitments[0].0 = key.tables_root;
     }

@@ -26,7 +26,7 @@ fn report(pieces_of: &[Piece], width: usize) -> Vec<String> {
         .collect();
     assert_eq!(
         labels,
-        ["prompt    3 ids: 1 2 3", "output    1 ids: 4", "security  96.2 bits"],
+        ["prompt    3 ids: 1 2 3", "output    1 id: 4", "security  96.2 bits"],
         "{text}"
     );
     // What goes on is marked, and no line reaches the last column, where the terminal would go on by itself.

@@ -126,7 +126,7 @@ fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
     assert_eq!(bytes, b"TESSPRF\0\x08\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSKEY\0\x05\0\0\0\0");
+    assert_eq!(bytes, b"TESSKEY\0\x06\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
     assert_eq!(bytes, b"TESSCHK\0\x07\0\0\0\0");
 }

@@ -154,8 +154,8 @@ fn the_recipe_has_a_digest_of_its_own_and_is_not_in_the_id() {
     assert_eq!(ModelKey::from_bytes(&bytes).unwrap(), told);
 }
 
-/// As docs/format.md says, from the bytes of the file: the fields up to the tokenizer are the first group, the
-/// tokenizer's files the second one, the recipe is the rest.
+/// As docs/format.md says, from the bytes of the file: the version and the fields up to the tokenizer are the first group, the
+/// tokenizer's files the second one, the recipe is the rest. The same fields under another version are another model.
 #[test]
 fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
     let mut key = key();
@@ -163,12 +163,17 @@ fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
     let bytes = key.to_bytes().unwrap();
     let lengths = 16 + key.tokenizer.len() + key.tokenizer_config.len();
     let last = bytes.len() - encode_payload(&key.recipe).unwrap().len();
-    let (first, second) = (&bytes[12..last - lengths], &bytes[last - lengths..last]);
+    let (first, second) = (&bytes[8..last - lengths], &bytes[last - lengths..last]);
     let digest = |tag: &str, data: &[u8]| Blake2s256::digest([tag.as_bytes(), b"\0", data].concat());
     let computation = digest("tessera/model computation", first);
     let tokenizer = digest("tessera/model tokenizer", second);
     let id = digest("tessera/model id", &[computation, tokenizer].concat());
     assert_eq!(key.id().unwrap().0, *id);
+    let other = digest(
+        "tessera/model computation",
+        &[&5u32.to_le_bytes()[..], &first[4..]].concat(),
+    );
+    assert_ne!(key.computation_digest().unwrap(), *other);
     let recipe = digest("tessera/model recipe", &bytes[last..]);
     assert_eq!(key.recipe_digest().unwrap(), *recipe);
 }

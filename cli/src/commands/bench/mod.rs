@@ -195,7 +195,7 @@ fn tessera(args: &BenchArgs, command: &[&str]) -> Result<Value, Failure> {
                 .as_str()
                 .or(value["reason"].as_str())
                 .unwrap_or("no reason given");
-            let memory = args.memory.map_or(String::new(), |b| format!(" within {} bytes", b.0));
+            let memory = args.memory.map_or(String::new(), |b| format!(" within {b}"));
             Err(Failure(format!("{name}{memory}: {message}")))
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::error::CheckpointError;
+use crate::intake::json;
 use crate::support::files;
 
 /// The field of the tokens that end a text.
@@ -39,13 +40,12 @@ impl HubConfig {
     }
 
     fn of_json(origin: &'static str, bytes: &[u8]) -> Result<Self, CheckpointError> {
-        let mut config = Self::of_fields(origin, Map::new(), BTreeMap::new());
+        let unread = |problem| CheckpointError::Unread { origin, problem };
         match serde_json::from_slice(bytes) {
-            Ok(Value::Object(fields)) => config.fields = fields,
-            Ok(_) => return Err(config.error(origin, "not a JSON object")),
-            Err(e) => return Err(config.error(origin, e.to_string())),
+            Ok(Value::Object(fields)) => Ok(Self::of_fields(origin, fields, BTreeMap::new())),
+            Ok(_) => Err(unread("the file holds no JSON object: download it again".to_owned())),
+            Err(e) => Err(unread(json::problem(bytes, &e))),
         }
-        Ok(config)
     }
 
     /// Fields from somewhere else, where they have other names.
@@ -179,7 +179,7 @@ mod tests {
                 other => panic!("{json}: {other:?}"),
             }
         }
-        assert!(matches!(HubConfig::parse(b"[]"), Err(CheckpointError::Config { .. })));
+        assert!(matches!(HubConfig::parse(b"[]"), Err(CheckpointError::Unread { .. })));
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(read("", Some(r#"{"eos_token_id": 8}"#)).unwrap(), [8]);
         assert_eq!(read(one, Some("{}")).unwrap(), [7]);
         for (generation, words) in [
-            ("[]", "not a JSON object"),
+            ("[]", "no JSON object"),
             ("{", "generation_config.json: "),
             (r#"{"eos_token_id": "x"}"#, "eos_token_id: \"x\" is not a token id"),
         ] {

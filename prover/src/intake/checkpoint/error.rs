@@ -1,7 +1,7 @@
 //! Why a checkpoint cannot be used.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thiserror::Error;
@@ -19,6 +19,9 @@ pub enum CheckpointError {
         field: String,
         problem: String,
     },
+    /// A file of fields that could not be read.
+    #[error("{origin}: {problem}")]
+    Unread { origin: &'static str, problem: String },
     #[error("{}: {problem}", path.display())]
     Format { path: PathBuf, problem: String },
     #[error("{origin}: {refusal}")]
@@ -30,18 +33,28 @@ pub enum CheckpointError {
     },
     #[error("the model is not supported: {}", list(.0))]
     Unsupported(Vec<Unsupported>),
-    #[error("tensor {tensor} is missing")]
+    #[error("tensor {tensor} is missing: a file of the checkpoint is incomplete, or its config is another model's")]
     Missing { tensor: String },
-    #[error("tensor {tensor} has shape {got:?}, expected {expected:?}")]
+    #[error("tensor {tensor} has shape {got:?}, expected {expected:?}: its config is another model's")]
     Shape {
         tensor: String,
         got: Vec<usize>,
         expected: Vec<usize>,
     },
-    #[error("tensor {tensor} has type {dtype}, which is not read")]
+    #[error("tensor {tensor} has type {dtype}, which is not read: convert it to BF16 or F32")]
     Dtype { tensor: String, dtype: String },
-    #[error("tensor {tensor} has {value} at index {index}")]
+    #[error("tensor {tensor} has {value} at index {index}: weights have to be finite numbers; download the checkpoint again")]
     NotFinite { tensor: String, index: usize, value: f32 },
+}
+
+impl CheckpointError {
+    /// The error with the checkpoint that it is about; errors of a file name that already.
+    pub fn of(&self, checkpoint: &Path) -> String {
+        match self {
+            Self::File(_) | Self::Format { .. } => self.to_string(),
+            _ => format!("{}: {self}", checkpoint.display()),
+        }
+    }
 }
 
 fn list(unsupported: &[Unsupported]) -> String {

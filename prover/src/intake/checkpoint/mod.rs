@@ -4,6 +4,7 @@
 
 mod blocks;
 mod config;
+mod damaged;
 mod encoding;
 mod error;
 pub mod families;
@@ -213,10 +214,7 @@ impl Checkpoint {
 
     /// The tokenizer files, as a directory in the hub layout has them.
     pub fn tokenizer_files(&self) -> Result<TokenizerFiles, TokenizerError> {
-        match &self.tokenizer {
-            TokenizerSource::Directory(dir) => TokenizerFiles::read(dir),
-            TokenizerSource::Made(files) => Ok(files.clone()),
-        }
+        self.tokenizer.files()
     }
 
     /// The files with tensors, and of each what precedes the tensors.

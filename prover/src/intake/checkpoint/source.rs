@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::config::HubConfig;
 use super::error::Unsupported;
 use super::storage::Storage;
-use crate::intake::tokenizer::TokenizerFiles;
+use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
 
 /// The stored names by the names of the hub layout.
 #[derive(Debug)]
@@ -43,6 +43,16 @@ pub(super) enum TokenizerSource {
     Directory(PathBuf),
     /// Made from the metadata of the file.
     Made(TokenizerFiles),
+}
+
+impl TokenizerSource {
+    /// The files, as a directory in the hub layout has them.
+    pub(super) fn files(&self) -> Result<TokenizerFiles, TokenizerError> {
+        match self {
+            Self::Directory(dir) => TokenizerFiles::read(dir),
+            Self::Made(files) => Ok(files.clone()),
+        }
+    }
 }
 
 /// What is read of a checkpoint before it is known to be supported.

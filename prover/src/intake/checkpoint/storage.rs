@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::encoding::Encoding;
 use super::error::CheckpointError;
-use super::mistaken;
+use super::{damaged, mistaken};
+use crate::intake::json;
 use crate::support::files::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";
@@ -87,7 +88,14 @@ impl Storage {
             path: index_path.clone(),
             problem,
         };
-        let index: Index = serde_json::from_slice(&files::read(&index_path)?).map_err(|e| format(e.to_string()))?;
+        let bytes = files::read(&index_path)?;
+        let index: Index = serde_json::from_slice(&bytes).map_err(|e| {
+            let problem = json::problem(&bytes, &e);
+            format(match e.is_data() {
+                true => format!("weight_map has to name the file of every tensor: {problem}"),
+                false => problem,
+            })
+        })?;
         let mut names: Vec<&String> = index.weight_map.values().collect();
         names.sort();
         names.dedup();
@@ -138,7 +146,8 @@ impl Storage {
         if let Some(problem) = mistaken::pointer(map.bytes()) {
             return Err(format(problem));
         }
-        let (header, metadata) = SafeTensors::read_metadata(map.bytes()).map_err(|e| format(e.to_string()))?;
+        let (header, metadata) =
+            SafeTensors::read_metadata(map.bytes()).map_err(|e| format(damaged::problem(map.bytes(), &e)))?;
         // The length of the header precedes it in 8 bytes.
         let data = 8 + header;
         for (name, info) in metadata.tensors() {

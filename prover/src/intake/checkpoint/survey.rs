@@ -37,19 +37,27 @@ pub struct Survey {
     pub missing: Vec<String>,
     /// Tensors whose shape is not that of the dimensions: what is wrong with each.
     pub misshapen: Vec<String>,
+    /// Whether there is a tokenizer, or why it cannot be used.
+    pub tokenizer: Result<bool, String>,
 }
 
 impl Survey {
     /// Surveys a checkpoint directory or file. Errors only if the files cannot be read as a checkpoint at all.
     pub fn of(path: &Path) -> Result<Self, CheckpointError> {
-        Ok(Self::new(&open::open(path)?))
+        let source = open::open(path)?;
+        let tokenizer = source.tokenizer.files().and_then(|files| files.parse());
+        Ok(Self {
+            tokenizer: tokenizer.map(|t| t.is_some()).map_err(|e| e.advised()),
+            ..Self::new(&source)
+        })
     }
 
-    /// Whether the model can be quantised and proved.
+    /// Whether tensors and config are those of a model that can be quantised and proved.
     pub fn is_supported(&self) -> bool {
         self.unsupported.is_empty() && self.missing.is_empty() && self.misshapen.is_empty()
     }
 
+    /// The same without a look at the tokenizer.
     pub(super) fn new(source: &Source) -> Self {
         let (hub, storage) = (&source.hub, &source.storage);
         let names = Names::of(storage);
@@ -85,6 +93,7 @@ impl Survey {
             unsupported: findings.list,
             missing,
             misshapen,
+            tokenizer: Ok(false),
         }
     }
 }

@@ -57,7 +57,17 @@ const LAYERS: [&str; 3] = ["num_hidden_layers", "n_layer", "num_layers"];
 impl PublicShape {
     /// `config.json`, with another number of layers if one is given.
     pub fn hub(self, layers: Option<usize>) -> Value {
-        let mut config = match self {
+        let mut config = with(self.base(), self.fields());
+        if let Some(layers) = layers {
+            let named = LAYERS.into_iter().find(|name| config.get(name).is_some());
+            config[named.unwrap_or(LAYERS[0])] = layers.into();
+        }
+        config
+    }
+
+    /// What [`llama`] or [`layer_norm`] make of its dimensions, or a config of its own.
+    fn base(self) -> Value {
+        match self {
             Self::SmolLm2_135m => llama([576, 30, 9, 3, 64, 1536, 49_152, 8192], true),
             Self::Gpt2_124mLlama => llama([768, 12, 12, 12, 64, 3072, 50_257, 1024], true),
             Self::Gpt2_124m => {
@@ -65,71 +75,20 @@ impl PublicShape {
                 "n_head": 12, "n_positions": 1024, "n_ctx": 1024, "vocab_size": 50_257, "activation_function": "gelu_new",
                 "layer_norm_epsilon": 1e-5, "bos_token_id": 50_256, "eos_token_id": 50_256})
             }
-            Self::Pythia160m => layer_norm(
-                [768, 12, 12, 12, 64, 3072, 50_304, 2048],
-                "GPTNeoXForCausalLM",
-                "gpt_neox",
-                json!({"hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25, "rotary_emb_base": 10_000,
-                    "use_parallel_residual": true}),
-            ),
-            Self::Phi2 => layer_norm(
-                [2560, 32, 32, 32, 80, 10_240, 51_200, 2048],
-                "PhiForCausalLM",
-                "phi",
-                json!({"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.4, "rope_theta": 10_000.0}),
-            ),
-            Self::StableLm2_1_6b => layer_norm(
-                [2048, 24, 32, 32, 64, 5632, 100_352, 4096],
-                "StableLmForCausalLM",
-                "stablelm",
-                json!({"hidden_act": "silu", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25, "rope_theta": 10_000.0,
-                    "use_qkv_bias": true}),
-            ),
-            Self::StarCoder2_3b => layer_norm(
-                [3072, 30, 24, 2, 128, 12_288, 49_152, 16_384],
-                "Starcoder2ForCausalLM",
-                "starcoder2",
-                json!({"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": true, "sliding_window": 4096,
-                    "rope_theta": 999_999.442_036_548_6, "tie_word_embeddings": true}),
-            ),
-            Self::Qwen2_5_0_5b => with(
-                llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
-                json!({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "rms_norm_eps": 1e-6, "rope_theta": 1e6}),
-            ),
+            Self::Pythia160m => layer_norm([768, 12, 12, 12, 64, 3072, 50_304, 2048]),
+            Self::Phi2 => layer_norm([2560, 32, 32, 32, 80, 10_240, 51_200, 2048]),
+            Self::StableLm2_1_6b => layer_norm([2048, 24, 32, 32, 64, 5632, 100_352, 4096]),
+            Self::StarCoder2_3b => layer_norm([3072, 30, 24, 2, 128, 12_288, 49_152, 16_384]),
+            Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
             Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
             Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
-            Self::Llama3_2_1b => with(
-                llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
-                json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
-            ),
-            Self::Phi3Mini => with(
-                llama([3072, 32, 32, 32, 96, 8192, 32_064, 4096], false),
-                json!({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "sliding_window": 2047}),
-            ),
-            Self::Granite3_2b => with(
-                llama([2048, 40, 32, 8, 64, 8192, 49_155, 4096], true),
-                json!({"architectures": ["GraniteForCausalLM"], "model_type": "granite", "embedding_multiplier": 12.0,
-                    "attention_multiplier": 0.015_625, "residual_multiplier": 0.22, "logits_scaling": 8.0}),
-            ),
-            Self::SmolLm3_3b => with(
-                llama([2048, 36, 16, 4, 128, 11_008, 128_256, 65_536], true),
-                json!({"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "rope_theta": 5_000_000.0,
-                    "no_rope_layer_interval": 4}),
-            ),
-            Self::Ernie4_5_0_3b => with(
-                llama([1024, 18, 16, 2, 128, 3072, 103_424, 131_072], true),
-                json!({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "rope_theta": 500_000.0}),
-            ),
-            Self::Falcon3_1b => with(
-                llama([2048, 18, 8, 4, 256, 8192, 131_072, 8192], false),
-                json!({"rms_norm_eps": 1e-6, "rope_theta": 1_000_042.0}),
-            ),
-            Self::InternLm2_1_8b => with(
-                llama([2048, 24, 16, 8, 128, 8192, 92_544, 32_768], false),
-                json!({"architectures": ["InternLM2ForCausalLM"], "model_type": "internlm2", "bias": false, "rope_theta": 1e6,
-                    "rope_scaling": {"type": "dynamic", "factor": 2.0}}),
-            ),
+            Self::Llama3_2_1b => llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
+            Self::Phi3Mini => llama([3072, 32, 32, 32, 96, 8192, 32_064, 4096], false),
+            Self::Granite3_2b => llama([2048, 40, 32, 8, 64, 8192, 49_155, 4096], true),
+            Self::SmolLm3_3b => llama([2048, 36, 16, 4, 128, 11_008, 128_256, 65_536], true),
+            Self::Ernie4_5_0_3b => llama([1024, 18, 16, 2, 128, 3072, 103_424, 131_072], true),
+            Self::Falcon3_1b => llama([2048, 18, 8, 4, 256, 8192, 131_072, 8192], false),
+            Self::InternLm2_1_8b => llama([2048, 24, 16, 8, 128, 8192, 92_544, 32_768], false),
             Self::Exaone3_5_2_4b => {
                 json!({"architectures": ["ExaoneForCausalLM"], "model_type": "exaone", "activation_function": "silu",
                 "hidden_size": 2560, "num_layers": 30, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 80,
@@ -143,12 +102,57 @@ impl PublicShape {
                 "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536,
                 "vocab_size": 30_522, "type_vocab_size": 2, "max_position_embeddings": 512, "layer_norm_eps": 1e-12,
                 "position_embedding_type": "absolute"}),
-        };
-        if let Some(layers) = layers {
-            let named = LAYERS.into_iter().find(|name| config.get(name).is_some());
-            config[named.unwrap_or(LAYERS[0])] = layers.into();
         }
-        config
+    }
+
+    /// What its config says beside or instead of that.
+    fn fields(self) -> Value {
+        match self {
+            Self::Pythia160m => {
+                json!({"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_act": "gelu",
+                "layer_norm_eps": 1e-5, "rotary_pct": 0.25, "rotary_emb_base": 10_000, "use_parallel_residual": true})
+            }
+            Self::Phi2 => {
+                json!({"architectures": ["PhiForCausalLM"], "model_type": "phi", "hidden_act": "gelu_new",
+                "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.4, "rope_theta": 10_000.0})
+            }
+            Self::StableLm2_1_6b => {
+                json!({"architectures": ["StableLmForCausalLM"], "model_type": "stablelm", "hidden_act": "silu",
+                "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25, "rope_theta": 10_000.0, "use_qkv_bias": true})
+            }
+            Self::StarCoder2_3b => {
+                json!({"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2",
+                "hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": true, "sliding_window": 4096,
+                "rope_theta": 999_999.442_036_548_6, "tie_word_embeddings": true})
+            }
+            Self::Qwen2_5_0_5b => {
+                json!({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "rms_norm_eps": 1e-6, "rope_theta": 1e6})
+            }
+            Self::Llama3_2_1b => {
+                json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})
+            }
+            Self::Phi3Mini => {
+                json!({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "sliding_window": 2047})
+            }
+            Self::Granite3_2b => {
+                json!({"architectures": ["GraniteForCausalLM"], "model_type": "granite", "embedding_multiplier": 12.0,
+                "attention_multiplier": 0.015_625, "residual_multiplier": 0.22, "logits_scaling": 8.0})
+            }
+            Self::SmolLm3_3b => {
+                json!({"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "rope_theta": 5_000_000.0,
+                "no_rope_layer_interval": 4})
+            }
+            Self::Ernie4_5_0_3b => {
+                json!({"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "rope_theta": 500_000.0})
+            }
+            Self::Falcon3_1b => json!({"rms_norm_eps": 1e-6, "rope_theta": 1_000_042.0}),
+            Self::InternLm2_1_8b => {
+                json!({"architectures": ["InternLM2ForCausalLM"], "model_type": "internlm2", "bias": false, "rope_theta": 1e6,
+                "rope_scaling": {"type": "dynamic", "factor": 2.0}})
+            }
+            _ => json!({}),
+        }
     }
 
     /// The architecture.
@@ -169,21 +173,15 @@ fn llama(dimensions: [usize; 8], tied: bool) -> Value {
     })
 }
 
-/// The config of a model with LayerNorm, of the dimensions of [`llama`].
-fn layer_norm(dimensions: [usize; 8], architecture: &str, model_type: &str, fields: Value) -> Value {
+/// The config of a model with LayerNorm, of the dimensions of [`llama`]: what it is called follows.
+fn layer_norm(dimensions: [usize; 8]) -> Value {
     let mut config = llama(dimensions, false);
     if let Some(config) = config.as_object_mut() {
         for field in ["rms_norm_eps", "rope_theta"] {
             config.remove(field);
         }
     }
-    with(
-        with(
-            config,
-            json!({"architectures": [architecture], "model_type": model_type}),
-        ),
-        fields,
-    )
+    config
 }
 
 /// A config with other fields.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::TokenizerError;
+use super::{Tokenizer, TokenizerError};
 use crate::support::files::{self, FileError};
 
 /// The tokenizer in the hub layout.
@@ -35,6 +35,13 @@ impl TokenizerFiles {
             config = Some(with_template(config.as_deref(), template)?);
         }
         Ok(Self { tokenizer, config })
+    }
+
+    /// The tokenizer, within the limits on hostile files; `None` if there is none.
+    pub fn parse(&self) -> Result<Option<Tokenizer>, TokenizerError> {
+        let tokenizer = self.tokenizer.as_ref();
+        let parsed = tokenizer.map(|bytes| Tokenizer::from_bytes(bytes, self.config.as_deref()));
+        parsed.transpose()
     }
 }
 

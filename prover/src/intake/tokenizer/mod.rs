@@ -26,6 +26,7 @@ pub use self::guard::GuardError;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
+use crate::intake::json;
 use crate::support::files::FileError;
 
 /// Why text and token ids could not be converted.
@@ -45,6 +46,16 @@ pub enum TokenizerError {
     Decode(String),
     #[error("tokenizer.json cannot be used: {0}")]
     Guard(#[from] GuardError),
+}
+
+impl TokenizerError {
+    /// The error with what helps, where the tokenizer is a checkpoint's.
+    pub fn advised(&self) -> String {
+        match self {
+            Self::File(_) => self.to_string(),
+            _ => format!("{self}; without tokenizer.json, prompts are given as ids"),
+        }
+    }
 }
 
 /// A tokenizer of the hub.
@@ -165,7 +176,7 @@ impl Tokenizer {
 
 /// Reads a tokenizer that is within the limits.
 fn load(bytes: &[u8]) -> Result<(Inner, Growth), TokenizerError> {
-    let format = |e: serde_json::Error| TokenizerError::Format(e.to_string());
+    let format = |e: serde_json::Error| TokenizerError::Format(json::problem(bytes, &e));
     // The library panics on files that are not JSON inside of their decoder, and gets what was checked here: a field
     // that is there twice has one value.
     let value: Value = serde_json::from_slice(bytes).map_err(format)?;
@@ -186,7 +197,8 @@ struct BosToken {
 }
 
 fn bos_token(config: &[u8]) -> Result<BosToken, TokenizerError> {
-    let config: Value = serde_json::from_slice(config).map_err(|e| TokenizerError::Config(e.to_string()))?;
+    let config: Value =
+        serde_json::from_slice(config).map_err(|e| TokenizerError::Config(json::problem(config, &e)))?;
     let add = config.get("add_bos_token").and_then(Value::as_bool) == Some(true);
     let text = token_text(&config, "bos_token");
     if add && text.is_none() {

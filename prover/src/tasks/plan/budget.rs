@@ -1,5 +1,6 @@
 //! Amounts of memory: what a user may say, and what the machine has.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -35,10 +36,43 @@ const UNITS: [(&str, u64); 12] = [
     ("T", 1 << 40),
 ];
 
+/// The units in which amounts are written, the largest of each kind first.
+const WRITTEN: [(&str, u64); 5] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1000),
+];
+
 impl Budget {
     /// The budget where none is given: four fifths of what is available.
     pub const fn of_available(available: u64) -> Self {
         Self(available / 100 * DEFAULT_PERCENT)
+    }
+}
+
+impl Display for Budget {
+    /// As it can be given again: exactly where it is so many units, otherwise with three digits, rounded up.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let whole = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit) && bytes / unit < 10_000;
+        let decimal = |(_, unit): &&(&str, u64)| bytes >= *unit;
+        let found = [WRITTEN.iter().find(whole), WRITTEN.iter().skip(2).find(decimal)];
+        let Some((name, unit)) = found.into_iter().flatten().next() else {
+            return write!(f, "{bytes}B");
+        };
+        if bytes.is_multiple_of(*unit) {
+            return write!(f, "{}{name}", bytes / unit);
+        }
+        let decimals = match bytes / unit {
+            0..10 => 2,
+            10..100 => 1,
+            _ => 0,
+        };
+        let step = unit / 10u64.pow(decimals);
+        let (steps, decimals) = (bytes.div_ceil(step), decimals as usize);
+        write!(f, "{:.decimals$}{name}", steps as f64 / (unit / step) as f64)
     }
 }
 
@@ -73,6 +107,24 @@ impl FromStr for Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_can_be_given_and_is_no_less() {
+        for (bytes, text) in [
+            (4 << 30, "4GiB"),
+            (1_000_000, "1MB"),
+            (1 << 20, "1MiB"),
+            (1_664_100_001, "1.67GB"),
+            (16_641_000_001, "16.7GB"),
+            (367_100_000, "368MB"),
+            (999_500_001, "1000MB"),
+            (123_456_789_012, "124GB"),
+            (999, "999B"),
+        ] {
+            assert_eq!(Budget(bytes).to_string(), text);
+            assert!(text.parse::<Budget>().unwrap() >= Budget(bytes), "{text}");
+        }
+    }
 
     #[test]
     fn amounts_are_read() {

@@ -16,6 +16,7 @@ use std::path::Path;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
 use tessera_circuits::statement::Lengths;
+use tessera_verdict::rows::bytes;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
 use thiserror::Error;
@@ -70,9 +71,11 @@ pub struct Plan {
 /// No way to do a task within its budget.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
-    "a memory budget of {budget} bytes is too small: {what} needs {smallest} bytes ({} MiB) at least, {margin} % more \
-     than the {predicted} bytes predicted for its phase {phase:?}",
-    smallest.div_ceil(1 << 20),
+    "a memory budget of {} is too small: {what} needs {} at least, {margin} % more than the {} predicted for its phase \
+     {phase:?}",
+    Budget(*budget),
+    Budget(*smallest),
+    bytes(*predicted),
     margin = MARGIN_PERCENT
 )]
 pub struct BudgetTooSmall {

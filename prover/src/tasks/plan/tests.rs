@@ -1,5 +1,6 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_verdict::rows::bytes;
 
 use super::*;
 use crate::intake::synth::PublicShape;
@@ -94,8 +95,9 @@ fn budgets_are_kept_or_refused() {
             let subject = subject(&config, codeword_file);
             let refused = subject.plan(task, Some(Budget(1 << 20))).unwrap_err();
             let text = refused.to_string();
-            for number in [refused.budget, refused.smallest, refused.predicted] {
-                assert!(text.contains(&number.to_string()), "{text}");
+            let amounts = [refused.budget, refused.smallest].map(|amount| Budget(amount).to_string());
+            for amount in amounts.into_iter().chain([bytes(refused.predicted)]) {
+                assert!(text.contains(&amount), "{text}");
             }
             assert_eq!(refused.budget, 1 << 20);
             let exact = subject.plan(task, Some(Budget(refused.smallest))).unwrap();

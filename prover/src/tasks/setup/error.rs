@@ -22,9 +22,9 @@ use crate::tasks::plan::BudgetTooSmall;
 pub enum SetupError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{}: {source}", dir.display())]
+    #[error("{}", source.of(dir))]
     Checkpoint { dir: PathBuf, source: CheckpointError },
-    #[error("{}: {source}", dir.display())]
+    #[error("{}: {}", dir.display(), source.advised())]
     Tokenizer { dir: PathBuf, source: TokenizerError },
     #[error(transparent)]
     Text(#[from] TextError),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tessera_circuits::chunk::{BoundaryError, ChunkError};
+use tessera_verdict::rows::bytes;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::verify::VerifyError;
 use thiserror::Error;
@@ -68,7 +69,7 @@ pub enum WorkError {
     Codec(#[from] CodecError),
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    #[error("no device has the {needed} bytes of memory that chunk {chunk} needs")]
+    #[error("no device has the {} of memory that chunk {chunk} needs", bytes(*needed))]
     NoWorker { chunk: usize, needed: u64 },
     #[error("the composed proof does not verify: {0}")]
     Composed(#[source] VerifyError),

@@ -3,6 +3,7 @@
 
 use serde_json::json;
 use tessera_circuits::model::{Blocks, ModelConfig};
+use tessera_verdict::rows::count;
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{PairOrder, Pairs, Parameter, Place};
@@ -83,7 +84,11 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     let rotated = match reader.list("layer_types")? {
         Some(list) if list.len() == layers => list.iter().map(|kind| kind != "full_attention").collect::<Vec<_>>(),
         Some(list) => {
-            let problem = format!("{} kinds, but there are {layers} layers", list.len());
+            let problem = format!(
+                "{}, but the model has {}",
+                count(list.len(), "kind"),
+                count(layers, "layer")
+            );
             return Err(reader.error("layer_types", problem));
         }
         // A model of more layers is refused for its dimensions.

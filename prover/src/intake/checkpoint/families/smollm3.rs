@@ -1,5 +1,7 @@
 //! SmolLM3: Llama whose every fourth layer is not rotated.
 
+use tessera_verdict::rows::count;
+
 use super::description::{Description, Family};
 use super::reader::Reader;
 use super::rotation;
@@ -31,7 +33,11 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         // In spite of its name, 1 is a layer that is rotated.
         Some(list) if list.len() == layers => list.iter().map(|v| v.as_u64() != Some(0)).collect::<Vec<_>>(),
         Some(list) => {
-            let problem = format!("{} numbers, but there are {layers} layers", list.len());
+            let problem = format!(
+                "{}, but the model has {}",
+                count(list.len(), "number"),
+                count(layers, "layer")
+            );
             return Err(reader.error("no_rope_layers", problem));
         }
         // A model of more layers is refused for its dimensions.

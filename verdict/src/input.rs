@@ -1,0 +1,55 @@
+//! Keys and proofs from files and from standard input: what the programs share.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use tessera_verifier::codec::KEY_LIMIT;
+
+/// What stands for standard input.
+const STDIN: &str = "-";
+/// What a file has beside its payload, and a byte more than it may have, so that what is too long is found to be.
+const HEADER: u64 = 64;
+
+/// Whether standard input is meant.
+pub fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == STDIN
+}
+
+/// How an input is called.
+pub fn name(path: &Path) -> String {
+    match is_stdin(path) {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// Reads a file or standard input, but not much more of it than a key or proof can have.
+///
+/// # Errors
+/// If that fails: the text names the input.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    if !is_stdin(path) && path.is_dir() {
+        return Err(format!("{} is a directory: give a file", name(path)));
+    }
+    let failed = |e: io::Error| format!("cannot read {}: {e}", name(path));
+    let most = KEY_LIMIT as u64 + HEADER;
+    let mut bytes = Vec::new();
+    match is_stdin(path) {
+        true => io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => File::open(path).map_err(failed)?.take(most).read_to_end(&mut bytes),
+    }
+    .map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Standard input can be read once.
+///
+/// # Errors
+/// If more than one of the inputs is standard input.
+pub fn once<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
+    match inputs.into_iter().filter(|path| is_stdin(path)).count() {
+        0 | 1 => Ok(()),
+        _ => Err("only one of key and proofs can be standard input: name a file for the others".to_owned()),
+    }
+}
