@@ -171,7 +171,7 @@ fn switches_of_other_encoders_are_refused_by_name() {
             "word_embedding_dimension",
         ),
         (
-            json!({"modules.json": [{"type": "sentence_transformers.models.Dense"}]}),
+            json!({"modules": [{"type": "sentence_transformers.models.Dense"}]}),
             "sentence_transformers.models.Dense",
         ),
     ] {

@@ -27,7 +27,7 @@ const FILE: &str = "config.json";
 pub const GENERATION_FILE: &str = "generation_config.json";
 
 /// The field under which the steps of an encoder stand, which are those of `modules.json`.
-pub(super) const MODULES: &str = "modules.json";
+pub(super) const MODULES: &str = "modules";
 /// The field under which it stands how the vector of an encoder is made.
 pub(super) const POOLING: &str = "1_Pooling";
 /// Files beside `config.json` that say what a vector is, by the field under which they stand.
