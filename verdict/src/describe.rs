@@ -90,10 +90,12 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
         "proof_bytes": len,
         "verified": false,
     });
-    match proof.statement.vector() {
-        Some(integers) => json["integers"] = json!(integers),
-        None => json["output_ids"] = json!(proof.statement.output),
-    }
+    let (name, output) = match proof.statement.vector() {
+        Some(integers) => ("integers", json!(integers)),
+        None => ("output_ids", json!(proof.statement.output)),
+    };
+    json.as_object_mut()
+        .map(|fields| fields.insert(name.to_owned(), output));
     json
 }
 

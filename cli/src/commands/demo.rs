@@ -139,7 +139,7 @@ impl Done {
         let Self { set_up, verified, .. } = self;
         let [setup_seconds, prove_seconds, verify_seconds] = self.seconds;
         let statement = &verified.statement;
-        let claim = claim_of(statement, &key, Ok(Some(tokenizer)));
+        let claim = claim_of(statement, key, Ok(Some(tokenizer)));
         let mut json = json!({
             "verdict": "accept",
             "model_id": verified.model.to_string(),
