@@ -76,7 +76,7 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
     let gains = if config.is_encoder() { 2 * config.layers + 1 } else { 0 };
     if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
-            what: "biases, and gains",
+            what: if gains > 0 { "biases, and gains" } else { "biases" },
             got: params.biases.len(),
             expected: expected + gains,
         });
