@@ -5,21 +5,20 @@ mod limbs;
 mod residual;
 mod scores;
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use stwo::core::fields::m31::P;
 
 use crate::gains::Gains;
 use crate::model::{
-    ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
+    range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, MIN_WEIGHT_BITS,
 };
-use crate::semantics::{norm_bound, RSQRT_BITS};
+use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
 
 pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
-use residual::residual_bound;
+use residual::ResidualBounds;
 pub use scores::{rotated_sum, rounded_bound};
 
 /// Bound of the high remainder of a saturated rounding, plus slack for its low limb and rounding terms.
@@ -44,6 +43,11 @@ pub const MAX_SQUARES: u64 = 1 << 14;
 
 /// Most that the high limb of what is added to an accumulator may be.
 const MAX_RESIDUAL: u128 = 1 << 28;
+
+/// Largest absolute value of a gain of a norm of heads: with it cos and sin are those of a rotation.
+const MAX_GAIN: u64 = 1 << ROPE_BITS;
+/// Largest shift (minus 8) of a norm of heads, whose claim is in one limb.
+const MAX_HEAD_SHIFT: u64 = ONE_LIMB_SHIFT as u64 - 8;
 
 /// Largest epsilon of a norm.
 pub const MAX_EPSILON: u64 = (1 << 44) - (1 << 40);
@@ -115,6 +119,30 @@ fn small(what: &'static str, value: i32, min: u8, max: u8) -> Result<u8, ModelEr
             min: min.into(),
             max: max.into(),
         })
+}
+
+/// Scale and epsilon of a norm of rows of so many values.
+fn root_in_range(width: usize, norm: &NormParams) -> Result<(), ModelError> {
+    if norm.scale > 48 {
+        return Err(ModelError::OutOfRange {
+            what: "norm scale",
+            value: norm.scale.into(),
+            min: 0,
+            max: 48,
+        });
+    }
+    let range = epsilons(width, norm.scale);
+    let outside = [norm.eps.body, norm.eps.lead]
+        .into_iter()
+        .find(|eps| !range.contains(eps));
+    outside.map_or(Ok(()), |value| {
+        Err(ModelError::OutOfRange {
+            what: "norm eps",
+            value,
+            min: *range.start(),
+            max: *range.end(),
+        })
+    })
 }
 
 struct Check<'a> {
@@ -253,17 +281,15 @@ impl Check<'_> {
         })?;
         let low = u128::from(255 * config.dims(kind).0 as u64) * u128::from(params.max_weight(kind).unsigned_abs());
         let bound = self.bound(what, kind, layer)?;
-        // One bound for channels of the same factor and exponent is that of all.
-        let mut known = BTreeMap::new();
+        let mut residual = ResidualBounds::new(&gains, norm_of(params, before));
         for class in [RowClass::Body, RowClass::Lead] {
-            for (out, gain) in gains.own.iter().enumerate() {
+            for out in 0..gains.own.len() {
                 let bias = params.bias(kind, layer).get(out).copied().unwrap_or(0);
                 let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = i32::from(own) + i32::from(skip.of(class)) - i32::from(params.exponent(out));
                 let skip = small("residual skip", skip, 0, 13)?;
-                let residual = || residual_bound(&gains, norm_of(params, before), out, skip);
-                let [high, below] = *known.entry((*gain, skip)).or_insert_with(residual);
+                let [high, below] = residual.of(out, skip);
                 // The high limb is added to the accumulator's, as a residual is.
                 let fits = high <= MAX_RESIDUAL && low + below < u128::from(LOW_LIMIT);
                 let bound = AccumulatorBound(bound.0.saturating_add(high.min(MAX_RESIDUAL) as u64));
@@ -344,26 +370,34 @@ impl Check<'_> {
             1,
             13,
         )?;
-        if norm.scale > 48 {
-            return Err(ModelError::OutOfRange {
-                what: "norm scale",
-                value: norm.scale.into(),
-                min: 0,
-                max: 48,
-            });
+        root_in_range(self.config.hidden, norm)
+    }
+
+    /// The norms of heads of a layer, where the model has them.
+    fn head_norms(&self, p: &LayerParams) -> Result<(), ModelError> {
+        let config = self.config;
+        let [got, expected] = [p.head_norms.is_some(), config.head_norms].map(usize::from);
+        let length = |what, got, expected| match got == expected {
+            true => Ok(()),
+            false => Err(ModelError::Length { what, got, expected }),
+        };
+        length("norms of heads of a layer", got, expected)?;
+        for norm in p.head_norms.iter().flat_map(|norms| [&norms.q, &norms.k]) {
+            length("gains of a norm of heads", norm.gains.len(), config.head_dim)?;
+            let largest = norm.gains.iter().map(|gain| gain.unsigned_abs()).max().unwrap_or(0);
+            range("gain of a norm of heads", largest.into(), 0, MAX_GAIN)?;
+            range("shift of a norm of heads", norm.shift.into(), 1, MAX_HEAD_SHIFT)?;
+            root_in_range(config.head_dim, &norm.norm())?;
+            // The claim on norms is in one limb.
+            let bound = norm_bound(config.head_dim, norm.scale).next_power_of_two().ilog2();
+            range(
+                "log2 of head_dim 2^(2 scale) of a norm of heads",
+                bound.into(),
+                0,
+                ONE_LIMB_NORM.into(),
+            )?;
         }
-        let range = epsilons(self.config.hidden, norm.scale);
-        let outside = [norm.eps.body, norm.eps.lead]
-            .into_iter()
-            .find(|eps| !range.contains(eps));
-        outside.map_or(Ok(()), |value| {
-            Err(ModelError::OutOfRange {
-                what: "norm eps",
-                value,
-                min: *range.start(),
-                max: *range.end(),
-            })
-        })
+        Ok(())
     }
 
     /// Exponents of channels, and that the statistics of norms do not wrap: sums of `4^k` times a product of two limbs, which
@@ -445,6 +479,7 @@ impl ModelParams {
             check.matmul("q", MatmulKind::Q, l, &p.q)?;
             check.matmul("k", MatmulKind::K, l, &p.k)?;
             check.matmul("v", MatmulKind::V, l, &p.v)?;
+            check.head_norms(p)?;
             check.scores(l, p.score)?;
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;

@@ -5,18 +5,22 @@ mod blocks;
 mod mlp;
 mod params;
 mod rotation;
+#[cfg(test)]
+mod samples;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use params::{
-    max_weight, ByClass, ChannelShift, ColumnNorms, LayerParams, LeadingRows, ModelParams, NormParams, RowClass,
-    StreamShift, WeightFormat, MIN_WEIGHT_BITS,
+    max_weight, ByClass, ChannelShift, ColumnNorms, HeadNorm, HeadNorms, LayerParams, LeadingRows, ModelParams,
+    NormParams, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
 pub use blocks::{Blocks, Pooling};
 pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
+#[cfg(test)]
+pub(crate) use samples::{odd_config, test_params};
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;
@@ -62,6 +66,8 @@ pub struct ModelConfig {
     pub positions: bool,
     /// Whether the MLP is gated: its inputs are then multiplied by the activation of the gates, otherwise put through it.
     pub gated: bool,
+    /// Whether every head of queries and keys is normed before it is rotated.
+    pub head_norms: bool,
     /// How the blocks follow each other.
     pub blocks: Blocks,
     /// Token that begins a text.
@@ -309,7 +315,7 @@ pub enum ModelError {
     },
 }
 
-fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), ModelError> {
+pub(crate) fn range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), ModelError> {
     if value < min || value > max {
         return Err(ModelError::OutOfRange { what, value, min, max });
     }
@@ -565,75 +571,6 @@ impl ModelConfig {
     pub fn token_log(rows: usize) -> u32 {
         log_ceil(rows, 0)
     }
-}
-
-/// As the odd model of the prover's tests, which this crate does not know: no dimension is a power of two.
-#[cfg(test)]
-pub(crate) fn odd_config(layers: usize) -> ModelConfig {
-    ModelConfig {
-        hidden: 20,
-        layers,
-        heads: 3,
-        kv_heads: 1,
-        head_dim: 6,
-        ff: 44,
-        vocab: 300,
-        context: 25,
-        rms_eps: 1e-6,
-        rotations: vec![Rotation::Base(1e4)],
-        rotation_of: Vec::new(),
-        positions: false,
-        gated: true,
-        blocks: Blocks::Sequential,
-        bos: None,
-        eos: Vec::new(),
-    }
-}
-
-/// Parameters of a config, all valid.
-#[cfg(test)]
-pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
-    let norm = NormParams {
-        scale: 26,
-        eps: ByClass { body: 1700, lead: 1800 },
-        shift: 7,
-    };
-    let one = |shift| ChannelShift(vec![shift]);
-    let layer = LayerParams {
-        norm_attn: norm,
-        q: one(3),
-        k: one(3),
-        v: one(3),
-        score: 5,
-        att: 7,
-        o: StreamShift::one(5),
-        skip_attn: ByClass::both(0),
-        norm_mlp: norm,
-        gate: one(3),
-        up: one(3),
-        act: ByClass::both(3),
-        down: StreamShift::one(5),
-        skip_mlp: ByClass::both(0),
-    };
-    ModelParams {
-        format: WeightFormat::Int8,
-        weight_bits: [8; KINDS],
-        leading: LeadingRows { first: 1, run: true },
-        exponents: Vec::new(),
-        embed_exponent: 0,
-        embed: StreamShift::one(1),
-        layers: vec![layer; config.layers],
-        norm_final: norm,
-        head: one(4),
-        score_bits: 10,
-        gate_bits: 10,
-        activation: Activation::Silu,
-        silu_bits: 10,
-        logit_bits: 10,
-        columns: Vec::new(),
-        biases: Vec::new(),
-    }
-    .with_largest_norms(config)
 }
 
 #[cfg(test)]

@@ -55,19 +55,26 @@ impl Rounded {
         Self::of(part, 2 + half as u8)
     }
 
+    /// A half of queries or keys after their norm, where heads are normed.
+    pub const fn normed(part: Part, half: usize) -> Self {
+        Self::of(part, 4 + half as u8)
+    }
+
     /// Whether a model has it: without gates, the MLP rounds its up projection alone.
     pub(crate) fn exists(self, config: &ModelConfig) -> bool {
-        self.tensor < Self::kinds(self.part) && (config.gated || self.part != Part::Ff || self == Self::UP)
+        let kinds = Self::kinds(self.part, config.head_norms);
+        self.tensor < kinds && (config.gated || self.part != Part::Ff || self == Self::UP)
     }
 
     /// Number of kinds in a part.
-    const fn kinds(part: Part) -> u8 {
+    const fn kinds(part: Part, head_norms: bool) -> u8 {
         match part {
             Part::Stream => 2,
+            Part::Q | Part::K if head_norms => 6,
             Part::Q | Part::K => 4,
             Part::V | Part::Scores | Part::Att | Part::Logits => 1,
             Part::Ff => 3,
-            Part::Norms | Part::Softmax => 0,
+            Part::Norms | Part::Softmax | Part::QNorms | Part::KNorms => 0,
         }
     }
 }
@@ -178,6 +185,7 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         shift_of(params, kind, first).and_then(own)
     };
     let side = usize::from(rounded.tensor % 2);
+    let of_norm = |kind| params.head_norm(kind, first).map(|norm| norm.shift);
     let (shift, limbs) = match (rounded.part, rounded.tensor) {
         (Part::Stream, 0) => {
             let update = Update::of(params, first, class).filter(|_| third < config.hidden);
@@ -190,7 +198,9 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         }
         (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
         (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
-        (Part::Q | Part::K, _) => (Some(ROPE_BITS as u8 - 8), Limbs::One),
+        (Part::Q | Part::K, 2 | 3) => (Some(ROPE_BITS as u8 - 8), Limbs::One),
+        (Part::Q, _) => (of_norm(MatmulKind::Q), Limbs::One),
+        (Part::K, _) => (of_norm(MatmulKind::K), Limbs::One),
         (Part::V, _) => {
             let (side, x) = (fourth >> half, fourth & ((1 << half) - 1));
             (of_head(MatmulKind::V, config.kv_heads, side, x), shape.limbs.v)
@@ -201,7 +211,7 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
         (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
         (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
         (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
-        (Part::Norms | Part::Softmax, _) => (None, Limbs::One),
+        (Part::Norms | Part::Softmax | Part::QNorms | Part::KNorms, _) => (None, Limbs::One),
     };
     let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
     match limbs {
@@ -263,6 +273,12 @@ impl Powers<'_> {
             let bits = shift_at(self.shape, self.params, rounded, &place, self.leading);
             BaseField::from_u32_unchecked(1 << bits.min(30))
         };
+        let by_layer = || {
+            let layers = table(0).iter().enumerate();
+            layers.fold(SecureField::zero(), |sum, (l, w)| {
+                sum + *w * power([first_of(0) + l, 0, 0, 0])
+            })
+        };
         match part {
             Part::Logits => {
                 let entries = table(1).iter().enumerate();
@@ -270,12 +286,8 @@ impl Powers<'_> {
                     sum + *w * power([0, first_of(1) + v, 0, 0])
                 })
             }
-            Part::Scores | Part::Att => {
-                let layers = table(0).iter().enumerate();
-                layers.fold(SecureField::zero(), |sum, (l, w)| {
-                    sum + *w * power([first_of(0) + l, 0, 0, 0])
-                })
-            }
+            Part::Scores | Part::Att => by_layer(),
+            Part::Q | Part::K if *tensor >= 4 => by_layer(),
             _ => {
                 let classes = self.classes(rounded, table(1));
                 let mut sum = SecureField::zero();

@@ -81,24 +81,54 @@ pub fn norm_element(x: i16, rsqrt: u32, shift: u8) -> i16 {
 
 /// RoPE rotation of a pair (first half, second half).
 pub fn rope_pair(a: i16, b: i16, cos: i32, sin: i32) -> (i16, i16) {
-    let (a, b) = (i64::from(a), i64::from(b));
-    let (cos, sin) = (i64::from(cos), i64::from(sin));
+    turn_pair(a, b, [(cos, sin); 2])
+}
+
+/// RoPE rotation of a pair (first half, second half) with gains: cos and sin of each of both times its gain.
+pub fn turn_pair(a: i16, b: i16, turn: Turn) -> (i16, i16) {
+    let [first, second] = turned(a, b, turn);
     (
-        sat16(round_shift(a * cos - b * sin, ROPE_BITS)),
-        sat16(round_shift(b * cos + a * sin, ROPE_BITS)),
+        sat16(round_shift(first, ROPE_BITS)),
+        sat16(round_shift(second, ROPE_BITS)),
     )
+}
+
+/// A rotated pair before it is rounded.
+pub fn turned(a: i16, b: i16, [one, other]: Turn) -> [i64; 2] {
+    let (a, b) = (i64::from(a), i64::from(b));
+    let wide = |(cos, sin): (i32, i32)| (i64::from(cos), i64::from(sin));
+    let ((a_cos, a_sin), (b_cos, b_sin)) = (wide(one), wide(other));
+    [a * a_cos - b * b_sin, b * b_cos + a * a_sin]
 }
 
 /// cos and sin of position `pos` and pair `x` in a rotation of a model, with 14 fractional bits. Computed with the software
 /// `libm`, so that every platform gets the same integers. Pairs without a rotation of this number stay as they are.
 pub fn rope_angle(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -> (i32, i32) {
+    with_gain(direction(config, rotation, pos, x), 1 << ROPE_BITS)
+}
+
+/// cos and sin of position `pos` and pair `x` in a rotation of a model, as numbers.
+pub fn direction(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -> (f64, f64) {
     let rotation = config.rotations.get(rotation);
     let angle = pos as f64 * rotation.map_or(0.0, |r| r.frequency(config.head_dim, x));
-    let one = f64::from(1 << ROPE_BITS);
-    (
-        libm::round(one * libm::cos(angle)) as i32,
-        libm::round(one * libm::sin(angle)) as i32,
-    )
+    (libm::cos(angle), libm::sin(angle))
+}
+
+/// Both times a gain, rounded.
+fn with_gain((cos, sin): (f64, f64), gain: i32) -> (i32, i32) {
+    let gain = f64::from(gain);
+    (libm::round(gain * cos) as i32, libm::round(gain * sin) as i32)
+}
+
+/// cos and sin with the gain of the first and of the second half's channel.
+pub type Turn = [(i32, i32); 2];
+
+/// What rotates pair `x` of heads that have these gains, by channel; channels beyond have the gain `2^14`, which changes nothing.
+pub fn turn(direction: (f64, f64), gains: &[i16], x: usize, half: usize) -> Turn {
+    [x, half + x].map(|channel| {
+        let gain = gains.get(channel).map_or(1 << ROPE_BITS, |gain| i32::from(*gain));
+        with_gain(direction, gain)
+    })
 }
 
 /// The exp table: entry `d` is `round(2^15 exp(-d / 2^score_bits))`, `0 <= d < 2^16`. The last one is 0 whatever the unit:

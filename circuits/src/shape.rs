@@ -39,10 +39,30 @@ pub enum Part {
     Ff,
     /// (output token, vocabulary entry)
     Logits,
+    /// (layer, token, head), where heads are normed
+    QNorms,
+    /// (layer, token, key/value head), where heads are normed
+    KNorms,
 }
 
 /// All parts, in commitment order.
-pub const PARTS: [Part; 10] = [
+pub const PARTS: [Part; 12] = [
+    Part::Stream,
+    Part::Norms,
+    Part::Q,
+    Part::K,
+    Part::V,
+    Part::Scores,
+    Part::Softmax,
+    Part::Att,
+    Part::Ff,
+    Part::Logits,
+    Part::QNorms,
+    Part::KNorms,
+];
+
+/// The parts where heads are not normed: [`PARTS`] but for the norms of heads, as a test shows.
+const PLAIN: [Part; 10] = [
     Part::Stream,
     Part::Norms,
     Part::Q,
@@ -55,8 +75,23 @@ pub const PARTS: [Part; 10] = [
     Part::Logits,
 ];
 
-/// The parts of a chunk without head: [`PARTS`] but for the logits, as a test shows.
-const HEADLESS: [Part; 9] = [
+/// The parts of a chunk without head where heads are normed: [`PARTS`] but for the logits.
+const HEADLESS: [Part; 11] = [
+    Part::Stream,
+    Part::Norms,
+    Part::Q,
+    Part::K,
+    Part::V,
+    Part::Scores,
+    Part::Softmax,
+    Part::Att,
+    Part::Ff,
+    Part::QNorms,
+    Part::KNorms,
+];
+
+/// The parts of a chunk without head where they are not: [`PLAIN`] but for the logits.
+const PLAIN_HEADLESS: [Part; 9] = [
     Part::Stream,
     Part::Norms,
     Part::Q,
@@ -156,10 +191,22 @@ impl Shape {
 
     /// The parts that there are, in commitment order: not all have logits.
     pub const fn parts(&self) -> &'static [Part] {
-        match self.has_logits() {
-            true => &PARTS,
-            false => &HEADLESS,
+        match (self.has_logits(), self.config.head_norms) {
+            (true, true) => &PARTS,
+            (true, false) => &PLAIN,
+            (false, true) => &HEADLESS,
+            (false, false) => &PLAIN_HEADLESS,
         }
+    }
+
+    /// What every part has, by [`Part::index`]: the default where there is no such part.
+    pub fn by_part<T: Default>(&self, of: impl Fn(Part) -> T) -> Vec<T> {
+        let all = PARTS.into_iter();
+        all.map(|part| match self.parts().contains(&part) {
+            true => of(part),
+            false => T::default(),
+        })
+        .collect()
     }
 
     /// Whether there are logits: of models that generate tokens, in the last chunk.
@@ -232,8 +279,8 @@ impl Shape {
         match part {
             Part::Stream => vec![(0, self.states()), (2, c.hidden)],
             Part::Norms => vec![(0, self.states())],
-            Part::Q | Part::Att => vec![layers, (2, c.heads)],
-            Part::K | Part::V => vec![layers, (2, c.kv_heads)],
+            Part::Q | Part::Att | Part::QNorms => vec![layers, (2, c.heads)],
+            Part::K | Part::V | Part::KNorms => vec![layers, (2, c.kv_heads)],
             Part::Scores => vec![layers, (1, c.heads), (2, self.pairs().count())],
             Part::Softmax => vec![layers, (1, c.heads)],
             Part::Ff => vec![layers, (2, c.ff)],
@@ -335,6 +382,8 @@ impl Shape {
             Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
             Part::Ff => lead(p.layers, &[t, p.ff]),
             Part::Logits => lead(self.output(), &[p.vocab]),
+            Part::QNorms => lead(p.layers, &[t, p.heads]),
+            Part::KNorms => lead(p.layers, &[t, p.kv_heads]),
         }
     }
 
@@ -373,7 +422,7 @@ impl Shape {
     fn lane_air(&self, part: Part) -> AnyAir {
         match part {
             Part::Stream => AnyAir::Stream(Stream { normed: self.normed() }),
-            Part::Norms => AnyAir::Norms(Norms),
+            Part::Norms | Part::QNorms | Part::KNorms => AnyAir::Norms(Norms),
             Part::Q | Part::K => AnyAir::Rope(self.rope(part)),
             Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
             Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
@@ -403,7 +452,8 @@ impl Shape {
             Part::Q => (self.limbs.q, Limbs::One),
             _ => (self.limbs.k, Limbs::Two),
         };
-        Rope { limbs, out }
+        let normed = self.config.head_norms;
+        Rope { limbs, out, normed }
     }
 
     /// The columns of the MLP.
@@ -473,112 +523,4 @@ fn committed(air: &AnyAir) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{odd_config, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
-
-    #[test]
-    fn only_the_logits_are_missing_without_a_head() {
-        let rest = PARTS.into_iter().filter(|part| *part != Part::Logits);
-        assert!(rest.eq(HEADLESS));
-    }
-
-    /// Section 4 of the document: committed columns and lookups of a lane, of accumulators in two limbs and in one.
-    #[test]
-    fn lanes_have_the_columns_of_the_document() {
-        let (config, whole) = (odd_config(2), Chunk::whole(2));
-        let expected = [
-            (
-                Limbs::Two,
-                [
-                    (9, 9),
-                    (30, 33),
-                    (14, 14),
-                    (16, 16),
-                    (6, 6),
-                    (12, 10),
-                    (11, 11),
-                    (6, 6),
-                    (14, 13),
-                    (5, 5),
-                ],
-            ),
-            (
-                Limbs::One,
-                [
-                    (8, 8),
-                    (30, 33),
-                    (8, 8),
-                    (10, 10),
-                    (3, 3),
-                    (12, 10),
-                    (11, 11),
-                    (6, 6),
-                    (8, 7),
-                    (2, 2),
-                ],
-            ),
-        ];
-        for (limbs, expected) in expected {
-            let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &whole, 4);
-            for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
-                let air = shape.lane_air(part);
-                let own = (committed(&air), air.lookups().len());
-                assert_eq!(own, (columns, lookups), "{part:?}, {limbs:?}");
-            }
-        }
-    }
-
-    /// A key may have any architecture, and its sizes are computed before it is refused: on a host of 32 bits, too.
-    #[test]
-    fn sizes_of_the_largest_architecture_fit_in_32_bits() {
-        let config = ModelConfig {
-            hidden: 1 << 14,
-            layers: 1 << 10,
-            heads: 1 << 8,
-            kv_heads: 1 << 8,
-            head_dim: MAX_HEAD_DIM,
-            ff: 1 << 16,
-            vocab: MAX_VOCAB,
-            context: MAX_CONTEXT,
-            ..odd_config(1)
-        };
-        assert_eq!(config.check(), Ok(()));
-        assert_eq!(u32::try_from(config.total_tiles()), Ok(1_883_242_496));
-        for chunk in Chunk::partition([1, 1023], 1024)
-            .into_iter()
-            .flatten()
-            .chain([Chunk::whole(1024)])
-        {
-            let shape = Shape::of(&config, &chunk, MAX_CONTEXT);
-            // No text of such a model can be proved: the sums that say so are of 128 bits.
-            assert!(shape.fractions() > 1 << 31 && shape.cells() > 1 << 36, "{chunk:?}");
-            assert!(shape
-                .parts()
-                .iter()
-                .all(|part| u32::try_from(shape.columns(*part)).is_ok()));
-        }
-    }
-
-    /// The normed state is committed in limbs if one of its matmuls wants them: every matmul can read it then.
-    #[test]
-    fn the_normed_state_has_the_limbs_of_its_matmuls() {
-        let (config, whole) = (odd_config(2), Chunk::whole(2));
-        let one = LimbSet::all(Limbs::One);
-        let normed = |limbs| Shape::with_limbs(&config, limbs, &whole, 4).normed();
-        assert_eq!(normed(one), Limbs::One);
-        let changes: [fn(&mut LimbSet); 6] = [
-            |set| set.q = Limbs::Two,
-            |set| set.k = Limbs::Two,
-            |set| set.v = Limbs::Two,
-            |set| set.gate = Limbs::Two,
-            |set| set.up = Limbs::Two,
-            |set| set.head = Limbs::Two,
-        ];
-        for change in changes {
-            let mut set = one;
-            change(&mut set);
-            assert_eq!(normed(set), Limbs::Two, "{set:?}");
-        }
-    }
-}
+mod tests;

@@ -187,7 +187,7 @@ impl Statement {
         match self.generated_ids().last() {
             Some(&id) if config.eos.contains(&id) => Finish::Stop { id },
             _ => Finish::Length {
-                tokens: self.output.len(),
+                tokens: self.generated_ids().len(),
             },
         }
     }

@@ -1,5 +1,6 @@
 //! The command line: what the user can say, nothing about how it is done.
 
+mod embed;
 mod shapes;
 
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use tessera_prover::quantise::Strategy;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
+use tessera_verifier::suite::Suite;
 
+pub use embed::EmbedArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;
 
@@ -136,6 +139,24 @@ impl From<CodewordCacheArg> for CodewordCache {
     }
 }
 
+/// Names of the hash suites.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum HashArg {
+    /// Blake2s-256, the fastest to prove and to verify
+    Blake2s,
+    /// Keccak-256, which contracts of Ethereum can verify
+    Keccak,
+}
+
+impl From<HashArg> for Suite {
+    fn from(arg: HashArg) -> Self {
+        match arg {
+            HashArg::Blake2s => Self::Blake2s,
+            HashArg::Keccak => Self::Keccak,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct SetupArgs {
     /// Directory with config.json, model.safetensors (or shards with their index) and, if the model has one,
@@ -153,6 +174,10 @@ pub struct SetupArgs {
     /// first token have them, too, unless the number is 0 [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
     pub leading: Option<u8>,
+    /// What the model is committed to with, and all its proofs are hashed with. A model set up with another hash is another
+    /// model, of another id [default: blake2s]
+    #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
+    pub hash: Option<HashArg>,
     /// Whether to keep the codeword of the weights on disk: their encoded form, which makes proofs faster
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = CodewordCacheArg::Auto)]
     pub codeword_cache: CodewordCacheArg,
@@ -489,28 +514,6 @@ pub struct GenerateArgs {
     /// standard output
     #[arg(long, value_name = "FILE")]
     pub logits_out: Option<PathBuf>,
-    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
-    /// [default: 80 % of the available memory]
-    #[arg(long, value_name = "BYTES")]
-    pub memory: Option<Budget>,
-}
-
-#[derive(Debug, Args)]
-pub struct EmbedArgs {
-    /// Model directory written by setup
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
-    /// The text; - reads standard input
-    #[arg(
-        long,
-        value_name = "TEXT",
-        allow_hyphen_values = true,
-        required_unless_present = "ids"
-    )]
-    pub text: Option<String>,
-    /// The text as token ids, between commas or spaces
-    #[arg(long, value_name = "IDS", conflicts_with = "text")]
-    pub ids: Option<Ids>,
     /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]

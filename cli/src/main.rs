@@ -73,12 +73,14 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
     panic::set_hook(Box::new(|info| {
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
     }));
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+    // On a worker thread: each of the thousands of loops of a proof that another one began would wake the workers first.
+    let command = || {
         let progress = bars::progress(cli.global.quiet);
         let outcome = commands::run(&cli.command, progress.as_ref(), cli.global.quiet);
         progress.done();
         outcome
-    }));
+    };
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| rayon::scope(|_| command())));
     let _ = panic::take_hook();
     outcome.unwrap_or_else(|_| {
         let missing = MISSING.load(Ordering::Relaxed);

@@ -112,7 +112,7 @@ impl Watch {
 impl Observer for Watch {
     fn begin<'a>(&'a self, chunk: usize, worker: &str) -> Box<dyn Progress + 'a> {
         self.event(json!({"event": "begin", "chunk": chunk, "chunks": self.chunks, "device": worker}));
-        self.line(&format!("chunk {chunk} of {}: begun on {worker}", self.chunks));
+        self.line(&format!("chunk {chunk} ({} in all): begun on {worker}", self.chunks));
         let bar = match &self.view {
             View::Bars { all, whole } => {
                 let bar = all.insert_before(whole, ProgressBar::new(PHASES));
@@ -138,7 +138,7 @@ impl Observer for Watch {
         }));
         let rate = self.rate(done);
         self.line(&format!(
-            "chunk {chunk} of {}: proved in {}, {}; {done} done, {rate}",
+            "chunk {chunk} ({} in all): proved in {}, {}; {done} done, {rate}",
             self.chunks,
             seconds(record.milliseconds as f64 / 1e3),
             bytes(record.proof_bytes),

@@ -21,7 +21,7 @@ use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::prove::prove;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{odd_config, random_ids, random_model, reworked, TestModel};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::OpeningProof;
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -318,6 +318,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => set_digest(&mut own.activations, input),
         10..=18 => edit_opening(&mut own.opening, field % 32, field >= 128, input),
+        19 if field >= 128 => own.lookup_work = input.number(),
         19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
@@ -487,6 +488,10 @@ pub fn verify_edited(data: &[u8]) {
         key = read;
         // The proof says that it is one of this model.
         proof.model = key.id().expect("a key that was read has an id");
+    }
+    // Whoever edits a proof does the work before the lookups again.
+    if choice & 0x40 != 0 {
+        proof = reworked(&key, proof);
     }
     let Ok(bytes) = proof.to_bytes() else { return };
     judge(&key, &bytes);

@@ -3,13 +3,13 @@
 
 use std::io::sink;
 use std::time::Instant;
-use tessera_prover::prove::opening::params_for;
 
 use tessera_circuits::model::WeightFormat;
 use tessera_prover::model::weights::PackedWeights;
-use tessera_prover::prove::opening::{commit, Split, TILE_AREA};
+use tessera_prover::prove::opening::{commit, params_for, Split, TILE_AREA};
 use tessera_prover::support::progress::Silent;
 use tessera_prover::testing::SplitMix;
+use tessera_verifier::suite::Suite;
 
 /// Random int8 weights.
 fn random(tiles: usize) -> PackedWeights {
@@ -34,7 +34,7 @@ fn main() {
         let clock = Instant::now();
         let mut sink = sink();
         let data: Option<&mut (dyn std::io::Write + Send)> = if data { Some(&mut sink) } else { None };
-        let tree = commit(&source, &params, Split::default(), data, &Silent).expect("a commitment");
+        let tree = commit(Suite::default(), &source, &params, Split::default(), data, &Silent).expect("a commitment");
         let seconds = clock.elapsed().as_secs_f64();
         let each = seconds * threads / weights * 1e9;
         println!(

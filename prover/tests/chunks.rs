@@ -12,7 +12,7 @@ use tessera_prover::prove::{prove, prove_chunk};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
-use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, TestModel};
+use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, reworked, TestModel};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -73,7 +73,7 @@ fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
 fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof)) {
     let mut proof = honest().clone();
     alter(&mut proof);
-    let refusals = refusals(&proof);
+    let refusals = refusals(&reworked(&model().key, proof));
     let expected = |(_, error): &(usize, VerifyError)| {
         let tops = matches!(error, VerifyError::Statistics(StatisticsError::Tops { .. }));
         tops || matches!(error, VerifyError::Gkr(_))
@@ -86,7 +86,8 @@ fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof
 fn answer(alter: impl FnOnce(&mut Proof)) -> VerifyError {
     let mut proof = honest().clone();
     alter(&mut proof);
-    verify(&model().key, &proof).expect_err("no proof")
+    let key = &model().key;
+    verify(key, &reworked(key, proof)).expect_err("no proof")
 }
 
 #[test]
@@ -490,7 +491,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
     for (first, refusing) in [(&dishonest[0], 0), (&honest[0], 1)] {
         let mut proof = proof.clone();
         proof.boundaries[0].clone_from(first);
-        let refusals = refusals(&proof);
+        let refusals = refusals(&reworked(&model.key, proof));
         assert!(
             matches!(refusals[..], [(i, VerifyError::Gkr(_))] if i == refusing),
             "{refusals:?}"

@@ -14,7 +14,7 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_prover::testing::families::{case, cases, write, Case};
-use tessera_prover::testing::{quantised, random_ids, SplitMix, TestModel};
+use tessera_prover::testing::{quantised, random_ids, reworked, SplitMix, TestModel};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify;
 
@@ -351,6 +351,7 @@ fn the_independent_implementations_agree_on_every_family() {
         model.key.config.rotations[0] = Rotation::Frequencies(vec![0.125; half]);
         let mut other = proof;
         other.model = model.key.id().expect("the key encodes");
+        let other = reworked(&model.key, other);
         let output = verdict(&model.key.to_bytes().expect("the key encodes"), &bytes(&other));
         assert_eq!(output.status.code(), Some(1), "{}: {output:?}", case.name);
         assert!(verify(&model.key, &other).is_err(), "{}", case.name);

@@ -100,6 +100,10 @@ fn an_interrupted_set_up_goes_on() {
             .filter(|p| p.exists())
             .map(|p| modified(&p));
         assert_eq!(weights.is_some(), !["calibrate", "write weights"].contains(&phase));
+        if partial.exists() {
+            // What a process leaves that is killed while it writes.
+            fs::write(partial.join(".tessera-a1b2c3.tmp"), "half a file").unwrap();
+        }
         let report = run(&checkpoint, &out, Strategy::W8);
         assert_eq!(report.model_id, expected.model_id, "{phase}");
         assert_eq!(

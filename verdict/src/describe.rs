@@ -2,7 +2,7 @@
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, ModelParams, WeightFormat};
+use tessera_circuits::model::{ModelConfig, ModelParams, Pooling, WeightFormat};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
@@ -27,6 +27,7 @@ pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<St
         ("format_version", json!(FileKind::Key.version())),
         ("config", json!(key.config)),
         ("strategy", json!(strategy(&key.params))),
+        ("hash", json!(key.header.hash_suite.label())),
         ("tiles", json!(w.tiles)),
         ("columns", json!(w.columns())),
         ("log_message", json!(w.log_message)),
@@ -55,6 +56,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
         .row("model", key.id()?)
         .prose("dimensions", dimensions(&key.config))
         .row("strategy", strategy(&key.params))
+        .row("hash", key.header.hash_suite.name())
         .row(
             "weights",
             format!(
@@ -124,10 +126,15 @@ pub fn strategy(params: &ModelParams) -> &'static str {
     }
 }
 
-/// The architecture in one line.
+/// The architecture in one line: what an encoder makes its vectors of, too.
 pub fn dimensions(c: &ModelConfig) -> String {
+    let vector = match c.pooling() {
+        None => "",
+        Some(Pooling::Mean) => ", encoder (mean of all tokens)",
+        Some(Pooling::First) => ", encoder (first token)",
+    };
     format!(
-        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}",
+        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{vector}",
         count(c.layers, "layer"),
         c.hidden,
         count(c.heads, "head"),
@@ -304,7 +311,7 @@ pub fn vectors_rows(rows: Rows, f: &VectorFigures) -> Rows {
     );
     rows.prose("fidelity", class.to_owned())
         .row("  on", format!("{}: {} texts, {} tokens", f.text, f.texts, f.tokens))
-        .row("  1 - cosine", spread)
+        .prose("  1 - cosine", spread)
         .row("  clamped", format!("{} values", f.saturated))
         .row(
             "  bfloat16",

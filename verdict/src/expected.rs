@@ -39,7 +39,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Why a proven statement is not the expected one.
+    /// Why a proven statement is not the expected one. A vector is no output of ids and has no text, not even an empty one.
     ///
     /// # Errors
     /// If that cannot be decided.
@@ -48,6 +48,13 @@ impl Expected {
         let of = |what, got: &[u32], expected: &Option<Vec<u32>>| {
             expected.as_deref().and_then(|expected| difference(what, got, expected))
         };
+        if let Some(vector) = claim.vector() {
+            let output = (self.output.is_some() || self.output_text.is_some()).then(|| {
+                let integers = count(vector.integers.len(), "integer");
+                format!("the output is not the expected one: it is a vector of {integers}")
+            });
+            return Ok(of("prompt", &statement.prompt, &self.prompt).or(output));
+        }
         let text = match (&self.output_text, claim.texts()) {
             (None, _) => None,
             (Some(expected), Ok(texts)) => {
@@ -82,7 +89,56 @@ fn difference(what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
+    use tessera_circuits::model::{Pooling, WeightFormat};
+    use tessera_circuits::statement::Statement;
+    use tessera_prover::testing::{encoder_config, random_model, unrooted_key};
+
+    use super::{difference, Expected};
+    use crate::claim::Claim;
+    use crate::text::{Side, Texts};
+
+    /// Of what text there is: that of a tokenizer shows none for a vector.
+    #[test]
+    fn a_vector_is_neither_ids_nor_an_empty_text() {
+        let key = unrooted_key(&random_model(encoder_config(Pooling::Mean), WeightFormat::Int16, 7));
+        let vector = vec![-3; key.config.hidden];
+        let statement = Statement::of_vector(vec![5, 6], &vector);
+        let texts = [
+            Ok(Texts {
+                prompt: Side::default(),
+                output: Side::default(),
+            }),
+            Err("the model has no tokenizer".to_owned()),
+        ];
+        for texts in texts {
+            let claim = Claim::new(&statement, &key, texts, |_| None);
+            let mismatch = |expected: Expected| expected.mismatch(&claim).expect("a decision");
+            let own = Expected {
+                prompt: Some(statement.prompt.clone()),
+                ..Expected::default()
+            };
+            assert_eq!(mismatch(own), None);
+            let text = Expected {
+                output_text: Some(String::new()),
+                ..Expected::default()
+            };
+            let words = Expected {
+                output: Some(statement.output.clone()),
+                ..Expected::default()
+            };
+            for other in [text, words] {
+                let reason = mismatch(other).expect("another output");
+                assert!(reason.ends_with("a vector of 20 integers"), "{reason}");
+            }
+            let other = Expected {
+                prompt: Some(vec![5, 7]),
+                output: Some(vec![1]),
+                ..Expected::default()
+            };
+            let reason = mismatch(other).expect("another prompt");
+            assert!(reason.contains("id 6 at position 1, expected 7"), "{reason}");
+        }
+    }
 
     #[test]
     fn differences_are_located() {

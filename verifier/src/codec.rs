@@ -57,9 +57,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 8,
-            Self::Chunk => 7,
-            Self::Key => 6,
+            Self::Proof => 9,
+            Self::Chunk => 8,
+            Self::Key => 7,
         }
     }
 

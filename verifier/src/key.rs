@@ -4,8 +4,6 @@
 //! A key has three groups of fields: what defines the computation and the commitment, the tokenizer's files, and the
 //! recipe that says how the model was made. The model id is a digest of the first two groups ([`ModelKey::id`]).
 
-use blake2::digest::Digest as _;
-use blake2::Blake2s256;
 use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
@@ -16,12 +14,14 @@ use thiserror::Error;
 use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
 use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
 use crate::recipe::{Recipe, RecipeError};
+use crate::suite::{Digest, Suite};
 
-/// How the trees of a key are made. Later versions may know more values; this one knows [`CommitmentHeader::CURRENT`].
+/// How the trees of a key are made. Later versions may know more values; this one knows those of [`CommitmentHeader::CURRENT`]
+/// under every suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitmentHeader {
-    /// Hash of trees and transcript; 0 is Blake2s.
-    pub hash_suite: u32,
+    /// Hash of trees, transcript and id.
+    pub hash_suite: Suite,
     /// Points of a codeword in one leaf of the weight tree.
     pub leaf_points: u32,
     /// Random coefficients that each committed column has beside its weights.
@@ -33,17 +33,24 @@ pub struct CommitmentHeader {
 impl CommitmentHeader {
     /// Blake2s, two points per leaf, nothing random, no further tables.
     pub const CURRENT: Self = Self {
-        hash_suite: 0,
+        hash_suite: Suite::Blake2s,
         leaf_points: FIBRE as u32,
         random_coefficients: 0,
         table_columns: 0,
     };
 
-    /// Errors unless every field has the value that this verifier is written for.
+    /// That of a suite.
+    pub const fn of(hash_suite: Suite) -> Self {
+        Self {
+            hash_suite,
+            ..Self::CURRENT
+        }
+    }
+
+    /// Errors unless every field beside the suite has the value that this verifier is written for.
     fn check(&self) -> Result<(), KeyError> {
         let known = Self::CURRENT;
         let fields = [
-            ("hash suite", self.hash_suite, known.hash_suite),
             ("number of points per leaf", self.leaf_points, known.leaf_points),
             (
                 "number of random coefficients per column",
@@ -110,11 +117,6 @@ const COMPUTATION_TAG: &[u8] = b"tessera/model computation\0";
 const TOKENIZER_TAG: &[u8] = b"tessera/model tokenizer\0";
 const RECIPE_TAG: &[u8] = b"tessera/model recipe\0";
 
-/// Blake2s-256 of a tag and data.
-fn tagged(tag: &[u8], data: &[u8]) -> [u8; 32] {
-    Blake2s256::new().chain_update(tag).chain_update(data).finalize().into()
-}
-
 /// Digest of what defines a model: computation, commitment and tokenizer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelId(pub [u8; 32]);
@@ -153,6 +155,16 @@ pub enum KeyError {
     Recipe(#[from] RecipeError),
     #[error("model key: {got} tiles committed, the architecture has {expected}")]
     Tiles { got: usize, expected: usize },
+}
+
+impl KeyError {
+    /// What helps, to be put behind the message: a key that this program can read, but must not use, was changed on its way.
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::Codec(CodecError::Magic { .. } | CodecError::Version { .. }) | Self::Header { .. } => "",
+            _ => "; the file is damaged, or no program of this name made it: get it again",
+        }
+    }
 }
 
 impl ModelKey {
@@ -194,11 +206,19 @@ impl ModelKey {
         Shape::with_limbs(&self.config, self.params.limb_set(&self.config), chunk, lengths)
     }
 
+    /// Digest of a tag and data, by the hash of the suite.
+    fn tagged(&self, tag: &[u8], data: &[u8]) -> Digest {
+        let mut hasher = self.header.hash_suite.hasher();
+        hasher.update(tag);
+        hasher.update(data);
+        hasher.finalize()
+    }
+
     /// Digest of the digests of computation and tokenizer. The recipe is not in it: who measured a model, and on which
     /// machine, makes no other model of it.
     pub fn id(&self) -> Result<ModelId, CodecError> {
         let digests = [self.computation_digest()?, self.tokenizer_digest()?];
-        Ok(ModelId(tagged(ID_TAG, digests.as_flattened())))
+        Ok(ModelId(self.tagged(ID_TAG, digests.as_flattened())))
     }
 
     /// Digest of everything that defines the computation and the commitment: the version of the format first, as it says what
@@ -213,7 +233,7 @@ impl ModelKey {
             tables_root: &self.tables_root,
         };
         let version = FileKind::Key.version().to_le_bytes().to_vec();
-        Ok(tagged(COMPUTATION_TAG, &[version, encode_payload(&fields)?].concat()))
+        Ok(self.tagged(COMPUTATION_TAG, &[version, encode_payload(&fields)?].concat()))
     }
 
     /// Digest of the tokenizer's files.
@@ -222,12 +242,12 @@ impl ModelKey {
             tokenizer: &self.tokenizer,
             tokenizer_config: &self.tokenizer_config,
         };
-        Ok(tagged(TOKENIZER_TAG, &encode_payload(&fields)?))
+        Ok(self.tagged(TOKENIZER_TAG, &encode_payload(&fields)?))
     }
 
     /// Digest of the recipe.
     pub fn recipe_digest(&self) -> Result<[u8; 32], CodecError> {
-        Ok(tagged(RECIPE_TAG, &encode_payload(&self.recipe)?))
+        Ok(self.tagged(RECIPE_TAG, &encode_payload(&self.recipe)?))
     }
 }
 

@@ -15,7 +15,8 @@ use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
 use crate::key::ModelKey;
 use crate::opening::{lift, CommitmentParams, OpenedColumns};
 use crate::policy::{
-    opening_policy, queries, OpeningPolicy, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS,
+    opening_policy, queries, OpeningPolicy, LOOKUP_WORK_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
+    STARK_WORK_BITS,
 };
 use crate::stark::component;
 
@@ -163,11 +164,13 @@ fn too_large(shape: &Shape) -> Option<Term> {
 /// Terms of what is claimed of columns and lookups.
 fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
+    // Powers of kappa, eight more where heads are normed, and six of lambda.
+    let kinds = if shape.config.head_norms { 31.0 } else { 23.0 };
     algebraic(
         terms,
         "random point of claims",
-        format!("({points} coordinates + 23 kinds and limbs) / |K|"),
-        points + 23.0,
+        format!("({points} coordinates + {kinds} kinds and limbs) / |K|"),
+        points + kinds,
     );
     let clips = Statistics::MAX_CLIPS as f64;
     algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);
@@ -183,12 +186,11 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let fractions = shape.lookups_of(|lookup| degree(lookup.tuple.len()) as u128) as f64;
     let entries = Relation::ALL.map(|relation| degree(relation.values()) << tables::LOG_ROWS);
     let entries = entries.iter().sum::<usize>() as f64;
-    algebraic(
-        terms,
-        "LogUp",
-        format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K|"),
-        fractions + 2.0 * entries,
-    );
+    terms.push(Term {
+        name: "LogUp".to_owned(),
+        formula: format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K| x 2^-{LOOKUP_WORK_BITS}"),
+        bits: FIELD_BITS - (fractions + 2.0 * entries).log2() + f64::from(LOOKUP_WORK_BITS),
+    });
     // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
     let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
     let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
@@ -272,8 +274,8 @@ mod tests {
         SHORT_MESSAGE_LOG, STARK_LOG_LAST_LAYER,
     };
     use crate::recipe::Recipe;
+    use crate::suite::SuiteChannel;
     use std::collections::BTreeSet;
-    use stwo::core::channel::Blake2sChannel;
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
         Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation,
@@ -338,6 +340,7 @@ mod tests {
             rotation_of: Vec::new(),
             positions: false,
             gated: true,
+            head_norms: false,
             blocks: Blocks::Sequential,
             bos: None,
             eos: Vec::new(),
@@ -364,6 +367,7 @@ mod tests {
                 rotation_of: Vec::new(),
                 positions: false,
                 gated: true,
+                head_norms: false,
                 blocks: Blocks::Sequential,
                 bos: None,
                 eos: Vec::new(),
@@ -439,7 +443,8 @@ mod tests {
             let queries = policy.queries as u32;
             let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
             assert_eq!(own[..5], trace);
-            assert_eq!(own[5..], [queries, policy.work_bits, log_blowup, 18, 77]);
+            assert_eq!(own[5..10], [queries, policy.work_bits, log_blowup, 18, 77]);
+            assert_eq!(own[10..], [LOOKUP_WORK_BITS]);
         }
     }
 
@@ -521,7 +526,7 @@ mod tests {
     #[test]
     fn samples_are_not_undercounted() {
         let component = component(&Relations::dummy(), SecureField::default());
-        let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
+        let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
         let points = component.mask_points(oods, tables::LOG_ROWS);
         // A column with two samples gets a third.
         let columns = points
@@ -545,7 +550,8 @@ mod tests {
         let mut terms = Vec::new();
         claim_terms(&shape, &mut terms);
         let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
-        let expected = FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2();
+        let expected =
+            FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2() + f64::from(LOOKUP_WORK_BITS);
         assert_eq!(term.bits, expected, "{}", term.formula);
     }
 }

@@ -24,6 +24,7 @@ pub mod policy;
 pub mod proof;
 pub mod recipe;
 pub mod stark;
+pub mod suite;
 pub mod sumcheck;
 pub mod transcript;
 pub mod verify;

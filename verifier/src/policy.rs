@@ -29,6 +29,8 @@ pub const SHORT_MESSAGE_LOG: u32 = 18;
 pub const MAX_CODE_LOG: u32 = 22;
 /// Bits of security that the queries, of the STARK and of openings, have without the proof of work before them.
 pub const QUERY_BITS: f64 = 80.0;
+/// Proof of work before the challenges of the lookups: of all errors that grow with the statement, theirs grows the most.
+pub const LOOKUP_WORK_BITS: u32 = 12;
 /// Proof of work before the queries of an opening.
 pub const OPENING_WORK_BITS: u32 = 20;
 
@@ -71,7 +73,7 @@ pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
 
 /// All parameters as words, absorbed by the transcript first. Weights and activations are at rate `2^-log_blowup`; the latter
 /// have so many units, in a code of messages of `2^log_message` values.
-pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32; 10] {
+pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32; 11] {
     let opening = opening_policy(log_blowup);
     [
         STARK_LOG_BLOWUP,
@@ -84,5 +86,6 @@ pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32
         log_blowup,
         log_message,
         units,
+        LOOKUP_WORK_BITS,
     ]
 }

@@ -39,6 +39,8 @@ pub struct ChunkProof {
     pub statistics: Statistics,
     /// Root of the committed activations (section 4).
     pub activations: [u8; 32],
+    /// The nonce of the proof of work before the challenges of the lookups (section 11).
+    pub lookup_work: u64,
     /// The sums of all lookups (section 8.5), tree by tree.
     pub lookups: Vec<TreeProof>,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.

@@ -4,14 +4,15 @@
 
 use num_traits::Zero;
 use stwo::core::air::{Component, Components};
-use stwo::core::channel::{Blake2sChannel, Channel, MerkleChannel};
+use stwo::core::channel::Channel;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fri::{CirclePolyDegreeBound, FriVerifier};
 use stwo::core::pcs::{CommitmentSchemeVerifier, TreeVec};
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
-use stwo::core::vcs_lifted::blake2_merkle::{Blake2sMerkleChannel, Blake2sMerkleHasher};
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
 use tessera_circuits::air::tables::{Tables, LOG_ROWS, PREPROCESSED};
@@ -19,9 +20,10 @@ use tessera_circuits::air::Relations;
 use thiserror::Error;
 
 use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
+use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
 use crate::transcript::Transcript;
 
-/// stwo's proof over Blake2s.
+/// stwo's proof. Its type says Blake2s; that of the other suite has the same fields.
 pub type Stark = StarkProof<Blake2sMerkleHasher>;
 
 /// Why the aggregator's proof is rejected.
@@ -88,63 +90,70 @@ pub struct StarkClaim<'a> {
     pub claimed_sum: SecureField,
 }
 
-/// The commitment scheme after the trees that precede the first challenge: tables (pinned) and multiplicities.
-pub fn open_scheme(
-    tables_root: &[u8; 32],
-    proof: &Stark,
-    transcript: &mut Transcript,
-) -> Result<CommitmentSchemeVerifier<Blake2sMerkleChannel>, StarkError> {
-    if proof.config != stark_config() {
-        return Err(StarkError::Config);
-    }
-    let [tables, counts, _, _] = proof.commitments.as_slice() else {
-        return Err(StarkError::Length {
-            what: "commitments",
-            got: proof.commitments.len(),
-            expected: 4,
-        });
-    };
+/// Absorbs the trees that precede the first challenge: tables (pinned) and multiplicities.
+pub fn absorb_counts(tables_root: &[u8; 32], proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
+    let [tables, counts, _, _] = roots(proof)?;
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
     }
-    let mut scheme = CommitmentSchemeVerifier::new(stark_config());
-    for (root, tree) in [tables, counts].into_iter().zip(column_sizes().iter()) {
-        scheme.commit(*root, tree, transcript.channel());
-    }
-    Ok(scheme)
+    transcript.root(&tables.0);
+    transcript.root(&counts.0);
+    Ok(())
 }
 
-/// Verifies the aggregator. The transcript must have absorbed everything up to the openings; `scheme` is that of
-/// [`open_scheme`] for the same proof, which has checked its configuration, its tables and its number of commitments.
-pub fn verify(
-    claim: &StarkClaim<'_>,
-    mut scheme: CommitmentSchemeVerifier<Blake2sMerkleChannel>,
-    proof: &Stark,
-    transcript: &mut Transcript,
-) -> Result<(), StarkError> {
+/// The roots of all trees of a proof with the verifier's configuration.
+fn roots(proof: &Stark) -> Result<[Blake2sHash; 4], StarkError> {
+    if proof.config != stark_config() {
+        return Err(StarkError::Config);
+    }
+    let got = proof.commitments.len();
+    let roots = proof.commitments.as_slice().try_into();
+    roots.map_err(|_| StarkError::Length {
+        what: "commitments",
+        got,
+        expected: 4,
+    })
+}
+
+/// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_counts`] for the same
+/// proof.
+pub fn verify(claim: &StarkClaim<'_>, proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
     if claim.claimed_sum + claim.lookups != SecureField::zero() {
         return Err(StarkError::Lookups);
     }
     transcript.message("claimed sum", &[claim.claimed_sum]);
+    let proof = proof.clone();
+    match transcript.suite() {
+        Suite::Blake2s => verify_with::<Blake2sMerkleHasher>(claim, proof, transcript),
+        Suite::Keccak => verify_with::<KeccakLeaf>(claim, proof, transcript),
+    }
+}
+
+/// Verifies the aggregator, of whose trees `H` hashes leaves and nodes.
+fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
+    claim: &StarkClaim<'_>,
+    proof: Stark,
+    transcript: &mut Transcript,
+) -> Result<(), StarkError> {
+    let [tables, counts, interaction, _] = roots(&proof)?;
+    let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
     let sizes = column_sizes();
-    let (Some(root), Some(tree)) = (
-        proof.commitments.get(INTERACTION_TRACE_IDX),
-        sizes.get(INTERACTION_TRACE_IDX),
-    ) else {
-        return Err(StarkError::Length {
-            what: "commitments",
-            got: proof.commitments.len(),
-            expected: 4,
-        });
-    };
-    scheme.commit(*root, tree, transcript.channel());
+    let mut committed = [tables, counts, interaction].into_iter().zip(sizes.iter());
+    // The first two are absorbed: this is what made the challenges of the lookups.
+    for (root, tree) in committed.by_ref().take(INTERACTION_TRACE_IDX) {
+        scheme.commit(root, tree, &mut SuiteChannel::default());
+    }
+    for (root, tree) in committed {
+        scheme.commit(root, tree, transcript.channel());
+    }
+    let proof = with_hasher::<_, H>(proof);
     let component = component(claim.relations, claim.claimed_sum);
-    check_structure(&component, &sizes, proof, transcript.channel().clone())?;
+    check_structure(&component, &sizes, &proof, transcript.channel().clone())?;
 
     let channel = transcript.channel();
     // Every length was checked; this is the last line against a panic in the library.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        stwo::core::verifier::verify(&[&component as &dyn Component], channel, &mut scheme, proof.clone())
+        stwo::core::verifier::verify(&[&component as &dyn Component], channel, &mut scheme, proof)
     }));
     match result {
         Ok(Ok(())) => Ok(()),
@@ -160,11 +169,11 @@ pub fn draw_relations(transcript: &mut Transcript) -> Relations {
 }
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions.
-fn check_structure(
+fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     component: &FrameworkComponent<Tables>,
     sizes: &TreeVec<Vec<u32>>,
-    proof: &Stark,
-    mut channel: Blake2sChannel,
+    proof: &StarkProof<H>,
+    mut channel: SuiteChannel,
 ) -> Result<(), StarkError> {
     let config = stark_config();
     length("decommitments", proof.decommitments.len(), 4)?;
@@ -173,7 +182,7 @@ fn check_structure(
 
     let _composition_coefficient = channel.draw_secure_felt();
     let composition = proof.commitments.last().copied().unwrap_or(Blake2sHash([0; 32]));
-    Blake2sMerkleChannel::mix_root(&mut channel, composition);
+    channel.mix_root(&composition.0);
     let oods = CirclePoint::<SecureField>::get_random_point(&mut channel);
     let mut points = components(component).mask_points(oods, LOG_ROWS, false);
     points.push(vec![vec![oods]; 8]);
@@ -190,7 +199,7 @@ fn check_structure(
         proof.fri_proof.last_layer_poly.len(),
         1 << STARK_LOG_LAST_LAYER,
     )?;
-    let mut fri = FriVerifier::<Blake2sMerkleChannel>::commit(
+    let mut fri = FriVerifier::<Trees<H>>::commit(
         &mut channel,
         config.fri_config,
         proof.fri_proof.clone(),

@@ -2,33 +2,51 @@
 //! verbs: absorb a message, draw a challenge, draw query positions. Every operation carries a label and
 //! its length, so two different conversations never produce the same transcript.
 
-use stwo::core::channel::{Blake2sChannel, Channel};
+use stwo::core::channel::Channel;
 use stwo::core::fields::qm31::SecureField;
 
-/// Blake2s transcript over stwo's channel, so that the STARK continues the same conversation.
-#[derive(Clone, Debug, Default)]
+use crate::suite::{Digest, Suite, SuiteChannel};
+
+/// A transcript over a channel that stwo takes, so that the STARK continues the same conversation.
+#[derive(Clone, Debug)]
 pub struct Transcript {
-    channel: Blake2sChannel,
+    channel: SuiteChannel,
 }
 
 impl Transcript {
-    /// A transcript for one protocol; `protocol` separates domains and versions.
+    /// A transcript of the default suite for one protocol; `protocol` separates domains and versions.
     pub fn new(protocol: &str) -> Self {
-        let mut transcript = Self::default();
-        transcript.label(protocol, 0);
+        Self::of(Suite::default(), protocol)
+    }
+
+    /// A transcript of a suite for one protocol: what it absorbs first names both.
+    pub fn of(suite: Suite, protocol: &str) -> Self {
+        let mut transcript = Self {
+            channel: SuiteChannel::new(suite),
+        };
+        transcript.label(&[protocol, suite.suffix()].concat(), 0);
         transcript
+    }
+
+    /// The suite of the key.
+    pub const fn suite(&self) -> Suite {
+        self.channel.suite()
     }
 
     fn label(&mut self, label: &str, len: usize) {
         let mut words = vec![label.len() as u32, len as u32];
-        for chunk in label.as_bytes().chunks(4) {
-            let mut word = [0; 4];
-            for (to, from) in word.iter_mut().zip(chunk) {
-                *to = *from;
-            }
-            words.push(u32::from_le_bytes(word));
-        }
+        words.extend(self.packed(label.as_bytes()));
         self.channel.mix_u32s(&words);
+    }
+
+    /// Bytes as the words that are hashed as these bytes, with zeros behind them.
+    fn packed(&self, bytes: &[u8]) -> Vec<u32> {
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 4];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.suite().word(word)
+        };
+        bytes.chunks(4).map(word).collect()
     }
 
     /// Absorbs field elements.
@@ -45,10 +63,7 @@ impl Transcript {
 
     /// Absorbs bytes (a digest or a Merkle root).
     pub fn bytes(&mut self, label: &str, bytes: &[u8]) {
-        let words: Vec<u32> = bytes
-            .chunks(4)
-            .map(|chunk| chunk.iter().rev().fold(0, |word, &b| (word << 8) | u32::from(b)))
-            .collect();
+        let words = self.packed(bytes);
         self.label(label, bytes.len());
         self.channel.mix_u32s(&words);
     }
@@ -80,18 +95,21 @@ impl Transcript {
         out
     }
 
-    /// Checks a proof of work of `bits` bits over everything absorbed so far.
-    pub fn check_work(&self, bits: u32, nonce: u64) -> bool {
-        self.channel.verify_pow_nonce(bits, nonce)
+    /// Receives the nonce of a proof of work over everything absorbed so far: says whether it has `bits` bits, and absorbs it.
+    #[must_use]
+    pub fn work(&mut self, label: &str, bits: u32, nonce: u64) -> bool {
+        let done = self.channel.verify_pow_nonce(bits, nonce);
+        self.words(label, &[nonce as u32, (nonce >> 32) as u32]);
+        done
     }
 
-    /// Absorbs the nonce of a proof of work.
-    pub fn nonce(&mut self, label: &str, nonce: u64) {
-        self.words(label, &[nonce as u32, (nonce >> 32) as u32]);
+    /// Absorbs the root of a tree of the STARK, which has no label.
+    pub fn root(&mut self, root: &Digest) {
+        self.channel.mix_root(root);
     }
 
     /// The channel, for stwo.
-    pub fn channel(&mut self) -> &mut Blake2sChannel {
+    pub fn channel(&mut self) -> &mut SuiteChannel {
         &mut self.channel
     }
 }
@@ -111,7 +129,7 @@ mod tests {
     #[test]
     fn nonces_are_absorbed_as_a_whole() {
         let nonces = [0, 1, 1 << 31, 1 << 32, 1 << 63, (1 << 32) + 1];
-        let challenges = nonces.map(|nonce| drawn(|t| t.nonce("work", nonce)));
+        let challenges = nonces.map(|nonce| drawn(|t| assert!(t.work("work", 0, nonce))));
         for (i, challenge) in challenges.iter().enumerate() {
             assert!(!challenges[..i].contains(challenge), "{}", nonces[i]);
         }

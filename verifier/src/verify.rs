@@ -19,14 +19,15 @@ use crate::gkr::{self, GkrError, TreeProof};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::ledger::security_bits;
 use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
-use crate::policy::{opening_policy, parameter_words, MIN_BITS};
+use crate::policy::{opening_policy, parameter_words, LOOKUP_WORK_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::stark::{self, StarkClaim, StarkError};
+use crate::suite::Suite;
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
-/// Protocol name and version, the first thing a transcript absorbs.
-pub const PROTOCOL: &str = "tessera/8";
+/// Protocol name and version, the first thing a transcript absorbs, with the suffix of the suite.
+pub const PROTOCOL: &str = "tessera/9";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]
@@ -54,6 +55,8 @@ pub enum VerifyError {
     Matmuls,
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
     Embedding,
+    #[error("lookups: proof of work {nonce} does not have {bits} bits")]
+    Work { bits: u32, nonce: u64 },
     #[error(transparent)]
     Gkr(#[from] GkrError),
     #[error("lookups: numerators of tree {tree} are not one")]
@@ -82,13 +85,14 @@ pub struct Verified {
 /// Absorbs everything that is public before the first message: parameters, with those of the activations, model, statement, and
 /// which part of it the chunk is.
 pub fn open_transcript(
+    suite: Suite,
     model: &ModelId,
     activations: &CommitmentParams,
     statement: &Statement,
     chunk: &Chunk,
     ends: &Ends<'_>,
 ) -> Transcript {
-    let mut transcript = Transcript::new(PROTOCOL);
+    let mut transcript = Transcript::of(suite, PROTOCOL);
     transcript.words("parameters", &parameter_words(activations.words()));
     transcript.bytes("model", &model.0);
     transcript.words("prompt", &statement.prompt);
@@ -212,12 +216,18 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
 
     // Commitments before any challenge.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    let mut transcript = open_transcript(claim.model, &activations, statement, claim.chunk, &claim.ends);
+    let (suite, model) = (key.header.hash_suite, claim.model);
+    let mut transcript = open_transcript(suite, model, &activations, statement, claim.chunk, &claim.ends);
     transcript.bytes("activations", &proof.activations);
-    let scheme = stark::open_scheme(&key.tables_root, &proof.stark, &mut transcript)?;
+    stark::absorb_counts(&key.tables_root, &proof.stark, &mut transcript)?;
     absorb_statistics(&proof.statistics, &mut transcript);
 
     // Lookups.
+    let nonce = proof.lookup_work;
+    if !transcript.work("lookup work", LOOKUP_WORK_BITS, nonce) {
+        let bits = LOOKUP_WORK_BITS;
+        return Err(VerifyError::Work { bits, nonce });
+    }
     let relations = stark::draw_relations(&mut transcript);
     let trees = lookup_trees(&shape);
     let powers = Powers {
@@ -279,7 +289,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         lookups: lookup_sum,
         claimed_sum: proof.claimed_sum,
     };
-    stark::verify(&claim, scheme, &proof.stark, &mut transcript)?;
+    stark::verify(&claim, &proof.stark, &mut transcript)?;
     Ok(())
 }
 

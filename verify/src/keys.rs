@@ -22,5 +22,5 @@ pub fn read_key(path: &Path) -> Result<Key, String> {
             "{shown} is a proof, not a model key: --key takes the file model.key that setup wrote"
         ));
     }
-    Key::from_bytes(&bytes).map_err(|e| format!("{shown}: {e}"))
+    Key::from_bytes(&bytes).map_err(|e| format!("{shown}: {e}{}", e.advice()))
 }

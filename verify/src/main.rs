@@ -94,7 +94,7 @@ fn inspect(args: &InspectArgs) -> Result<Report, String> {
     let name = input::name(&args.path);
     let bytes = read(&args.path)?;
     let (text, json) = if bytes.starts_with(&FileKind::Key.magic()) {
-        let key = Key::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
+        let key = Key::from_bytes(&bytes).map_err(|e| format!("{name}: {e}{}", e.advice()))?;
         describe_key(&key, &name, args.tokens.max(2))?
     } else if bytes.starts_with(&FileKind::Proof.magic()) {
         let proof = Proof::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;

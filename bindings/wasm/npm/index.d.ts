@@ -36,6 +36,10 @@ export interface Verdict {
   finish_reason?: "stop" | "length";
   end_token?: number | null;
   end_tokens_inside?: number[];
+  /** In the place of an output, what an encoder makes of the prompt: the integers that are proved, and what they stand for. */
+  integers?: number[];
+  norm?: number;
+  embedding?: number[];
   mode?: "unified" | "chain";
   chunks?: number;
   /** For people: nothing in it can be mistaken for something else. */

@@ -91,8 +91,11 @@ fn answer(verdict: &Verdict, name: &str) -> Map<String, Value> {
     {
         let claim = proved.claim();
         said["prompt"] = json!(text(claim, |t| &t.prompt));
-        said["output"] = json!(text(claim, |t| &t.output));
-        said["end"] = json!(claim.finish_text());
+        // A vector has no text, and does not end.
+        if claim.vector().is_none() {
+            said["output"] = json!(text(claim, |t| &t.output));
+            said["end"] = json!(claim.finish_text());
+        }
     }
     json.insert("shown".to_owned(), said);
     json

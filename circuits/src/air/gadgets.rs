@@ -66,9 +66,9 @@ impl Remainder {
             Limbs::One => vec![Lookup::bits(column(self.pow()), column(self.rest()))],
             Limbs::Two => vec![
                 Lookup::bits(column(self.pow()), column(self.r_hi())),
-                Lookup::bits(Linear::constant(1 << 8), column(self.r_lo())),
+                Lookup::below(8, column(self.r_lo())),
                 Lookup::range16(column(self.d_hi())),
-                Lookup::bits(Linear::constant(1 << 7), column(self.d_lo())),
+                Lookup::below(7, column(self.d_lo())),
             ],
         }
     }
@@ -76,7 +76,7 @@ impl Remainder {
 
 /// Lookups of an int16 in one column, or in limbs, `256 hi + lo`: `hi + 2^7` and `lo` are bytes.
 pub fn int16(at: usize, limbs: Limbs) -> Vec<Lookup> {
-    let byte = |value: Linear| Lookup::bits(Linear::constant(1 << 8), value);
+    let byte = |value: Linear| Lookup::below(8, value);
     match limbs {
         Limbs::One => vec![Lookup::int16(at)],
         Limbs::Two => vec![

@@ -146,6 +146,11 @@ impl Lookup {
         Self::new(Relation::Bits, [bound, v])
     }
 
+    /// `0 <= v < 2^bits`, for up to 15 bits.
+    pub fn below(bits: u32, v: Linear) -> Self {
+        Self::bits(Linear::constant(1 << bits), v)
+    }
+
     /// Checks a column to be int16.
     pub fn int16(column: usize) -> Self {
         Self::range16(Linear::column(column) + Linear::constant(1 << 15))

@@ -85,8 +85,7 @@ impl Air for Norms {
     }
     fn lookups(&self) -> Vec<Lookup> {
         let column = Linear::column;
-        let bits = |bits: u32, value: Linear| Lookup::bits(Linear::constant(1 << bits), value);
-        let limbs = |at: usize, count: usize| (at..at + count).map(move |at| bits(LIMB_BITS, column(at)));
+        let limbs = |at: usize, count: usize| (at..at + count).map(move |at| Lookup::below(LIMB_BITS, column(at)));
         let radix = base(1 << LIMB_BITS);
         let pair = |at: usize| column(at + 1) * radix + column(at);
         // 2^24 (SUM - LEFT) in their high halves, less what GAP has of them: 0 or 1.
@@ -94,22 +93,24 @@ impl Air for Norms {
         let low = pair(SUM) - pair(LEFT) - Linear::constant(1) - column(GAP) * radix;
         let room = column(ROOT + 1) * base(2) - column(REST + 1) - column(ROOM_HI);
         let mut list: Vec<Lookup> = limbs(SUM, LIMBS - 1).collect();
-        list.push(bits(LAST_BITS, column(SUM + LIMBS - 1)));
+        list.push(Lookup::below(LAST_BITS, column(SUM + LIMBS - 1)));
         list.push(Lookup::int16(CROSS_HI));
-        list.extend((CROSS_LO..).zip(SUM_BITS).map(|(at, own)| bits(own, column(at))));
+        let crosses = (CROSS_LO..).zip(SUM_BITS);
+        list.extend(crosses.map(|(at, own)| Lookup::below(own, column(at))));
         list.extend(limbs(QUOTIENT, LIMBS));
         list.extend(limbs(LEFT, LIMBS));
-        list.extend((CARRIES..GAP).map(|at| bits(CARRY_BITS[0], column(at))));
+        list.extend((CARRIES..GAP).map(|at| Lookup::below(CARRY_BITS[0], column(at))));
         list.extend(limbs(GAP, LIMBS - 1));
-        list.push(bits(1, borrow.clone()));
-        list.push(bits(LIMB_BITS, borrow * (radix * radix) + low));
+        list.push(Lookup::below(1, borrow.clone()));
+        list.push(Lookup::below(LIMB_BITS, borrow * (radix * radix) + low));
         list.extend(limbs(ROOT, 2));
-        list.push(bits(LIMB_BITS, column(REST)));
-        list.push(bits(WIDE_BITS, column(REST + 1)));
-        list.push(bits(CARRY_BITS[1], column(ROOT_CARRIES)));
-        list.push(bits(CARRY_BITS[2], column(ROOT_CARRIES + 1)));
-        list.push(bits(WIDE_BITS, column(ROOM_HI)));
-        list.push(bits(LIMB_BITS, room * radix + column(ROOT) * base(2) - column(REST)));
+        list.push(Lookup::below(LIMB_BITS, column(REST)));
+        list.push(Lookup::below(WIDE_BITS, column(REST + 1)));
+        list.push(Lookup::below(CARRY_BITS[1], column(ROOT_CARRIES)));
+        list.push(Lookup::below(CARRY_BITS[2], column(ROOT_CARRIES + 1)));
+        list.push(Lookup::below(WIDE_BITS, column(ROOM_HI)));
+        let room = room * radix + column(ROOT) * base(2) - column(REST);
+        list.push(Lookup::below(LIMB_BITS, room));
         list
     }
 }

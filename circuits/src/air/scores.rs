@@ -43,13 +43,12 @@ impl Air for Scores {
         vec![(SCORE.pow(), 0)]
     }
     fn lookups(&self) -> Vec<Lookup> {
-        let bits = |b: u32, at: usize| Lookup::bits(Linear::constant(1 << b), Linear::column(at));
         let mut list = vec![
             Lookup::int16(S),
             Lookup::new(Relation::Exp, [D, EXP, ZERO].map(Linear::column)),
             Lookup::range16(Linear::column(P)),
-            bits(13, P_HI),
-            bits(8, P_LO),
+            Lookup::below(13, Linear::column(P_HI)),
+            Lookup::below(8, Linear::column(P_LO)),
             Lookup::range16(Linear::column(P_DELTA)),
         ];
         list.extend(SCORE.lookups());

@@ -57,21 +57,20 @@ impl Air for Softmax {
     fn lookups(&self) -> Vec<Lookup> {
         let column = Linear::column;
         let wide = |at: usize| Lookup::range16(column(at));
-        let bits = |bits: u32, value: Linear| Lookup::bits(Linear::constant(1 << bits), value);
         let gap_hi = column(SUM_HI) - column(LEFT_HI) - column(GAP_HI);
         let gap_lo = column(SUM_LO) - column(LEFT_LO) - Linear::constant(1);
         vec![
             wide(TIES),
             wide(SUM_HI),
-            bits(LIMB_BITS, column(SUM_LO)),
-            bits(RECIP_HI_BITS, column(RECIP_HI)),
-            bits(LIMB_BITS, column(RECIP_LO)),
-            bits(HIGH_BITS, column(HIGH)),
-            bits(LIMB_BITS, column(CARRY)),
+            Lookup::below(LIMB_BITS, column(SUM_LO)),
+            Lookup::below(RECIP_HI_BITS, column(RECIP_HI)),
+            Lookup::below(LIMB_BITS, column(RECIP_LO)),
+            Lookup::below(HIGH_BITS, column(HIGH)),
+            Lookup::below(LIMB_BITS, column(CARRY)),
             wide(LEFT_HI),
-            bits(LIMB_BITS, column(LEFT_LO)),
+            Lookup::below(LIMB_BITS, column(LEFT_LO)),
             wide(GAP_HI),
-            bits(LIMB_BITS, gap_hi * base(1 << LIMB_BITS) + gap_lo),
+            Lookup::below(LIMB_BITS, gap_hi * base(1 << LIMB_BITS) + gap_lo),
         ]
     }
 }

@@ -1,24 +1,48 @@
 //! What the normed states of an encoder add to accumulators (docs/protocol.md, section 16.10).
 
+use std::collections::BTreeMap;
+
 use super::normed_bound;
 use crate::gains::{factor_limbs, Gains};
 use crate::model::NormParams;
 
-/// Bounds of the limbs of [`Gains::residual`] of a channel, where `norm` is that of the state.
-pub(super) fn residual_bound(gains: &Gains, norm: &NormParams, channel: usize, skip: u8) -> [u128; 2] {
+/// Bounds of the limbs of [`Gains::residual`], where the norm is that of the state.
+pub(super) struct ResidualBounds<'a> {
+    gains: &'a Gains,
+    norm: &'a NormParams,
+    /// Of the means, by exponent. All channels share them: a key may have as many gains as channels, and each adds to every mean.
+    means: BTreeMap<u8, [u128; 2]>,
+}
+
+impl<'a> ResidualBounds<'a> {
+    pub(super) const fn new(gains: &'a Gains, norm: &'a NormParams) -> Self {
+        Self {
+            gains,
+            norm,
+            means: BTreeMap::new(),
+        }
+    }
+
+    /// Of a channel whose factors have this exponent.
+    pub(super) fn of(&mut self, channel: usize, skip: u8) -> [u128; 2] {
+        let own = self.gains.own.get(channel).copied().unwrap_or_default();
+        let own = factor_limbs(own, skip);
+        let (gains, norm) = (self.gains, self.norm);
+        let mean = self.means.entry(skip).or_insert_with(|| mean_bound(gains, norm, skip));
+        let bound = |limb: i64, mean: u128| (u128::from(limb.unsigned_abs()) << 15).saturating_add(mean);
+        let ([high, low], [highs, lows]) = (own, *mean);
+        [bound(high, highs), bound(low, lows)]
+    }
+}
+
+/// Bounds of the limbs of what is subtracted from all channels of an exponent.
+fn mean_bound(gains: &Gains, norm: &NormParams, skip: u8) -> [u128; 2] {
     let bits = i32::from(norm.scale) - i32::from(norm.shift) - 8;
-    let own = gains.own.get(channel).copied().unwrap_or_default();
-    let own = factor_limbs(own, skip);
-    let mean = gains.mean.iter().map(|g| factor_limbs(*g, skip));
-    let squares = mean.fold([0u64; 2], |[a, b], [high, low]| {
+    let limbs = gains.mean.iter().map(|g| factor_limbs(*g, skip));
+    let squares = limbs.fold([0u64; 2], |[a, b], [high, low]| {
         [(a, high), (b, low)].map(|(sum, limb)| sum.saturating_add(limb.saturating_mul(limb).unsigned_abs()))
     });
-    let bound = |own: i64, square| {
-        let sum = normed_bound(gains.mean.len(), bits, square);
-        (u128::from(own.unsigned_abs()) << 15).saturating_add(sum)
-    };
-    let ([high, low], [highs, lows]) = (own, squares);
-    [bound(high, highs), bound(low, lows)]
+    squares.map(|square| normed_bound(gains.mean.len(), bits, square))
 }
 
 #[cfg(test)]
@@ -40,11 +64,12 @@ mod tests {
             mean: vec![3277; 20],
         };
         let row = [1i16 << 11; 20];
+        let mut bounds = ResidualBounds::new(&own, &norm);
         for skip in [0, 3, 13] {
             let factors = own.mean.iter().map(|g| factor_limbs(*g, skip));
             let sums = factors.fold([0; 2], |[a, b], [c, d]| [a + (c << 11), b + (d << 11)]);
             for (channel, residual) in own.residual(&row, [skip; 20]).into_iter().enumerate() {
-                let bound = residual_bound(&own, &norm, channel, skip);
+                let bound = bounds.of(channel, skip);
                 let direct = factor_limbs(own.own[channel], skip).map(|limb| u128::from(limb.unsigned_abs()) << 15);
                 for limb in 0..2 {
                     assert!(u128::from(residual[limb].unsigned_abs()) <= bound[limb]);

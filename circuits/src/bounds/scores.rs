@@ -3,6 +3,7 @@
 
 use super::limbs::normed_bound;
 use crate::model::{MatmulKind, ModelConfig, ModelParams};
+use crate::semantics::norm_bound;
 
 /// Largest absolute value of an entry of a query: its range.
 const MOST: u128 = 1 << 15;
@@ -33,6 +34,11 @@ pub fn rotated_sum(head: &[u128]) -> u64 {
 /// What the absolute values of a rotated query of a layer add up to at most, in the head where that is most. Lists must have the
 /// lengths that they should, and shifts be in range.
 pub(super) fn query_sum(params: &ModelParams, config: &ModelConfig, layer: usize) -> u64 {
+    if let Some(norm) = params.head_norm(MatmulKind::Q, layer) {
+        // The squares of a head times its reciprocal root add up to the bound of its norm, and no gain is above 1.
+        let bound = norm_bound(config.head_dim, norm.scale).isqrt();
+        return rotated_sum(&vec![rounded_bound(bound, u32::from(norm.shift) + 8); config.head_dim]);
+    }
     let (Some(at), Some(norms)) = (params.layers.get(layer), params.norms(MatmulKind::Q, layer)) else {
         return rotated_sum(&vec![MOST; config.head_dim]);
     };

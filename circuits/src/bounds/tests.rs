@@ -1,5 +1,7 @@
+mod encoders;
+
 use super::*;
-use crate::model::{odd_config, test_params, Activation, ColumnNorms, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::model::{odd_config, test_params, Activation, ColumnNorms, HeadNorm, MAX_HEAD_DIM, MAX_VOCAB};
 
 #[test]
 fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -100,6 +102,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
             act: ByClass::both(shift.min(MAX_ACT_SHIFT)),
             down: StreamShift::one(shift),
             skip_mlp: skip,
+            head_norms: None,
         }],
         norm_final: norm,
         head: one(),
@@ -363,4 +366,71 @@ fn accumulators_that_are_too_large_are_named() {
     own.layers[0].down = StreamShift::one(13);
     let bound = 128 * 33090 * 127 + (1 << 23);
     assert_eq!(own.check(&most), refused("down", bound, 13));
+}
+
+/// Norms of heads are there if the config says so, with a gain for every channel, and all in range.
+#[test]
+fn norms_of_heads_are_those_of_the_document() {
+    let normed = ModelConfig {
+        head_norms: true,
+        ..odd_config(1)
+    };
+    let with = |config: &ModelConfig, change: &dyn Fn(&mut HeadNorm)| {
+        let mut own = test_params(config);
+        let norms = own.layers[0].head_norms.as_mut().unwrap();
+        change(&mut norms.q);
+        change(&mut norms.k);
+        own.check(config)
+    };
+    let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
+    let length = |what, got, expected| Err(ModelError::Length { what, got, expected });
+    assert_eq!(with(&normed, &|_| ()), Ok(()));
+    assert_eq!(with(&normed, &|norm| norm.gains.fill(-(1 << 14))), Ok(()));
+    assert_eq!(
+        with(&normed, &|norm| norm.gains[5] = -(1 << 14) - 1),
+        refused("gain of a norm of heads", (1 << 14) + 1, 0, 1 << 14)
+    );
+    assert_eq!(
+        with(&normed, &|norm| norm.gains.truncate(5)),
+        length("gains of a norm of heads", 5, 6)
+    );
+    for shift in [0, 8, 255] {
+        assert_eq!(
+            with(&normed, &|norm| norm.shift = shift),
+            refused("shift of a norm of heads", shift.into(), 1, 7)
+        );
+    }
+    // 6 2^54 is below 2^58, and its 2^-48 are 384.
+    assert_eq!(with(&normed, &|norm| (norm.scale, norm.eps) = (27, 385)), Ok(()));
+    assert_eq!(
+        with(&normed, &|norm| (norm.scale, norm.eps) = (27, 384)),
+        refused("norm eps", 384, 385, MAX_EPSILON)
+    );
+    assert_eq!(
+        with(&normed, &|norm| norm.scale = 28),
+        refused("log2 of head_dim 2^(2 scale) of a norm of heads", 59, 0, 58)
+    );
+    // A model has them in every layer, or in none.
+    let mut without = test_params(&normed);
+    without.layers[0].head_norms = None;
+    assert_eq!(without.check(&normed), length("norms of heads of a layer", 0, 1));
+    assert_eq!(
+        test_params(&normed).check(&odd_config(1)),
+        length("norms of heads of a layer", 1, 0)
+    );
+    // Heads of 256: the norm bounds their queries, as long as its outputs have few bits.
+    let long = ModelConfig {
+        head_dim: MAX_HEAD_DIM,
+        ..normed
+    };
+    assert_eq!(with(&long, &|norm| (norm.scale, norm.shift) = (25, 7)), Ok(()));
+    assert_eq!(
+        with(&long, &|norm| (norm.scale, norm.shift) = (25, 6)),
+        Err(ModelError::Accumulator {
+            what: "scores",
+            layer: 0,
+            bound: 255 * rotated_sum(&[1 << 15; MAX_HEAD_DIM]),
+            shift: 0,
+        })
+    );
 }

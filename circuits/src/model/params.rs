@@ -150,6 +150,50 @@ pub struct NormParams {
     pub shift: u8,
 }
 
+/// The norm of every head of queries, or of keys, of a layer (docs/protocol.md, section 16.11).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadNorm {
+    /// As [`NormParams::scale`], with the channels of a head in the place of those of the residual stream.
+    pub scale: u8,
+    /// As [`NormParams::eps`], of all rows.
+    pub eps: u64,
+    /// Output `n = (a * r) >> (8 + shift)`, rounded.
+    pub shift: u8,
+    /// Gains of the channels of a head, with 14 fractional bits: the rotation has them.
+    pub gains: Vec<i16>,
+}
+
+impl HeadNorm {
+    /// The norm without its gains.
+    pub const fn norm(&self) -> NormParams {
+        NormParams {
+            scale: self.scale,
+            eps: ByClass::both(self.eps),
+            shift: self.shift,
+        }
+    }
+}
+
+/// The norms of the heads of a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadNorms {
+    /// Of queries.
+    pub q: HeadNorm,
+    /// Of keys.
+    pub k: HeadNorm,
+}
+
+impl HeadNorms {
+    /// That of the outputs of a matmul.
+    pub const fn of(&self, kind: MatmulKind) -> Option<&HeadNorm> {
+        match kind {
+            MatmulKind::Q => Some(&self.q),
+            MatmulKind::K => Some(&self.k),
+            _ => None,
+        }
+    }
+}
+
 /// Integer parameters of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerParams {
@@ -181,6 +225,8 @@ pub struct LayerParams {
     pub down: StreamShift,
     /// As `skip_attn`, at the MLP.
     pub skip_mlp: ByClass<i8>,
+    /// The norms of heads, where they are normed.
+    pub head_norms: Option<HeadNorms>,
 }
 
 /// Norms of the columns of a weight matrix, a column being the weights of one output channel: of each norm the largest of
@@ -338,6 +384,11 @@ impl ModelParams {
             columns: columns.collect(),
             ..self
         }
+    }
+
+    /// The norm of the heads that a matmul makes; none where heads are not normed.
+    pub fn head_norm(&self, kind: MatmulKind, layer: usize) -> Option<&HeadNorm> {
+        self.layers.get(layer)?.head_norms.as_ref()?.of(kind)
     }
 
     /// Exponent of channel `c` of the residual stream.

@@ -1,5 +1,6 @@
 //! The claims on accumulators (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was rounded to.
 
+mod head_norms;
 mod heads;
 mod logits;
 mod mlp;

@@ -3,6 +3,7 @@
 //! here; what does not appear here or in a lookup is free.
 
 mod accumulators;
+mod heads;
 mod operands;
 mod points;
 mod products;
@@ -19,7 +20,8 @@ use crate::statement::Statement;
 use crate::statistics::Statistics;
 
 use self::terms::{eq, felt, padded, K};
-pub use points::{suffix, Points};
+pub use heads::NormedHeads;
+pub use points::{suffix, NormWeights, Points};
 pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
 
 /// Bound of the number of claims of a proof, which does not depend on the model.

@@ -7,7 +7,7 @@ use num_traits::{One, Zero};
 
 use super::scores::Keys;
 use super::terms::power;
-use super::{eq, felt, padded, suffix, Operands, Product, Public, K, WEIGHTED};
+use super::{eq, felt, padded, suffix, NormWeights, Operands, Product, Public, K, WEIGHTED};
 use crate::air::{ff, norms, requant, scores, softmax, stream};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{eq_table, index_eq};
@@ -15,7 +15,13 @@ use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
 
 /// A claim on one group of columns.
-fn claim(name: &'static str, part: Part, weights: Vec<Weight>, columns: Vec<(usize, K)>, value: K) -> LinearClaim {
+pub(super) fn claim(
+    name: &'static str,
+    part: Part,
+    weights: Vec<Weight>,
+    columns: Vec<(usize, K)>,
+    value: K,
+) -> LinearClaim {
     LinearClaim {
         name,
         groups: vec![Group::new(part, weights, columns)],
@@ -23,8 +29,43 @@ fn claim(name: &'static str, part: Part, weights: Vec<Weight>, columns: Vec<(usi
     }
 }
 
+/// What rows of norms multiply, as columns.
+pub(super) struct RootFactors {
+    /// The first factors: reciprocal roots, quotients, roots.
+    pub(super) first: Vec<(usize, K)>,
+    /// The second ones: sums of squares and roots.
+    pub(super) second: Vec<(usize, K)>,
+    /// What weighs the values that reciprocal roots are multiplied with.
+    pub(super) values: K,
+}
+
+impl RootFactors {
+    /// At a point of the last axis, with these weights of the products.
+    pub(super) fn new(factor: &[K], limb: K, weights: NormWeights) -> Self {
+        let factors = eq_table(factor);
+        let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());
+        let limbs = |at: usize, count: usize, weight: K, radix: K| -> Vec<(usize, K)> {
+            (0..count).map(|k| (at + k, weight * power(radix, k))).collect()
+        };
+        let first = [
+            limbs(norms::ROOT, 2, scaled, felt(1 << norms::LIMB_BITS)),
+            limbs(norms::QUOTIENT, norms::LIMBS, quotient, limb),
+            limbs(norms::ROOT, 2, root, limb),
+        ];
+        let second = [
+            limbs(norms::SUM, norms::LIMBS, quotient * weights.quotient, limb),
+            limbs(norms::ROOT, 2, root * weights.root, limb),
+        ];
+        Self {
+            first: first.concat(),
+            second: second.concat(),
+            values: scaled * weights.normed,
+        }
+    }
+}
+
 /// The products of entries.
-fn times(a: &[K], b: &[K]) -> Vec<K> {
+pub(super) fn times(a: &[K], b: &[K]) -> Vec<K> {
     a.iter().zip(b).map(|(a, b)| *a * *b).collect()
 }
 
@@ -34,7 +75,8 @@ impl Public<'_> {
     pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
         let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
-        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal, root] = *operands;
+        let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal, root, ..] = *operands;
+        let [.., query_square, query_root, key_square, key_root] = *operands;
         let mut claims = Vec::new();
         for (product, limbs, [operand, _]) in [
             (Product::Norm, Limbs::One, norm),
@@ -57,6 +99,13 @@ impl Public<'_> {
         claims.extend(self.square_operands(at(Product::Square), square));
         claims.extend(self.reciprocal_operands(at(Product::Reciprocal), reciprocal));
         claims.extend(self.root_operands(at(Product::Root), root));
+        if shape.config.head_norms {
+            let [q, k] = [self.normed_heads(Part::Q), self.normed_heads(Part::K)];
+            claims.extend(self.head_squares(&q, at(Product::QuerySquare), query_square));
+            claims.extend(self.head_roots(&q, at(Product::QueryRoot), query_root));
+            claims.extend(self.head_squares(&k, at(Product::KeySquare), key_square));
+            claims.extend(self.head_roots(&k, at(Product::KeyRoot), key_root));
+        }
         claims.into_iter().map(|c| c.in_lanes(shape)).collect()
     }
 
@@ -90,7 +139,7 @@ impl Public<'_> {
     }
 
     /// `eq(layer, .)` on the real layers of an axis of `part`.
-    fn real_layers(&self, part: Part, layer: &[K]) -> Weight {
+    pub(super) fn real_layers(&self, part: Part, layer: &[K]) -> Weight {
         padded(layer.iter().copied().take(self.layers()).collect(), self.lead(part))
     }
 
@@ -226,7 +275,7 @@ impl Public<'_> {
                 "weighted states",
                 part,
                 weighted,
-                columns(points.square_weight()),
+                columns(points.norms(Part::Norms).square),
                 first,
             ),
             claim("states", part, plain, columns(K::one()), second),
@@ -292,30 +341,15 @@ impl Public<'_> {
             )
         };
         let features = eq(points.out(self.shape.padded.hidden));
-        let factors = eq_table(factor);
-        let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());
-        let limbs = |at: usize, count: usize, weight: K, radix: K| -> Vec<(usize, K)> {
-            (0..count).map(|k| (at + k, weight * power(radix, k))).collect()
-        };
-        let limb = points.limb;
-        let by_value = felt(1 << norms::LIMB_BITS);
-        let left = [
-            limbs(norms::ROOT, 2, scaled, by_value),
-            limbs(norms::QUOTIENT, norms::LIMBS, quotient, limb),
-            limbs(norms::ROOT, 2, root, limb),
-        ];
-        let right = [
-            limbs(norms::SUM, norms::LIMBS, quotient * points.quotient_weight(), limb),
-            limbs(norms::ROOT, 2, root * points.root_weight(), limb),
-        ];
-        let weight = scaled * points.norm_weight();
+        let factors = RootFactors::new(factor, points.limb, points.norms(part));
+        let weight = factors.values;
         let values = vec![(stream::X_HI, weight * felt(256)), (stream::X_LO, weight)];
         [
-            claim("reciprocal roots", part, weighted, left.concat(), first),
+            claim("reciprocal roots", part, weighted, factors.first, first),
             LinearClaim {
                 name: "states, sums of squares and roots",
                 groups: vec![
-                    Group::new(part, vec![real(part), eq(token)], right.concat()),
+                    Group::new(part, vec![real(part), eq(token)], factors.second),
                     Group::new(Part::Stream, vec![real(Part::Stream), eq(token), features], values),
                 ],
                 value: second,

@@ -5,7 +5,7 @@ use num_traits::One;
 use super::terms::{power, K};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{MatmulKind, LAYER_KINDS};
-use crate::shape::Shape;
+use crate::shape::{Part, Shape};
 
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
 #[derive(Clone, Debug)]
@@ -30,6 +30,19 @@ pub struct Points {
     pub limb: K,
     /// Powers weigh the clipped values.
     pub clip: K,
+}
+
+/// What weighs the products of norms among the batched accumulators.
+#[derive(Clone, Copy, Debug)]
+pub struct NormWeights {
+    /// Of the squares of what is normed.
+    pub square: K,
+    /// Of the values times their reciprocal roots.
+    pub normed: K,
+    /// Of the quotients times the sums of squares.
+    pub quotient: K,
+    /// Of the squares of reciprocal roots.
+    pub root: K,
 }
 
 impl Points {
@@ -101,11 +114,6 @@ impl Points {
         power(self.kind, 11)
     }
 
-    /// Weight of the squares of the stream among the batched accumulators.
-    pub fn square_weight(&self) -> K {
-        power(self.kind, 12)
-    }
-
     /// Weight of the sums of exponentials times their reciprocals among the batched accumulators.
     pub fn reciprocal_weight(&self) -> K {
         power(self.kind, 13)
@@ -116,19 +124,20 @@ impl Points {
         power(self.kind, 14)
     }
 
-    /// Weight of the states times their reciprocal roots among the batched accumulators.
-    pub fn norm_weight(&self) -> K {
-        power(self.kind, 15)
-    }
-
-    /// Weight of the quotients times the sums of squares among the batched accumulators.
-    pub fn quotient_weight(&self) -> K {
-        power(self.kind, 16)
-    }
-
-    /// Weight of the squares of reciprocal roots among the batched accumulators.
-    pub fn root_weight(&self) -> K {
-        power(self.kind, 17)
+    /// Weights of the products of norms among the batched accumulators: of the states', of the queries' or of the keys'.
+    pub fn norms(&self, part: Part) -> NormWeights {
+        let powers = match part {
+            Part::QNorms => [18, 19, 20, 21],
+            Part::KNorms => [22, 23, 24, 25],
+            _ => [12, 15, 16, 17],
+        };
+        let [square, normed, quotient, root] = powers.map(|n| power(self.kind, n));
+        NormWeights {
+            square,
+            normed,
+            quotient,
+            root,
+        }
     }
 
     /// `eq(layer, l)` for the real layers.

@@ -33,10 +33,18 @@ pub enum Product {
     /// Of every row of a state: its reciprocal root times its values, quotient times sum of squares, and root times root;
     /// variables (state, token, which of these).
     Root,
+    /// Queries times themselves, entry by entry, where heads are normed; variables (layer, token, head, half, index).
+    QuerySquare,
+    /// Of every head of queries that is normed what Root has of a state; variables (layer, token, head, which of these).
+    QueryRoot,
+    /// As QuerySquare, of keys.
+    KeySquare,
+    /// As QueryRoot, of keys.
+    KeyRoot,
 }
 
 /// All products, in order.
-pub const PRODUCTS: [Product; 12] = [
+pub const PRODUCTS: [Product; 16] = [
     Product::Norm,
     Product::Att,
     Product::Ff,
@@ -49,6 +57,10 @@ pub const PRODUCTS: [Product; 12] = [
     Product::Square,
     Product::Reciprocal,
     Product::Root,
+    Product::QuerySquare,
+    Product::QueryRoot,
+    Product::KeySquare,
+    Product::KeyRoot,
 ];
 
 /// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
@@ -64,7 +76,7 @@ pub const WEIGHTED: [Product; 6] = [
     Product::NormLimbs,
 ];
 
-/// log2 of the products of a row in [`Product::Root`], of which one is 0.
+/// log2 of the products of a row in [`Product::Root`] and its likes, of which one is 0.
 pub const ROOT_FACTORS: u32 = 2;
 
 /// Matmuls of normed states.
@@ -86,6 +98,7 @@ impl Product {
             Self::Embed => shape.chunk.is_first(),
             Self::Head => shape.has_logits(),
             Self::Act => shape.config.gated,
+            Self::QuerySquare | Self::QueryRoot | Self::KeySquare | Self::KeyRoot => shape.config.head_norms,
             Self::Att | Self::Ff | Self::Score | Self::Value | Self::Square | Self::Reciprocal | Self::Root => true,
         }
     }
@@ -106,6 +119,10 @@ impl Product {
             Self::Act => lead(Part::Ff) + shape.token + p.ff,
             Self::Square => lead(Part::Stream) + shape.token + p.hidden,
             Self::Root => lead(Part::Norms) + shape.token + ROOT_FACTORS,
+            Self::QuerySquare => lead(Part::Q) + shape.token + p.q(),
+            Self::KeySquare => lead(Part::K) + shape.token + p.kv(),
+            Self::QueryRoot => lead(Part::QNorms) + shape.token + p.heads + ROOT_FACTORS,
+            Self::KeyRoot => lead(Part::KNorms) + shape.token + p.kv_heads + ROOT_FACTORS,
         }
     }
 

@@ -124,3 +124,97 @@ impl Public<'_> {
 fn negated(weight: &Weight) -> Weight {
     Weight::dense(weight.table().into_iter().map(|w| -w).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::{Chunk, Ends};
+    use crate::claims::add_tensor;
+    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Pooling};
+    use crate::shape::Shape;
+    use crate::statement::Statement;
+    use crate::statistics::Statistics;
+    use crate::wiring::Points;
+
+    /// Every pair of tokens that is committed is open or masked, never both: in encoders by where the text ends, in all other models by
+    /// which token is later. Texts end in a block, at its end, beyond it, and blocks before the end of the last row.
+    #[test]
+    fn every_committed_pair_is_open_or_masked() {
+        for (blocks, rows) in [
+            (
+                Blocks::Encoder(Pooling::Mean),
+                vec![1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64],
+            ),
+            (Blocks::Sequential, vec![1, 3, 16, 17, 40, 64]),
+        ] {
+            for rows in rows {
+                whole(blocks, rows);
+            }
+        }
+    }
+
+    fn whole(blocks: Blocks, rows: usize) {
+        let config = ModelConfig {
+            context: 64,
+            blocks,
+            ..odd_config(1)
+        };
+        let params = test_params(&config);
+        let statement = match config.is_encoder() {
+            true => Statement::of_vector(vec![1; rows], &[0; 20]),
+            false => Statement {
+                prompt: vec![1; rows],
+                output: vec![1],
+            },
+        };
+        let shape = Shape::of(&config, &Chunk::whole(1), statement.lengths());
+        let challenges = (0..Points::count(&shape) as u32).map(|i| K::from_u32_unchecked(i + 2, 3 * i + 1, 7, i * i));
+        let points = Points::new(&shape, challenges.collect());
+        let public = Public {
+            shape: &shape,
+            params: &params,
+            statement: &statement,
+            ends: Ends::default(),
+            statistics: &Statistics {
+                tops: Vec::new(),
+                clips: Vec::new(),
+            },
+            points: &points,
+        };
+        let table = |pairs: Pairs| {
+            let front = [Weight::Ones(0), Weight::Ones(0)];
+            let axes = shape.full_axes(Part::Scores);
+            let mut sum = vec![K::zero(); 1 << axes[2..].iter().sum::<u32>()];
+            for tensor in public.masked_tensors(front, &points.token, &points.key, pairs) {
+                add_tensor(&mut sum, &tensor, K::one());
+            }
+            sum
+        };
+        let (open, masked) = (table(Pairs::Open), table(Pairs::Masked));
+        let mut seen = 0;
+        for query in 0..1 << shape.token {
+            for key in 0..1 << shape.token {
+                let last = if config.is_encoder() { rows - 1 } else { query };
+                let Some([pair, i, j]) = shape.pair_place(query, key) else {
+                    assert!(!config.is_encoder() && key > last);
+                    continue;
+                };
+                seen += 1;
+                let at = (((pair << shape.block()) | i) << shape.block()) | j;
+                let weight = index_eq(query, &points.token) * index_eq(key, &points.key);
+                let expected = if key <= last {
+                    [weight, K::zero()]
+                } else {
+                    [K::zero(), weight]
+                };
+                assert!(
+                    [open[at], masked[at]] == expected,
+                    "{rows} rows, {query} looks at {key}"
+                );
+            }
+        }
+        // Padded pairs have no weight.
+        let weights = open.iter().chain(&masked).filter(|weight| !weight.is_zero());
+        assert_eq!(weights.count(), seen);
+    }
+}

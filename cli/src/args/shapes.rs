@@ -22,6 +22,8 @@ pub enum ShapeArg {
     StarCoder2_3b,
     #[value(name = "qwen2.5-0.5b")]
     Qwen2_5_0_5b,
+    #[value(name = "qwen3-0.6b")]
+    Qwen3_0_6b,
     #[value(name = "tinyllama-1.1b")]
     TinyLlama1_1b,
     #[value(name = "llama-7b-layer")]
@@ -57,6 +59,7 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::StableLm2_1_6b => Self::StableLm2_1_6b,
             ShapeArg::StarCoder2_3b => Self::StarCoder2_3b,
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
+            ShapeArg::Qwen3_0_6b => Self::Qwen3_0_6b,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
             ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,

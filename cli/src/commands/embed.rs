@@ -12,7 +12,7 @@ use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;
 use super::planned::open_planned;
-use super::prompt::{Prompt, NO_TOKENIZER};
+use super::prompt::{Prompt, NO_ENCODER, NO_TOKENIZER};
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::EmbedArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
@@ -21,7 +21,10 @@ pub fn run(args: &EmbedArgs, progress: &dyn Progress) -> Result<Report, Failure>
     progress.phase("open model", None);
     let mut prompt = Prompt::default();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
-        prompt = match (&args.ids, &args.text) {
+        if !key.config.is_encoder() {
+            return Err(Failure(format!("{NO_ENCODER} (tessera generate, or prove --prompt)")));
+        }
+        prompt = match (&args.source.ids, &args.source.text) {
             (Some(ids), _) => Prompt::of_ids(ids),
             (None, text) => {
                 let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--ids)")))?;

@@ -8,7 +8,7 @@ use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::tasks::work::JOB_FILE;
 use tessera_verdict::input;
 use tessera_verifier::codec::FileKind;
-use tessera_verifier::key::ModelKey;
+use tessera_verifier::key::{KeyError, ModelKey};
 
 use crate::printer::Failure;
 
@@ -98,7 +98,12 @@ pub fn read_key(path: &Path) -> Result<ModelKey, Failure> {
         key(path)?;
     }
     let bytes = input::read(path).map_err(Failure)?;
-    ModelKey::from_bytes(&bytes).map_err(|e| Failure(format!("{}: {e}", input::name(path))))
+    ModelKey::from_bytes(&bytes).map_err(|e| unusable_key(&input::name(path), &e))
+}
+
+/// Why the contents of a file cannot be used as a model key, and what helps.
+pub fn unusable_key(name: &str, error: &KeyError) -> Failure {
+    Failure(format!("{name}: {error}{}", error.advice()))
 }
 
 /// Errors if `path` is known to be something else than a model key.

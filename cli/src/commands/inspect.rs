@@ -21,6 +21,7 @@ use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 
+use super::given;
 use super::predict::{keeps_codeword, Prediction};
 use super::recipe::against;
 use super::security;
@@ -159,7 +160,7 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
 }
 
 fn key(name: &str, content: &[u8], args: &InspectArgs) -> Result<Report, Failure> {
-    let key = ModelKey::from_bytes(content).map_err(|e| Failure(format!("{name}: {e}")))?;
+    let key = ModelKey::from_bytes(content).map_err(|e| given::unusable_key(name, &e))?;
     let subject = Subject::of_key(&key, keeps_codeword(&key.config));
     let rows = Rows::default().path("model key", name.as_ref());
     let (rows, json) = describe_key(&key, name.as_ref(), &subject, args, rows)?;

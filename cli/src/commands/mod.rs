@@ -9,6 +9,7 @@ mod fidelity;
 mod generate;
 mod given;
 mod inspect;
+mod interrupt;
 mod planned;
 mod predict;
 mod prompt;

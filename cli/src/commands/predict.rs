@@ -14,9 +14,9 @@ use tessera_verdict::rows::{bytes, seconds, Rows};
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
 /// Seconds per committed cell on two cores of 2.5 GHz.
-const SECONDS_PER_CELL: f64 = 100e-9;
+const SECONDS_PER_CELL: f64 = 60e-9;
 /// Seconds per weight to open the commitment on two cores of 2.5 GHz.
-const SECONDS_PER_WEIGHT: f64 = 40e-9;
+const SECONDS_PER_WEIGHT: f64 = 7e-9;
 
 /// Whether set-up keeps the codeword of a model where nobody chooses.
 pub fn keeps_codeword(config: &ModelConfig) -> bool {
@@ -97,7 +97,7 @@ impl Prediction {
         .row(
             "  memory",
             format!(
-                "{}; the smallest --memory that works is {}",
+                "{} and a tenth; the smallest --memory that works is {}",
                 bytes(self.memory.predicted_bytes()),
                 Budget(self.smallest_bytes)
             ),

@@ -19,6 +19,8 @@ const FILE_BYTES: u64 = 1 << 24;
 /// What stands for standard input.
 const STDIN: &str = "-";
 
+pub const NO_ENCODER: &str = "the model is no encoder: it generates tokens and makes no vectors";
+/// Why a text is not enough.
 pub const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
 
 /// A prompt.
@@ -52,8 +54,7 @@ impl Prompt {
     fn read(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
         let source = &args.source;
         if (source.embed.is_some() || source.embed_ids.is_some()) && !key.config.is_encoder() {
-            let other = "the model is no encoder: it generates tokens (--prompt) and makes no vectors";
-            return Err(Failure(other.to_owned()));
+            return Err(Failure(format!("{NO_ENCODER} (--prompt)")));
         }
         if let Some(given) = source.prompt_ids.as_ref().or(source.embed_ids.as_ref()) {
             return Ok(Self::of_ids(given));
@@ -65,7 +66,12 @@ impl Prompt {
                 &parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?,
             ));
         }
-        let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--prompt-ids)")))?;
+        let ids = if source.embed.is_some() {
+            "--embed-ids"
+        } else {
+            "--prompt-ids"
+        };
+        let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} ({ids})")))?;
         if let Some(text) = &source.embed {
             return Self::of_text(text, tokenizer);
         }

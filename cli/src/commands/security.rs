@@ -51,21 +51,23 @@ fn instead(key: &ModelKey, lengths: Lengths) -> String {
 pub fn shown(key: &ModelKey, tokens: usize) -> String {
     let whole = [Chunk::whole(key.config.layers)];
     let one = |tokens: usize, name: String| {
-        let (rows, bits) = (tokens - 1, security_bits(key, &whole, tokens - 1));
+        let rows = tokens - usize::from(!key.config.is_encoder());
+        let bits = security_bits(key, &whole, rows);
         match bits >= MIN_BITS {
             // As verify prints it: what is below the minimum is not shown here.
             true => format!("{bits:.1} bits for {name}"),
             false => format!("{name} cannot be proved in one piece: {}", instead(key, rows.into())),
         }
     };
-    let full = key.config.context + 1;
+    // The last token of a generation is no row, an encoder makes none.
+    let (full, name) = match key.config.is_encoder() {
+        true => (key.config.context, "the context"),
+        false => (key.config.context + 1, "the context and one more"),
+    };
     let given = one(tokens, format!("{tokens} tokens"));
     match tokens == full {
         true => given,
-        false => format!(
-            "{given}\n{}",
-            one(full, format!("{full} tokens (the context and one more)"))
-        ),
+        false => format!("{given}\n{}", one(full, format!("{full} tokens ({name})"))),
     }
 }
 

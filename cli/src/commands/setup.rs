@@ -5,14 +5,15 @@ use std::time::Instant;
 use serde_json::json;
 use tessera_prover::quantise::{QuantiseOptions, Strategy};
 use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::setup::{rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera_prover::tasks::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 use tessera_verdict::describe::{fidelity_json, fidelity_rows};
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
+use tessera_verifier::suite::Suite;
 
 use super::budget::{mapped, Allowance};
-use super::given;
 use super::report::{memory, phases_json, phases_text};
+use super::{given, interrupt};
 use crate::args::SetupArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
@@ -21,6 +22,14 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         return rebuild(args, progress);
     };
     given::checkpoint(checkpoint)?;
+    let partial = partial_dir(&args.out);
+    interrupt::answer(move || match partial.exists() {
+        true => format!(
+            "what is finished is kept in {}, and the same command goes on from there",
+            shown::path(&partial)
+        ),
+        false => "nothing was finished that could be kept".to_owned(),
+    });
     // The checkpoint is mapped, and what is made of it.
     let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
     let options = SetupOptions {
@@ -29,6 +38,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         codeword_cache: args.codeword_cache.into(),
         memory: allowance.budget,
         skip_fidelity: args.no_fidelity,
+        suite: args.hash.map_or_else(Suite::default, Into::into),
         private_recipe: args.private_recipe,
     };
     let report = setup(checkpoint, &args.out, &options, progress).map_err(|e| refusal(e, &allowance))?;
@@ -42,6 +52,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "disk_bytes": report.disk_bytes,
         "codeword_kept": report.codeword_kept,
         "strategy": strategy(&report),
+        "hash": report.key.header.hash_suite.label(),
         "calibration_tokens": report.calibration_tokens,
         "calibration_text": report.key.recipe.calibration.text,
         "fidelity": fidelity_json(Some(&report.fidelity)),

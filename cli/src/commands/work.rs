@@ -24,6 +24,7 @@ use tessera_verifier::key::ModelKey;
 use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
 use super::given;
+use super::interrupt;
 use super::planned::{in_chunks, lengths, output};
 use super::prompt::Prompt;
 use super::report::{choices_json, memory, saturated_rows, warnings};
@@ -416,14 +417,9 @@ fn on_interrupt(dir: &Path) {
     static ONCE: OnceLock<()> = OnceLock::new();
     let dir = dir.to_owned();
     ONCE.get_or_init(|| {
-        // Where no handler can be installed, an interruption is as any other end of the process.
-        let _ = ctrlc::set_handler(move || {
+        interrupt::answer(move || {
             let _writing = work::pause_writes();
-            eprintln!(
-                "\ninterrupted; what is proved is kept, go on with {}",
-                resume_command(&dir)
-            );
-            std::process::exit(130);
-        });
+            format!("what is proved is kept, go on with {}", resume_command(&dir))
+        })
     });
 }

@@ -267,6 +267,7 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],

@@ -323,6 +323,18 @@ fn unreadable_keys_and_proofs() {
         fs::write(&key, bytes).unwrap();
         fails(args!["verify", "--key", key, shared.proof()], &["key"]);
     }
+    // One that reads as a key, with a dimension that none has, is said to be damaged; not one of another version.
+    for (at, advice) in [(27, true), (8, false)] {
+        let mut other = good.clone();
+        other[at] ^= 0x55;
+        fs::write(&key, other).unwrap();
+        for args in [args!["verify", "--key", key, shared.proof()], args!["inspect", key]] {
+            let output = tessera(args);
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success());
+            assert_eq!(text.contains("the file is damaged"), advice, "{text}");
+        }
+    }
     fails(
         args!["verify", "--key", shared.proof(), shared.proof()],
         &["story.proof"],
@@ -434,7 +446,7 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
             "--prompt-ids",
             ids,
             "--tokens",
-            "90",
+            "130",
             "--out",
             proof,
             "--memory",

@@ -7,9 +7,10 @@ use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns};
+use tessera_verifier::suite::Suite;
 
 use super::bind::{bind_trailing, combine};
 use super::opening::batches;
@@ -33,10 +34,10 @@ pub struct Activations<'a> {
 impl<'a> Activations<'a> {
     /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`]. The codeword is not kept, as entering
     /// its memory takes longer than encoding the activations again when they are opened.
-    pub fn commit(shape: &'a Shape, columns: &'a [Columns], params: CommitmentParams) -> Self {
+    pub fn commit(suite: Suite, shape: &'a Shape, columns: &'a [Columns], params: CommitmentParams) -> Self {
         let units = units(shape, columns);
         let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
-        let tree = batches::commit(&units, &params, &twiddles);
+        let tree = batches::commit(suite, &units, &params, &twiddles);
         Self {
             shape,
             columns,
@@ -61,12 +62,12 @@ impl<'a> Activations<'a> {
 
 /// The committed columns, in order.
 fn committed<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> {
-    let parts = shape.parts().iter().zip(columns);
-    let of = |(part, own): (&_, &'a Columns)| {
+    let of = |part: &Part| {
+        let own = &columns[part.index()];
         let committed = shape.committed(*part).into_iter();
         committed.map(|column| own[column].as_slice()).collect::<Vec<_>>()
     };
-    parts.flat_map(of).collect()
+    shape.parts().iter().flat_map(of).collect()
 }
 
 /// The units of the committed columns, in order.

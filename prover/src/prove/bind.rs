@@ -2,6 +2,9 @@
 //! that a sumcheck runs on. Products of a base field element with a coordinate of a secure field element
 //! are summed four at a time in 64 bits before they are reduced.
 
+use std::simd::num::SimdUint;
+use std::simd::u64x8;
+
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
@@ -10,10 +13,12 @@ use stwo::prover::backend::simd::m31::N_LANES;
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::mle;
 
+use super::gkr::field::{self, even, odd, words, Words, SIMD_LANES};
+
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
-/// Running sums when rows are shorter than that; a power of two.
-const SIMD_LANES: usize = 32;
+/// Rows of so many entries, or of a part of them, are summed in vectors.
+const SHORT: usize = 32;
 /// Products that fit 64 bits: `4 (2^31 - 1)^2 < 2^64`.
 const GROUP: usize = 4;
 /// Base field entries worth a task of their own.
@@ -40,8 +45,8 @@ pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], i
         return out;
     }
     let weights: Vec<Coordinates> = weights.iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
-    if SIMD_LANES.is_multiple_of(inner) {
-        let spread = spread(&weights, inner);
+    if SHORT.is_multiple_of(inner) {
+        let spread = Spread::new(&weights, inner);
         out.par_chunks_mut(inner)
             .zip(table.par_chunks(slab))
             .with_min_len(GRAIN.div_ceil(slab))
@@ -212,43 +217,86 @@ fn bind_column(column: &[BaseField], stride: usize, weights: &[Coordinates], wid
         .collect()
 }
 
-/// The weights of all entries of a slab, one list per coordinate.
-fn spread(weights: &[Coordinates], inner: usize) -> [Vec<u32>; SECURE_EXTENSION_DEGREE] {
-    std::array::from_fn(|c| weights.iter().flat_map(|w| std::iter::repeat_n(w[c], inner)).collect())
+/// The weights of all entries of a slab by coordinate, sixteen to a vector; after the last entry they are zero.
+struct Spread([Vec<Words>; SECURE_EXTENSION_DEGREE]);
+
+impl Spread {
+    fn new(weights: &[Coordinates], inner: usize) -> Self {
+        Self(std::array::from_fn(|c| {
+            let mut words: Vec<u32> = weights.iter().flat_map(|w| std::iter::repeat_n(w[c], inner)).collect();
+            words.resize(words.len().next_multiple_of(SIMD_LANES), 0);
+            words
+                .as_chunks()
+                .0
+                .iter()
+                .map(|words| Words::from_array(*words))
+                .collect()
+        }))
+    }
 }
 
-/// One slab with rows of `out.len()` entries, a divisor of `SIMD_LANES`: the slab is one long row whose lanes
-/// are summed by their position modulo the row length.
-fn bind_short_rows(slab: &[BaseField], weights: &[Vec<u32>; SECURE_EXTENSION_DEGREE], out: &mut [SecureField]) {
-    let inner = out.len();
-    let mut sums = [[0u64; SIMD_LANES]; SECURE_EXTENSION_DEGREE];
-    let (chunks, _) = slab.as_chunks::<SIMD_LANES>();
-    let (groups, _) = chunks.as_chunks::<GROUP>();
-    let done = groups.len() * GROUP * SIMD_LANES;
-    for (sums, all) in sums.iter_mut().zip(weights) {
-        let (weights, _) = all.as_chunks::<SIMD_LANES>();
-        let (weights, _) = weights.as_chunks::<GROUP>();
-        for (x, w) in groups.iter().zip(weights) {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                let products = (0..GROUP).map(|g| u64::from(x[g][lane].0) * u64::from(w[g][lane]));
-                *sum += fold(products.sum());
+/// Sums of products in even and odd lanes, by coordinate.
+struct Sums([[u64x8; 2]; SECURE_EXTENSION_DEGREE]);
+
+impl Sums {
+    /// Adds the products of vectors, at most [`GROUP`], and the weights from vector `at` on, `step` apart.
+    #[inline(always)]
+    fn add<const N: usize>(&mut self, values: [Words; N], weights: &Spread, at: usize, step: usize) {
+        for (sums, weights) in self.0.iter_mut().zip(&weights.0) {
+            let mut products = [u64x8::splat(0); 2];
+            for (i, values) in values.into_iter().enumerate() {
+                let weights: Words = weights[at + i * step];
+                products[0] += even(values) * even(weights);
+                products[1] += odd(values) * odd(weights);
             }
-        }
-        for (i, (x, &w)) in slab.iter().zip(all).enumerate().skip(done) {
-            sums[i % SIMD_LANES] += fold(u64::from(x.0) * u64::from(w));
-        }
-    }
-    // Both are powers of two.
-    for sums in &mut sums {
-        let mut width = SIMD_LANES;
-        while width > inner {
-            width /= 2;
-            let (low, high) = sums.split_at_mut(width);
-            low.iter_mut().zip(high).for_each(|(l, h)| *l += *h);
+            sums[0] += field::fold(products[0]);
+            sums[1] += field::fold(products[1]);
         }
     }
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = reduce(sums.each_ref().map(|s| s[i]));
+
+    /// The sums of the lanes from `first` on, `step` apart, a power of two.
+    #[inline(always)]
+    fn total(&self, first: usize, step: usize) -> SecureField {
+        let lane = |[even, odd]: &[u64x8; 2], lane: usize| {
+            if lane.is_multiple_of(2) {
+                even[lane / 2]
+            } else {
+                odd[lane / 2]
+            }
+        };
+        reduce(self.0.each_ref().map(|sums| match step {
+            1 => (sums[0] + sums[1]).reduce_sum(),
+            _ => (first..SIMD_LANES).step_by(step).map(|i| lane(sums, i)).sum(),
+        }))
+    }
+}
+
+/// One slab with rows of `out.len()` entries, a power of two up to [`SHORT`]: vectors of the slab are summed by their place in a
+/// row, then lanes are.
+fn bind_short_rows(slab: &[BaseField], weights: &Spread, out: &mut [SecureField]) {
+    let (vectors, rest) = slab.as_chunks::<SIMD_LANES>();
+    let step = out.len().div_ceil(SIMD_LANES);
+    for (first, out) in out.chunks_mut(SIMD_LANES).enumerate() {
+        let mut sums = Sums([[u64x8::splat(0); 2]; SECURE_EXTENSION_DEGREE]);
+        let mut at = first;
+        while at + (GROUP - 1) * step < vectors.len() {
+            let own: [Words; GROUP] = std::array::from_fn(|i| words::load(&vectors[at + i * step]));
+            sums.add(own, weights, at, step);
+            at += GROUP * step;
+        }
+        while at < vectors.len() {
+            sums.add([words::load(&vectors[at])], weights, at, step);
+            at += step;
+        }
+        if at == vectors.len() && !rest.is_empty() {
+            let mut last = [BaseField::zero(); SIMD_LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            sums.add([words::load(&last)], weights, at, step);
+        }
+        let step = out.len();
+        out.iter_mut()
+            .enumerate()
+            .for_each(|(i, out)| *out = sums.total(i, step));
     }
 }
 

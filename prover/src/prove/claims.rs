@@ -35,7 +35,7 @@ type K = SecureField;
 /// Time of a product of two extension field elements in those of a base field element and one.
 const SECURE_COST: usize = 5;
 /// What a row's sum costs beside its products.
-const ROW_COST: usize = 32;
+const ROW_COST: usize = 12;
 /// The most distinct weights of an axis that columns are summed along first.
 const MOST_SHARED: usize = 128;
 /// An inner factor with fewer entries than this part of its length is walked entry by entry.

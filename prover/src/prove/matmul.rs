@@ -1,6 +1,9 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
+mod attention;
+mod norms;
+
 use std::ops::{AddAssign, Range};
 
 use num_traits::Zero;
@@ -9,11 +12,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::air::{ff, norms, requant, scores, softmax, stream};
+use tessera_circuits::air::{ff, requant};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS, ROOT_FACTORS};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -81,6 +84,10 @@ pub fn prove(
                 Product::Value => entries(witness.values()),
                 Product::Reciprocal => entries(witness.reciprocals()),
                 Product::Root => entries(witness.roots()),
+                Product::QuerySquare => entries(witness.head_squares(Part::Q)),
+                Product::QueryRoot => entries(witness.head_roots(Part::Q)),
+                Product::KeySquare => entries(witness.head_squares(Part::K)),
+                Product::KeyRoot => entries(witness.head_roots(Part::K)),
             };
             Instance {
                 pairs: vec![pair],
@@ -352,36 +359,6 @@ impl Factors<'_> {
         (Factor::Packs(gates), Factor::Packs(ups))
     }
 
-    /// The stream in limbs, each entry times its weight among the accumulators, and as it is.
-    fn square(&self) -> (Factor, Factor) {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let states = points.state_weights(shape.states());
-        let states: Vec<K> = states.into_iter().map(|w| points.square_weight() * w).collect();
-        let tokens = eq_table(&points.token);
-        let mut channels = self.public.squared_exponents();
-        channels.resize(1 << shape.padded.hidden, K::zero());
-        let (channels, limb) = (pack(&channels), PackedSecureField::broadcast(points.limb));
-        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
-        let (hi, lo) = (base_rows(&hi, channels.len()), base_rows(&lo, channels.len()));
-        let plain = rows(hi.len(), channels.len(), |row, out| {
-            let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
-            values.for_each(|(out, (hi, lo))| {
-                *out = limb * PackedBaseField::from_array(*lo) + PackedBaseField::from_array(*hi);
-            });
-        });
-        let weighted = rows(hi.len(), channels.len(), |row, out| {
-            let Some(state) = states.get(row / tokens.len()) else {
-                return;
-            };
-            let factor = PackedSecureField::broadcast(*state * tokens[row % tokens.len()]);
-            let values = plain[row * channels.len()..].iter().zip(&channels);
-            out.iter_mut()
-                .zip(values)
-                .for_each(|(out, (v, w))| *out = factor * *w * *v);
-        });
-        (Factor::Packs(weighted), Factor::Packs(plain))
-    }
-
     /// The one-hot matrix of the row tokens and their positions, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
@@ -396,210 +373,5 @@ impl Factors<'_> {
             }
         }
         out
-    }
-
-    /// A table over (layer, head, ...) from one over (layer', kv or q head, ...): real layers only, heads
-    /// through `map`, every (layer, head) block scaled by `scale`.
-    fn spread(
-        &self,
-        table: &[K],
-        heads: u32,
-        block: usize,
-        map: impl Fn(usize) -> usize,
-        scale: Option<(&[K], &[K])>,
-        power: K,
-    ) -> Vec<K> {
-        let p = &self.public.shape.padded;
-        let mut out = vec![K::zero(); block << (p.layers + p.heads)];
-        for l in 0..self.public.shape.config.layers {
-            for h in 0..1usize << p.heads {
-                let from = &table[((l << heads) | map(h)) * block..][..block];
-                let to = &mut out[((l << p.heads) | h) * block..][..block];
-                let factor = scale.map_or(power, |(layers, heads)| layers[l] * heads[h] * power);
-                to.iter_mut().zip(from).for_each(|(t, v)| *t = *v * factor);
-            }
-        }
-        out
-    }
-
-    /// Queries or keys of every block of tokens, each block bound at the coordinates within it: (layer, block, head, half,
-    /// index).
-    fn blocks(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
-        let size = 1usize << self.public.shape.padded.half;
-        let within = eq_table(suffix(point, self.public.shape.block()));
-        let [first, second] = [0, 1].map(|half| self.bound_with(part, &columns(half), 1, &within));
-        let halves = first.chunks(size).zip(second.chunks(size));
-        halves.flat_map(|(a, b)| [a, b].concat()).collect()
-    }
-
-    /// (layer, block, ..) to (layer, head, block, ..), of `heads` heads.
-    fn turned(&self, table: &[K], heads: usize, size: usize) -> Vec<K> {
-        let blocks = 1usize << self.public.shape.blocks();
-        let layers = table.chunks(blocks * heads * size);
-        let head = |layer, h| (0..blocks).map(move |b| (layer, b * heads + h));
-        let places = layers.flat_map(|layer| (0..heads).flat_map(move |h| head(layer, h)));
-        let own = |(layer, at): (&[K], usize)| layer[at * size..][..size].to_vec();
-        places.flat_map(own).collect()
-    }
-
-    fn scores(&self) -> (Vec<K>, Vec<K>) {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let p = &shape.padded;
-        let (size, blocks) = (1usize << p.head_dim(), 1usize << shape.blocks());
-        let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
-        let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
-        let of = |part: Part, half: usize| shape.rope(part).after(half);
-        let mut queries = self.blocks(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
-        let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
-        let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key);
-        let [query, key] = [&points.token, &points.key].map(|point| eq_table(&point[..shape.blocks() as usize]));
-        // Each block with its weight; the keys of a block and of those before it are added up, in encoders those of all.
-        let own = (size << p.heads, size << p.kv_heads);
-        for (values, w) in queries.chunks_mut(own.0).zip(query.iter().cycle()) {
-            values.iter_mut().for_each(|v| *v *= *w);
-        }
-        for layer in keys.chunks_mut(own.1 * blocks) {
-            let mut before = vec![K::zero(); own.1];
-            for (values, w) in layer.chunks_mut(own.1).zip(&key) {
-                for (v, sum) in values.iter_mut().zip(&mut before) {
-                    *sum += *v * *w;
-                    *v = *sum;
-                }
-            }
-            if shape.config.is_encoder() {
-                // All keys, from every block.
-                layer
-                    .chunks_mut(own.1)
-                    .for_each(|values| values.copy_from_slice(&before));
-            }
-        }
-        let queries = self.turned(&queries, 1 << p.heads, size);
-        let keys = self.turned(&keys, 1 << p.kv_heads, size);
-        let weight = points.score_weight();
-        let kv = |h: usize| shape.config.kv_head(h);
-        let block = size * blocks;
-        (
-            self.spread(&queries, p.heads, block, |h| h, Some((&layers, &heads)), felt(1)),
-            self.spread(&keys, p.kv_heads, block, kv, None, weight),
-        )
-    }
-
-    /// A column of the scores, times a factor, bound at a point of queries: (layer, head, key); or at one of keys: (layer, head,
-    /// query). `axis` is that of what is bound, in its block.
-    fn pairs(&self, column: (usize, K), axis: usize, point: &[K]) -> Vec<K> {
-        let shape = self.public.shape;
-        let (block, tokens) = (1usize << shape.block(), 1usize << shape.token);
-        let (blocks, within) = point.split_at(shape.blocks() as usize);
-        let blocks = eq_table(blocks);
-        // (layer, head, pair, what is left in its block).
-        let of_pairs = self.bound(Part::Scores, &[column], axis, within);
-        let pairs: Vec<_> = shape.pairs().collect();
-        let lines = of_pairs.par_chunks(block << shape.full_axes(Part::Scores)[2]);
-        let line = |line: &[K]| {
-            let mut sums = vec![K::zero(); tokens];
-            for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
-                let (bound, left) = if axis == QUERIES { (query, key) } else { (key, query) };
-                let own = sums[left * block..].iter_mut().zip(values);
-                own.for_each(|(sum, v)| *sum += blocks[*bound] * *v);
-            }
-            sums
-        };
-        lines.flat_map_iter(line).collect()
-    }
-
-    fn values(&self) -> (Vec<K>, Vec<K>) {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let p = &shape.padded;
-        let tokens = 1usize << shape.token;
-        let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
-        let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.pairs((scores::P, one), QUERIES, &points.token);
-        let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
-        let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
-        // (layer, token, kv head) to (layer, kv head, token).
-        let kv_heads = 1usize << p.kv_heads;
-        let turned: Vec<K> = values
-            .chunks(tokens * kv_heads)
-            .flat_map(|layer| (0..kv_heads).flat_map(move |g| (0..tokens).map(move |j| layer[j * kv_heads + g])))
-            .collect();
-        let kv = |h: usize| shape.config.kv_head(h);
-        (
-            self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
-            self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
-        )
-    }
-
-    /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
-    fn reciprocals(&self) -> (Vec<K>, Vec<K>) {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let (p, tokens) = (&shape.padded, eq_table(&points.token));
-        let mut heads = self.public.head_weights();
-        heads.resize(1 << p.heads, K::zero());
-        let layers = points.layer_weights(shape.config.layers);
-        let pair = |hi: usize, lo: usize| {
-            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::Softmax, column));
-            let both = hi.into_iter().zip(lo);
-            both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>()
-        };
-        let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO);
-        let sums = pair(softmax::SUM_HI, softmax::SUM_LO);
-        let weight = points.probability_weight();
-        let mut factors = self.pairs((scores::EXP, weight), KEYS, &points.key);
-        // Real layers only, on an axis that is not stretched.
-        let size = 1usize << Product::Reciprocal.variables(shape);
-        let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
-        factors.resize(size, K::zero());
-        factors[real..].fill(K::zero());
-        let weight = points.reciprocal_weight();
-        factors[..real]
-            .iter_mut()
-            .zip(&sums)
-            .for_each(|(f, sum)| *f += weight * *sum);
-        let rows = weighted[..real]
-            .chunks_mut(tokens.len())
-            .zip(reciprocals.chunks(tokens.len()));
-        for (row, (to, from)) in rows.enumerate() {
-            let factor = layers[row / heads.len()] * heads[row % heads.len()];
-            let values = to.iter_mut().zip(from).zip(&tokens);
-            values.for_each(|((to, v), token)| *to = factor * *token * *v);
-        }
-        (weighted, factors)
-    }
-
-    /// Of every row of norms reciprocal root, quotient and root, each times its weight among the accumulators, and what they
-    /// multiply.
-    fn roots(&self) -> (Vec<K>, Vec<K>) {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let (tokens, limb) = (eq_table(&points.token), points.limb);
-        let states = points.state_weights(shape.states());
-        let radix = K::from(BaseField::from_u32_unchecked(1 << norms::LIMB_BITS));
-        let columns: Vec<_> = (0..norms::COLUMNS).map(|at| self.whole(Part::Norms, at)).collect();
-        let value = |at: usize, count: usize, x: K, row: usize| {
-            let limbs = columns[at..at + count].iter().rev();
-            limbs.fold(K::zero(), |sum, column| sum * x + column[row])
-        };
-        let byte = K::from(BaseField::from_u32_unchecked(1 << 8));
-        let one = K::from(BaseField::from_u32_unchecked(1));
-        let features = points.out(shape.padded.hidden);
-        let values = self.bound(Part::Stream, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
-        let size = 1usize << Product::Root.variables(shape);
-        let (mut weighted, mut plain) = (vec![K::zero(); size], vec![K::zero(); size]);
-        let rows = weighted
-            .chunks_mut(1 << ROOT_FACTORS)
-            .zip(plain.chunks_mut(1 << ROOT_FACTORS));
-        for (row, (left, right)) in rows.enumerate().take(states.len() * tokens.len()) {
-            let weight = states[row / tokens.len()] * tokens[row % tokens.len()];
-            let (sum, quotient) = (norms::SUM, norms::QUOTIENT);
-            let [by_value, by_limb] = [radix, limb].map(|x| value(norms::ROOT, 2, x, row));
-            let factors = [by_value, value(quotient, norms::LIMBS, limb, row), by_limb];
-            left.iter_mut().zip(factors).for_each(|(to, v)| *to = weight * v);
-            let factors = [
-                points.norm_weight() * values[row],
-                points.quotient_weight() * value(sum, norms::LIMBS, limb, row),
-                points.root_weight() * by_limb,
-            ];
-            right.iter_mut().zip(factors).for_each(|(to, v)| *to = v);
-        }
-        (weighted, plain)
     }
 }

@@ -12,6 +12,7 @@ pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
 pub mod trace;
+pub mod work;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -27,7 +28,7 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{opening_policy, MIN_BITS};
+use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -296,7 +297,7 @@ impl Run {
                 witness: &witness,
                 statistics: &statistics,
             };
-            shape.parts().iter().map(|p| source.columns(*p)).unzip()
+            shape.by_part(|part| source.columns(part)).into_iter().unzip()
         });
         statistics.clips = clips.concat();
         statistics.check(&shape, &params, statement)?;
@@ -320,9 +321,12 @@ fn unchecked(
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     // Commitments before any challenge.
     let params = CommitmentParams::of_activations(shape, &key.weights);
-    let mut transcript = open_transcript(claim.model, &params, statement, chunk, &claim.ends);
+    let suite = key.header.hash_suite;
+    let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
     let columns = &run.columns;
-    let mut activations = watch.phase("commit activations", || Activations::commit(shape, columns, params));
+    let mut activations = watch.phase("commit activations", || {
+        Activations::commit(suite, shape, columns, params)
+    });
     transcript.bytes("activations", activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
@@ -331,6 +335,7 @@ fn unchecked(
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
+    let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut transcript);
     let relations = draw_relations(&mut transcript);
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
@@ -381,6 +386,7 @@ fn unchecked(
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
         activations: *activations.root(),
+        lookup_work,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear: linear.proof,

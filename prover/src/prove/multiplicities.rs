@@ -17,7 +17,8 @@ const TASK: usize = 1 << 8;
 pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
     let empty = || vec![0u32; tables::COLUMNS * size];
-    let pieces = shape.parts().iter().zip(columns).flat_map(|(part, own)| {
+    let pieces = shape.parts().iter().flat_map(|part| {
+        let own = &columns[part.index()];
         let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();
         let lookups = shape.air(*part).lookups().into_iter();
         lookups.flat_map(move |lookup| {

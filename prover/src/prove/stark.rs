@@ -1,16 +1,20 @@
 //! The aggregator's prover (docs/protocol.md, section 9), twin of the verifier's `stark`: the tables, as often as they are used.
 
+mod suites;
+
 use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
-use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::core::vcs::blake2_hash::Blake2sHash;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::backend::BackendForChannel;
 use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
@@ -20,13 +24,16 @@ use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::model::ModelParams;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
+use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
 use super::trace::Columns;
 
-/// The trees of a proof.
-pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, Blake2sMerkleChannel>;
+pub use self::suites::{Keccak, ProverChannel, ProverTrees};
+
+/// The trees of a proof, whose leaves and nodes `H` hashes.
+pub type Scheme<'a, H> = CommitmentSchemeProver<'a, SimdBackend, ProverTrees<H>>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -46,22 +53,35 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
 }
 
 /// Merkle root of the preprocessed columns of a model.
-pub fn tables_root(params: &ModelParams) -> [u8; 32] {
+pub fn tables_root(suite: Suite, params: &ModelParams) -> [u8; 32] {
+    match suite {
+        Suite::Blake2s => tables_root_with::<Blake2sMerkleHasher>(params),
+        Suite::Keccak => tables_root_with::<Keccak>(params),
+    }
+}
+
+fn tables_root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(params: &ModelParams) -> [u8; 32]
+where
+    SimdBackend: BackendForChannel<ProverTrees<H>>,
+{
     let twiddles = twiddles();
-    let mut scheme = Scheme::new(stark_config(), &twiddles);
-    commit(
-        &mut scheme,
-        &tables::preprocessed(params),
-        &mut Blake2sChannel::default(),
-    );
+    let mut scheme = Scheme::<H>::new(stark_config(), &twiddles);
+    let columns = tables::preprocessed(params);
+    commit(&mut scheme, &columns, &mut SuiteChannel::default());
     scheme.roots()[0].0
 }
 
 /// Commits to columns, in row order, as the next tree.
-pub fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut Blake2sChannel) {
+pub fn commit<H: MerkleHasherLifted<Hash = Blake2sHash>>(
+    scheme: &mut Scheme<'_, H>,
+    columns: &[Vec<BaseField>],
+    channel: &mut SuiteChannel,
+) where
+    SimdBackend: BackendForChannel<ProverTrees<H>>,
+{
     let mut tree = scheme.tree_builder();
     tree.extend_evals(columns.par_iter().map(|column| evaluation(column)).collect());
-    tree.commit(channel);
+    ProverChannel::with(channel, |channel| tree.commit(channel));
 }
 
 /// A column in stwo's order.
@@ -82,7 +102,13 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
 pub struct Counted<'a> {
     counts: Columns,
     tables: Columns,
-    scheme: Scheme<'a>,
+    scheme: SuiteScheme<'a>,
+}
+
+/// The trees of a proof, of the suite of the key.
+enum SuiteScheme<'a> {
+    Blake2s(Scheme<'a, Blake2sMerkleHasher>),
+    Keccak(Scheme<'a, Keccak>),
 }
 
 impl<'a> Counted<'a> {
@@ -94,32 +120,63 @@ impl<'a> Counted<'a> {
         transcript: &mut Transcript,
     ) -> Self {
         let tables = tables::preprocessed(params);
-        let mut scheme = Scheme::new(stark_config(), twiddles);
-        // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
-        scheme.set_store_polynomials_coefficients();
-        commit(&mut scheme, &tables, transcript.channel());
-        commit(&mut scheme, &counts, transcript.channel());
+        let scheme = match transcript.suite() {
+            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables, &counts, twiddles, transcript)),
+            Suite::Keccak => SuiteScheme::Keccak(begin(&tables, &counts, twiddles, transcript)),
+        };
         Self { counts, tables, scheme }
     }
 
     /// Proves what the entries add up to; `relations` are the challenges of the lookups. Returns the claimed sum and the proof.
     pub fn prove(
-        mut self,
+        self,
         relations: &Relations,
         transcript: &mut Transcript,
     ) -> Result<(SecureField, Stark), ProveStarkError> {
         let (interaction, sum) = entry_sums(relations, &self.counts, &self.tables);
         transcript.message("claimed sum", &[sum]);
-        commit(&mut self.scheme, &interaction, transcript.channel());
         let component = component(relations, sum);
-        let stark = stwo::prover::prove(
-            &[&component as &dyn ComponentProver<SimdBackend>],
-            transcript.channel(),
-            self.scheme,
-        )
-        .map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
-        Ok((sum, stark))
+        let (component, channel) = (&component as &dyn ComponentProver<SimdBackend>, transcript.channel());
+        let stark = match self.scheme {
+            SuiteScheme::Blake2s(scheme) => finish(scheme, component, &interaction, channel),
+            SuiteScheme::Keccak(scheme) => finish(scheme, component, &interaction, channel),
+        };
+        Ok((sum, stark?))
     }
+}
+
+/// Commits to the tables and to multiplicities.
+fn begin<'a, H: MerkleHasherLifted<Hash = Blake2sHash>>(
+    tables: &Columns,
+    counts: &Columns,
+    twiddles: &'a TwiddleTree<SimdBackend>,
+    transcript: &mut Transcript,
+) -> Scheme<'a, H>
+where
+    SimdBackend: BackendForChannel<ProverTrees<H>>,
+{
+    let mut scheme = Scheme::new(stark_config(), twiddles);
+    // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
+    scheme.set_store_polynomials_coefficients();
+    commit(&mut scheme, tables, transcript.channel());
+    commit(&mut scheme, counts, transcript.channel());
+    scheme
+}
+
+/// Commits to the sums of the entries, and proves them.
+fn finish<H: MerkleHasherLifted<Hash = Blake2sHash>>(
+    mut scheme: Scheme<'_, H>,
+    component: &dyn ComponentProver<SimdBackend>,
+    interaction: &Columns,
+    channel: &mut SuiteChannel,
+) -> Result<Stark, ProveStarkError>
+where
+    SimdBackend: BackendForChannel<ProverTrees<H>>,
+{
+    commit(&mut scheme, interaction, channel);
+    let proof = ProverChannel::with(channel, |channel| stwo::prover::prove(&[component], channel, scheme));
+    let proof = proof.map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
+    Ok(with_hasher(proof))
 }
 
 /// The LogUp columns of the tables and their claimed sum: the first has the sum of the first two entries of a row, the last one

@@ -1,6 +1,7 @@
 //! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
 //! Padded features, layers and heads are rows like any other, computed from zero accumulators.
 
+mod heads;
 mod norms;
 
 use num_traits::Zero;
@@ -12,9 +13,7 @@ use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
-use tessera_circuits::semantics::{
-    reciprocal, rope_angle, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL, ROPE_BITS,
-};
+use tessera_circuits::semantics::{reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -146,7 +145,7 @@ fn limbs(out: i64) -> [u32; 2] {
 const BLOCK: usize = 256;
 
 /// What exceeds int16 in a row, by [`Rounded::tensor`].
-type Excesses = [i64; 4];
+type Excesses = [i64; 6];
 
 /// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
 /// the part's axes, writes its columns and says what exceeds int16.
@@ -157,9 +156,9 @@ fn build<const N: usize>(
 ) -> (Columns, Vec<Clip>) {
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
-    let mut columns: Columns = (0..shape.columns(part))
-        .map(|_| vec![BaseField::zero(); rows])
-        .collect();
+    // Long columns are new memory, which the system clears where it is touched first: by all threads.
+    let columns = (0..shape.columns(part)).into_par_iter();
+    let mut columns: Columns = columns.map(|_| vec![BaseField::zero(); rows]).collect();
     let mut clips = Vec::new();
     for (lane, columns) in columns.chunks_mut(width).enumerate() {
         let start = shape.lane_start(part, lane);
@@ -232,8 +231,8 @@ impl Source<'_> {
         match part {
             Part::Stream => self.stream(),
             Part::Norms => self.norms(),
-            Part::Q => self.rope(part),
-            Part::K => self.rope(part),
+            Part::Q | Part::K => self.rope(part),
+            Part::QNorms | Part::KNorms => self.head_norms(part),
             Part::V => self.values(),
             Part::Scores => self.scores(),
             Part::Att => self.attention(),
@@ -295,7 +294,7 @@ impl Source<'_> {
             debug_assert!(state.is_none_or(|s| get(&s.y, at) == normed.out));
             acc.write(row, stream::NORM, shift.into(), normed);
             write(row, stream::Y, shape.normed(), normed.out);
-            [value.excess, normed.excess, 0, 0]
+            [value.excess, normed.excess, 0, 0, 0, 0]
         })
     }
 
@@ -330,56 +329,6 @@ impl Source<'_> {
         }
     }
 
-    fn rope(&self, part: Part) -> (Columns, Vec<Clip>) {
-        let (shape, config) = (self.shape, &self.shape.config);
-        let half_dim = config.head_dim / 2;
-        let air = shape.rope(part);
-        let (kind, heads, width) = match part {
-            Part::Q => (MatmulKind::Q, config.heads, shape.padded.q()),
-            _ => (MatmulKind::K, config.kv_heads, shape.padded.kv()),
-        };
-        let pows = self.pows(kind, width);
-        let angles = |rotation| -> Vec<(i32, i32)> {
-            let all = (0..(1 << shape.token) * half_dim).into_par_iter();
-            all.map(|i| rope_angle(config, rotation, i / half_dim, i % half_dim))
-                .collect()
-        };
-        let angles: Vec<_> = (0..config.rotations.len()).map(angles).collect();
-        build(shape, part, |[l, i, h, x], row| {
-            let layer = self.witness.layers.get(l);
-            let real = layer.is_some() && h < heads && x < half_dim;
-            let (mut pair, mut excesses) = ([0; 2], [0; 4]);
-            for (half, value) in pair.iter_mut().enumerate() {
-                let at = real.then(|| (i * heads + h) * config.head_dim + half * half_dim + x);
-                let acc = Accumulator::of(layer.map_or([0, 0], |w| match part {
-                    Part::Q => [get(&w.q_acc_hi, at), get(&w.q_acc_lo, at)],
-                    _ => [get(&w.k_acc_hi, at), get(&w.k_acc_lo, at)],
-                }));
-                let pow = pows
-                    .get(l)
-                    .map_or(2, |p| p[(((h << 1) | half) << shape.padded.half) | x]);
-                let shift = pow.trailing_zeros();
-                let rounded = acc.rounded(shift);
-                acc.write(row, air.remainder(half), shift, rounded);
-                row[air.before(half)] = felt(rounded.out);
-                (*value, excesses[half]) = (rounded.out, rounded.excess);
-            }
-            let (cos, sin) = match x < half_dim {
-                true => angles[config.rotation(l)][i * half_dim + x],
-                false => (0, 0),
-            };
-            let ([a, b], cos, sin) = (pair, i64::from(cos), i64::from(sin));
-            for (half, t) in [a * cos - b * sin, b * cos + a * sin].into_iter().enumerate() {
-                let value = round_shift(t, ROPE_BITS);
-                let rotated = Clipped::of(value);
-                row[air.rest(half)] = (t + (1 << (ROPE_BITS - 1)) - (value << ROPE_BITS)) as u32;
-                write(row, air.after(half), air.out, rotated.out);
-                excesses[2 + half] = rotated.excess;
-            }
-            excesses
-        })
-    }
-
     fn requant(
         &self,
         part: Part,
@@ -399,7 +348,7 @@ impl Source<'_> {
             let value = acc.rounded(shift);
             acc.write(row, requant::remainder(limbs), shift, value);
             write(row, requant::OUT_HI, Limbs::Two, value.out);
-            [value.excess, 0, 0, 0]
+            [value.excess, 0, 0, 0, 0, 0]
         })
     }
 
@@ -471,7 +420,7 @@ impl Source<'_> {
             row[scores::P_LO] = (rest & 0xff) as u32;
             let high = i64::from(exp) * i64::from(recip >> softmax::LIMB_BITS);
             row[scores::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + scores::P_OFFSET);
-            [score.excess, 0, 0, 0]
+            [score.excess, 0, 0, 0, 0, 0]
         })
     }
 
@@ -483,7 +432,7 @@ impl Source<'_> {
                 // Padding is in the tables, as a row of one key is.
                 let alone = 1 << PROB_BITS;
                 row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
-                return [0; 4];
+                return [0; 6];
             };
             let line = h * tokens + i;
             let scores = &layer.score[line * tokens..][..self.visible(i)];
@@ -491,7 +440,7 @@ impl Source<'_> {
             row[softmax::MAX] = felt(i64::from(layer.max[line]));
             row[softmax::TIES] = felt(ties as i64 - 1);
             row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
-            [0; 4]
+            [0; 6]
         })
     }
 
@@ -517,7 +466,7 @@ impl Source<'_> {
             row[air.up()] = felt(up.out);
             let [high, _] = air.product();
             write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
-            [0, up.excess, 0, 0]
+            [0, up.excess, 0, 0, 0, 0]
         })
     }
 
@@ -550,7 +499,7 @@ impl Source<'_> {
             let h = acc.rounded(shift);
             acc.write(row, ff::PRODUCT, shift, h);
             write(row, ff::H_HI, Limbs::Two, h.out);
-            [gate.excess, up.excess, h.excess, 0]
+            [gate.excess, up.excess, h.excess, 0, 0, 0]
         })
     }
 
@@ -563,7 +512,7 @@ impl Source<'_> {
         build(shape, Part::Logits, |[o, v], row| {
             row[remainder.pow()] = pows[v] * scale;
             if o >= shape.outputs || v >= vocab {
-                return [0; 4];
+                return [0; 6];
             }
             let at = (first + o) * vocab + v;
             let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
@@ -587,7 +536,7 @@ impl Source<'_> {
             };
             row[logits::MARGIN] = felt(top - value.out);
             acc.write(row, remainder, shift, value);
-            [value.excess, 0, 0, 0]
+            [value.excess, 0, 0, 0, 0, 0]
         })
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn folded(
         return Ok(None);
     }
     let description = checkpoint.description();
-    let factor = description.factors.of(kind);
+    let factor = description.factor(kind);
     let mut bias = vec![0.0; checkpoint.config().dims(kind).1];
     let stored = stored.unwrap_or_default();
     bias.iter_mut().zip(&stored).for_each(|(b, own)| *b += f64::from(*own));

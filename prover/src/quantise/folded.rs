@@ -68,7 +68,7 @@ impl<'a> Folded<'a> {
             MatmulKind::Head => Some(Parameter::FinalNorm),
             MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
         };
-        let factor = checkpoint.description().factors.of(kind);
+        let factor = checkpoint.description().factor(kind);
         let gain = match norm {
             Some(norm) => {
                 let gain = checkpoint.gain(norm)?;

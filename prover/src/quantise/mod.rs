@@ -149,6 +149,7 @@ pub fn quantise(
         squares: weights.squares,
         biases: weights.biases,
         gains: weights.gains,
+        head_gains: head_gains(checkpoint)?,
         down: weights.down,
     };
     let Solved {
@@ -170,6 +171,23 @@ pub fn quantise(
         bits: bits.collect(),
         products,
     })
+}
+
+/// By layer, the gains of the norms of the heads of queries and of keys, those of queries times all factors of scores; none where
+/// heads are not normed.
+fn head_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f64>; 2]>, QuantiseError> {
+    let config = checkpoint.config();
+    let of = |kind, layer| {
+        let gains = checkpoint.head_gain(kind, layer)?.unwrap_or_default();
+        Ok::<Vec<f64>, QuantiseError>(gains.into_iter().map(f64::from).collect())
+    };
+    let layers = (0..config.layers).filter(|_| config.head_norms);
+    let gains = layers.map(|layer| {
+        let factors = checkpoint.description().of_gains(layer);
+        let queries = of(MatmulKind::Q, layer)?.into_iter().zip(factors);
+        Ok([queries.map(|(gain, f)| gain * f).collect(), of(MatmulKind::K, layer)?])
+    });
+    gains.collect()
 }
 
 /// Runs the calibration sequences and reads all weights, layer by layer.

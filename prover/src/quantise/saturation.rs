@@ -65,6 +65,8 @@ fn name(site: &str) -> &str {
         "q" => "the queries",
         "k" => "the keys",
         "v" => "the values",
+        "q_norm" => "the normed queries",
+        "k_norm" => "the normed keys",
         "q_rot" => "the rotated queries",
         "k_rot" => "the rotated keys",
         "score" => "the attention scores",

@@ -10,16 +10,16 @@
 use std::collections::BTreeMap;
 use std::iter::repeat;
 
-use tessera_circuits::bounds::{epsilons, MAX_SILU_BITS, ONE_LIMB_SHIFT};
+use tessera_circuits::bounds::MAX_SILU_BITS;
 use tessera_circuits::model::{
-    max_weight, Activation, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, NormParams,
-    RowClass, StreamShift, KINDS,
+    max_weight, Activation, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, RowClass,
+    StreamShift, KINDS,
 };
 
 use super::biases::{self, Biases};
 use super::calibrate::{Classes, LayerRanges, Ranges};
 use super::exponents::Stream;
-use super::limbs::{most_norm_bits, most_scale, norm_bits, Reader, Squares, BASE};
+use super::limbs::{Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::products::{DownWeights, Room};
 use super::{CalibrationReport, QuantiseError, QuantiseOptions};
@@ -27,22 +27,22 @@ use crate::intake::checkpoint::matmul_tensor;
 
 mod bits;
 mod gains;
+mod heads;
 mod limits;
+mod norms;
 mod queries;
 mod report;
 
 use bits::{Bits, LayerBits};
 use limits::{lower, signed, small, CLASSES};
 
-/// The reciprocal square root stays below `2^RSQRT_TARGET` on calibrated rows, a quarter of its bound.
-const RSQRT_TARGET: f64 = 20.0;
 /// Room of the channels of Up's output and of the product where some have exponents: another text may make a channel large that
 /// was not, and then the units of the largest ones are not its own.
 const CHANNEL_HEADROOM: f64 = 2.0;
 /// No tensor gets more fractional bits than this, whatever its range.
 const MAX_BITS: i32 = 24;
-/// Outputs of norms have at most this many: then the smallest shift keeps the reciprocal square root within
-/// its 22 bits for every row whose root mean square is at least one unit.
+/// Outputs of norms have at most this many: with the smallest shift, the reciprocal square root of a row whose root mean square
+/// is one unit is then `2^22`, a quarter of its bound.
 const MAX_NORM_BITS: i32 = 13;
 /// Room of the first state of the residual stream, which is bounded exactly, for the rounding of its weights.
 const EMBEDDING_HEADROOM: f64 = 1.01;
@@ -87,6 +87,8 @@ pub(super) struct Model {
     pub biases: Biases,
     /// Of the norms of all states of an encoder.
     pub gains: Vec<Vec<f64>>,
+    /// By layer, the gains of the norms of the heads of queries and of keys, with all factors of scores; none where heads are not normed.
+    pub head_gains: Vec<[Vec<f64>; 2]>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them.
     pub down: Vec<Option<DownWeights>>,
 }
@@ -101,6 +103,7 @@ pub(super) struct Scales<'a> {
     squares: Squares,
     biases: Biases,
     gains: Vec<Vec<f64>>,
+    head_gains: Vec<[Vec<f64>; 2]>,
     activation: Activation,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
@@ -136,6 +139,7 @@ impl<'a> Scales<'a> {
             squares: model.squares,
             biases: model.biases,
             gains: model.gains,
+            head_gains: model.head_gains,
             activation: model.activation,
             exponents: Vec::new(),
             down: model.down,
@@ -199,17 +203,6 @@ impl<'a> Scales<'a> {
                 .collect(),
             sensitivity,
         }
-    }
-
-    /// Largest scale of the reciprocal square root of a norm that keeps it below its target on calibrated
-    /// rows. Rows whose root mean square is below one unit carry no information and do not count.
-    fn norm_scale(&self, n: usize, residual_bits: ByClass<i32>) -> i32 {
-        let scales = CLASSES.map(|class| {
-            let square = self.ranges.residual[n].of(class).min_square + self.config.rms_eps;
-            let log_rms = square.log2() / 2.0 + f64::from(residual_bits.of(class));
-            (RSQRT_TARGET + log_rms.max(0.0)).floor() as i32
-        });
-        scales[0].min(scales[1])
     }
 
     /// Fewest bits of a channel of a weight matrix.
@@ -283,7 +276,8 @@ impl<'a> Scales<'a> {
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let q = self.query_bits(l, norm_attn, q);
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
-            score = score.min(q + k - BASE - MIN_SHIFT);
+            let (turned_q, turned_k) = self.turned_bits(l).unwrap_or((q, k));
+            score = score.min(turned_q + turned_k - BASE - MIN_SHIFT);
             gate = self.output(self.table_kind(), l, norm_mlp, gate);
             let exponents = &self.products[l];
             let [up, body, lead] = match self.config.gated {
@@ -299,6 +293,8 @@ impl<'a> Scales<'a> {
                 norm_attn,
                 q,
                 k,
+                turned_q,
+                turned_k,
                 v: self.output(MatmulKind::V, l, norm_attn, self.fit(r.v)),
                 attention: self.fit(r.attention),
                 norm_mlp,
@@ -311,8 +307,12 @@ impl<'a> Scales<'a> {
                 b.up = gate;
             }
             // The larger of the two gives way.
-            for _ in 0..(b.q + b.k - BASE - MAX_SHIFT - score).max(0) {
-                *(if b.q > b.k { &mut b.q } else { &mut b.k }) -= 1;
+            let (q, k) = (&mut b.turned_q, &mut b.turned_k);
+            for _ in 0..(*q + *k - BASE - MAX_SHIFT - score).max(0) {
+                *(if *q > *k { &mut *q } else { &mut *k }) -= 1;
+            }
+            if !self.config.head_norms {
+                (b.q, b.k) = (b.turned_q, b.turned_k);
             }
             // Probabilities have 15 bits.
             let most = 15 + b.v - BASE;
@@ -330,28 +330,6 @@ impl<'a> Scales<'a> {
                 true => self.vector_bits(norm_final),
                 false => self.output(MatmulKind::Head, 0, norm_final, self.fit(self.ranges.logits)),
             },
-        }
-    }
-
-    /// Lowers the bits of norms to those of one limb, and to those that are best for matmuls in one limb.
-    fn lower_norms(&mut self, bits: &Bits) {
-        let most = most_norm_bits(self.config.hidden, self.largest_exponent());
-        for n in 0..self.norms.len() {
-            let own = self.norms[n].min(most.unwrap_or(i32::MAX));
-            let of = |kind, layer, output| self.reader(kind, layer, output);
-            let readers = match bits.layers.get(n / 2) {
-                None if self.config.is_encoder() => Vec::new(),
-                None => vec![of(MatmulKind::Head, 0, bits.logit)],
-                Some(b) => {
-                    let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
-                    let mlp = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
-                    let mlp = mlp.into_iter().skip(usize::from(!self.config.gated));
-                    let kinds = attention.into_iter().filter(|_| n % 2 == 0);
-                    let kinds = kinds.chain(mlp.filter(|_| n == self.config.mlp_state(n / 2)));
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).collect()
-                }
-            };
-            self.norms[n] = norm_bits(&readers, own);
         }
     }
 
@@ -513,31 +491,6 @@ impl<'a> Scales<'a> {
         })
     }
 
-    fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
-        let name = || format!("norm {n}");
-        let output = self.norms[n];
-        let least = MIN_SHIFT + self.largest_exponent();
-        let scale = self.norm_scale(n, residual_bits).min(most_scale(self.config.hidden));
-        let most = (ONE_LIMB_SHIFT - BASE).clamp(least, MAX_SHIFT);
-        let shift = (scale - BASE - output).clamp(least, most);
-        let scale = small(output + BASE + shift, name)?;
-        // The least one is that of rows of some units: it changes none that is not almost zero.
-        let least = *epsilons(self.config.hidden, scale).start();
-        let eps = |class| {
-            let unit = f64::from(2 * residual_bits.of(class)).exp2();
-            let eps = self.config.rms_eps * self.config.hidden as f64 * unit;
-            (eps.round() as u64).max(least)
-        };
-        Ok(NormParams {
-            scale,
-            eps: ByClass {
-                body: eps(RowClass::Body),
-                lead: eps(RowClass::Lead),
-            },
-            shift: small(shift, name)?,
-        })
-    }
-
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
         let x = &bits.residual[2 * l..2 * l + 3];
@@ -575,7 +528,9 @@ impl<'a> Scales<'a> {
             q: self.shifts(MatmulKind::Q, l, b.norm_attn, b.q)?,
             k: self.shifts(MatmulKind::K, l, b.norm_attn, b.k)?,
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
-            score: small(b.q + b.k - BASE - bits.score, || format!("scores of layer {l}"))?,
+            score: small(b.turned_q + b.turned_k - BASE - bits.score, || {
+                format!("scores of layer {l}")
+            })?,
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
             skip_attn,
             o,
@@ -590,6 +545,7 @@ impl<'a> Scales<'a> {
                 lead: act(RowClass::Lead)?,
             },
             skip_mlp,
+            head_norms: self.head_norms(l, b)?,
             down,
         })
     }

@@ -54,12 +54,15 @@ impl VectorReport {
     }
 }
 
-/// One less the cosine of two vectors.
+/// One less the cosine of two vectors; that of a vector without a direction, of zeros or of what is no number, is 0.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let cosine = dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
     // Rounding must not make a distance negative.
-    (1.0 - cosine).max(0.0)
+    match cosine.is_finite() {
+        true => (1.0 - cosine).max(0.0),
+        false => 1.0,
+    }
 }
 
 /// Makes the vectors of all texts with a quantised encoder and with the float models of its checkpoint.
@@ -113,4 +116,23 @@ fn float_vectors(
     }
     let vectors = run.vectors()?.into_iter();
     Ok(vectors.map(|v| v.into_iter().map(f64::from).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    /// A model that says nothing, or something that is no number, is not near to its checkpoint.
+    #[test]
+    fn what_has_no_direction_is_far_from_everything() {
+        let vector = [3.0, -4.0];
+        assert_eq!(distance(&vector, &vector), 0.0);
+        assert_eq!(distance(&vector, &[8.0, 6.0]), 1.0);
+        assert_eq!(distance(&vector, &[-3.0, 4.0]), 2.0);
+        for nothing in [[0.0, 0.0], [f64::NAN, 1.0], [f64::INFINITY, 1.0]] {
+            assert_eq!(distance(&nothing, &vector), 1.0, "{nothing:?}");
+            assert_eq!(distance(&vector, &nothing), 1.0, "{nothing:?}");
+            assert_eq!(distance(&nothing, &nothing), 1.0, "{nothing:?}");
+        }
+    }
 }

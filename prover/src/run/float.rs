@@ -1,5 +1,7 @@
 //! The float model: the reference for calibration and for the fidelity report. Not proved, not exact.
 
+mod attention;
+
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -33,7 +35,7 @@ pub enum Site {
     /// Input of attention of a layer without its gain, `[rows][hidden]`.
     NormAttn(usize),
     /// Queries and keys after RoPE, `[rows][heads * head_dim]`; queries are multiplied by the
-    /// factor of scores, `1 / sqrt(head_dim)` in most models.
+    /// factor of scores, `1 / sqrt(head_dim)` in most models. Where heads are normed, both as they are before their norms.
     Q(usize),
     K(usize),
     V(usize),
@@ -407,121 +409,6 @@ impl<'a> FloatRun<'a> {
         Ok(product)
     }
 
-    /// Attention with grouped queries, causal but in encoders, `[rows][heads * head_dim]`.
-    fn attention(
-        &self,
-        l: usize,
-        y: &[f32],
-        lengths: &[usize],
-        observer: &mut impl Observer,
-    ) -> Result<Vec<f32>, FloatError> {
-        let c = self.checkpoint.config();
-        let hd = c.head_dim;
-        let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
-        let mut q = self.matmul(y, MatmulKind::Q, l)?;
-        let factor = self.checkpoint.description().factors.attention as f32;
-        // bfloat16 multiplies the scores instead, and rounds before and after.
-        let later = match self.precision {
-            Precision::Float32 => {
-                q.iter_mut().for_each(|v| *v *= factor);
-                1.0
-            }
-            Precision::Bfloat16 => factor,
-        };
-        if let Some(factors) = self.checkpoint.description().of_queries(l) {
-            for head in q.chunks_exact_mut(hd) {
-                head.iter_mut().zip(&factors).for_each(|(v, f)| *v *= *f as f32);
-            }
-        }
-        let keep = observer.wants_scores();
-        let mut k = self.matmul(y, MatmulKind::K, l)?;
-        let v = self.matmul(y, MatmulKind::V, l)?;
-        let mut out = vec![0.0; q.len()];
-        let mut first = 0;
-        for &rows in lengths {
-            let (own_q, own_kv) = (
-                first * q_width..(first + rows) * q_width,
-                first * kv_width..(first + rows) * kv_width,
-            );
-            self.rotate(l, &mut q[own_q.clone()], q_width);
-            self.rotate(l, &mut k[own_kv.clone()], kv_width);
-            let (q, k, v) = (&q[own_q.clone()], &k[own_kv.clone()], &v[own_kv]);
-            let scores: Vec<Vec<f32>> = out[own_q]
-                .par_chunks_exact_mut(q_width)
-                .enumerate()
-                .flat_map_iter(|(i, out)| {
-                    out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
-                        let query = &q[i * q_width + h * hd..][..hd];
-                        let visible = if c.is_encoder() { rows } else { i + 1 };
-                        let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, visible, out);
-                        if keep {
-                            scores
-                        } else {
-                            Vec::new()
-                        }
-                    })
-                })
-                .collect();
-            if keep {
-                scores.iter().for_each(|row| observer.observe(Site::Scores(l), row));
-            }
-            first += rows;
-        }
-        self.precision.store(&mut out);
-        observer.observe(Site::Q(l), &q);
-        observer.observe(Site::K(l), &k);
-        observer.observe(Site::V(l), &v);
-        observer.observe(Site::Attention(l), &out);
-        Ok(out)
-    }
-
-    /// Attention of a query to the first `visible` keys, which start with their values at `at` of rows of `width`: adds to `out`,
-    /// and returns the scores, which are multiplied by `factor`.
-    #[allow(clippy::too_many_arguments)]
-    fn attend(
-        &self,
-        query: &[f32],
-        factor: f32,
-        k: &[f32],
-        v: &[f32],
-        width: usize,
-        at: usize,
-        visible: usize,
-        out: &mut [f32],
-    ) -> Vec<f32> {
-        let row = |j: usize| j * width + at..j * width + at + query.len();
-        let stored = |v| self.precision.round(v);
-        let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
-        let scores: Vec<f32> = (0..visible).map(score).collect();
-        let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
-        let sum: f64 = exp.iter().sum();
-        for (j, e) in exp.iter().enumerate() {
-            let p = stored((e / sum) as f32);
-            out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
-        }
-        scores
-    }
-
-    /// RoPE on all heads of rows `[width]`: the pair (x, x + head_dim / 2) of position `pos` is rotated by `pos` times its
-    /// frequency in layer `l`.
-    fn rotate(&self, l: usize, x: &mut [f32], width: usize) {
-        let c = self.checkpoint.config();
-        let half = c.head_dim / 2;
-        let rotation = &c.rotations[c.rotation(l)];
-        let frequencies: Vec<f64> = (0..half).map(|i| rotation.frequency(c.head_dim, i)).collect();
-        x.par_chunks_exact_mut(width).enumerate().for_each(|(pos, row)| {
-            let angles = frequencies.iter().map(|f| (pos as f64 * f).sin_cos());
-            let angles: Vec<(f64, f64)> = angles.collect();
-            for head in row.chunks_exact_mut(c.head_dim) {
-                let (first, second) = head.split_at_mut(half);
-                for ((a, b), angle) in first.iter_mut().zip(second).zip(&angles) {
-                    (*a, *b) = rotate_pair(self.precision, *a, *b, *angle);
-                }
-            }
-        });
-    }
-
     /// What Down reads, `[rows][ff]`: `act(gate) * up`, or without gates `act(up)`.
     fn mlp(&self, l: usize, y: &[f32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
         let gated = self.checkpoint.config().gated;
@@ -576,32 +463,6 @@ fn scale(mut y: Vec<f32>, gain: &[f32]) -> Vec<f32> {
     y.chunks_exact_mut(gain.len())
         .for_each(|row| row.iter_mut().zip(gain).for_each(|(v, g)| *v *= g));
     y
-}
-
-/// The pair `(a, b)`, rotated by the angle of `(sin, cos)`.
-fn rotate_pair(precision: Precision, a: f32, b: f32, (sin, cos): (f64, f64)) -> (f32, f32) {
-    if precision == Precision::Float32 {
-        let (u, v) = (f64::from(a), f64::from(b));
-        return ((u * cos - v * sin) as f32, (v * cos + u * sin) as f32);
-    }
-    let stored = |v| precision.round(v);
-    let (sin, cos) = (stored(sin as f32), stored(cos as f32));
-    let (x, y) = (stored(a * cos) - stored(b * sin), stored(b * cos) + stored(a * sin));
-    (stored(x), stored(y))
-}
-
-/// Sum of products, in 16 interleaved partial sums.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let (a16, a_rest) = a.as_chunks::<16>();
-    let (b16, b_rest) = b.as_chunks::<16>();
-    let mut sums = [0.0f32; 16];
-    for (a, b) in a16.iter().zip(b16) {
-        for i in 0..16 {
-            sums[i] += a[i] * b[i];
-        }
-    }
-    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f32>() + rest
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The integer forward pass of a quantised model (docs/protocol.md, sections 2 and 16), incremental with a
 //! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
 
+mod attention;
 mod kernels;
 mod matmul;
 mod saturation;
@@ -17,20 +18,17 @@ use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::Update;
-use tessera_circuits::semantics::{exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, rope_angle, round_shift};
+use tessera_circuits::semantics::{direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
 use tessera_circuits::statement::{class_of, Lengths};
 use thiserror::Error;
 
 use crate::model::passes::{Traffic, WeightPass, Window};
 use crate::model::QuantisedModel;
-use kernels::{
-    add_normed, attend, requantise_acc, requantise_counted, requantise_stream, rotate, Acc, AttentionRow, Clipped,
-    HeadCache,
-};
+use kernels::{add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Acc, Clipped, HeadCache};
 use matmul::{embedding, matmul, windows};
 
 pub use saturation::{Saturation, Saturations};
-pub use witness::{LayerWitness, Stream, Witness};
+pub use witness::{LayerWitness, NormedHeads, Stream, Witness};
 
 /// Why a block of tokens cannot be run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -71,9 +69,8 @@ pub struct ChunkRun {
 /// State of a forward pass: lookup tables, key/value cache and saturation counts.
 pub struct ForwardState<'m> {
     model: &'m QuantisedModel,
-    /// cos and sin, `[max_rows][head_dim / 2]`.
-    /// By rotation, `[position][pair]`.
-    rope: Vec<Vec<(i32, i32)>>,
+    /// cos and sin by rotation, `[position][pair]`, of the positions so far.
+    rope: Vec<Vec<(f64, f64)>>,
     exp: Vec<u32>,
     silu: Vec<i16>,
     /// `[layers][kv_heads]`.
@@ -99,16 +96,9 @@ impl<'m> ForwardState<'m> {
     /// matrices must have its dimensions, and the accumulators must fit i32, as a model key guarantees.
     pub fn new(model: &'m QuantisedModel) -> Self {
         let config = &model.config;
-        let half = config.head_dim / 2;
-        let angles = Self::max_rows_of(model) * half;
         Self {
             model,
-            rope: (0..config.rotations.len())
-                .map(|rotation| {
-                    let all = (0..angles).into_par_iter();
-                    all.map(|i| rope_angle(config, rotation, i / half, i % half)).collect()
-                })
-                .collect(),
+            rope: vec![Vec::new(); config.rotations.len()],
             exp: exp_table(model.params.score_bits),
             silu: mlp_table(&model.params),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
@@ -243,6 +233,7 @@ impl<'m> ForwardState<'m> {
                 self.enter(chunk.start, boundary.0.clone())
             }
         };
+        self.turn(self.rows + stream.sums.len());
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
             let middle = self.attention(l, &stream, keep, &mut layer, pass);
@@ -281,6 +272,16 @@ impl<'m> ForwardState<'m> {
         (output, logits)
     }
 
+    /// Computes the angles of the first `rows` positions: most texts are much shorter than the context.
+    fn turn(&mut self, rows: usize) {
+        let config = &self.model.config;
+        let half = config.head_dim / 2;
+        for (rotation, angles) in self.rope.iter_mut().enumerate() {
+            let more = (angles.len()..rows * half).into_par_iter();
+            angles.par_extend(more.map(|i| direction(config, rotation, i / half, i % half)));
+        }
+    }
+
     /// The first stage of a chunk without embedding.
     fn enter(&mut self, l: usize, x: Vec<i16>) -> Stream {
         let acc = Acc {
@@ -296,6 +297,9 @@ impl<'m> ForwardState<'m> {
 
     /// What an encoder makes of a text: as [`ForwardState::run`], and before it everything is forgotten.
     pub fn vector(&mut self, ids: &[u32]) -> Result<Vec<i32>, ForwardError> {
+        if !self.model.config.is_encoder() {
+            return Err(ForwardError::NoVector);
+        }
         self.restart();
         self.process(ids, 0..0, None)?;
         self.vector.take().ok_or(ForwardError::NoVector)
@@ -454,130 +458,19 @@ impl<'m> ForwardState<'m> {
         self.stream("layers.0.norm_attn".into(), acc, x, &params.layers[0].norm_attn)
     }
 
-    /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
-    /// all pairs of rows are computed and recorded only if `keep`.
-    fn attention(
-        &mut self,
-        l: usize,
-        stream: &Stream,
-        keep: bool,
-        out: &mut LayerWitness,
-        pass: &mut Pass<'_>,
-    ) -> Stream {
-        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
-        let (config, params) = (&model.config, &model.params.layers[l]);
-        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
-        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
-        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
-        let q_rot = self.rotate(name("q_rot"), l, &q, config.heads);
-        let k_rot = self.rotate(name("k_rot"), l, &k, config.kv_heads);
-        let width = config.kv_heads * config.head_dim;
-        for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
-            let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
-            for (cache, (k, v)) in self.cache[l].iter_mut().zip(heads) {
-                cache.keys.extend(k);
-                cache.values.extend(v);
-            }
-        }
-        let att_acc = self.attend(l, &q_rot, keep, out);
-        let counted = self.counted_here(stream.sums.len()) * config.heads * config.head_dim;
-        let (att, clipped) = requantise_counted(att_acc.totals().map(|acc| (acc, params.att)), counted);
-        self.count(name("att"), clipped, counted);
-
-        let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
-        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(stream));
-        (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
-        (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
-        (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
-        (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
-        self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
-    }
-
-    /// RoPE of new rows of layer `l`, `[rows][heads][head_dim]`.
-    fn rotate(&mut self, tensor: String, l: usize, rows: &[i16], heads: usize) -> Vec<i16> {
-        let head_dim = self.model.config.head_dim;
-        let half = head_dim / 2;
-        let counted = self.counted_here(rows.len() / (heads * head_dim));
-        let mut out = Vec::with_capacity(rows.len());
-        let mut clipped = Clipped::default();
-        for (i, row) in rows.chunks_exact(heads * head_dim).enumerate() {
-            let angles = &self.rope[self.model.config.rotation(l)][(self.rows + i) * half..][..half];
-            let (row, n) = rotate(row, head_dim, angles);
-            out.extend(row);
-            if i < counted {
-                clipped += n;
-            }
-        }
-        self.count(tensor, clipped, counted * heads * head_dim);
-        out
-    }
-
-    /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
-    /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
-    fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
-        let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
-        let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
-        let rows = q_rot.len() / (heads * head_dim);
-        let attended: Vec<AttentionRow> = (0..heads * rows)
-            .into_par_iter()
-            .map(|at| {
-                let (h, i) = (at / rows, at % rows);
-                let visible = self.visible(i, rows);
-                let keys = if keep { first + rows } else { visible };
-                let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
-                attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
-            })
-            .collect();
-        let counted = self.counted_here(rows);
-        self.count(
-            format!("layers.{l}.score"),
-            (0..heads * rows)
-                .filter(|at| at % rows < counted)
-                .map(|at| attended[at].clipped)
-                .sum(),
-            heads * (0..counted).map(|i| self.visible(i, rows)).sum::<usize>(),
-        );
-
-        let mut acc = Acc::default();
-        for row in (0..rows)
-            .flat_map(|i| (0..heads).map(move |h| h * rows + i))
-            .map(|at| &attended[at])
-        {
-            acc.hi.extend(&row.att_acc.hi);
-            acc.lo.extend(&row.att_acc.lo);
-        }
-        for row in attended.into_iter().filter(|_| keep) {
-            out.score_acc_hi.extend(row.score_acc.hi);
-            out.score_acc_lo.extend(row.score_acc.lo);
-            out.score.extend(row.score);
-            out.max.push(row.max);
-            out.arg.push(row.arg);
-            out.exp.extend(row.exp);
-            out.sum.push(row.sum);
-            out.recip.push(row.recip);
-            out.prob.extend(row.prob);
-        }
-        acc
-    }
-
-    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or in encoders those
-    /// of the whole text.
-    fn visible(&self, i: usize, rows: usize) -> usize {
-        match self.model.config.is_encoder() {
-            true => self.rows + self.counted_here(rows),
-            false => self.rows + i + 1,
-        }
-    }
-
-    /// What the table has for some values, of which `counted` count.
+    /// What the table has for rows of values, of which the first `counted` count.
     fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
-        let entry = |&v: &i16| self.silu[(i32::from(v) + (1 << 15)) as usize];
-        let out: Vec<i16> = values.iter().map(entry).collect();
-        let mut clipped = Clipped::default();
-        for (&v, &s) in values.iter().zip(&out).take(counted) {
-            clipped.count(s, || self.unclamped_silu(v));
-        }
-        self.count(tensor, clipped, counted);
+        let width = self.model.config.ff;
+        let (out, clipped) = in_rows(values.len() / width, counted, |i| {
+            let mut clipped = Clipped::default();
+            let entry = |&v: &i16| {
+                let out = self.silu[(i32::from(v) + (1 << 15)) as usize];
+                clipped.count(out, || self.unclamped_silu(v));
+                out
+            };
+            (values[i * width..][..width].iter().map(entry).collect(), clipped)
+        });
+        self.count(tensor, clipped, counted * width);
         out
     }
 
@@ -585,7 +478,7 @@ impl<'m> ForwardState<'m> {
     fn mlp(&mut self, l: usize, y: &[i16], out: &mut LayerWitness, pass: &mut Pass<'_>) -> Vec<i16> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let params = &model.params.layers[l];
-        let counted = self.counted_here(y.len() / model.config.hidden) * model.config.ff;
+        let counted = self.counted_here(y.len() / model.config.hidden);
         if !model.config.gated {
             let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
             let h = self.activate(name("act"), &up, counted);
@@ -597,12 +490,12 @@ impl<'m> ForwardState<'m> {
         let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
         let silu = self.activate(name("silu"), &gate, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
-        let products = silu.iter().zip(&up).enumerate().map(|(at, (&s, &u))| {
-            let class = class_of(at / width, leading);
-            (i64::from(s) * i64::from(u), params.act.of(class))
+        let (h, clipped) = in_rows(silu.len() / width, counted, |i| {
+            let (shift, own) = (params.act.of(class_of(i, leading)), i * width..(i + 1) * width);
+            let products = silu[own.clone()].iter().zip(&up[own]);
+            requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)))
         });
-        let (h, clipped) = requantise_counted(products, counted);
-        self.count(name("act"), clipped, counted);
+        self.count(name("act"), clipped, counted * width);
 
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
         (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);

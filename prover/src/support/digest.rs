@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tessera_verifier::opening::merkle::Digest;
 
-use crate::support::hashes::{self, Domain, Hashes, SIMD_LANES};
+use crate::support::hashes::blake2s::Hashes;
+use crate::support::hashes::{self, Domain, LaneHash, SIMD_LANES};
 
 /// Bytes of a piece.
 pub const PIECE: usize = 1 << 16;
@@ -96,9 +97,12 @@ fn group(bytes: &[u8; GROUP]) -> [Digest; SIMD_LANES] {
             let bytes: [u8; BLOCK] = std::array::from_fn(|i| pieces[lane][block * BLOCK + i]);
             u32x16::from_le_bytes(bytes.into())
         };
-        hashes.block(block as u64, &hashes::transpose(std::array::from_fn(row)));
+        hashes.absorb(
+            (block * hashes::BLOCK) as u64,
+            &hashes::transpose(std::array::from_fn(row)),
+        );
     }
-    hashes.finish((PIECE / BLOCK) as u64, &[])
+    hashes.finish((PIECE / BLOCK * hashes::BLOCK) as u64, &[])
 }
 
 #[cfg(test)]

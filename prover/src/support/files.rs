@@ -39,6 +39,12 @@ fn write_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
     }
 }
 
+/// An error of creating an unfinished file or folder beside `path`. Its text has the name of the unfinished one, which is
+/// nobody's business: what kind of error it is says enough.
+fn create_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
+    move |source| write_error(path)(source.kind().into())
+}
+
 /// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(read_error(path))
@@ -121,8 +127,17 @@ fn sync_dir(dir: &Path) {
 const UNFINISHED: (&str, &str) = (".tessera-", ".tmp");
 
 /// Whether a file or directory of this name is being written, or was when its process was killed.
-pub fn is_unfinished(name: &str) -> bool {
+fn is_unfinished(name: &str) -> bool {
     name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1)
+}
+
+/// Removes what processes that were killed have left unfinished in a directory.
+pub fn remove_unfinished(dir: &Path) -> Result<(), FileError> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| is_unfinished(name))
+        .try_for_each(|name| remove(&dir.join(name)))
 }
 
 /// A file that appears under its name only when it is complete: written to a temporary file in the same
@@ -150,7 +165,7 @@ impl AtomicFile {
         public(&mut builder, 0o666);
         let dir = parent(path);
         let file = builder.tempfile_in(dir).map_err(|source| match dir.is_dir() {
-            true => write_error(path)(source),
+            true => create_error(path)(source),
             // Not the name of the unfinished file.
             false => write_error(path)(io::Error::other(format!("there is no folder {}", dir.display()))),
         })?;
@@ -261,7 +276,7 @@ impl AtomicDir {
         let mut builder = Builder::new();
         builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
         public(&mut builder, 0o777);
-        let dir = builder.tempdir_in(parent).map_err(write_error(target))?;
+        let dir = builder.tempdir_in(parent).map_err(create_error(target))?;
         Ok(Self {
             target: target.to_path_buf(),
             dir,
@@ -405,5 +420,13 @@ mod tests {
         ] {
             assert!(text.contains(dir.path().to_str().unwrap()), "{text}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_that_cannot_be_written_is_not_told_by_the_name_of_an_unfinished_file() {
+        let path = Path::new("/proc/file");
+        let text = write(path, b"").unwrap_err().to_string();
+        assert!(text.contains("/proc/file") && !text.contains(UNFINISHED.0), "{text}");
     }
 }

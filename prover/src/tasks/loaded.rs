@@ -25,7 +25,7 @@ pub enum LoadError {
     File(#[from] FileError),
     #[error(transparent)]
     ModelDir(#[from] ModelDirError),
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), source.advice())]
     Key { path: PathBuf, source: KeyError },
     #[error("{}: {source}", path.display())]
     Codec { path: PathBuf, source: CodecError },
@@ -101,7 +101,12 @@ impl Model {
         if quantised.params != key.params {
             return Err(other("parameters"));
         }
-        let tree = Tree::read(&dir.join(TREE_FILE), &key.weights, &key.weights_root)?;
+        let tree = Tree::read(
+            key.header.hash_suite,
+            &dir.join(TREE_FILE),
+            &key.weights,
+            &key.weights_root,
+        )?;
         let values = dir.join(CODEWORD_FILE);
         let codeword = match values.exists() {
             true => Codeword::with_file(key.weights, tree, &values)?,

@@ -21,6 +21,7 @@ pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
 pub use self::error::SetupError;
 pub use self::options::SetupOptions;
+pub use self::partial::partial_dir;
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
 use crate::intake::checkpoint::Checkpoint;
@@ -83,7 +84,10 @@ pub fn setup(
     })?;
     let texts = Texts::read(checkpoint, &opened, options)?;
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
-    let subject = Subject::of_config(opened.config(), options.quantise.strategy.format(), true);
+    let subject = Subject {
+        suite: options.suite,
+        ..Subject::of_config(opened.config(), options.quantise.strategy.format(), true)
+    };
     let rows = options.quantise.rows(tokens);
     let plan = subject.plan(Task::Setup { tokens: rows }, options.memory)?;
     let comparison = texts.held_out.plan(&subject, options);
@@ -175,15 +179,15 @@ impl SetUp<'_> {
         partial.save()?;
         clock.lap("write weights");
 
-        let commitment = params_for(config.total_tiles());
+        let (suite, commitment) = (self.options.suite, params_for(config.total_tiles()));
         let weights = cache::open_weights(&path, config, params.format)?;
         let cached = self.options.codeword_cache;
         let root = partial.state.weights_root.take();
-        let root = match root.filter(|root| cache::is_whole(&dir, &commitment, root, cached)) {
+        let root = match root.filter(|root| cache::is_whole(&dir, (suite, &commitment), root, cached)) {
             Some(root) => root,
             None => {
                 let split = self.plans.setup.choices.split;
-                cache::commit_files(&dir, &weights, &commitment, split, cached, progress)?
+                cache::commit_files(&dir, &weights, (suite, &commitment), split, cached, progress)?
             }
         };
         partial.state.weights_root = Some(root);
@@ -237,12 +241,12 @@ impl SetUp<'_> {
         let settings = recipe::settings(&self.options.quantise);
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let key = ModelKey {
-            tables_root: tables_root(&params),
+            tables_root: tables_root(self.options.suite, &params),
             recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
             config,
             params,
             weights: commitment,
-            header: CommitmentHeader::CURRENT,
+            header: CommitmentHeader::of(self.options.suite),
             weights_root: root,
             tokenizer: self.texts.files.tokenizer.unwrap_or_default(),
             tokenizer_config: self.texts.files.config.unwrap_or_default(),

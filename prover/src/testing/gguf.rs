@@ -379,6 +379,7 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],

@@ -2,13 +2,14 @@
 
 pub mod families;
 pub mod gguf;
+mod work;
 
 use crate::prove::opening::params_for;
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
-    max_weight, Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig,
-    ModelParams, NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
+    ModelConfig, ModelParams, NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -28,6 +29,8 @@ use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::recipe::Recipe;
+use tessera_verifier::suite::Suite;
+pub use work::reworked;
 
 /// A config without any power-of-two dimension and with grouped queries.
 pub fn odd_config() -> ModelConfig {
@@ -45,6 +48,7 @@ pub fn odd_config() -> ModelConfig {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
@@ -72,6 +76,16 @@ pub fn plain_config() -> ModelConfig {
         positions: true,
         gated: false,
         blocks: Blocks::Parallel,
+        ..odd_config()
+    }
+}
+
+/// A config whose heads of queries and keys are normed, several queries to a key.
+pub fn normed_config() -> ModelConfig {
+    ModelConfig {
+        heads: 6,
+        kv_heads: 3,
+        head_norms: true,
         ..odd_config()
     }
 }
@@ -223,6 +237,16 @@ const fn random_bits(format: WeightFormat) -> u8 {
     }
 }
 
+/// The norm with the largest scale that keys may have, and outputs of this size with the largest shift.
+fn random_norm(hidden: usize) -> NormParams {
+    let scale = (29 - (hidden as f64).sqrt().log2().ceil() as u8).min(26);
+    NormParams {
+        scale,
+        eps: ByClass { body: 1700, lead: 7100 },
+        shift: scale - 8 - 11,
+    }
+}
+
 fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix) -> ModelParams {
     let bits = random_bits(format);
     // log2 of the root mean square of uniform weights.
@@ -236,12 +260,19 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             WeightFormat::Int16 => vec![base],
         })
     };
-    // The largest scale that keys may have, and outputs of this size with the largest shift.
-    let scale = (29 - (config.hidden as f64).sqrt().log2().ceil() as u8).min(26);
-    let norm = NormParams {
-        scale,
-        eps: ByClass { body: 1700, lead: 7100 },
-        shift: scale - 8 - 11,
+    let norm = random_norm(config.hidden);
+    let head_norm = |l: usize, part: usize| HeadNorm {
+        scale: random_norm(config.head_dim).scale,
+        eps: 1700 + l as u64,
+        shift: random_norm(config.head_dim).shift,
+        // Of either sign, and up to the largest there may be.
+        gains: (0..config.head_dim)
+            .map(|x| match (x + l + part) % 5 {
+                0 => 1 << 14,
+                i => (1i16 << 14) - (997 * (i + 3 * part) as i16),
+            })
+            .map(|gain| if gain % 7 == 3 { -gain } else { gain })
+            .collect(),
     };
     let head_shift = (11.0 + (config.head_dim as f64).log2() / 2.0).round() as u8 - 8;
     let mut layer = |l: usize| {
@@ -259,6 +290,10 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             skip_attn: skip,
             down: stream(MatmulKind::Down),
             skip_mlp: ByClass::both(0),
+            head_norms: config.head_norms.then(|| HeadNorms {
+                q: head_norm(l, 0),
+                k: head_norm(l, 1),
+            }),
             norm_attn: norm,
             q: channels(MatmulKind::Q, 3),
             k: channels(MatmulKind::K, 3),
@@ -352,14 +387,25 @@ impl TestModel {
 
     /// Commits a model with these parameters.
     pub fn committed(quantised: QuantisedModel, weights: CommitmentParams) -> Self {
-        let tree =
-            commit(&quantised.weights, &weights, Split::default(), None, &Silent).expect("the weights are committed");
+        Self::hashed(Suite::default(), quantised, weights)
+    }
+
+    /// Commits a model with the hash of a suite.
+    pub fn of_suite(suite: Suite, quantised: QuantisedModel) -> Self {
+        let weights = params_for(quantised.weights.tiles());
+        Self::hashed(suite, quantised, weights)
+    }
+
+    fn hashed(suite: Suite, quantised: QuantisedModel, weights: CommitmentParams) -> Self {
+        let tree = commit(suite, &quantised.weights, &weights, Split::default(), None, &Silent)
+            .expect("the weights are committed");
         let weights_root = tree.root();
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights,
+            header: CommitmentHeader::of(suite),
             weights_root,
-            tables_root: tables_root(&quantised.params),
+            tables_root: tables_root(suite, &quantised.params),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

@@ -27,7 +27,15 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
     let (lane, column) = case.lane(part, column);
     let at = case.unpack(part, lane, row);
     let padded = !case.in_model(part, lane, row);
-    let padded_head = matches!(part, Part::Scores | Part::Softmax) && at[1] >= case.shape.config.heads;
+    let padded_head = case.padded_head(part, &at);
+    let rope = case.shape.rope(part);
+    // The second factors of squares are those of all layers and heads.
+    let limbs = |column: usize| {
+        rope.normed
+            && [0, 1]
+                .iter()
+                .any(|half| (rope.before(*half)..rope.source(*half)).contains(&column))
+    };
     let in_tables = found.is_empty();
     match (part, column) {
         (Part::Scores, scores::D)
@@ -45,6 +53,10 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
         }
         // The product that they are factors of has a weight of zero there.
         (Part::Norms, _) if padded && in_tables => Some("sum or root of a state that the model does not have"),
+        (Part::QNorms | Part::KNorms, _) if (padded || padded_head) && in_tables => {
+            Some("sum or root of a head or layer that the model does not have")
+        }
+        (Part::Q | Part::K, column) if limbs(column) => None,
         (Part::Logits, _) if padded && in_tables => {
             Some("logit of a token that is not claimed or an entry that the vocabulary does not have")
         }
@@ -131,7 +143,7 @@ fn exactly_the_cells_that_nothing_reads_are_free() {
             });
         }
     }
-    assert_eq!(reasons.len(), 11, "{reasons:?}");
+    assert_eq!(reasons.len(), 12, "{reasons:?}");
 }
 
 /// A model with learned positions, without gates, and with attention and MLP in parallel.
@@ -160,16 +172,22 @@ fn without_gates_all_cells_are_read_too() {
 #[test]
 fn no_lookup_is_dead() {
     let cases = cases();
-    for &part in cases[0].shape.parts() {
-        let air = cases[0].shape.air(part).air;
-        let (mut seen, number) = (BTreeSet::<usize>::new(), air.lookups().len());
-        // Those of other limbs have other numbers.
-        for case in cases.iter().filter(|case| case.shape.limbs == cases[0].shape.limbs) {
-            corrupt(case, part, |_, _, _, found| {
-                seen.extend(found.iter().map(|(i, ..)| i % number))
-            });
+    let normed = cases.iter().find(|case| case.shape.config.head_norms);
+    for first in [&cases[0], normed.expect("a case of normed heads")] {
+        // Those of other limbs have other numbers, and so have those of normed heads.
+        let alike = |case: &&Case| {
+            case.shape.limbs == first.shape.limbs && case.shape.config.head_norms == first.shape.config.head_norms
+        };
+        for &part in first.shape.parts() {
+            let air = first.shape.air(part).air;
+            let (mut seen, number) = (BTreeSet::<usize>::new(), air.lookups().len());
+            for case in cases.iter().filter(alike) {
+                corrupt(case, part, |_, _, _, found| {
+                    seen.extend(found.iter().map(|(i, ..)| i % number))
+                });
+            }
+            assert!(seen.iter().copied().eq(0..number), "{part:?}: {seen:?}");
         }
-        assert!(seen.iter().copied().eq(0..number), "{part:?}: {seen:?}");
     }
 }
 

@@ -23,127 +23,179 @@ fn of_remainder(remainder: Remainder, column: usize) -> Option<&'static str> {
 
 /// The claims that hold a cell of an entry of the model: a change of the cell alone breaks these, and no others.
 fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
+    match part {
+        Part::Stream => of_stream(case, column, at),
+        Part::Norms => of_norms(column),
+        Part::Q | Part::K => of_rotation(case, part, column, at),
+        Part::V | Part::Att => of_requantised(case, part, column, at),
+        Part::Scores => of_scores(case, column, at),
+        Part::Softmax => of_softmax(case, column, at),
+        Part::Ff => of_ff(&case.shape, column),
+        Part::Logits => of_logits(case, column, at),
+        Part::QNorms | Part::KNorms => of_head_norms(case, part, column, at),
+    }
+}
+
+fn of_stream(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
+    use stream::*;
     let (shape, config) = (&case.shape, &case.shape.config);
     let last = shape.chunk.is_last();
-    match part {
-        Part::Stream => {
-            use stream::*;
-            let state = at[0] + 1 == shape.states();
-            let generated = case.statement.generated().any(|(row, _)| row == at[1]);
-            match column {
-                X_HI | X_LO => {
-                    let mut own = vec!["accumulators", "states, sums of squares and roots", "states"];
-                    // The squares of padding are not summed.
-                    own.extend((at[2] < config.hidden).then_some("weighted states"));
-                    own.extend((state && !last).then_some("what leaves the chunk"));
-                    own
-                }
-                _ if column >= Y && state && last && generated => {
-                    vec!["accumulators", "generated positions", "normed state"]
-                }
-                _ if column >= Y => vec!["accumulators", "normed state"],
-                _ => [UPDATE, NORM]
-                    .into_iter()
-                    .filter_map(|own| of_remainder(own, column))
-                    .collect(),
-            }
+    let state = at[0] + 1 == shape.states();
+    let generated = case.statement.generated().any(|(row, _)| row == at[1]);
+    match column {
+        X_HI | X_LO => {
+            let mut own = vec!["accumulators", "states, sums of squares and roots", "states"];
+            // The squares of padding are not summed.
+            own.extend((at[2] < config.hidden).then_some("weighted states"));
+            own.extend((state && !last).then_some("what leaves the chunk"));
+            own
         }
-        Part::Norms => {
-            use norms::*;
-            match column {
-                GAP..ROOT | ROOM_HI => vec![],
-                SUM..CROSS_HI => vec!["accumulators", "states, sums of squares and roots"],
-                QUOTIENT..LEFT => vec!["accumulators", "reciprocal roots"],
-                ROOT..REST => vec!["reciprocal roots", "states, sums of squares and roots"],
-                _ => vec!["accumulators"],
-            }
+        _ if column >= Y && state && last && generated => {
+            vec!["accumulators", "generated positions", "normed state"]
         }
-        Part::Q | Part::K => {
-            let rope = shape.rope(part);
-            let half = usize::from(column >= rope.before(1));
-            let operand = match part {
-                Part::Q => Some("queries"),
-                // No query reads a padded head, and there are such if others have more tiles.
-                _ => (at[2] < config.kv_heads).then_some("keys"),
-            };
-            match column {
-                // A padded pair is rotated by no angle.
-                _ if column == rope.before(half) && at[3] < config.head_dim / 2 => vec!["accumulators", "rotations"],
-                _ if column == rope.before(half) => vec!["accumulators"],
-                _ if column == rope.rest(half) => vec!["rotations"],
-                _ => match of_remainder(rope.remainder(half), column) {
-                    Some(name) => vec![name],
-                    None => operand.into_iter().chain(["rotations"]).collect(),
-                },
+        _ if column >= Y => vec!["accumulators", "normed state"],
+        _ => [UPDATE, NORM]
+            .into_iter()
+            .filter_map(|own| of_remainder(own, column))
+            .collect(),
+    }
+}
+
+fn of_norms(column: usize) -> Vec<&'static str> {
+    use norms::*;
+    match column {
+        GAP..ROOT | ROOM_HI => vec![],
+        SUM..CROSS_HI => vec!["accumulators", "states, sums of squares and roots"],
+        QUOTIENT..LEFT => vec!["accumulators", "reciprocal roots"],
+        ROOT..REST => vec!["reciprocal roots", "states, sums of squares and roots"],
+        _ => vec!["accumulators"],
+    }
+}
+
+fn of_head_norms(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
+    use norms::*;
+    let config = &case.shape.config;
+    let heads = if part == Part::QNorms {
+        config.heads
+    } else {
+        config.kv_heads
+    };
+    // Products of padded heads have the weight 0.
+    let real = at[2] < heads;
+    match column {
+        _ if !real => vec![],
+        SUM..CROSS_HI => vec!["accumulators", "heads, sums of squares and roots"],
+        QUOTIENT..LEFT => vec!["accumulators", "reciprocal roots of heads"],
+        ROOT..REST => vec!["reciprocal roots of heads", "heads, sums of squares and roots"],
+        _ => of_norms(column),
+    }
+}
+
+fn of_rotation(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
+    let (shape, config) = (&case.shape, &case.shape.config);
+    let rope = shape.rope(part);
+    let half = usize::from(column >= rope.before(1));
+    let operand = match part {
+        Part::Q => Some("queries"),
+        // No query reads a padded head, and there are such if others have more tiles.
+        _ => (at[2] < config.kv_heads).then_some("keys"),
+    };
+    match column {
+        _ if rope.normed && column < rope.source(half) => {
+            let heads = if part == Part::Q { config.heads } else { config.kv_heads };
+            let mut own = vec!["accumulators", "heads"];
+            if at[2] < heads {
+                own.extend(["weighted heads", "heads, sums of squares and roots"]);
             }
+            own
         }
-        Part::V | Part::Att => {
-            let limbs = if part == Part::V { shape.limbs.v } else { Limbs::Two };
-            let operand = match part {
-                Part::Att => Some("attention output"),
-                _ => (at[2] < config.kv_heads).then_some("values"),
-            };
-            match of_remainder(requant::remainder(limbs), column) {
-                Some(name) => vec![name],
-                None => ["accumulators"].into_iter().chain(operand).collect(),
-            }
-        }
-        Part::Scores => {
-            use scores::*;
-            // Padded heads have no softmax.
-            let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
-            let real = at[1] < config.heads;
-            match column {
-                S if real && open => vec!["accumulators", "differences"],
-                S => vec!["accumulators"],
-                D if real && open => vec!["differences"],
-                EXP if real && open => vec!["softmax sums", "sums and exponentials"],
-                EXP if real => vec!["masked pairs", "softmax sums", "sums and exponentials"],
-                // Multiplied by nothing.
-                EXP => vec!["sums and exponentials"],
-                ZERO if real => vec!["a maximum is attained"],
-                // By a lookup alone.
-                D | ZERO => vec![],
-                P => vec!["accumulators", "probabilities"],
-                P_HI | P_LO | P_DELTA => vec!["accumulators"],
-                _ => of_remainder(SCORE, column).into_iter().collect(),
-            }
-        }
-        Part::Ff => {
-            use ff::*;
-            let air = shape.ff();
-            match column {
-                GATE => vec!["accumulators"],
-                SILU => vec!["gates"],
-                UP => vec!["accumulators", "up projections"],
-                H_HI | H_LO => vec!["accumulators", "mlp product"],
-                _ => [PRODUCT, air.gate_remainder(), air.up_remainder()]
-                    .into_iter()
-                    .filter_map(|remainder| of_remainder(remainder, column))
-                    .collect(),
-            }
-        }
-        Part::Logits => match column {
-            logits::MARGIN if case.statement.output[at[0]] as usize == at[1] => vec!["accumulators", "chosen logits"],
-            logits::MARGIN => vec!["accumulators"],
-            _ => of_remainder(logits::remainder(shape.limbs.head), column)
-                .into_iter()
-                .collect(),
+        _ if rope.normed && of_remainder(rope.norm(half), column).is_some() => vec!["accumulators"],
+        // A padded pair is rotated by no angle.
+        _ if column == rope.source(half) && at[3] < config.head_dim / 2 => vec!["accumulators", "rotations"],
+        _ if column == rope.source(half) => vec!["accumulators"],
+        _ if column == rope.rest(half) => vec!["rotations"],
+        _ => match of_remainder(rope.remainder(half), column) {
+            Some(name) => vec![name],
+            None => operand.into_iter().chain(["rotations"]).collect(),
         },
-        Part::Softmax => {
-            use softmax::*;
-            match column {
-                SUM_HI | SUM_LO if at[1] >= config.heads => vec!["sums and exponentials"],
-                _ if at[1] >= config.heads => vec![],
-                MAX => vec!["differences"],
-                TIES => vec!["a maximum is attained"],
-                SUM_HI | SUM_LO => vec!["softmax sums", "sums and exponentials"],
-                RECIP_HI | RECIP_LO => vec!["reciprocals"],
-                HIGH | CARRY | LEFT_HI | LEFT_LO => vec!["accumulators"],
-                // By a lookup alone.
-                _ => vec![],
-            }
-        }
+    }
+}
+
+fn of_requantised(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
+    let (shape, config) = (&case.shape, &case.shape.config);
+    let limbs = if part == Part::V { shape.limbs.v } else { Limbs::Two };
+    let operand = match part {
+        Part::Att => Some("attention output"),
+        _ => (at[2] < config.kv_heads).then_some("values"),
+    };
+    match of_remainder(requant::remainder(limbs), column) {
+        Some(name) => vec![name],
+        None => ["accumulators"].into_iter().chain(operand).collect(),
+    }
+}
+
+fn of_scores(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
+    use scores::*;
+    let config = &case.shape.config;
+    // Padded heads have no softmax.
+    let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
+    let real = at[1] < config.heads;
+    match column {
+        S if real && open => vec!["accumulators", "differences"],
+        S => vec!["accumulators"],
+        D if real && open => vec!["differences"],
+        EXP if real && open => vec!["softmax sums", "sums and exponentials"],
+        EXP if real => vec!["masked pairs", "softmax sums", "sums and exponentials"],
+        // Multiplied by nothing.
+        EXP => vec!["sums and exponentials"],
+        ZERO if real => vec!["a maximum is attained"],
+        // By a lookup alone.
+        D | ZERO => vec![],
+        P => vec!["accumulators", "probabilities"],
+        P_HI | P_LO | P_DELTA => vec!["accumulators"],
+        _ => of_remainder(SCORE, column).into_iter().collect(),
+    }
+}
+
+fn of_ff(shape: &Shape, column: usize) -> Vec<&'static str> {
+    use ff::*;
+    let air = shape.ff();
+    match column {
+        GATE => vec!["accumulators"],
+        SILU => vec!["gates"],
+        UP => vec!["accumulators", "up projections"],
+        H_HI | H_LO => vec!["accumulators", "mlp product"],
+        _ => [PRODUCT, air.gate_remainder(), air.up_remainder()]
+            .into_iter()
+            .filter_map(|remainder| of_remainder(remainder, column))
+            .collect(),
+    }
+}
+
+fn of_logits(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
+    let shape = &case.shape;
+    match column {
+        logits::MARGIN if case.statement.output[at[0]] as usize == at[1] => vec!["accumulators", "chosen logits"],
+        logits::MARGIN => vec!["accumulators"],
+        _ => of_remainder(logits::remainder(shape.limbs.head), column)
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn of_softmax(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
+    use softmax::*;
+    let config = &case.shape.config;
+    match column {
+        SUM_HI | SUM_LO if at[1] >= config.heads => vec!["sums and exponentials"],
+        _ if at[1] >= config.heads => vec![],
+        MAX => vec!["differences"],
+        TIES => vec!["a maximum is attained"],
+        SUM_HI | SUM_LO => vec!["softmax sums", "sums and exponentials"],
+        RECIP_HI | RECIP_LO => vec!["reciprocals"],
+        HIGH | CARRY | LEFT_HI | LEFT_LO => vec!["accumulators"],
+        // By a lookup alone.
+        _ => vec![],
     }
 }
 
@@ -151,7 +203,9 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
 fn claimed(shape: &Shape, part: Part) -> Vec<usize> {
     let alone = |column: usize| match (part, column % shape.lane_columns(part)) {
         (Part::Softmax, own) => own == softmax::GAP_HI,
-        (Part::Norms, own) => (norms::GAP..norms::ROOT).contains(&own) || own == norms::ROOM_HI,
+        (Part::Norms | Part::QNorms | Part::KNorms, own) => {
+            (norms::GAP..norms::ROOT).contains(&own) || own == norms::ROOM_HI
+        }
         _ => false,
     };
     let mut columns = shape.committed(part);
@@ -223,7 +277,7 @@ fn clipped_outputs_are_held_by_a_claim_of_their_own() {
         for (column, weights) in weights {
             for (row, weight) in weights.iter().enumerate().filter(|(_, w)| !w.is_zero()) {
                 let at = case.unpack(part, column / width, row);
-                let tensors: Vec<u8> = (0..4).filter(|t| places.contains(&(at.clone(), *t))).collect();
+                let tensors: Vec<u8> = (0..6).filter(|t| places.contains(&(at.clone(), *t))).collect();
                 assert!(
                     !tensors.is_empty(),
                     "{part:?}, column {column} at {at:?} weighs {weight}"
@@ -258,8 +312,7 @@ fn rows_cannot_be_exchanged() {
             while tried < 400 {
                 let [from, to] = [rng.below(rows) as usize, rng.below(rows) as usize];
                 let lane = rng.below(case.shape.lanes(part) as u64) as usize;
-                let by_head = matches!(part, Part::Scores | Part::Softmax);
-                let head = by_head && case.unpack(part, lane, to)[1] >= case.shape.config.heads;
+                let head = case.padded_head(part, &case.unpack(part, lane, to));
                 if head || !case.in_model(part, lane, to) {
                     continue;
                 }
@@ -337,7 +390,8 @@ fn claims_hold_and_are_few_in_every_shape() {
         let mut batched = batch(case.claims, SecureField::from_u32_unchecked(3, 1, 4, 1));
         assert!(well_formed(&batched, &shape));
         assert!(batched.groups.len() <= 12 * count, "{} groups", batched.groups.len());
-        for (&part, columns) in shape.parts().iter().zip(columns) {
+        for &part in shape.parts() {
+            let columns = &columns[part.index()];
             assert_eq!(batched.columns(part), claimed(&shape, part), "{part:?}");
             assert_eq!(columns.len(), shape.columns(part));
             assert!(columns.iter().all(|c| c.len() == 1 << shape.log_rows(part)));

@@ -96,7 +96,11 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
     ];
     for (part, half) in [Part::Q, Part::K].into_iter().flat_map(|part| [(part, 0), (part, 1)]) {
         let rope = shape.rope(part);
-        list.push(accumulated(part, vec![(rope.before(half), 1)], rope.remainder(half)));
+        let projected = normed(rope.projected(), rope.before(half));
+        list.push(accumulated(part, projected, rope.remainder(half)));
+        if rope.normed {
+            list.push(accumulated(part, vec![(rope.source(half), 1)], rope.norm(half)));
+        }
         list.push(Kind {
             part,
             claim: "rotations",

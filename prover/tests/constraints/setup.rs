@@ -10,7 +10,7 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{Lengths, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::model::QuantisedModel;
@@ -18,7 +18,9 @@ use tessera_prover::prove::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
-use tessera_prover::testing::{extreme_model, odd_config, random_ids, random_model, unrooted_key, SplitMix};
+use tessera_prover::testing::{
+    extreme_model, normed_config, odd_config, random_ids, random_model, unrooted_key, SplitMix,
+};
 use tessera_verifier::transcript::Transcript;
 
 /// Three layers, padded to four, and no dimension a power of two.
@@ -47,6 +49,8 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
         Part::Att => &[Some((1, 2)), None],
         Part::Ff => &[Some((0, 3)), Some((4, 3))],
         Part::Logits => &[Some((1, 3)), Some((7, 3))],
+        Part::QNorms => &[None, Some((0, 3))],
+        Part::KNorms => &[Some((0, 3)), None],
     };
     for (cut, own) in cuts.iter_mut().zip(own) {
         if let Some((log_lane, lanes)) = *own {
@@ -71,8 +75,8 @@ pub const MIXED: LimbSet = LimbSet {
 };
 
 /// Cases that together reach every lookup: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
-/// limb and in two; and a first, a middle (in lanes) and a last chunk.
-pub fn cases() -> [Case; 10] {
+/// limb and in two; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
+pub fn cases() -> [Case; 13] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
             layers: 7,
@@ -94,6 +98,21 @@ pub fn cases() -> [Case; 10] {
         context: 48,
         ..three_layers()
     };
+    let normed_blocks = ModelConfig {
+        head_norms: true,
+        ..several_blocks.clone()
+    };
+    let normed = ModelConfig {
+        layers: 4,
+        ..normed_config()
+    };
+    // Three layers, padded to four, before the last one.
+    let without_head = Chunk {
+        start: 0,
+        end: 3,
+        of: 4,
+    };
+    let normed_chunk = random_model(normed.clone(), WeightFormat::Int8, 20);
     [
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
@@ -108,6 +127,15 @@ pub fn cases() -> [Case; 10] {
         with_limbs(16, LimbSet::all(Limbs::One)),
         with_limbs(17, LimbSet::all(Limbs::Two)),
         with_limbs(18, MIXED),
+        Case::with_limbs(
+            random_model(normed_blocks, WeightFormat::Int8, 19),
+            34,
+            5,
+            MIXED,
+            in_lanes,
+        ),
+        Case::of_chunk(normed_chunk, &without_head, 6, 5, None, |_, whole| whole),
+        Case::new(random_model(normed, WeightFormat::Int16, 21), 6, 5),
         first,
         middle,
         last,
@@ -132,6 +160,24 @@ pub struct Case {
     pub tables: Columns,
     /// All linear claims at a random point, with their honest values.
     pub claims: Vec<LinearClaim>,
+}
+
+/// What enters a chunk that is not the first: what the layers before it make of the tokens.
+fn what_enters(model: &QuantisedModel, chunk: &Chunk, ids: &[u32], lengths: Lengths) -> Boundary {
+    let before = Chunk {
+        start: 0,
+        end: chunk.start,
+        of: chunk.of,
+    };
+    let run = ForwardState::run_chunk(model, &before, Input::Tokens(ids), lengths, None);
+    run.expect("a forward pass").output
+}
+
+/// The columns of all parts, and all values that are clipped.
+fn trace_of(source: &Source<'_>) -> (Vec<Columns>, Vec<Clip>) {
+    let parts = source.shape.by_part(|part| source.columns(part));
+    let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = parts.into_iter().unzip();
+    (columns, clips.concat())
 }
 
 impl Case {
@@ -173,15 +219,7 @@ impl Case {
         let shape = Shape::with_limbs(&model.config, limbs, chunk, statement.lengths()).with_cuts(cuts);
         let params = chunk.params(&model.params);
         let ids = statement.row_ids(shape.token);
-        let enters = (!chunk.is_first()).then(|| {
-            let before = Chunk {
-                start: 0,
-                end: chunk.start,
-                of: chunk.of,
-            };
-            let run = ForwardState::run_chunk(&model, &before, Input::Tokens(&ids), statement.lengths(), None);
-            run.expect("a forward pass").output
-        });
+        let enters = (!chunk.is_first()).then(|| what_enters(&model, chunk, &ids, statement.lengths()));
         let leading = params.leading.count(&ids);
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = enters.as_ref().map_or(Input::Tokens(&ids), entering);
@@ -202,9 +240,8 @@ impl Case {
             witness: &witness,
             statistics: &statistics,
         };
-        let columns = shape.parts().iter().map(|p| source.columns(*p));
-        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
-        statistics.clips = clips.concat();
+        let (columns, clips) = trace_of(&source);
+        statistics.clips = clips;
         statistics
             .check(&shape, &params, &statement)
             .expect("honest statistics");
@@ -310,6 +347,17 @@ impl Case {
     pub fn lane(&self, part: Part, column: usize) -> (usize, usize) {
         let width = self.shape.lane_columns(part);
         (column / width, column % width)
+    }
+
+    /// Whether an entry is of a head that the model does not have, of parts in which such entries say nothing.
+    pub fn padded_head(&self, part: Part, at: &[usize]) -> bool {
+        let config = &self.shape.config;
+        match part {
+            Part::Scores | Part::Softmax => at[1] >= config.heads,
+            Part::QNorms => at[2] >= config.heads,
+            Part::KNorms => at[2] >= config.kv_heads,
+            _ => false,
+        }
     }
 
     /// Indices along the axes of a part of a row's entry in a lane.

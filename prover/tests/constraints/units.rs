@@ -17,6 +17,7 @@ use tessera_prover::support::pages::Table;
 use tessera_prover::support::progress::Silent;
 use tessera_verifier::opening::{self as verifier, Claimed, CommitmentParams, OpeningClaim};
 use tessera_verifier::policy::opening_policy;
+use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{linear_variables, unit_coefficients};
@@ -30,6 +31,11 @@ const WEIGHTS: CommitmentParams = CommitmentParams {
     log_blowup: 2,
 };
 
+/// Whether the rows of a part are those of norms.
+const fn is_norms(part: Part) -> bool {
+    matches!(part, Part::Norms | Part::QNorms | Part::KNorms)
+}
+
 /// Parts of lanes as tall as units, or taller.
 fn opens(case: &Case) -> bool {
     let tall = |shape: &Shape| shape.parts().iter().all(|part| shape.log_rows(*part) >= MIN_ROWS_LOG);
@@ -39,7 +45,7 @@ fn opens(case: &Case) -> bool {
 #[test]
 fn the_linear_claims_end_in_the_committed_units() {
     let tile = PackedWeights::in_memory(WeightFormat::Int8, vec![0; tile_bytes(WeightFormat::Int8)]);
-    let tree = commit(&tile, &WEIGHTS, Split::default(), None, &Silent).expect("one tile");
+    let tree = commit(Suite::default(), &tile, &WEIGHTS, Split::default(), None, &Silent).expect("one tile");
     let codeword = Codeword::new(WEIGHTS, tree);
     let mut tried = 0;
     for mut case in cases().into_iter().filter(opens) {
@@ -64,7 +70,7 @@ fn the_linear_claims_end_in_the_committed_units() {
         let gamma = unit_coefficients(shape, &batch, &end.point);
         assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
         let local = suffix(&end.point, MIN_ROWS_LOG);
-        let mut activations = Activations::commit(shape, &case.columns, params);
+        let mut activations = Activations::commit(Suite::default(), shape, &case.columns, params);
         let values = activations.unit_values(local);
         assert_eq!(opening::value(&gamma, &values), end.value);
         let claim = OpeningClaim {
@@ -109,7 +115,9 @@ fn the_linear_claims_end_in_the_committed_units() {
         // Every committed column has a claim, and so has every of its units; but for those that lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();
         let units = |part: Part, columns: usize| (columns * shape.lanes(part)) << (shape.log_rows(part) - MIN_ROWS_LOG);
-        let alone = units(Part::Softmax, 1) + units(Part::Norms, norms::ROOT - norms::GAP + 1);
+        let norms = shape.parts().iter().filter(|part| is_norms(**part));
+        let alone: usize = norms.map(|part| units(*part, norms::ROOT - norms::GAP + 1)).sum();
+        let alone = alone + units(Part::Softmax, 1);
         assert_eq!(zeros, alone, "units without a claim");
     }
     assert!(tried >= 6, "{tried} cases");

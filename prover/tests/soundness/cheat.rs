@@ -5,11 +5,12 @@ mod hooks;
 mod opening;
 
 use num_traits::{One, Zero};
-use stwo::core::channel::{Blake2sChannel, Channel};
+use stwo::core::channel::Channel;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::proof::StarkProof;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::{tables, Relations};
@@ -26,26 +27,29 @@ use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::prove::multiplicities::multiplicities;
 use tessera_prover::prove::opening::Committed;
-use tessera_prover::prove::stark::{commit, entry_sums, twiddles, Scheme};
+use tessera_prover::prove::stark::{self, commit, entry_sums, twiddles, ProverChannel};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
-use tessera_prover::prove::{claims, ProverModel};
+use tessera_prover::prove::{claims, work, ProverModel};
 use tessera_prover::run::forward::Witness;
 use tessera_verifier::gkr::sum;
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
-use tessera_verifier::policy::stark_config;
+use tessera_verifier::policy::{stark_config, LOOKUP_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, Stark};
+use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, unit_coefficients, weight_claim, weight_families,
-    ChunkStatement,
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
+    weight_families, ChunkStatement,
 };
 
-pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, OpenTranscript, Rounds, HONEST};
+pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, Rounds, HONEST};
 use self::opening::{open, told, BandClaim, Claim};
 
 type K = SecureField;
+type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
 
 /// Sum of a linear claim over a trace.
 fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
@@ -182,6 +186,30 @@ fn altered_matmuls(
     proved
 }
 
+/// The columns of weights that are opened.
+fn opened_columns(key: &ModelKey, chunk: &Chunk, hooks: &Hooks<'_>) -> OpenedColumns {
+    hooks.bands.map_or_else(
+        || key.opened(chunk),
+        |log_band| key.weights.columns_of(&chunk.tiles(&key.config), log_band),
+    )
+}
+
+/// Proves the matmuls, with rounds that are free and other operands if the attack has such.
+fn prove_matmuls(
+    model: &ProverModel<'_>,
+    hooks: &Hooks<'_>,
+    public: &Public<'_>,
+    columns: &[Columns],
+    opened: &OpenedColumns,
+    transcript: &mut Transcript,
+) -> PrecomputedMatmuls {
+    let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
+    altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
+        Rounds::Honest => matmul::prove(public, columns, tiles, opened, t),
+        free => free_matmuls(public, columns, tiles, opened, free, t),
+    })
+}
+
 /// Commits to tables and multiplicities.
 fn commit_counts<'a>(
     params: &ModelParams,
@@ -199,7 +227,7 @@ fn commit_counts<'a>(
     commit(&mut scheme, shown, transcript.channel());
     if hooks.hide_tables {
         let mut other = Scheme::new(config, twiddles);
-        commit(&mut other, &tables, &mut Blake2sChannel::default());
+        commit(&mut other, &tables, &mut SuiteChannel::default());
         scheme.trees[0] = other.trees.remove(0);
     }
     commit(&mut scheme, counts, transcript.channel());
@@ -210,6 +238,7 @@ fn commit_counts<'a>(
 fn aggregate(
     mut scheme: Scheme<'_>,
     state: &Interaction<'_>,
+    key: &ModelKey,
     hooks: &Hooks<'_>,
     transcript: &mut Transcript,
 ) -> (K, Stark) {
@@ -217,14 +246,13 @@ fn aggregate(
     let (mut interaction, mut sum) = entry_sums(relations, state.counts, state.tables);
     (hooks.interaction)(state, &mut interaction, &mut sum);
     transcript.message("claimed sum", &[sum]);
-    let channel = transcript.channel();
-    commit(&mut scheme, &interaction, channel);
+    commit(&mut scheme, &interaction, transcript.channel());
     let component = component(relations, sum);
     let own = ComponentProvers {
         components: vec![&component as &dyn ComponentProver<SimdBackend>],
         n_preprocessed_columns: tables::PREPROCESSED.len(),
     };
-    let coefficient = channel.draw_secure_felt();
+    let coefficient = transcript.channel().draw_secure_felt();
     let blowup = scheme.config.fri_config.log_blowup_factor;
     let composition = own.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
     let (mut left, right) = composition.split_at_mid();
@@ -232,14 +260,20 @@ fn aggregate(
         let coefficients = polynomial.coeffs.as_mut_slice();
         coefficients[0] += constant;
     }
-    let mut tree = scheme.tree_builder();
-    tree.extend_polys(left.into_coordinate_polys());
-    tree.extend_polys(right.into_coordinate_polys());
-    tree.commit(channel);
-    let oods = CirclePoint::get_random_point(channel);
-    let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
-    points.push(vec![vec![oods]; 8]);
-    (sum, StarkProof(scheme.prove_values(points, channel).proof))
+    ProverChannel::with(transcript.channel(), |channel| {
+        let mut tree = scheme.tree_builder();
+        tree.extend_polys(left.into_coordinate_polys());
+        tree.extend_polys(right.into_coordinate_polys());
+        tree.commit(channel);
+        let oods = CirclePoint::get_random_point(channel);
+        let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
+        points.push(vec![vec![oods]; 8]);
+        let mut proof = StarkProof(scheme.prove_values(points, channel).proof);
+        if hooks.hide_tables {
+            proof.0.commitments[0].0 = key.tables_root;
+        }
+        (sum, proof)
+    })
 }
 
 /// What is proved of a chunk, as the prover has it.
@@ -280,7 +314,7 @@ impl<'a> Proved<'a> {
             witness,
             statistics: &statistics,
         };
-        let columns = shape.parts().iter().map(|p| source.columns(*p));
+        let columns = shape.by_part(|part| source.columns(part)).into_iter();
         let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         statistics.clips = clips.concat();
         (hooks.columns)(&shape, &mut columns);
@@ -383,11 +417,12 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     // The code is the verifier's.
     let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
     let mut transcript = (hooks.transcript)(claim.model, &params, statement, claim.chunk, &claim.ends);
+    let own_params = params;
     // The code of what is committed to, which is another one if the trace has other columns.
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
-    let mut root = *Activations::commit(&shape, &committed, params).root();
+    let mut root = *Activations::commit(Suite::default(), &shape, &committed, params).root();
     transcript.bytes("activations", &root);
     let mut counts = multiplicities(&shape, &columns);
     (hooks.multiplicities)(&mut counts);
@@ -396,6 +431,26 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     absorb_statistics(&statistics, &mut transcript);
     (hooks.shown)(&mut statistics);
 
+    // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
+    let mut heard = open_transcript(
+        Suite::default(),
+        claim.model,
+        &own_params,
+        statement,
+        claim.chunk,
+        &claim.ends,
+    );
+    heard.bytes("activations", &root);
+    let [tables_root, counts_root] = [0, 1].map(|tree| scheme.trees[tree].commitment.root().0);
+    heard.root(if hooks.hide_tables {
+        &key.tables_root
+    } else {
+        &tables_root
+    });
+    heard.root(&counts_root);
+    absorb_statistics(&statistics, &mut heard);
+    let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut heard);
+    let _ = transcript.work("lookup work", LOOKUP_WORK_BITS, lookup_work);
     let mut relations = draw_relations(&mut transcript);
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
@@ -410,15 +465,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         statistics: &statistics,
         points: &points,
     };
-    let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
-    let opened = hooks.bands.map_or_else(
-        || key.opened(&chunk),
-        |log_band| key.weights.columns_of(&chunk.tiles(&key.config), log_band),
-    );
-    let mut matmuls = altered_matmuls(hooks, &mut transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(&public, &columns, tiles, &opened, t),
-        free => free_matmuls(&public, &columns, tiles, &opened, free, t),
-    });
+    let opened = opened_columns(key, &chunk, hooks);
+    let mut matmuls = prove_matmuls(model, hooks, &public, &columns, &opened, &mut transcript);
     let families = weight_families(&mut transcript);
 
     let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
@@ -434,7 +482,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     if let Some(late) = hooks.late {
         late(&shape, claim.gamma, claim.local, &mut committed);
     }
-    let activations = Activations::commit(&shape, &committed, params);
+    let activations = Activations::commit(Suite::default(), &shape, &committed, params);
     root = *activations.root();
     let operands = matmuls.proof.operands;
     let weights = BandClaim {
@@ -459,14 +507,12 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         tables: &tables,
         lookups: sum(&lookups.proofs) - padding(&trees),
     };
-    let (claimed_sum, mut stark) = aggregate(scheme, &state, hooks, &mut transcript);
-    if hooks.hide_tables {
-        stark.0.commitments[0].0 = key.tables_root;
-    }
+    let (claimed_sum, stark) = aggregate(scheme, &state, key, hooks, &mut transcript);
     ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics,
         activations: root,
+        lookup_work,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
         linear,

@@ -1,6 +1,6 @@
 //! Attacks on the division of softmax: sums and reciprocals of another row or of none, remainders that are none.
 
-use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::m31::P;
 use tessera_circuits::air::softmax::{
     dividend, CARRY, COLUMNS, GAP_HI, HIGH, LEFT_HI, LEFT_LO, LIMB_BITS, RECIP_HI, RECIP_LO, SUM_HI, SUM_LO,
 };
@@ -9,27 +9,14 @@ use tessera_circuits::semantics::{reciprocal, RECIPROCAL};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::trace::{division, Columns};
 
+use crate::cells::Cells;
 use crate::cheat::{Hooks, HONEST};
 use crate::semantics::{attention, in_every_head, one_token};
 use crate::{assert_claims_violated, Caught, Scene};
 
 const RADIX: i64 = 1 << LIMB_BITS;
 
-/// The cells of a row of part Softmax.
-struct Line<'a> {
-    columns: &'a mut Columns,
-    row: usize,
-}
-
-impl Line<'_> {
-    fn at(&mut self, column: usize) -> &mut BaseField {
-        &mut self.columns[column][self.row]
-    }
-
-    fn get(&self, column: usize) -> i64 {
-        self.columns[column][self.row].0.into()
-    }
-
+impl Cells<'_> {
     fn sum(&self) -> i64 {
         RADIX * self.get(SUM_HI) + self.get(SUM_LO)
     }
@@ -39,7 +26,7 @@ impl Line<'_> {
     }
 
     /// Writes what the honest prover would for a sum and a reciprocal, whether they go together or not.
-    fn divide(&mut self, sum: i64, recip: i64) {
+    fn write(&mut self, sum: i64, recip: i64) {
         for (column, value) in (SUM_HI..COLUMNS).zip(division(sum as u32, recip as u32)) {
             *self.at(column) = base(value.into());
         }
@@ -69,15 +56,15 @@ impl Line<'_> {
 }
 
 /// Other cells in the attacked row of every head.
-fn changed(change: impl Fn(&mut Line<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
+fn changed(change: impl Fn(&mut Cells<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
     in_every_head(move |all, _, row| {
         let columns = &mut all[Part::Softmax.index()];
-        change(&mut Line { columns, row });
+        change(&mut Cells { columns, row });
     })
 }
 
 /// Attempts a scene with other cells in the attacked row of every head.
-fn caught(scene: &Scene, by: Caught, change: impl Fn(&mut Line<'_>)) {
+fn caught(scene: &Scene, by: Caught, change: impl Fn(&mut Cells<'_>)) {
     let columns = changed(change);
     let hooks = Hooks {
         columns: &columns,
@@ -93,15 +80,15 @@ fn the_reciprocal_is_that_of_the_sum() {
     for by in [-1, 1, -3000] {
         let scene = attention(|row, _| row.recip = row.recip.wrapping_add_signed(by));
         // Too little or too much is left.
-        caught(&scene, Caught::Lookup, |line| line.solve());
+        caught(&scene, Caught::Lookup, |cells| cells.solve());
         // As much as is left in truth.
-        caught(&scene, Caught::Claim("accumulators"), |line| {
-            line.leave(RECIPROCAL as i64 % line.sum());
+        caught(&scene, Caught::Claim("accumulators"), |cells| {
+            cells.leave(RECIPROCAL as i64 % cells.sum());
         });
         // Probabilities of that reciprocal, next to the true one.
-        caught(&scene, Caught::Claim("accumulators"), |line| {
-            let sum = line.sum();
-            line.divide(sum, reciprocal(sum as u32).into());
+        caught(&scene, Caught::Claim("accumulators"), |cells| {
+            let sum = cells.sum();
+            cells.write(sum, reciprocal(sum as u32).into());
         });
     }
 }
@@ -111,11 +98,11 @@ fn the_reciprocal_is_that_of_the_sum() {
 fn the_division_is_one_of_integers() {
     let wrapped = RECIPROCAL - u64::from(P);
     let scene = attention(|row, _| row.recip = (wrapped / u64::from(row.sum)) as u32);
-    caught(&scene, Caught::Lookup, |line| line.solve());
-    caught(&scene, Caught::Claim("accumulators"), |line| {
-        let left = wrapped as i64 - line.recip() * line.sum();
-        assert!((0..line.sum()).contains(&left));
-        line.leave(left);
+    caught(&scene, Caught::Lookup, |cells| cells.solve());
+    caught(&scene, Caught::Claim("accumulators"), |cells| {
+        let left = wrapped as i64 - cells.recip() * cells.sum();
+        assert!((0..cells.sum()).contains(&left));
+        cells.leave(left);
     });
 }
 
@@ -123,21 +110,21 @@ fn the_division_is_one_of_integers() {
 #[test]
 fn the_sum_is_not_one_that_is_chosen() {
     let scene = one_token();
-    caught(&scene, Caught::Claims(&["accumulators", "softmax sums"]), |line| {
-        let sum = line.sum() - 77;
-        line.divide(sum, reciprocal(sum as u32).into());
+    caught(&scene, Caught::Claims(&["accumulators", "softmax sums"]), |cells| {
+        let sum = cells.sum() - 77;
+        cells.write(sum, reciprocal(sum as u32).into());
     });
     // Limbs that are the sum modulo p, and are none of it.
-    caught(&scene, Caught::Lookup, |line| {
-        *line.at(SUM_HI) -= base(1);
-        *line.at(SUM_LO) += base(RADIX);
-        line.solve();
+    caught(&scene, Caught::Lookup, |cells| {
+        *cells.at(SUM_HI) -= base(1);
+        *cells.at(SUM_LO) += base(RADIX);
+        cells.solve();
     });
-    caught(&scene, Caught::Lookup, |line| {
+    caught(&scene, Caught::Lookup, |cells| {
         // The inverse of the radix.
-        *line.at(SUM_HI) += base(1 << (31 - LIMB_BITS));
-        *line.at(SUM_LO) -= base(1);
-        line.solve();
+        *cells.at(SUM_HI) += base(1 << (31 - LIMB_BITS));
+        *cells.at(SUM_LO) -= base(1);
+        cells.solve();
     });
 }
 
@@ -146,10 +133,10 @@ fn the_sum_is_not_one_that_is_chosen() {
 fn carries_are_those_of_limbs_in_range() {
     let scene = one_token();
     for by in [1, -1] {
-        caught(&scene, Caught::Lookup, |line| {
-            *line.at(CARRY) += base(by);
-            *line.at(LEFT_LO) += base(by * RADIX);
-            *line.at(LEFT_HI) -= base(by);
+        caught(&scene, Caught::Lookup, |cells| {
+            *cells.at(CARRY) += base(by);
+            *cells.at(LEFT_LO) += base(by * RADIX);
+            *cells.at(LEFT_HI) -= base(by);
         });
     }
 }
@@ -158,15 +145,15 @@ fn carries_are_those_of_limbs_in_range() {
 #[test]
 fn what_is_left_is_below_the_sum() {
     let scene = attention(|row, _| row.recip -= 1);
-    caught(&scene, Caught::Lookup, |line| {
-        line.solve();
+    caught(&scene, Caught::Lookup, |cells| {
+        cells.solve();
         // In the tables but for the low limb, and the other way round, modulo p.
-        *line.at(GAP_HI) = base(0);
+        *cells.at(GAP_HI) = base(0);
     });
-    caught(&scene, Caught::Lookup, |line| {
-        line.solve();
-        let gap = line.sum() - 1 - RADIX * line.get(LEFT_HI) - line.get(LEFT_LO);
-        *line.at(GAP_HI) = base(gap) * base(1 << (31 - LIMB_BITS));
+    caught(&scene, Caught::Lookup, |cells| {
+        cells.solve();
+        let gap = cells.sum() - 1 - RADIX * cells.get(LEFT_HI) - cells.get(LEFT_LO);
+        *cells.at(GAP_HI) = base(gap) * base(1 << (31 - LIMB_BITS));
     });
 }
 
@@ -177,7 +164,7 @@ fn every_cell_of_a_division_is_held() {
     let sums = ["accumulators", "softmax sums"].as_slice();
     for column in SUM_HI..GAP_HI {
         let names = if column <= SUM_LO { sums } else { &sums[..1] };
-        let columns = changed(|line| *line.at(column) += base(1));
+        let columns = changed(|cells| *cells.at(column) += base(1));
         let hooks = Hooks {
             columns: &columns,
             broken_claims: &|broken| assert_eq!(broken(), names, "column {column}"),
@@ -185,28 +172,28 @@ fn every_cell_of_a_division_is_held() {
         };
         assert_claims_violated(scene.attempt(&hooks));
     }
-    caught(&scene, Caught::Lookup, |line| *line.at(GAP_HI) += base(1));
+    caught(&scene, Caught::Lookup, |cells| *cells.at(GAP_HI) += base(1));
 }
 
 /// The reciprocal of the row before, with its sum and all of its columns, and the probabilities that follow.
 #[test]
 fn the_reciprocal_is_that_of_the_row() {
     let scene = one_token();
-    let before = |line: &mut Line<'_>| {
+    let before = |cells: &mut Cells<'_>| {
         for column in SUM_HI..COLUMNS {
-            *line.at(column) = line.columns[column][line.row - 1];
+            *cells.at(column) = cells.columns[column][cells.row - 1];
         }
     };
     caught(&scene, Caught::Claims(&["accumulators", "softmax sums"]), before);
     // Without its sum it is none of the row's.
-    caught(&scene, Caught::Claim("accumulators"), |line| {
-        let (sum, recip) = (line.sum(), line.recip());
-        before(line);
-        let other = line.recip();
+    caught(&scene, Caught::Claim("accumulators"), |cells| {
+        let (sum, recip) = (cells.sum(), cells.recip());
+        before(cells);
+        let other = cells.recip();
         assert_ne!(other, recip);
-        line.divide(sum, recip);
-        *line.at(RECIP_HI) = base(other / RADIX);
-        *line.at(RECIP_LO) = base(other % RADIX);
+        cells.write(sum, recip);
+        *cells.at(RECIP_HI) = base(other / RADIX);
+        *cells.at(RECIP_LO) = base(other % RADIX);
     });
 }
 
@@ -220,11 +207,11 @@ fn padded_heads_have_no_probabilities() {
             let line = ((1 << shape.axes(Part::Softmax)[1]) - 1) * tokens;
             assert!(line >= shape.config.heads * tokens, "a padded head of the first layer");
             let own = &mut columns[Part::Softmax.index()];
-            let mut line_of = Line {
+            let mut cells = Cells {
                 columns: own,
                 row: line,
             };
-            line_of.divide(3 << 15, reciprocal(3 << 15).into());
+            cells.write(3 << 15, reciprocal(3 << 15).into());
             let pair = &mut columns[Part::Scores.index()];
             pair[scores::P][line * tokens] += base(probability);
         }

@@ -1,15 +1,20 @@
 //! Attacks on what only encoders have: gains between states, attention that masks padding, vectors.
 
+use num_traits::Zero;
+use tessera_circuits::air::{base, scores, softmax};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ByClass, MatmulKind, ModelConfig, Pooling, WeightFormat, LAYER_KINDS};
-use tessera_circuits::shape::Shape;
+use tessera_circuits::semantics::MASKED;
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::prove::trace::Columns;
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::testing::{edit, encoder_config, random_ids, random_model, TestModel};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
+use crate::values::cell;
 use crate::{assert_rejected, Caught, Scene};
 
 /// Tokens of the text: two blocks, the second with padding.
@@ -101,20 +106,49 @@ fn the_rows_of_the_text_make_the_vector() {
     }
 }
 
-/// Attention that sees a row of padding, or does not see the last token.
+/// Lets every row see a key, whose exponentials the witness has, or no row: the difference to the maximum is that of an open pair or of a
+/// masked one, and ties are counted.
+fn see(shape: &Shape, all: &mut [Columns], key: usize, open: bool) {
+    let rows = (0..shape.config.layers).flat_map(|l| (0..shape.config.heads).map(move |h| [l, h]));
+    for ([layer, head], query) in rows.flat_map(|row| (0..1 << shape.token).map(move |query| (row, query))) {
+        let [pair, in_block, key] = shape.pair_place(query, key).expect("a pair of an encoder");
+        let score = |column| cell(shape, Part::Scores, &[layer, head, pair, in_block, key], column);
+        let row = |column| cell(shape, Part::Softmax, &[layer, head, query], column);
+        let read = |all: &[Columns], part: Part, [column, row]: [usize; 2]| all[part.index()][column][row];
+        let largest = read(all, Part::Softmax, row(softmax::MAX));
+        let difference = match open {
+            true => largest - read(all, Part::Scores, score(scores::S)),
+            false => base(MASKED.into()),
+        };
+        let zero = base(i64::from(difference.is_zero()));
+        let more = zero - read(all, Part::Scores, score(scores::ZERO));
+        let mut write = |part: Part, [column, row]: [usize; 2], value| all[part.index()][column][row] = value;
+        write(Part::Scores, score(scores::D), difference);
+        write(Part::Scores, score(scores::ZERO), zero);
+        let ties = row(softmax::TIES);
+        all[Part::Softmax.index()][ties[0]][ties[1]] += more;
+    }
+}
+
+/// Attention of all rows that sees a row of padding, or does not see the last token. Everything follows, the vector too.
 #[test]
 fn padding_is_masked_and_nothing_else() {
-    for rows in [ROWS + 1, ROWS - 1] {
+    for (rows, key, by) in [(ROWS + 1, ROWS, "masked pairs"), (ROWS - 1, ROWS - 1, "differences")] {
         let mut scene = scene(Pooling::First);
         let (vector, witness) = run(&scene.model.quantised, &scene.statement.prompt, rows);
         assert_ne!(witness, scene.witness);
         scene.statement = Statement::of_vector(scene.statement.prompt, &vector);
         scene.witness = witness;
-        assert!(scene.attempt(&HONEST).is_err(), "{rows}");
+        let columns = |shape: &Shape, all: &mut [Columns]| see(shape, all, key, rows > ROWS);
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim(by), &hooks);
     }
 }
 
-/// Gains of another channel, of another state, or none; a mean that is not taken off; another factor.
+/// Gains of another channel, of another state, or none; another factor; another matrix.
 #[test]
 fn states_are_added_with_the_gains_of_the_key() {
     let first = |m: &QuantisedModel| m.config.layers * LAYER_KINDS.len() + 1;

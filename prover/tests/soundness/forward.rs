@@ -4,12 +4,12 @@
 use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
 use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
-    exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
-    requantise_residual, rope_angle, rope_pair,
+    direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
+    requantise_residual, turn, turn_pair,
 };
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_prover::model::QuantisedModel;
-use tessera_prover::run::forward::{LayerWitness, Stream, Witness};
+use tessera_prover::run::forward::{LayerWitness, NormedHeads, Stream, Witness};
 
 /// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
 #[derive(Debug)]
@@ -22,6 +22,15 @@ pub struct Softmax {
     pub exp: Vec<u32>,
     pub sum: u32,
     pub recip: u32,
+}
+
+/// A head of queries or keys of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadAt {
+    pub layer: usize,
+    pub kind: MatmulKind,
+    pub token: usize,
+    pub head: usize,
 }
 
 /// Where a forward pass may deviate; the defaults are honest.
@@ -48,6 +57,10 @@ pub trait Deviation {
     fn class(&self, _row: usize, honest: RowClass) -> RowClass {
         honest
     }
+    /// The sums of squares of a head of queries or keys of a token, before they are used.
+    fn head_norm(&self, _at: HeadAt, _sums: &mut [i64; 3]) {}
+    /// The reciprocal square root of a head of queries or keys of a token, before it is used.
+    fn head_root(&self, _at: HeadAt, _rsqrt: &mut u32) {}
     /// Whether a layer's MLP is added to the residual.
     fn keeps_residual(&self, _layer: usize) -> bool {
         true
@@ -153,14 +166,45 @@ impl Pass<'_> {
         update.exponents(i % hidden)
     }
 
-    fn rotate(&self, l: usize, rows: &[i16], heads: usize) -> Vec<i16> {
+    /// The norms of heads, if they are normed.
+    fn norm_heads(&self, l: usize, kind: MatmulKind, rows: &[i16]) -> NormedHeads {
         let config = &self.model.config;
-        let (dim, half) = (config.head_dim, config.head_dim / 2);
+        let heads = config.dims(kind).1 / config.head_dim;
+        let mut out = NormedHeads::default();
+        let Some(norm) = self.model.params.head_norm(kind, l) else {
+            return out;
+        };
+        for (i, values) in rows.chunks_exact(config.head_dim).enumerate() {
+            let at = HeadAt {
+                layer: l,
+                kind,
+                token: i / heads,
+                head: i % heads,
+            };
+            let mut sums = norm_sums(values, &[]);
+            self.deviation.head_norm(at, &mut sums);
+            let mut root = norm_rsqrt(sums, config.head_dim, &norm.norm(), RowClass::Body);
+            self.deviation.head_root(at, &mut root);
+            out.sums.push(sums);
+            out.rsqrt.push(root);
+            out.y.extend(values.iter().map(|v| norm_element(*v, root, norm.shift)));
+        }
+        out
+    }
+
+    fn rotate(&self, l: usize, kind: MatmulKind, rows: &[i16]) -> Vec<i16> {
+        let config = &self.model.config;
+        let (dim, half, heads) = (
+            config.head_dim,
+            config.head_dim / 2,
+            config.dims(kind).1 / config.head_dim,
+        );
+        let gains = self.model.params.head_norm(kind, l).map_or(&[][..], |norm| &norm.gains);
         let mut out = rows.to_vec();
         for (at, head) in out.chunks_exact_mut(dim).enumerate() {
             for x in 0..half {
-                let (cos, sin) = rope_angle(config, config.rotation(l), self.deviation.position(at / heads), x);
-                (head[x], head[x + half]) = rope_pair(head[x], head[x + half], cos, sin);
+                let direction = direction(config, config.rotation(l), self.deviation.position(at / heads), x);
+                (head[x], head[x + half]) = turn_pair(head[x], head[x + half], turn(direction, gains, x, half));
             }
         }
         out
@@ -254,8 +298,14 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q, l, y);
         ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K, l, y);
         ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V, l, y);
-        w.q_rot = pass.rotate(l, &w.q, config.heads);
-        w.k_rot = pass.rotate(l, &w.k, config.kv_heads);
+        w.q_norm = pass.norm_heads(l, MatmulKind::Q, &w.q);
+        w.k_norm = pass.norm_heads(l, MatmulKind::K, &w.k);
+        let [q, k] = match config.head_norms {
+            true => [&w.q_norm.y, &w.k_norm.y],
+            false => [&w.q, &w.k],
+        };
+        w.q_rot = pass.rotate(l, MatmulKind::Q, q);
+        w.k_rot = pass.rotate(l, MatmulKind::K, k);
         pass.attend(l, &mut w, &exps);
         let before = &streams[2 * l].x;
         streams.push(pass.update(MatmulKind::O, l, &w.att, before, &p.norm_mlp));

@@ -1,5 +1,6 @@
 //! Soundness: attempts to have a false statement accepted.
 
+mod cells;
 mod cheat;
 mod chunks;
 mod clips;
@@ -8,6 +9,7 @@ mod division;
 mod encoders;
 mod fiat_shamir;
 mod forward;
+mod heads;
 mod lookups;
 mod norms;
 mod padding;
@@ -204,7 +206,7 @@ impl Scene {
             witness: &self.witness,
             statistics: &statistics,
         };
-        let columns = shape.parts().iter().map(|p| source.columns(*p));
+        let columns = shape.by_part(|part| source.columns(part)).into_iter();
         let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         statistics.clips = clips.concat();
         (columns, statistics)
@@ -258,8 +260,8 @@ impl Scene {
             (hooks.columns)(shape, columns);
             let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
             let mut missing = false;
-            for (part, own) in shape.parts().iter().zip(columns) {
-                missing |= check(&shape.air(*part), own, &tables).is_some();
+            for part in shape.parts() {
+                missing |= check(&shape.air(*part), &columns[part.index()], &tables).is_some();
             }
             assert_eq!(missing, by == Caught::Lookup, "lookups without an entry");
         };

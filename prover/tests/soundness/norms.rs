@@ -1,6 +1,6 @@
 //! Attacks on norms: reciprocal roots of another sum or of none, quotients and remainders that are none.
 
-use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::m31::P;
 use tessera_circuits::air::base;
 use tessera_circuits::air::norms::{
     CARRIES, CARRY_BITS, COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
@@ -8,6 +8,7 @@ use tessera_circuits::air::norms::{
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::trace::{Columns, NormRow};
 
+use crate::cells::Cells;
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::Deviation;
 use crate::semantics::{deviating, one_token, QUERY};
@@ -18,48 +19,34 @@ const RADIX: i64 = 1 << LIMB_BITS;
 /// The attacked state: the last one, which the head reads.
 const STATE: usize = 4;
 
-/// The cells of the attacked row of part Norms.
-struct Line<'a> {
-    columns: &'a mut Columns,
-    row: usize,
-}
-
-impl Line<'_> {
-    fn at(&mut self, column: usize) -> &mut BaseField {
-        &mut self.columns[column][self.row]
-    }
-
-    fn get(&self, column: usize) -> i64 {
-        self.columns[column][self.row].0.into()
-    }
-
+impl Cells<'_> {
     /// The number in so many limbs.
-    fn value(&self, at: usize, count: usize) -> i128 {
+    pub fn value(&self, at: usize, count: usize) -> i128 {
         (at..at + count)
             .rev()
             .fold(0, |sum, column| sum * i128::from(RADIX) + i128::from(self.get(column)))
     }
 
-    fn set(&mut self, at: usize, count: usize, value: i128) {
+    pub fn set(&mut self, at: usize, count: usize, value: i128) {
         for k in 0..count {
             *self.at(at + k) = base((value >> (12 * k) & 0xfff) as i64);
         }
     }
 
     /// The bound of the norm, as the honest row has it.
-    fn bound(&self) -> i128 {
+    pub fn bound(&self) -> i128 {
         self.value(QUOTIENT, LIMBS) * self.value(SUM, LIMBS) + self.value(LEFT, LIMBS)
     }
 
     /// Writes a number whose last limb is what is left of it, which may be negative.
-    fn spread(&mut self, at: usize, count: usize, value: i128) {
+    pub fn spread(&mut self, at: usize, count: usize, value: i128) {
         self.set(at, count - 1, value);
         *self.at(at + count - 1) = base((value >> (12 * (count - 1))) as i64);
     }
 
     /// Writes another quotient, and what it leaves, carries and gap as the equations ask for; the root stays, and leaves more or
     /// less.
-    fn divide(&mut self, bound: i128, quotient: i128) {
+    pub fn divide(&mut self, bound: i128, quotient: i128) {
         let sum = self.value(SUM, LIMBS);
         let left = bound - quotient * sum;
         self.set(QUOTIENT, LIMBS, quotient);
@@ -82,7 +69,7 @@ impl Line<'_> {
     }
 
     /// Writes another root and what it leaves of the quotient.
-    fn extract(&mut self, root: i128) {
+    pub fn extract(&mut self, root: i128) {
         let rest = self.value(QUOTIENT, LIMBS) - root * root;
         self.set(ROOT, 2, root);
         *self.at(REST) = base(rest.rem_euclid(RADIX.into()) as i64);
@@ -110,12 +97,12 @@ impl Deviation for OtherRoot {
 }
 
 /// Other cells in the rows of the attacked token, of all states or of the last.
-fn changed(all: bool, change: impl Fn(&mut Line<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
+fn changed(all: bool, change: impl Fn(&mut Cells<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
     move |shape, columns| {
         for state in if all { 0 } else { STATE }..=STATE {
             assert!(STATE + 1 == shape.states());
             let row = row(shape, Part::Norms, &[state, QUERY]);
-            change(&mut Line {
+            change(&mut Cells {
                 columns: &mut columns[Part::Norms.index()],
                 row,
             });
@@ -123,7 +110,7 @@ fn changed(all: bool, change: impl Fn(&mut Line<'_>)) -> impl Fn(&Shape, &mut [C
     }
 }
 
-fn caught(scene: &Scene, by: Caught, all: bool, change: impl Fn(&mut Line<'_>)) {
+fn caught(scene: &Scene, by: Caught, all: bool, change: impl Fn(&mut Cells<'_>)) {
     let columns = changed(all, change);
     let hooks = Hooks {
         columns: &columns,
@@ -138,9 +125,9 @@ fn the_root_is_the_one_that_scales() {
     for by in [-1, 1, 1000] {
         let scene = deviating(one_token(), &OtherRoot(by));
         // The columns of the true root.
-        caught(&scene, Caught::Claim("accumulators"), true, |line| {
-            let root = line.value(QUOTIENT, LIMBS).unsigned_abs().isqrt() as i128;
-            line.extract(root);
+        caught(&scene, Caught::Claim("accumulators"), true, |cells| {
+            let root = cells.value(QUOTIENT, LIMBS).unsigned_abs().isqrt() as i128;
+            cells.extract(root);
         });
     }
 }
@@ -149,9 +136,9 @@ fn the_root_is_the_one_that_scales() {
 #[test]
 fn a_root_one_too_large() {
     let scene = deviating(one_token(), &OtherRoot(1));
-    caught(&scene, Caught::Lookup, true, |line| {
-        let root = line.value(ROOT, 2);
-        line.extract(root);
+    caught(&scene, Caught::Lookup, true, |cells| {
+        let root = cells.value(ROOT, 2);
+        cells.extract(root);
     });
 }
 
@@ -159,9 +146,9 @@ fn a_root_one_too_large() {
 #[test]
 fn a_root_one_too_small() {
     let scene = deviating(one_token(), &OtherRoot(-1));
-    caught(&scene, Caught::Lookup, true, |line| {
-        let root = line.value(ROOT, 2);
-        line.extract(root);
+    caught(&scene, Caught::Lookup, true, |cells| {
+        let root = cells.value(ROOT, 2);
+        cells.extract(root);
     });
 }
 
@@ -170,18 +157,18 @@ fn a_root_one_too_small() {
 fn rest_beyond_twice_the_root() {
     let scene = deviating(one_token(), &OtherRoot(-1));
     for room in [0, 1, (1 << 13) - 1] {
-        caught(&scene, Caught::Lookup, true, |line| {
-            let root = line.value(ROOT, 2);
-            line.extract(root);
-            *line.at(ROOM_HI) = base(room);
+        caught(&scene, Caught::Lookup, true, |cells| {
+            let root = cells.value(ROOT, 2);
+            cells.extract(root);
+            *cells.at(ROOM_HI) = base(room);
         });
     }
     // By the inverse of the radix, modulo p.
-    caught(&scene, Caught::Lookup, true, |line| {
-        let root = line.value(ROOT, 2);
-        line.extract(root);
-        let room = 2 * root as i64 - (RADIX * line.get(REST + 1) + line.get(REST));
-        *line.at(ROOM_HI) = base(room) * base(1 << (31 - LIMB_BITS));
+    caught(&scene, Caught::Lookup, true, |cells| {
+        let root = cells.value(ROOT, 2);
+        cells.extract(root);
+        let room = 2 * root as i64 - (RADIX * cells.get(REST + 1) + cells.get(REST));
+        *cells.at(ROOM_HI) = base(room) * base(1 << (31 - LIMB_BITS));
     });
 }
 
@@ -189,9 +176,9 @@ fn rest_beyond_twice_the_root() {
 #[test]
 fn a_quotient_that_is_not_one() {
     for by in [-1i128, 1, -3] {
-        caught(&one_token(), Caught::Lookup, false, |line| {
-            let (bound, quotient) = (line.bound(), line.value(QUOTIENT, LIMBS) + by);
-            line.divide(bound, quotient);
+        caught(&one_token(), Caught::Lookup, false, |cells| {
+            let (bound, quotient) = (cells.bound(), cells.value(QUOTIENT, LIMBS) + by);
+            cells.divide(bound, quotient);
         });
     }
 }
@@ -199,10 +186,10 @@ fn a_quotient_that_is_not_one() {
 /// The quotient of the bound less p: limbs are compared with those of the bound itself.
 #[test]
 fn a_division_modulo_p() {
-    caught(&one_token(), Caught::Claim("accumulators"), false, |line| {
-        let bound = line.bound() - i128::from(P);
-        let quotient = bound / line.value(SUM, LIMBS);
-        line.divide(bound, quotient);
+    caught(&one_token(), Caught::Claim("accumulators"), false, |cells| {
+        let bound = cells.bound() - i128::from(P);
+        let quotient = bound / cells.value(SUM, LIMBS);
+        cells.divide(bound, quotient);
     });
 }
 
@@ -210,10 +197,10 @@ fn a_division_modulo_p() {
 #[test]
 fn what_is_left_is_not_below_the_sum() {
     for gap in [0i128, 1, 1 << 24, (1 << 36) - 1] {
-        caught(&one_token(), Caught::Lookup, false, |line| {
-            let (bound, quotient) = (line.bound(), line.value(QUOTIENT, LIMBS) - 1);
-            line.divide(bound, quotient);
-            line.set(GAP, LIMBS - 1, gap);
+        caught(&one_token(), Caught::Lookup, false, |cells| {
+            let (bound, quotient) = (cells.bound(), cells.value(QUOTIENT, LIMBS) - 1);
+            cells.divide(bound, quotient);
+            cells.set(GAP, LIMBS - 1, gap);
         });
     }
 }
@@ -222,11 +209,11 @@ fn what_is_left_is_not_below_the_sum() {
 #[test]
 fn a_sum_that_is_chosen() {
     for by in [1i128, -1, 1 << 12, 1 << 24, 1 << 36] {
-        caught(&one_token(), Caught::Claim("accumulators"), false, |line| {
-            let (bound, sum) = (line.bound(), line.value(SUM, LIMBS) + by);
-            line.set(SUM, LIMBS, sum);
-            line.divide(bound, bound / sum);
-            line.extract((bound / sum).unsigned_abs().isqrt() as i128);
+        caught(&one_token(), Caught::Claim("accumulators"), false, |cells| {
+            let (bound, sum) = (cells.bound(), cells.value(SUM, LIMBS) + by);
+            cells.set(SUM, LIMBS, sum);
+            cells.divide(bound, bound / sum);
+            cells.extract((bound / sum).unsigned_abs().isqrt() as i128);
         });
     }
 }
@@ -254,18 +241,18 @@ fn carries_are_those_of_limbs_in_range() {
     let scene = one_token();
     for k in 0..LIMBS - 1 {
         for by in [1, -1] {
-            caught(&scene, Caught::Lookup, false, |line| {
-                *line.at(CARRIES + k) += base(by);
-                *line.at(LEFT + k) += base(by * RADIX);
-                *line.at(LEFT + k + 1) -= base(by);
+            caught(&scene, Caught::Lookup, false, |cells| {
+                *cells.at(CARRIES + k) += base(by);
+                *cells.at(LEFT + k) += base(by * RADIX);
+                *cells.at(LEFT + k + 1) -= base(by);
             });
         }
     }
     for by in [1, -1] {
-        caught(&scene, Caught::Lookup, false, |line| {
-            *line.at(ROOT_CARRIES) += base(by);
-            *line.at(REST) += base(by * RADIX);
-            *line.at(REST + 1) -= base(by);
+        caught(&scene, Caught::Lookup, false, |cells| {
+            *cells.at(ROOT_CARRIES) += base(by);
+            *cells.at(REST) += base(by * RADIX);
+            *cells.at(REST + 1) -= base(by);
         });
     }
     assert_eq!(CARRY_BITS, [15, 13, 14]);
@@ -280,9 +267,9 @@ fn every_cell_of_a_norm_is_held() {
             GAP..ROOT | ROOM_HI => &[],
             _ => &["accumulators"],
         };
-        let columns = changed(false, |line| *line.at(column) += base(1));
+        let columns = changed(false, |cells| *cells.at(column) += base(1));
         if names.is_empty() {
-            caught(&scene, Caught::Lookup, false, |line| *line.at(column) += base(1));
+            caught(&scene, Caught::Lookup, false, |cells| *cells.at(column) += base(1));
             continue;
         }
         let hooks = Hooks {
@@ -298,9 +285,9 @@ fn every_cell_of_a_norm_is_held() {
 #[test]
 fn the_root_is_that_of_the_row() {
     let scene = one_token();
-    let columns = changed(false, |line| {
+    let columns = changed(false, |cells| {
         for column in 0..COLUMNS {
-            *line.at(column) = line.columns[column][line.row - 1];
+            *cells.at(column) = cells.columns[column][cells.row - 1];
         }
     });
     let hooks = Hooks {

@@ -14,7 +14,7 @@ use tessera_prover::model::tiles::{tile_bytes, TileSource};
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::trace::Columns;
-use tessera_prover::testing::{edit, odd_config, random_model, TestModel};
+use tessera_prover::testing::{edit, odd_config, random_model, reworked, TestModel};
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::{Code, OpeningError, OpeningProof, TreeName};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -164,14 +164,17 @@ fn the_root_is_that_of_the_trace() {
     assert_ne!(other.chunks[0].activations, honest.chunks[0].activations);
     let mut relabelled = honest.clone();
     relabelled.chunks[0].activations = other.chunks[0].activations;
-    assert_rejected!(verify(&scene.model.key, &relabelled), VerifyError::Gkr(_));
+    let key = &scene.model.key;
+    assert_rejected!(verify(key, &reworked(key, relabelled)), VerifyError::Gkr(_));
     // After all challenges a cell is altered, and so is the root: the opening is one of the new root.
     let late = |_: &Shape, _: &[K], _: &[K], all: &mut [Columns]| cell(&scene.shape(), all);
     let hooks = Hooks {
         late: Some(&late),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
+    let late = scene.forge(&hooks);
+    assert_rejected!(verify(key, &late), VerifyError::Work { .. });
+    assert_rejected!(verify(key, &reworked(key, late)), VerifyError::Gkr(_));
     // The leaves of another tree.
     let mut leaves = honest.clone();
     leaves.chunks[0].opening.activations.rows = other.chunks[0].opening.activations.rows.clone();
@@ -337,7 +340,8 @@ fn an_honest_proof_proves_nothing_else() {
     let reuse = |alter: &dyn Fn(&mut Proof)| {
         let mut proof = honest.clone();
         alter(&mut proof);
-        verify(&scene.model.key, &proof)
+        let key = &scene.model.key;
+        verify(key, &reworked(key, proof))
     };
     assert_rejected!(reuse(&|p| p.statement.output[3] ^= 1), VerifyError::Gkr(_));
     assert_rejected!(reuse(&|p| p.statement.prompt[0] ^= 1), VerifyError::Gkr(_));
@@ -368,7 +372,10 @@ fn an_honest_proof_proves_nothing_else() {
     assert_rejected!(verify(&other.key, &honest), VerifyError::OtherModel { .. });
     let mut relabelled = honest.clone();
     relabelled.model = other.prover().id;
-    assert_rejected!(verify(&other.key, &relabelled), VerifyError::Gkr(_));
+    assert_rejected!(
+        verify(&other.key, &reworked(&other.key, relabelled)),
+        VerifyError::Gkr(_)
+    );
 }
 
 /// Empty messages: nothing may be left out.

@@ -391,7 +391,7 @@ fn caught_impostor(by: Caught, change: impl Fn(&mut QuantisedModel)) {
     caught_impostor_of(one_token(), by, change);
 }
 
-fn caught_impostor_of(mut scene: Scene, by: Caught, change: impl Fn(&mut QuantisedModel)) {
+pub fn caught_impostor_of(mut scene: Scene, by: Caught, change: impl Fn(&mut QuantisedModel)) {
     let mut other = scene.model.quantised.clone();
     change(&mut other);
     let witness = witness_of(&other, &scene.statement);

@@ -28,6 +28,18 @@ pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
     axes.iter().zip(at).fold(0, |row, (log, i)| (row << log) | i)
 }
 
+/// Where a column of an entry of a part of many lanes is: among all columns, and in which row.
+pub fn cell(shape: &Shape, part: Part, at: &[usize], column: usize) -> [usize; 2] {
+    let (mut lane, mut row) = (0, 0);
+    for (axis, (log, i)) in shape.axes(part).iter().zip(at).enumerate() {
+        if let Some(cut) = shape.cuts(part).iter().find(|cut| cut.axis == axis) {
+            lane = lane * cut.lanes + (i >> log);
+        }
+        row = (row << log) | (i & ((1 << log) - 1));
+    }
+    [lane * shape.lane_columns(part) + column, row]
+}
+
 /// Row of a pair of tokens in a part of one lane.
 pub fn score(shape: &Shape, [layer, head]: [usize; 2], [query, key]: [usize; 2]) -> usize {
     let [pair, query, key] = shape.pair_place(query, key).expect("a committed pair");

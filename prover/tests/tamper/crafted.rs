@@ -7,6 +7,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::wiring::{product_variables, Product};
+use tessera_prover::testing::reworked;
 use tessera_verifier::gkr::{self, GkrError};
 use tessera_verifier::opening::OpeningProof;
 use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
@@ -16,7 +17,7 @@ use tessera_verifier::sumcheck::instance_scale;
 use tessera_verifier::verify::VerifyError;
 
 use crate::tree::Tree;
-use crate::{answer, honest, Honest};
+use crate::{answer, honest, with_work, Honest};
 
 /// The factors of the products changed so that the matmul sumcheck still ends in them. What it would gain: a
 /// free one-hot matrix, that is, other tokens.
@@ -96,7 +97,7 @@ fn roots_of_another_role_are_rejected() {
     for change in roots {
         let mut tampered = proof.clone();
         change(&mut tampered.chunks[1]);
-        let result = answer(key, &tampered);
+        let result = answer(key, &reworked(key, tampered));
         assert!(
             matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
             "{result:?}"
@@ -118,7 +119,7 @@ fn fields_of_another_honest_proof_are_rejected() {
             continue;
         };
         tried += 1;
-        match answer(key, &swapped) {
+        match answer(key, &with_work(key, &name, swapped)) {
             Err(VerifyError::Stark(StarkError::Panicked)) => panic!("{name}: the library panics"),
             Err(_) => {}
             Ok(()) => accepted.push(name),

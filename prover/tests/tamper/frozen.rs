@@ -12,9 +12,11 @@ use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, SplitMix, TestModel};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::verify_bytes;
 
 use crate::tree::{collapse, encode, Tree};
+use crate::with_work;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-proofs.json");
 
@@ -43,6 +45,7 @@ enum Proved {
 
 /// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
 /// one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
+/// The last one is of the suite Keccak, in two chunks.
 fn made() -> Vec<(ModelKey, Proof)> {
     let odd = |hidden, heads, kv_heads| ModelConfig {
         hidden,
@@ -51,11 +54,12 @@ fn made() -> Vec<(ModelKey, Proof)> {
         ..odd_config()
     };
     let cases = [
-        (WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
-        (WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
-        (WeightFormat::Int8, banded_config(2), &[2]),
+        (Suite::Blake2s, WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
+        (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
+        (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
+        (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
     ];
-    let prove = |(format, config, chunks): (WeightFormat, ModelConfig, &[usize])| {
+    let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
         let config = ModelConfig {
             layers: chunks.iter().sum(),
             ..config
@@ -63,7 +67,7 @@ fn made() -> Vec<(ModelKey, Proof)> {
         // The attention outputs are clipped here and there.
         let mut model = random_model(config.clone(), format, 7);
         model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
-        let model = TestModel::new(model);
+        let model = TestModel::of_suite(suite, model);
         let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);
         (model.key, proof)
     };
@@ -72,7 +76,7 @@ fn made() -> Vec<(ModelKey, Proof)> {
 
 /// Every place once for all those that differ in their indices, every operation. A proof in one piece has places without
 /// anything in them, and is left as it is.
-fn tampered(proof: &Proof) -> Vec<(String, Vec<u8>)> {
+fn tampered(key: &ModelKey, proof: &Proof) -> Vec<(String, Vec<u8>)> {
     let mut all = vec![("as it is".to_owned(), encode(proof))];
     if proof.boundaries.is_empty() {
         return all;
@@ -87,6 +91,7 @@ fn tampered(proof: &Proof) -> Vec<(String, Vec<u8>)> {
             }
             if let Some(other) = tree.tampered(&node, op, false, &mut rng) {
                 seen.push(name);
+                let other = with_work(key, &node.path, other);
                 all.push((format!("{op:?} of {}", node.path), encode(&other)));
             }
         }
@@ -98,7 +103,7 @@ fn cases() -> Vec<Case> {
     let bytes = |(name, bytes)| (name, Proved::Bytes(bytes));
     let case = |(key, proof): (ModelKey, Proof)| Case {
         key: key.to_bytes().expect("the key encodes"),
-        proofs: tampered(&proof).into_iter().map(bytes).collect(),
+        proofs: tampered(&key, &proof).into_iter().map(bytes).collect(),
     };
     made().into_iter().map(case).collect()
 }

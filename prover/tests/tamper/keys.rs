@@ -339,8 +339,7 @@ fn commitments_of_another_shape() {
 #[test]
 fn commitments_of_another_kind() {
     type Change = (&'static str, &'static dyn Fn(&mut ModelKey));
-    let rows: [Change; 4] = [
-        ("hash suite", &|k| k.header.hash_suite = 1),
+    let rows: [Change; 3] = [
         ("number of points per leaf", &|k| k.header.leaf_points = 4),
         ("number of random coefficients per column", &|k| {
             k.header.random_coefficients = 1

@@ -162,6 +162,8 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     rows.extend(sumchecks(shape));
     // The root of the activations is absorbed before the first challenge.
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
+    rows.push(row!(Change "lookup_work" => VerifyError::Work { .. }));
+    rows.push(row!(Modulus "lookup_work" => VerifyError::Work { .. }));
     rows.extend(opening(&proof.opening));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));

@@ -1,3 +1,4 @@
+use blake2::{Blake2s256, Digest as _};
 use tessera_circuits::model::{
     Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift,
     WeightFormat, KINDS,
@@ -5,6 +6,8 @@ use tessera_circuits::model::{
 
 use super::*;
 use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
+
+use crate::suite::Suite;
 
 fn key() -> ModelKey {
     let norm = NormParams {
@@ -27,6 +30,7 @@ fn key() -> ModelKey {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
@@ -46,6 +50,7 @@ fn key() -> ModelKey {
         act: ByClass::both(3),
         down: StreamShift::one(3),
         skip_mlp: ByClass::both(0),
+        head_norms: None,
     };
     ModelKey {
         weights: CommitmentParams {
@@ -120,7 +125,7 @@ fn every_field_that_defines_the_model_is_in_its_id() {
         // Norms that are too small by one are trusted, and those of another model.
         ("norms of columns", |k| k.params.columns[3].square -= 1),
         ("shape of the commitment", |k| k.weights.log_message += 1),
-        ("hash suite", |k| k.header.hash_suite = 1),
+        ("hash suite", |k| k.header.hash_suite = Suite::Keccak),
         ("leaves", |k| k.header.leaf_points = 4),
         ("random coefficients", |k| k.header.random_coefficients = 1),
         ("table columns", |k| k.header.table_columns = 1),
@@ -181,8 +186,7 @@ fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
 #[test]
 fn a_commitment_of_another_kind_is_refused_by_name() {
     key().check().unwrap();
-    let changes: [Change; 4] = [
-        ("hash suite", |k| k.header.hash_suite = 1),
+    let changes: [Change; 3] = [
         ("points per leaf", |k| k.header.leaf_points = 1),
         ("random coefficients", |k| k.header.random_coefficients = 24),
         ("public table columns", |k| k.header.table_columns = u32::MAX),
@@ -204,4 +208,40 @@ fn a_key_with_a_damaged_recipe_is_refused() {
     let bytes = encode(FileKind::Key, &other).unwrap();
     let error = ModelKey::from_bytes(&bytes).unwrap_err();
     assert!(matches!(error, KeyError::Recipe(_)), "{error}");
+}
+
+/// The number of a suite that nobody knows is refused where the key is read; one that is known makes another model.
+#[test]
+fn an_unknown_hash_suite_is_refused_by_name() {
+    let mut other = key();
+    other.header.hash_suite = Suite::Keccak;
+    let [own, other] = [key(), other].map(|key| key.to_bytes().unwrap());
+    let differing: Vec<usize> = (0..own.len()).filter(|i| own[*i] != other[*i]).collect();
+    let [at] = differing[..] else {
+        panic!("one byte of a key is its suite: {differing:?}");
+    };
+    ModelKey::from_bytes(&other).unwrap();
+    for number in 2..=255 {
+        let mut bytes = own.clone();
+        bytes[at] = number;
+        let error = ModelKey::from_bytes(&bytes).unwrap_err().to_string();
+        assert!(error.contains(&format!("the hash suite is {number}, but")), "{error}");
+    }
+    for high in 1..4 {
+        let mut bytes = own.clone();
+        bytes[at + high] = 1;
+        ModelKey::from_bytes(&bytes).unwrap_err();
+    }
+}
+
+/// The digests of a key of Keccak are those of a contract: `keccak256` of tags and fields.
+#[test]
+fn the_id_of_a_keccak_key_is_made_of_keccak_digests() {
+    let mut key = key();
+    key.header.hash_suite = Suite::Keccak;
+    let digests = [key.computation_digest().unwrap(), key.tokenizer_digest().unwrap()];
+    let mut hasher = Suite::Keccak.hasher();
+    hasher.update(b"tessera/model id\0");
+    digests.iter().for_each(|digest| hasher.update(digest));
+    assert_eq!(key.id().unwrap().0, hasher.finalize());
 }

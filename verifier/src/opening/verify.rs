@@ -5,12 +5,13 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use super::error::{length, Code, OpeningError, TreeName};
-use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, Digest};
+use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree, Digest};
 use super::multilinear::{eq_eval, eq_table, evaluate, next_claim, Round};
 use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
 use super::proof::{Claimed, CodeOpening, OpeningProof, OracleOpening};
 use super::{circle, lift};
 use crate::policy::OpeningPolicy;
+use crate::suite::Suite;
 use crate::transcript::Transcript;
 
 /// Absorbs what is opened of a commitment and under which rules; the first step of both sides.
@@ -78,20 +79,19 @@ pub fn verify(
     let iota = transcript.challenge("opening sum");
     let folds = fold_sumcheck(&long, &point, iota, proof, transcript)?;
 
-    if !transcript.check_work(policy.work_bits, proof.nonce) {
+    if !transcript.work("opening work", policy.work_bits, proof.nonce) {
         return Err(OpeningError::Work {
             bits: policy.work_bits,
             nonce: proof.nonce,
         });
     }
-    transcript.nonce("opening work", proof.nonce);
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
     let scales = [SecureField::one(), iota];
     for (((claimed, own), end), scale) in claimed.iter().zip(proof.codes()).zip(&ends).zip(scales) {
-        add_rows(&mut expected, &long, scale, claimed, own, end)?;
+        add_rows(transcript.suite(), &mut expected, &long, scale, claimed, own, end)?;
     }
-    check_oracles(&long, &folds, expected, proof)
+    check_oracles(transcript.suite(), &long, &folds, expected, proof)
 }
 
 /// Checks that both codes are ones that can be opened together, and returns that of the sum.
@@ -260,6 +260,7 @@ fn fold_sumcheck(
 /// Step 5: opens the rows of a commitment and adds, `scale` times, the lifted and folded combination of its columns to the
 /// values of the virtual first oracle.
 fn add_rows(
+    suite: Suite,
     expected: &mut [Expected],
     long: &CommitmentParams,
     scale: SecureField,
@@ -271,7 +272,7 @@ fn add_rows(
     let lifted = long.log_message.saturating_sub(params.log_message);
     let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> lifted).collect();
     leaves.dedup();
-    let rows = open_rows(code, params, &claimed.root, &leaves, own)?;
+    let rows = open_rows((suite, code), params, &claimed.root, &leaves, own)?;
     let mut rows = leaves.into_iter().zip(rows).peekable();
     let mut folded = None;
     for (position, sum) in expected {
@@ -287,7 +288,7 @@ fn add_rows(
 
 /// Checks the opened leaves of a committed tree and returns their values, leaf by leaf.
 fn open_rows<'a>(
-    code: Code,
+    (suite, code): (Suite, Code),
     params: &CommitmentParams,
     root: &Digest,
     leaves: &[usize],
@@ -300,8 +301,15 @@ fn open_rows<'a>(
         return Err(OpeningError::OpenedValues { tree, got, expected });
     }
     let values = || own.rows.values.chunks_exact(leaf_len);
-    let digests = leaves.iter().copied().zip(values().map(hash_base_leaf)).collect();
-    verify_batch(tree, root, params.log_leaves(), digests, &own.rows.path)?;
+    let digests = values().map(|leaf| hash_base_leaf(suite, leaf));
+    let digests = leaves.iter().copied().zip(digests).collect();
+    let committed = CommittedTree {
+        name: tree,
+        suite,
+        root,
+        depth: params.log_leaves(),
+    };
+    verify_batch(&committed, digests, &own.rows.path)?;
     Ok(values())
 }
 
@@ -318,6 +326,7 @@ fn combine_columns(leaf: &[BaseField], column_weights: &[SecureField]) -> (Secur
 
 /// Step 5: follows every query from the virtual oracle through the folded ones to the final message.
 fn check_oracles(
+    suite: Suite,
     long: &CommitmentParams,
     challenges: &[SecureField],
     mut expected: Vec<Expected>,
@@ -332,7 +341,7 @@ fn check_oracles(
         .enumerate()
     {
         let log_line = variables + long.log_blowup;
-        expected = open_oracle(i, log_line, root, challenges, &expected, opening)?;
+        expected = open_oracle((suite, i), log_line, root, challenges, &expected, opening)?;
     }
     let log_line = long.log_final() + long.log_blowup;
     for (position, value) in expected {
@@ -347,7 +356,7 @@ fn check_oracles(
 /// Checks the opened leaves of one folded oracle, in which the values `expected` (increasing positions) are not sent, as they
 /// follow from the oracle before. Returns the values that the oracle after it must hold.
 fn open_oracle(
-    oracle: usize,
+    (suite, oracle): (Suite, usize),
     log_line: u32,
     root: &Digest,
     challenges: &[SecureField],
@@ -379,9 +388,15 @@ fn open_oracle(
     let leaves: Vec<(usize, Vec<SecureField>)> = indices.into_iter().map(|index| (index, leaf(index))).collect();
     let digests = leaves
         .iter()
-        .map(|(index, leaf)| (*index, hash_secure_leaf(leaf)))
+        .map(|(index, leaf)| (*index, hash_secure_leaf(suite, leaf)))
         .collect();
-    verify_batch(tree, root, log_line - FOLD_LOG, digests, &opening.path)?;
+    let committed = CommittedTree {
+        name: tree,
+        suite,
+        root,
+        depth: log_line - FOLD_LOG,
+    };
+    verify_batch(&committed, digests, &opening.path)?;
 
     let folded = leaves.into_iter().map(|(index, leaf)| {
         let coordinates = circle::line_fibre(log_line, index, FOLD_LOG);

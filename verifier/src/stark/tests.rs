@@ -19,7 +19,7 @@ fn all_columns_are_as_long_as_the_tables() {
 #[test]
 fn the_running_sum_is_sampled_in_two_rows() {
     let component = component(&Relations::dummy(), SecureField::zero());
-    let oods = CirclePoint::<SecureField>::get_random_point(&mut Blake2sChannel::default());
+    let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
     let points = components(&component).mask_points(oods, LOG_ROWS, false);
     let samples: Vec<Vec<usize>> = points.iter().map(|tree| tree.iter().map(Vec::len).collect()).collect();
     assert_eq!(samples, [vec![1; 6], vec![1; 4], vec![1, 1, 1, 1, 2, 2, 2, 2]]);

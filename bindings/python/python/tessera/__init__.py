@@ -52,6 +52,9 @@ class Verdict:
     no_text: str | None
     #: "stop" if the model ended the text, "length" if it stops at its length.
     finish_reason: str | None
+    #: In the place of an output, what an encoder makes of the prompt: the integers that are proved, and what they stand for.
+    integers: tuple[int, ...] | None
+    embedding: tuple[float, ...] | None
     #: Number of chunks that the model was proved in.
     chunks: int | None
     #: For people, as ``tessera verify`` prints it.
@@ -100,6 +103,8 @@ class Key:
         def ids_of(side: str) -> tuple[int, ...] | None:
             return tuple(fields[side]) if side in fields else None
 
+        embedding = fields.get("embedding")
+
         return Verdict(
             accepted=fields["verdict"] == "accept",
             reason=fields.get("reason"),
@@ -112,6 +117,8 @@ class Key:
             output_text=fields.get("output_text"),
             no_text=fields.get("no_text"),
             finish_reason=fields.get("finish_reason"),
+            integers=ids_of("integers"),
+            embedding=None if embedding is None else tuple(embedding),
             chunks=fields.get("chunks"),
             text=text,
             fields=fields,

@@ -1,5 +1,7 @@
 //! Queries, keys and values, and the rotation of the first two.
 
+use std::collections::BTreeMap;
+
 use num_traits::{One, Zero};
 
 use super::{Claims, Rounding, Sides};
@@ -8,7 +10,7 @@ use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
-use crate::semantics::{rope_angle, ROPE_BITS};
+use crate::semantics::{direction, turn, ROPE_BITS};
 use crate::shape::Part;
 use crate::wiring::{eq, felt, Public, K};
 
@@ -35,14 +37,17 @@ impl Public<'_> {
             };
             let rounding = Rounding {
                 rounded: Rounded::before(part, side),
-                out: vec![(rope.before(side), K::one())],
+                out: self.projected(part, side),
                 plain: vec![plain.clone()],
                 powered: self.by_layer(part, &channels),
                 factor: coefficient * points.kind_weight(kind),
             };
             self.accumulated(claims, &rounding, rope.remainder(side));
         }
-        claims.own.push(self.rotation(part, &plain, halves));
+        if self.shape.config.head_norms {
+            self.head_norms(claims, part);
+        }
+        claims.own.push(self.rotation(part, kind, &plain, halves));
         for side in [0, 1] {
             let rounding = Rounding {
                 rounded: Rounded::after(part, side),
@@ -52,6 +57,16 @@ impl Public<'_> {
                 factor: K::one(),
             };
             self.clipped(claims, &rounding, |_, clip| clip.value());
+        }
+    }
+
+    /// The columns of a value that a matmul makes.
+    fn projected(&self, part: Part, side: usize) -> Vec<(usize, K)> {
+        let rope = self.shape.rope(part);
+        let at = rope.before(side);
+        match rope.projected() {
+            Limbs::One => vec![(at, K::one())],
+            Limbs::Two => vec![(at, felt(256)), (at + 1, K::one())],
         }
     }
 
@@ -65,8 +80,8 @@ impl Public<'_> {
         }
     }
 
-    /// Rotations: `a cos - b sin` and `b cos + a sin` are `2^14 OUT + REM - 2^13`.
-    fn rotation(&self, part: Part, plain: &[Weight], halves: [K; 2]) -> LinearClaim {
+    /// Rotations: `a cos - b sin` and `b cos + a sin` are `2^14 OUT + REM - 2^13`, cos and sin times the gain of what they multiply.
+    fn rotation(&self, part: Part, kind: MatmulKind, plain: &[Weight], halves: [K; 2]) -> LinearClaim {
         let (points, rope) = (self.points, self.shape.rope(part));
         let [layers, _, head, index] = plain else {
             return Sides::default().claim("rotations");
@@ -90,26 +105,40 @@ impl Public<'_> {
         // The halves' weights add up to 1.
         sides.value += felt(1 << (ROPE_BITS - 1)) * self.total(part, plain);
         let (weights, mut sources) = (index.table(), [Vec::<Tensor>::new(), Vec::new()]);
-        for (rotation, layers) in self.rotated_layers(layers) {
-            for (i, token) in eq_table(&points.token).into_iter().enumerate() {
-                let rows = Weight::Sparse(self.shape.token, vec![(i, token)]);
-                for (source, turns) in sources.iter_mut().zip(self.turns(rotation, i, &weights, halves)) {
+        let tokens = eq_table(&points.token);
+        // Layers share their rotations, however many have gains of their own: each direction is made once.
+        let mut known: BTreeMap<usize, Vec<Directions>> = BTreeMap::new();
+        for (rotation, gains, layers) in self.rotated_layers(kind, layers) {
+            let of_rotation = || (0..tokens.len()).map(|i| self.directions(rotation, i)).collect();
+            let directions = known.entry(rotation).or_insert_with(of_rotation);
+            for ((i, token), directions) in tokens.iter().enumerate().zip(directions) {
+                let rows = Weight::Sparse(self.shape.token, vec![(i, *token)]);
+                let turns = turns(directions, gains, &weights, halves);
+                for (source, turns) in sources.iter_mut().zip(turns) {
                     source.push(vec![layers.clone(), rows.clone(), head.clone(), Weight::dense(turns)]);
                 }
             }
         }
         for (side, tensors) in sources.into_iter().enumerate() {
-            let column = vec![(rope.before(side), -K::one())];
+            let column = vec![(rope.source(side), -K::one())];
             sides.groups.push(Group::new_sum(part, tensors, column));
         }
         sides.claim("rotations")
     }
 
-    /// The rotations, with the weights of the layers that have each.
-    fn rotated_layers(&self, layers: &Weight) -> Vec<(usize, Weight)> {
+    /// The rotations, with their gains and the weights of the layers that have each: every layer has its own gains, if any.
+    fn rotated_layers(&self, kind: MatmulKind, layers: &Weight) -> Vec<(usize, &[i16], Weight)> {
         let config = &self.shape.config;
+        if config.head_norms {
+            let of_layer = |l: usize| {
+                let gains = self.params.head_norm(kind, l).map_or(&[][..], |norm| &norm.gains);
+                let own = Weight::Sparse(layers.log_len(), vec![(l, layers.at(l))]);
+                (config.rotation(l), gains, own)
+            };
+            return (0..config.layers).map(of_layer).collect();
+        }
         if config.rotation_of.is_empty() {
-            return vec![(0, layers.clone())];
+            return vec![(0, &[], layers.clone())];
         }
         let of = |l: usize| if l < config.layers { config.rotation(l) } else { 0 };
         let weights = layers.table();
@@ -120,26 +149,18 @@ impl Public<'_> {
                 .map(|(l, w)| if of(l) == rotation { *w } else { K::zero() })
                 .collect();
             if (0..config.layers).any(|l| of(l) == rotation) {
-                all.push((rotation, Weight::dense(own)));
+                all.push((rotation, &[][..], Weight::dense(own)));
             }
         }
         all
     }
 
-    /// What weighs the pairs of a row in each half before their rotation: those of the output, turned back.
-    fn turns(&self, rotation: usize, row: usize, weights: &[K], [first, second]: [K; 2]) -> [Vec<K>; 2] {
-        let mut turns = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
-        for (x, w) in weights.iter().enumerate().take(self.shape.config.head_dim / 2) {
-            let (cos, sin) = rope_angle(&self.shape.config, rotation, row, x);
-            let (cos, sin) = (base(cos.into()), base(sin.into()));
-            let own = [first * cos + second * sin, second * cos - first * sin];
-            for (turned, v) in turns.iter_mut().zip(own) {
-                if let Some(entry) = turned.get_mut(x) {
-                    *entry = *w * v;
-                }
-            }
-        }
-        turns
+    /// The directions of all pairs of a head at a token.
+    fn directions(&self, rotation: usize, token: usize) -> Directions {
+        let config = &self.shape.config;
+        (0..config.head_dim / 2)
+            .map(|x| direction(config, rotation, token, x))
+            .collect()
     }
 
     pub(super) fn values(&self, claims: &mut Claims) {
@@ -162,4 +183,24 @@ impl Public<'_> {
         };
         self.accumulated(claims, &rounding, requant::remainder(self.shape.limbs.v));
     }
+}
+
+/// cos and sin of every pair of a head, as numbers.
+type Directions = Vec<(f64, f64)>;
+
+/// What weighs the pairs of a row in each half before their rotation: those of the output, turned back.
+fn turns(directions: &[(f64, f64)], gains: &[i16], weights: &[K], [first, second]: [K; 2]) -> [Vec<K>; 2] {
+    let mut turns = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
+    let half = directions.len();
+    for (x, (w, direction)) in weights.iter().zip(directions).enumerate() {
+        let pair = turn(*direction, gains, x, half);
+        let [(a_cos, a_sin), (b_cos, b_sin)] = pair.map(|(cos, sin)| (base(cos.into()), base(sin.into())));
+        let own = [first * a_cos + second * a_sin, second * b_cos - first * b_sin];
+        for (turned, v) in turns.iter_mut().zip(own) {
+            if let Some(entry) = turned.get_mut(x) {
+                *entry = *w * v;
+            }
+        }
+    }
+    turns
 }

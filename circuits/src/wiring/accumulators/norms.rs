@@ -17,6 +17,60 @@ use crate::statement::norm_of;
 use crate::wiring::terms::power;
 use crate::wiring::{eq, felt, padded, Public, K};
 
+/// Of squares of limbs `hi + limb lo`: what the sum of squares is made of, with these weights.
+pub(super) fn square_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+    let [high, cross, low] = [weight, weight * limb, weight * limb * limb];
+    let (radix, byte) = (base(1 << LIMB_BITS), base(1 << 8));
+    let half = radix * radix;
+    vec![
+        (SUM, low),
+        (SUM + 1, low * radix),
+        (SUM + 2, high * byte),
+        (SUM + 3, high * byte * radix),
+        (CROSS_HI, cross * base(2 << SUM_BITS[0]) - high * byte),
+        (CROSS_LO, cross * base(2) - low * base(1 << 9)),
+        (HIGH_LO, high - low * base(1 << 16)),
+        (CARRY, low * half - high * byte),
+    ]
+}
+
+/// What an epsilon adds to the value of the claim on squares.
+pub(super) fn epsilon_value(eps: u64, limb: K, weight: K) -> K {
+    let [eps_hi, eps_lo] = epsilon(eps).map(base);
+    weight * (limb * limb * eps_lo + base(1 << 8) * eps_hi)
+}
+
+/// Of quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
+pub(super) fn quotient_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+    let radix = base(1 << LIMB_BITS);
+    let at = |k: usize| weight * power(limb, k);
+    let left = (0..LIMBS).map(|k| (LEFT + k, -at(k)));
+    let carries = (0..GAP - CARRIES).map(|k| (CARRIES + k, at(k) * radix - at(k + 1)));
+    left.chain(carries).collect()
+}
+
+/// The limbs of the bound of a norm of rows of so many values, weighed.
+pub(super) fn bound_value(width: usize, scale: u8, limb: K, weight: K) -> K {
+    let limbs = bound_limbs(width, scale).into_iter().enumerate();
+    limbs.fold(K::zero(), |sum, (k, own)| sum + weight * power(limb, k) * base(own))
+}
+
+/// Of squares of reciprocal roots: the quotients less the rest.
+pub(super) fn root_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+    let radix = base(1 << LIMB_BITS);
+    let at = |k: usize| weight * power(limb, k);
+    vec![
+        (QUOTIENT, at(0)),
+        (QUOTIENT + 1, at(1)),
+        (QUOTIENT + 2, at(2)),
+        (QUOTIENT + 3, at(2) * radix),
+        (REST, -at(0)),
+        (REST + 1, -at(1)),
+        (ROOT_CARRIES, at(0) * radix - at(1)),
+        (ROOT_CARRIES + 1, at(1) * radix - at(2)),
+    ]
+}
+
 impl Public<'_> {
     /// Everything that norms round or divide, as accumulators of products.
     pub(super) fn norms(&self, claims: &mut Claims) {
@@ -34,28 +88,15 @@ impl Public<'_> {
 
     /// Squares of the stream's rows, of limbs `hi + limb lo`: the columns say what the sum of squares is made of.
     fn squares(&self, claims: &mut Claims) {
-        let (limb, weight) = (self.points.limb, self.points.square_weight());
-        let [high, cross, low] = [weight, weight * limb, weight * limb * limb];
-        let (radix, byte) = (base(1 << LIMB_BITS), base(1 << 8));
-        let half = radix * radix;
-        let columns = vec![
-            (SUM, low),
-            (SUM + 1, low * radix),
-            (SUM + 2, high * byte),
-            (SUM + 3, high * byte * radix),
-            (CROSS_HI, cross * base(2 << SUM_BITS[0]) - high * byte),
-            (CROSS_LO, cross * base(2) - low * base(1 << 9)),
-            (HIGH_LO, high - low * base(1 << 16)),
-            (CARRY, low * half - high * byte),
-        ];
+        let (limb, weight) = (self.points.limb, self.points.norms(Part::Norms).square);
         let states = self.points.state_weights(self.shape.states());
         let mut epsilons = K::zero();
         for (class, rows) in self.class_weights() {
             for (n, state) in states.iter().enumerate() {
-                let [eps_hi, eps_lo] = epsilon(norm_of(self.params, n).eps.of(class)).map(base);
-                epsilons += *state * rows * (high * byte * eps_hi + low * eps_lo);
+                epsilons += *state * rows * epsilon_value(norm_of(self.params, n).eps.of(class), limb, weight);
             }
         }
+        let columns = square_columns(limb, weight);
         let sides = &mut claims.accumulators;
         sides.value += epsilons;
         sides.groups.push(Group::new(Part::Norms, self.norm_rows(), columns));
@@ -70,20 +111,13 @@ impl Public<'_> {
 
     /// Quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
     fn quotients(&self, claims: &mut Claims) {
-        let (limb, weight) = (self.points.limb, self.points.quotient_weight());
-        let radix = base(1 << LIMB_BITS);
-        let at = |k: usize| weight * power(limb, k);
-        let left = (0..LIMBS).map(|k| (LEFT + k, -at(k)));
-        let carries = (0..GAP - CARRIES).map(|k| (CARRIES + k, at(k) * radix - at(k + 1)));
-        let columns = left.chain(carries).collect();
+        let (limb, weight) = (self.points.limb, self.points.norms(Part::Norms).quotient);
         let states = self.points.state_weights(self.shape.states());
         let hidden = self.shape.config.hidden;
         let bounds = states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
-            let limbs = bound_limbs(hidden, norm_of(self.params, n).scale)
-                .into_iter()
-                .enumerate();
-            sum + *state * limbs.fold(K::zero(), |sum, (k, own)| sum + at(k) * base(own))
+            sum + *state * bound_value(hidden, norm_of(self.params, n).scale, limb, weight)
         });
+        let columns = quotient_columns(limb, weight);
         let sides = &mut claims.accumulators;
         sides.value -= bounds;
         sides.groups.push(Group::new(Part::Norms, self.norm_rows(), columns));
@@ -91,19 +125,7 @@ impl Public<'_> {
 
     /// Squares of reciprocal roots: the quotients less the rest.
     fn roots(&self, claims: &mut Claims) {
-        let (limb, weight) = (self.points.limb, self.points.root_weight());
-        let radix = base(1 << LIMB_BITS);
-        let at = |k: usize| weight * power(limb, k);
-        let columns = vec![
-            (QUOTIENT, at(0)),
-            (QUOTIENT + 1, at(1)),
-            (QUOTIENT + 2, at(2)),
-            (QUOTIENT + 3, at(2) * radix),
-            (REST, -at(0)),
-            (REST + 1, -at(1)),
-            (ROOT_CARRIES, at(0) * radix - at(1)),
-            (ROOT_CARRIES + 1, at(1) * radix - at(2)),
-        ];
+        let columns = root_columns(self.points.limb, self.points.norms(Part::Norms).root);
         let group = Group::new(Part::Norms, self.norm_rows(), columns);
         claims.accumulators.groups.push(group);
     }
@@ -130,7 +152,7 @@ impl Public<'_> {
             out,
             powered: powered.collect(),
             plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
-            factor: points.norm_weight(),
+            factor: points.norms(Part::Norms).normed,
         };
         self.accumulated(claims, &rounding, stream::NORM);
     }

@@ -30,7 +30,9 @@ pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary};
-pub use tensors::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD};
+pub use tensors::{
+    attn_norm_tensor, head_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD,
+};
 
 use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
 use families::{Description, Family, Norm, Pairs, Parameter, Place};
@@ -191,6 +193,20 @@ impl Checkpoint {
     /// The values of the gain of a norm.
     pub fn gain(&self, norm: Parameter) -> Result<Vec<f32>, CheckpointError> {
         self.values(&(self.family.place)(self.config(), norm).tensor)
+    }
+
+    /// The gains of the norms of the heads of Q or K, in the order of the channels of a head as it is proved; `None` where heads are
+    /// not normed.
+    pub fn head_gain(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let (config, pairs) = (self.config(), &self.description.pairs);
+        if !config.head_norms {
+            return Ok(None);
+        }
+        let stored = self.gain(Parameter::HeadNorm(kind, layer))?;
+        let channels = 0..config.head_dim;
+        Ok(Some(
+            channels.map(|x| stored[pairs.stored(x, config.head_dim)]).collect(),
+        ))
     }
 
     /// The bias of the norm that a matrix reads; `None` if it reads none, or norms have none.

@@ -27,6 +27,11 @@ pub fn attn_norm_tensor(layer: usize) -> String {
     families::name(Parameter::AttentionNorm(layer))
 }
 
+/// Name of the gain of the norms of the heads of Q or K in most checkpoints.
+pub fn head_norm_tensor(kind: MatmulKind, layer: usize) -> String {
+    families::name(Parameter::HeadNorm(kind, layer))
+}
+
 /// Name of the gain of the norm before the MLP in most checkpoints.
 pub fn mlp_norm_tensor(layer: usize) -> String {
     families::name(Parameter::MlpNorm(layer))
@@ -56,6 +61,9 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         }
         if m.kind == MatmulKind::Down {
             all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
+            if config.head_norms {
+                all.extend([MatmulKind::Q, MatmulKind::K].map(|kind| Parameter::HeadNorm(kind, m.layer)));
+            }
             if description.norm == Norm::Layer {
                 all.extend([MatmulKind::Q, MatmulKind::Up].map(|kind| Parameter::NormBias(kind, m.layer)));
             }

@@ -266,7 +266,7 @@ fn features_of_the_config_are_refused_by_name() {
         (json!({"head_dim": 258}), "dimensions", &attention),
         (json!({"num_key_value_heads": 2}), "dimensions", &attention),
         (json!({"num_local_experts": 8}), "num_local_experts", &vec![]),
-        (json!({"model_type": "qwen3"}), "architecture", &vec![]),
+        (json!({"model_type": "gemma3"}), "architecture", &vec![]),
         (json!({"eos_token_id": 300}), "special tokens", &vec![]),
         (
             json!({"quantization_config": {"bits": 4}}),
@@ -295,14 +295,14 @@ fn biases_that_the_config_promises_must_be_there() {
 
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
-    let dir = with_config(json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}));
+    let dir = with_config(json!({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3"}));
     let error = open_error(&dir);
-    assert!(matches!(&error, CheckpointError::Architecture { found, .. } if found == "Qwen3ForCausalLM"));
+    assert!(matches!(&error, CheckpointError::Architecture { found, .. } if found == "Gemma3ForCausalLM"));
     // What is missing, and what there is.
     let error = error.to_string();
-    assert!(error.contains("norms of the queries and keys of each head are missing") && error.contains("Granite 3"));
+    assert!(error.contains("norms after attention and MLP") && error.contains("Granite 3"));
     let survey = Survey::of(dir.path()).unwrap();
-    assert_eq!(survey.architecture, "Qwen3ForCausalLM");
+    assert_eq!(survey.architecture, "Gemma3ForCausalLM");
     assert_eq!(survey.unsupported[0].feature, "architecture");
     let dir = with_config(json!({"hidden_size": null, "model_type": "bloom", "architectures": null}));
     let survey = Survey::of(dir.path()).unwrap();

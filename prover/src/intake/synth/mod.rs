@@ -12,7 +12,9 @@ use serde_json::json;
 use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation};
 use thiserror::Error;
 
-use crate::intake::checkpoint::{attn_norm_tensor, matmul_tensor, mlp_norm_tensor, CheckpointError, FINAL_NORM};
+use crate::intake::checkpoint::{
+    attn_norm_tensor, head_norm_tensor, matmul_tensor, mlp_norm_tensor, CheckpointError, FINAL_NORM,
+};
 use crate::support::files::{self, FileError};
 use crate::support::random::SplitMix;
 
@@ -111,11 +113,15 @@ pub fn write_synthetic_as(dir: &Path, config: &ModelConfig, seed: u64, layout: L
     )?)
 }
 
-/// The `config.json` of a Llama model.
+/// The `config.json` of a Llama model, or of a Qwen3 model where heads are normed.
 pub fn hub_config(c: &ModelConfig, tied: bool) -> Result<serde_json::Value, SynthError> {
+    let (architecture, model_type) = match c.head_norms {
+        true => ("Qwen3ForCausalLM", "qwen3"),
+        false => ("LlamaForCausalLM", "llama"),
+    };
     Ok(json!({
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [architecture],
+        "model_type": model_type,
         "hidden_act": "silu",
         "hidden_size": c.hidden,
         "num_hidden_layers": c.layers,
@@ -210,6 +216,11 @@ fn tensors(config: &ModelConfig, seed: u64, layout: Layout) -> Result<Tensors, S
     for name in norms.chain([FINAL_NORM.to_string()]) {
         let gain: Vec<f64> = (0..config.hidden).map(|_| (0.3 * normal(&mut rng)).exp()).collect();
         add(&name, vec![config.hidden], &gain)?;
+    }
+    let heads = (0..config.layers).flat_map(|l| [MatmulKind::Q, MatmulKind::K].map(|kind| head_norm_tensor(kind, l)));
+    for name in heads.filter(|_| config.head_norms) {
+        let gain: Vec<f64> = (0..config.head_dim).map(|_| (0.3 * normal(&mut rng)).exp()).collect();
+        add(&name, vec![config.head_dim], &gain)?;
     }
     Ok(all)
 }

@@ -21,6 +21,7 @@ fn shape(rows: usize) -> Shape {
         rotation_of: Vec::new(),
         positions: false,
         gated: true,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: None,
         eos: Vec::new(),

@@ -34,19 +34,19 @@ fn sub(a: Words, b: Words) -> Words {
 
 /// The words of even lanes, each in 64 bits.
 #[inline(always)]
-fn even(a: Words) -> u64x8 {
+pub fn even(a: Words) -> u64x8 {
     u64x8::from_ne_bytes(a.to_ne_bytes()) & LOW
 }
 
 /// The words of odd lanes, each in 64 bits.
 #[inline(always)]
-fn odd(a: Words) -> u64x8 {
+pub fn odd(a: Words) -> u64x8 {
     u64x8::from_ne_bytes(a.to_ne_bytes()) >> u64x8::splat(32)
 }
 
 /// Congruent, and below `2^34`.
 #[inline(always)]
-fn fold(v: u64x8) -> u64x8 {
+pub fn fold(v: u64x8) -> u64x8 {
     (v & MASK) + (v >> u64x8::splat(31))
 }
 
@@ -95,6 +95,12 @@ impl Packed {
         std::array::from_fn(|lane| {
             SecureField::from_m31_array(std::array::from_fn(|i| BaseField::from_u32_unchecked(words[i][lane])))
         })
+    }
+
+    /// Zeros, in memory that is entered where it is first written.
+    pub fn zeros(len: usize) -> Box<[Self]> {
+        // SAFETY: an element is sixteen words of four coordinates, which may be zero.
+        unsafe { Box::new_zeroed_slice(len).assume_init() }
     }
 
     /// The sum of the elements.

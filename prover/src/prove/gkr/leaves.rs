@@ -14,9 +14,16 @@ use crate::prove::trace::Columns;
 
 type K = SecureField;
 
-/// The largest layer that is kept of a tree of `2^log` leaves.
+/// Trees with fewer leaves than two to this keep the fractions of two leaves.
+const LOG_SMALL: u32 = 10;
+
+/// The largest layer that is kept of a tree of `2^log` leaves. Fractions of two leaves are made again like these: that takes less
+/// time than to enter and to pass their memory, which is as much as that of all layers above.
 pub(super) fn top(log: u32) -> u32 {
-    log - 1
+    match log < LOG_SMALL {
+        true => log - 1,
+        false => log - 2,
+    }
 }
 
 /// A linear form in columns.

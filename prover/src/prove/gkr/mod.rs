@@ -2,7 +2,7 @@
 //! other reads.
 //!
 //! A tree is built from its leaves to its root, then proved from its root to its leaves, layer by layer in place, in an arena that
-//! all trees share. Leaves are made from the columns, three times, and not kept.
+//! all trees share. Leaves are made from the columns, and the fractions of two leaves from these; neither are kept.
 
 pub mod field;
 pub mod leaves;
@@ -19,7 +19,7 @@ use tessera_verifier::transcript::Transcript;
 
 use self::field::{Factor, Packed, Sum, LOG_LANES};
 use self::leaves::{top, Leaves};
-use self::rounds::{Eq, Fractions, Product, Said, Sumcheck, BLOCK};
+use self::rounds::{add_terms, Eq, Form, Fractions, Product, Said, Sumcheck, BLOCK};
 use crate::prove::stark::ProveStarkError;
 use crate::prove::trace::Columns;
 
@@ -44,7 +44,7 @@ pub fn prove(
     transcript: &mut Transcript,
 ) -> Result<Proved, ProveStarkError> {
     let leaves: Vec<Leaves<'_>> = trees.iter().map(|tree| Leaves::new(tree, columns, relations)).collect();
-    let mut arena = vec![Packed::ZERO; leaves.iter().map(|l| arena_size(l.top())).max().unwrap_or(0)];
+    let mut arena = Packed::zeros(leaves.iter().map(|l| arena_size(l.top())).max().unwrap_or(0));
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
     for leaves in &leaves {
         let (proof, claim) = Tree::build(leaves, &mut arena).prove(transcript)?;
@@ -91,6 +91,7 @@ impl<'a> Tree<'a> {
             let [numerators, denominators] = halves(own);
             match below {
                 Some(below) => add(below, [&mut *numerators, &mut *denominators]),
+                None if k + 1 < leaves.log => add_pairs(leaves, [&mut *numerators, &mut *denominators]),
                 None => add_leaves(leaves, [&mut *numerators, &mut *denominators]),
             }
             below = Some([numerators, denominators]);
@@ -123,6 +124,8 @@ impl<'a> Tree<'a> {
             } else if k < leaves.top() {
                 let start = (1 << (leaves.top() - 2)) - (1 << (k - 1));
                 steps.layer(&mut arena[start..][..1 << (k + 2 - LOG_LANES)], lambda, transcript);
+            } else if k + 1 < leaves.log {
+                steps.pairs(leaves, arena, lambda, transcript);
             } else {
                 steps.leaves(leaves, arena, lambda, transcript)?;
             }
@@ -156,7 +159,8 @@ impl Steps {
         let (n1, d1) = (n.split_off(half), d.split_off(half));
         let m1 = n1.iter().zip(&d1).map(|(n, d)| *n + lambda * *d).collect();
         let mut sumcheck = Sumcheck::new(&self.point);
-        let values = sumcheck.single(Fractions, [n, d, m1, d1], |message| message, transcript);
+        let form = Fractions::new(lambda);
+        let values = sumcheck.single(form, [n, d, m1, d1], |message| message, transcript);
         self.fractions(sumcheck.finish(), values, lambda, transcript);
     }
 
@@ -164,13 +168,45 @@ impl Steps {
     fn layer(&mut self, layer: &mut [Packed], lambda: K, transcript: &mut Transcript) {
         let [n, d] = halves(layer);
         let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
-        let factor = Factor::new(lambda);
-        n1.par_iter_mut()
-            .zip(&*d1)
-            .with_min_len(BLOCK)
-            .for_each(|(n, d)| *n += *d * factor);
         let mut sumcheck = Sumcheck::new(&self.point);
-        let values = sumcheck.packed(Fractions, [n0, d0, n1, d1], |message| message, transcript);
+        let form = Fractions::new(lambda);
+        let values = sumcheck.packed(form, [n0, d0, n1, d1], |message| message, transcript);
+        self.fractions(sumcheck.finish(), values, lambda, transcript);
+    }
+
+    /// The step to the fractions of two leaves, whose tables are made of leaves with the first variable bound.
+    fn pairs(&mut self, leaves: &Leaves<'_>, arena: &mut [Packed], lambda: K, transcript: &mut Transcript) {
+        let eighth = 1usize << (leaves.log - 3 - LOG_LANES);
+        let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| i * eighth);
+        let form = Fractions::new(lambda);
+        let mut sumcheck = Sumcheck::new(&self.point);
+        let message = Eq::new(&self.point[1..]).message(|first, weights| {
+            leaves.block(first, starts, weights.len(), |leaves| {
+                let mut sums = [Sum::ZERO; 2];
+                for (i, weight) in weights.iter().enumerate() {
+                    let [first, second] = fractions(leaves, i).map(|tables| form.begin(tables));
+                    add_terms(&mut sums, form, *weight, first, second);
+                }
+                sums
+            })
+        });
+        let c = Factor::new(sumcheck.exchange(message, transcript));
+        let [n, d] = halves(&mut arena[..4 * eighth]);
+        let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
+        let mut tables = [n0, d0, n1, d1];
+        let [b0, b1, b2, b3] = tables.each_mut().map(|table| table.par_chunks_mut(BLOCK));
+        let blocks = (b0, b1, b2, b3).into_par_iter().enumerate();
+        blocks.for_each(|(i, (n0, d0, n1, d1))| {
+            leaves.block(i * BLOCK, starts, n0.len(), |leaves| {
+                for j in 0..n0.len() {
+                    let [first, second] = fractions(leaves, j);
+                    for (t, table) in [&mut *n0, d0, n1, d1].into_iter().enumerate() {
+                        table[j] = first[t] + (second[t] - first[t]) * c;
+                    }
+                }
+            });
+        });
+        let values = sumcheck.packed(form, tables, |message| message, transcript);
         self.fractions(sumcheck.finish(), values, lambda, transcript);
     }
 
@@ -242,6 +278,42 @@ fn add([n, d]: Layer<&[Packed]>, [numerators, denominators]: Layer<&mut [Packed]
             *numerator = Packed::dot([n[x], n[y]], [d[y], d[x]]);
             *denominator = d[x] * d[y];
         }
+    });
+}
+
+/// The fraction that two leaves with the numerator one add up to.
+#[inline(always)]
+fn pair(low: Packed, high: Packed) -> [Packed; 2] {
+    [low + high, low * high]
+}
+
+/// Numerators and denominators of the low and of the high half of the fractions of two leaves, with the first variable at 0 and
+/// at 1; leaves are in eighths.
+#[inline(always)]
+fn fractions(leaves: [&[Packed]; 8], at: usize) -> [[Packed; 4]; 2] {
+    let mut tables = [[Packed::ZERO; 4]; 2];
+    for (variable, tables) in tables.iter_mut().enumerate() {
+        for half in 0..2 {
+            let low = 2 * half + variable;
+            let fraction = pair(leaves[low][at], leaves[4 + low][at]);
+            (tables[2 * half], tables[2 * half + 1]) = (fraction[0], fraction[1]);
+        }
+    }
+    tables
+}
+
+/// The layer above the fractions of two leaves, whose numerators are one.
+fn add_pairs(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
+    let starts = [0, 1, 2, 3].map(|i| i * numerators.len());
+    let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
+    blocks.enumerate().for_each(|(i, (numerators, denominators))| {
+        leaves.block(i * BLOCK, starts, numerators.len(), |[a, b, c, d]| {
+            for (j, (numerator, denominator)) in numerators.iter_mut().zip(denominators).enumerate() {
+                let ([n0, d0], [n1, d1]) = (pair(a[j], c[j]), pair(b[j], d[j]));
+                *numerator = Packed::dot([n0, n1], [d1, d0]);
+                *denominator = d0 * d1;
+            }
+        });
     });
 }
 

@@ -20,15 +20,35 @@ pub const BLOCK: usize = 1 << (LOG_BLOCK - LOG_LANES as usize);
 
 /// What is summed: a form of degree 2 without other terms, so that of differences it is the leading coefficient of a round.
 pub trait Form<const T: usize>: Copy + Send + Sync {
+    /// What the form is of, from the values of the tables as they are at first: linear, so that it can wait for the first
+    /// binding. A pass over the tables for it alone would wait for memory.
+    #[inline(always)]
+    fn begin(self, values: [Packed; T]) -> [Packed; T] {
+        values
+    }
     fn packed(self, values: [Packed; T]) -> Packed;
     fn single(self, values: [K; T]) -> K;
 }
 
-/// `n0 d1 + d0 m1`, of tables `n0, d0, m1, d1`; with `m1 = n1 + lambda d1` it is a sum of fractions, combined.
+/// `n0 d1 + d0 m1`, of tables `n0, d0, n1, d1`, where `m1 = n1 + lambda d1`: a sum of fractions, combined.
 #[derive(Clone, Copy)]
-pub struct Fractions;
+pub struct Fractions {
+    lambda: Factor,
+}
+
+impl Fractions {
+    pub fn new(lambda: K) -> Self {
+        Self {
+            lambda: Factor::new(lambda),
+        }
+    }
+}
 
 impl Form<4> for Fractions {
+    #[inline(always)]
+    fn begin(self, [n0, d0, n1, d1]: [Packed; 4]) -> [Packed; 4] {
+        [n0, d0, n1 + d1 * self.lambda, d1]
+    }
     #[inline(always)]
     fn packed(self, [n0, d0, m1, d1]: [Packed; 4]) -> Packed {
         Packed::dot([n0, d0], [d1, m1])
@@ -93,7 +113,7 @@ pub fn pack(values: &[K]) -> Vec<Packed> {
 
 /// Adds what a variable at 0 and at 1 contributes to a message.
 #[inline(always)]
-fn add_terms<const T: usize>(
+pub fn add_terms<const T: usize>(
     sums: &mut [Sum; 2],
     form: impl Form<T>,
     weight: Packed,
@@ -134,17 +154,22 @@ impl<'a, const T: usize> Quarters<'a, T> {
             .collect()
     }
 
-    /// Binds the first variable, and sums the message of the second.
-    fn bind(mut self, form: impl Form<T>, weights: &[Packed], c: Factor) -> [Sum; 2] {
+    /// Binds the first variable, and sums the message of the second; `FIRST` if the tables are as they are at first.
+    fn bind<const FIRST: bool>(self, form: impl Form<T>, weights: &[Packed], c: Factor) -> [Sum; 2] {
         let mut sums = [Sum::ZERO; 2];
         for (i, weight) in weights.iter().enumerate() {
             // Loops, as closures here are not inlined.
             let (mut first, mut second) = ([Packed::ZERO; T], [Packed::ZERO; T]);
             for t in 0..T {
-                let ([low0, low1], [high0, high1]) = (&mut self.low[t], &self.high[t]);
-                low0[i] = low0[i] + (high0[i] - low0[i]) * c;
-                low1[i] = low1[i] + (high1[i] - low1[i]) * c;
-                (first[t], second[t]) = (low0[i], low1[i]);
+                let ([low0, low1], [high0, high1]) = (&self.low[t], &self.high[t]);
+                first[t] = low0[i] + (high0[i] - low0[i]) * c;
+                second[t] = low1[i] + (high1[i] - low1[i]) * c;
+            }
+            if FIRST {
+                (first, second) = (form.begin(first), form.begin(second));
+            }
+            for t in 0..T {
+                (self.low[t][0][i], self.low[t][1][i]) = (first[t], second[t]);
             }
             add_terms(&mut sums, form, *weight, first, second);
         }
@@ -209,24 +234,19 @@ impl<'a> Sumcheck<'a> {
         send: impl Fn([K; 2]) -> [K; 2],
         transcript: &mut Transcript,
     ) -> [K; T] {
+        let mut values = form.begin(tables.each_ref().map(|table| table[0]));
         if tables[0].len() > 1 {
             let mut message = first_message(form, &tables, self.rest());
-            loop {
+            let c = self.exchange(send(message), transcript);
+            message = bind::<T, true>(form, &mut tables, self.rest(), c);
+            while tables[0].len() > 1 {
                 let c = self.exchange(send(message), transcript);
-                let half = tables[0].len() / 2;
-                if half == 1 {
-                    tables.iter_mut().for_each(|table| bind_last(table, c));
-                } else {
-                    message = bind(form, tables.each_mut().map(|table| &mut **table), self.rest(), c);
-                }
-                tables = tables.map(|table| &mut table[..half]);
-                if half == 1 {
-                    break;
-                }
+                message = bind::<T, false>(form, &mut tables, self.rest(), c);
             }
+            values = tables.map(|table| table[0]);
         }
         let left = self.point.len() - self.challenges.len();
-        let single = tables.map(|table| table[0].to_array()[..1 << left].to_vec());
+        let single = values.map(|v| v.to_array()[..1 << left].to_vec());
         self.single(form, single, send, transcript)
     }
 
@@ -234,11 +254,6 @@ impl<'a> Sumcheck<'a> {
     pub fn finish(self) -> Said {
         (self.rounds, self.challenges)
     }
-}
-
-/// Binds the variable of a table of two vectors.
-fn bind_last(table: &mut [Packed], c: K) {
-    table[0] = table[0] + (table[1] - table[0]) * Factor::new(c);
 }
 
 /// The message of the first variable; `rest` are the coordinates of the others.
@@ -252,24 +267,43 @@ fn first_message<const T: usize>(form: impl Form<T>, tables: &[&mut [Packed]; T]
             for t in 0..T {
                 (first[t], second[t]) = (tables[t][at], tables[t][at + half]);
             }
-            add_terms(&mut sums, form, *weight, first, second);
+            add_terms(&mut sums, form, *weight, form.begin(first), form.begin(second));
         }
         sums
     })
 }
 
-/// Binds the first variable of tables of at least four vectors: their low halves become what is left. Returns the message of the
-/// second one; `rest` are the coordinates of those behind it.
-fn bind<const T: usize>(form: impl Form<T>, tables: [&mut [Packed]; T], rest: &[K], c: K) -> [K; 2] {
-    let eq = Eq::new(rest);
+/// Binds the first variable of tables, whose low halves are what is left; `FIRST` if the tables are as they are at first.
+/// Returns the message of the second one, if a vector of it is left; `rest` are the coordinates of those behind it.
+fn bind<const T: usize, const FIRST: bool>(
+    form: impl Form<T>,
+    tables: &mut [&mut [Packed]; T],
+    rest: &[K],
+    c: K,
+) -> [K; 2] {
     let c = Factor::new(c);
-    let blocks = Quarters::blocks(tables, eq.within.len());
-    let own = blocks.into_par_iter().zip(&eq.blocks).map(|(block, factor)| {
-        let factor = Packed::broadcast(*factor);
-        block.bind(form, &eq.within, c).map(|sum| sum.packed() * factor)
-    });
-    let zero = || [Packed::ZERO; 2];
-    own.reduce(zero, |[a, b], [c, d]| [a + c, b + d]).map(Packed::total)
+    let half = tables[0].len() / 2;
+    let message = if half == 1 {
+        let bound = tables.each_ref().map(|table| table[0] + (table[1] - table[0]) * c);
+        let values = if FIRST { form.begin(bound) } else { bound };
+        tables.iter_mut().zip(values).for_each(|(table, v)| table[0] = v);
+        [K::default(); 2]
+    } else {
+        let eq = Eq::new(rest);
+        let blocks = Quarters::blocks(tables.each_mut().map(|table| &mut **table), eq.within.len());
+        let own = blocks.into_par_iter().zip(&eq.blocks).map(|(block, factor)| {
+            let factor = Packed::broadcast(*factor);
+            block
+                .bind::<FIRST>(form, &eq.within, c)
+                .map(|sum| sum.packed() * factor)
+        });
+        let zero = || [Packed::ZERO; 2];
+        own.reduce(zero, |[a, b], [c, d]| [a + c, b + d]).map(Packed::total)
+    };
+    for table in tables {
+        *table = &mut std::mem::take(table)[..half];
+    }
+    message
 }
 
 /// The message of the first variable of tables of elements.

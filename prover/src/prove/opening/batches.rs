@@ -4,10 +4,11 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
+use tessera_verifier::suite::Suite;
 
 use super::codeword::{open_leaves, Subtree};
 use super::commit::{encode, Leaves, Split, SIMD_LANES};
-use super::fft::Twiddles;
+use super::fft::{Twiddles, Wanted};
 use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
@@ -16,9 +17,9 @@ use super::TILE_AREA;
 const ZEROS: &[BaseField; SIMD_LANES] = &[BaseField::from_u32_unchecked(0); SIMD_LANES];
 
 /// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
-pub fn commit(units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
-    let mut leaves = Leaves::new(params);
-    each_block(units, params, twiddles, |batch, width, block, values| {
+pub fn commit(suite: Suite, units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
+    let mut leaves = Leaves::new(suite, params);
+    each_block(units, params, twiddles, Wanted::All, |batch, width, block, values| {
         leaves.add(batch, width, block, values)
     });
     leaves.tree()
@@ -58,7 +59,8 @@ pub fn open(
                 }
             });
         };
-        each_block(units, params, twiddles, |batch, width, block, values| {
+        let wanted = Wanted::Parts(SUBTREE * FIBRE, indices);
+        each_block(units, params, twiddles, wanted, |batch, width, block, values| {
             copy(batch, width, block * values.len(), values);
         });
         Ok::<_, std::convert::Infallible>(subtrees)
@@ -74,6 +76,7 @@ fn each_block(
     units: &[&[BaseField]],
     params: &CommitmentParams,
     twiddles: &Twiddles,
+    wanted: Wanted<'_>,
     mut each: impl FnMut(usize, usize, usize, &[Packed]),
 ) {
     let length = 1usize << params.log_column_tiles();
@@ -94,6 +97,7 @@ fn each_block(
         params,
         twiddles,
         Split::default(),
+        wanted,
         &mut message,
         load,
         |batch, width, block, values| {

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
+use tessera_verifier::suite::Suite;
 
 use super::commit::{SIMD_LANES, WORD};
 use super::fft::Twiddles;
@@ -205,7 +206,7 @@ pub(super) fn open_leaves<E>(
     indices.dedup();
     let row = params.columns() * FIBRE;
     let subtrees = subtrees(&indices)?;
-    let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(row)).collect();
+    let trees: Vec<Tree> = subtrees.par_iter().map(|s| s.tree(tree.suite(), row)).collect();
     for (subtree, own) in subtrees.iter().zip(&trees) {
         if own.root() != tree.node(0, subtree.index) {
             return Ok(Err(subtree.index));
@@ -228,13 +229,14 @@ pub(super) fn open_leaves<E>(
 }
 
 impl Subtree {
-    fn tree(&self, row: usize) -> Tree {
+    fn tree(&self, suite: Suite, row: usize) -> Tree {
         let leaves: Vec<&[u32]> = self.values.chunks_exact(row).collect();
         let groups = leaves.as_chunks::<{ hashes::SIMD_LANES }>().0;
         Tree::new(
+            suite,
             groups
                 .iter()
-                .flat_map(|leaves| hashes::hash(Domain::Leaf, leaves))
+                .flat_map(|leaves| hashes::hash(suite, Domain::Leaf, leaves))
                 .collect(),
         )
     }

@@ -6,13 +6,14 @@ use std::simd::{i16x16, u32x16};
 use rayon::prelude::*;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{CommitmentParams, FIBRE, TILE_AREA_LOG};
+use tessera_verifier::suite::Suite;
 
 use super::behind::Behind;
-use super::fft::{Coefficients, Twiddles};
+use super::fft::{Coefficients, Twiddles, Wanted};
 use super::packed::Packed;
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
 use super::{length, merkle, OpeningProverError, TileSource, TILE_AREA};
-use crate::support::hashes::{self, Domain, Hashes};
+use crate::support::hashes::{self, blake2s, keccak, Domain, LaneHash};
 use crate::support::progress::Progress;
 
 /// Columns that are encoded together, one per SIMD lane.
@@ -21,8 +22,8 @@ pub(super) const SIMD_LANES: usize = hashes::SIMD_LANES;
 pub(super) const WORD: usize = 4;
 /// Values of the codeword that 16 leaves have in a column.
 const GROUP: usize = hashes::SIMD_LANES * FIBRE;
-/// Full blocks of a hash that a full batch adds to a leaf.
-const BATCH_BLOCKS: u64 = (SIMD_LANES * FIBRE / hashes::BLOCK) as u64;
+/// Words that a full batch adds to a leaf.
+const BATCH_WORDS: u64 = (SIMD_LANES * FIBRE) as u64;
 /// Leaves whose share of a batch is written at once.
 const WRITE_LEAVES: usize = 1 << 14;
 
@@ -54,8 +55,9 @@ impl Split {
 }
 
 /// Commits to the weights of `source`; writes the codeword to `data` if it is wanted. Holds one batch of columns (32
-/// bytes per weight of a column, 64 per value of its block of the codeword) and 40 bytes per leaf.
+/// bytes per weight of a column, 64 per value of its block of the codeword) and 40 bytes per leaf, 204 of Keccak.
 pub fn commit(
+    suite: Suite,
     source: &dyn TileSource,
     params: &CommitmentParams,
     split: Split,
@@ -64,7 +66,7 @@ pub fn commit(
 ) -> Result<Tree, OpeningProverError> {
     params.check()?;
     length("tiles of the source", source.tiles(), params.tiles)?;
-    let mut leaves = Leaves::new(params);
+    let mut leaves = Leaves::new(suite, params);
     let twiddles = Twiddles::new(params.log_message, params.log_blowup);
     std::thread::scope(|scope| {
         let behind = data.map(|data| Behind::new(scope, data));
@@ -74,6 +76,7 @@ pub fn commit(
             params,
             &twiddles,
             split,
+            Wanted::All,
             &mut message,
             load,
             |batch, width, block, values| {
@@ -98,15 +101,25 @@ pub fn commit(
 
 /// The leaves of a commitment while its columns are encoded.
 pub(super) struct Leaves {
-    hashes: Vec<Hashes>,
+    hashes: LeafHashes,
     roots: Vec<Digest>,
     last_batch: usize,
 }
 
+/// The hashes of groups of leaves, as long as the last batch is not absorbed.
+enum LeafHashes {
+    Blake2s(Vec<blake2s::Hashes>),
+    Keccak(Vec<keccak::Hashes>),
+}
+
 impl Leaves {
-    pub fn new(params: &CommitmentParams) -> Self {
+    pub fn new(suite: Suite, params: &CommitmentParams) -> Self {
+        let groups = (1 << params.log_leaves()) / hashes::SIMD_LANES;
         Self {
-            hashes: vec![Hashes::new(Domain::Leaf); (1 << params.log_leaves()) / hashes::SIMD_LANES],
+            hashes: match suite {
+                Suite::Blake2s => LeafHashes::Blake2s(vec![blake2s::Hashes::new(Domain::Leaf); groups]),
+                Suite::Keccak => LeafHashes::Keccak(vec![keccak::Hashes::new(Domain::Leaf); groups]),
+            },
             roots: Vec::new(),
             last_batch: (params.columns() - 1) / SIMD_LANES,
         }
@@ -115,30 +128,50 @@ impl Leaves {
     /// Adds block `block` of the codewords of the columns of a batch, of which there are `width`.
     pub fn add(&mut self, batch: usize, width: usize, block: usize, values: &[Packed]) {
         let groups = values.len() / GROUP;
-        let hashes = &mut self.hashes[block * groups..][..groups];
-        let first_block = batch as u64 * BATCH_BLOCKS;
-        if batch < self.last_batch {
-            let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
-            groups.for_each(|(hashes, values)| absorb(hashes, first_block, &leaf_words(values)));
-        } else {
-            let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
-            let roots = groups.flat_map_iter(|(hashes, values)| finish(hashes, first_block, values, width));
-            self.roots.par_extend(roots);
+        let own = block * groups..(block + 1) * groups;
+        let (at, last) = (batch as u64 * BATCH_WORDS, batch == self.last_batch);
+        let roots = last.then_some((&mut self.roots, width));
+        match &mut self.hashes {
+            LeafHashes::Blake2s(hashes) => add(Suite::Blake2s, &mut hashes[own], at, values, roots),
+            LeafHashes::Keccak(hashes) => add(Suite::Keccak, &mut hashes[own], at, values, roots),
         }
     }
 
     /// The tree over all leaves, of which every block was added.
     pub fn tree(self) -> Tree {
-        Tree::new(self.roots)
+        let suite = match self.hashes {
+            LeafHashes::Blake2s(_) => Suite::Blake2s,
+            LeafHashes::Keccak(_) => Suite::Keccak,
+        };
+        Tree::new(suite, self.roots)
     }
 }
 
+/// Adds a batch to leaves that have absorbed `at` words: to their hashes, or if it is the last one, with its width, to the roots
+/// of their subtrees.
+fn add<H: LaneHash>(
+    suite: Suite,
+    hashes: &mut [H],
+    at: u64,
+    values: &[Packed],
+    roots: Option<(&mut Vec<Digest>, usize)>,
+) {
+    let Some((roots, width)) = roots else {
+        let groups = hashes.par_iter_mut().zip(values.par_chunks_exact(GROUP));
+        groups.for_each(|(hashes, values)| hashes.absorb(at, &leaf_words(values)));
+        return;
+    };
+    let groups = hashes.par_chunks(SUBTREE).zip(values.par_chunks_exact(GROUP * SUBTREE));
+    roots.par_extend(groups.flat_map_iter(|(hashes, values)| finish(suite, hashes, at, values, width)));
+}
+
 /// Encodes all columns, batch by batch and block by block of the codeword: `load` writes the messages of the columns from one
-/// on, and `each` gets the number of the batch, its columns, the number of the block and its values.
+/// on, and `each` gets the number of the batch, its columns, the number of the block and its values, as far as they are wanted.
 pub(super) fn encode<M: Coefficients>(
     params: &CommitmentParams,
     twiddles: &Twiddles,
     split: Split,
+    wanted: Wanted<'_>,
     message: &mut [M],
     load: impl Fn(usize, &mut [M]),
     mut each: impl FnMut(usize, usize, usize, &[Packed]) -> Result<(), OpeningProverError>,
@@ -148,7 +181,7 @@ pub(super) fn encode<M: Coefficients>(
         let width = SIMD_LANES.min(params.columns() - first);
         load(first, message);
         for block in 0..1 << (params.log_blowup + split.log) {
-            twiddles.encode_block(message, &mut values, block);
+            twiddles.encode_block(message, &mut values, block, wanted);
             each(batch, width, block, &values)?;
         }
     }
@@ -201,22 +234,14 @@ fn leaf_words(values: &[Packed]) -> [u32x16; SIMD_LANES * FIBRE] {
     std::array::from_fn(|word| fibres[word % FIBRE][word / FIBRE])
 }
 
-fn absorb(hashes: &mut Hashes, first_block: u64, words: &[u32x16]) {
-    for (i, block) in words.as_chunks().0.iter().enumerate() {
-        hashes.block(first_block + i as u64, block);
-    }
-}
-
 /// Roots of the subtrees over leaves whose hashes lack only the last batch of columns.
-fn finish(hashes: &[Hashes], first_block: u64, values: &[Packed], width: usize) -> Vec<Digest> {
+fn finish<H: LaneHash>(suite: Suite, hashes: &[H], at: u64, values: &[Packed], width: usize) -> Vec<Digest> {
     let groups = hashes.iter().zip(values.chunks_exact(GROUP));
     let leaves = groups.flat_map(|(hashes, values)| {
-        let (mut hashes, words) = (hashes.clone(), leaf_words(values));
-        let (blocks, rest) = words[..width * FIBRE].as_chunks::<{ hashes::BLOCK }>();
-        absorb(&mut hashes, first_block, blocks.as_flattened());
-        hashes.finish(first_block + blocks.len() as u64, rest)
+        let words = leaf_words(values);
+        hashes.clone().finish(at, &words[..width * FIBRE])
     });
-    (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| merkle::parents(&nodes))
+    (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| merkle::parents(suite, &nodes))
 }
 
 /// The share of a batch in leaves, as the codeword file has it, in a buffer that may have been used before.

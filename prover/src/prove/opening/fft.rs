@@ -76,7 +76,7 @@ impl Twiddles {
         assert_eq!(message.len(), 1 << layers.len(), "message length");
         let mut codeword = message.repeat(1 << self.log_blowup);
         let blocks = codeword.par_chunks_mut(message.len()).enumerate();
-        blocks.for_each(|(block, values)| transform(values, block, layers));
+        blocks.for_each(|(block, values)| transform(values, block, layers, Wanted::All));
         codeword
     }
 
@@ -96,7 +96,7 @@ impl Twiddles {
             codeword.extend_from_within(..length);
         }
         let blocks = codeword.par_chunks_mut(length).enumerate();
-        blocks.for_each(|(block, values)| transform(values, block, first));
+        blocks.for_each(|(block, values)| transform(values, block, first, Wanted::All));
         let mut values = vec![SecureField::default(); message.len() << self.log_blowup];
         let quads = values.par_chunks_exact_mut(QUAD).zip(codeword).enumerate();
         quads
@@ -122,17 +122,31 @@ impl Twiddles {
     /// Block `block` of the codeword, from sums of the coefficients with the [factors](Self::factors) of all bits that do
     /// not count values of the block.
     pub fn last_layers(&self, values: &mut [BaseField], block: usize) {
-        transform(values, block, &self.layers[..values.len().ilog2() as usize]);
+        transform(
+            values,
+            block,
+            &self.layers[..values.len().ilog2() as usize],
+            Wanted::All,
+        );
     }
 
     /// Writes block `block` of the codeword of a message to `values`: the codeword is
     /// `2^log_blowup` blocks of the length of the message, or more blocks that are shorter by a power of two. The
     /// shorter the blocks, the less memory and the more work: of the layers that cut the message in as many parts as
-    /// it has blocks, only what belongs to this block is computed.
-    pub fn encode_block<M: Coefficients>(&self, message: &[M], values: &mut [Packed], block: usize) {
+    /// it has blocks, only what belongs to this block is computed. Values that are not wanted are any.
+    pub fn encode_block<M: Coefficients>(
+        &self,
+        message: &[M],
+        values: &mut [Packed],
+        block: usize,
+        wanted: Wanted<'_>,
+    ) {
         assert_eq!(message.len(), 1 << self.layers.len(), "message length");
         let split = (message.len() / values.len()).ilog2() as usize;
         assert_eq!(values.len() << split, message.len(), "length of a block");
+        if !wanted.is_in(block, values.len()) {
+            return;
+        }
         let (rest, first) = self.layers.split_at(self.layers.len() - split);
         // A part of the message is multiplied with one twiddle, or its negative, for every bit of its index.
         let factors = (0..1usize << split).map(|part| {
@@ -163,7 +177,7 @@ impl Twiddles {
                 }
             }
         });
-        transform(values, block, rest);
+        transform(values, block, rest, wanted);
     }
 }
 
@@ -192,8 +206,32 @@ fn unpack(packed: Packed, quad: &mut [SecureField]) {
     }
 }
 
-/// Transforms block `block` of `2^layers.len()` values, most significant coefficient bit first.
-fn transform<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>]) {
+/// What of a codeword is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    All,
+    /// The parts of so many values, a power of two, with these numbers, increasing.
+    Parts(usize, &'a [usize]),
+}
+
+impl Wanted<'_> {
+    /// Whether block `block` of `len` values has some of it.
+    fn is_in(self, block: usize, len: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Parts(size, parts) => {
+                let next = parts.partition_point(|part| (part + 1) * size <= block * len);
+                parts.get(next).is_some_and(|part| part * size < (block + 1) * len)
+            }
+        }
+    }
+}
+
+/// Transforms block `block` of `2^layers.len()` values, most significant coefficient bit first, as far as it is wanted.
+fn transform<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>], wanted: Wanted<'_>) {
+    if !wanted.is_in(block, values.len()) {
+        return;
+    }
     let [rest @ .., c, b, a] = layers else {
         return layer_by_layer(values, block, layers);
     };
@@ -205,7 +243,7 @@ fn transform<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>]
     if values.len() <= SEQUENTIAL {
         twiddles.apply(eighths(values));
         for (i, values) in values.chunks_exact_mut(eighth).enumerate() {
-            transform(values, 8 * block + i, rest);
+            transform(values, 8 * block + i, rest, wanted);
         }
         return;
     }
@@ -214,7 +252,7 @@ fn transform<T: Value>(values: &mut [T], block: usize, layers: &[Vec<BaseField>]
     let pieces = (v0, v1, v2, v3, v4, v5, v6, v7).into_par_iter();
     pieces.for_each(|(v0, v1, v2, v3, v4, v5, v6, v7)| twiddles.apply([v0, v1, v2, v3, v4, v5, v6, v7]));
     let eighths = values.par_chunks_exact_mut(eighth).enumerate();
-    eighths.for_each(|(i, values)| transform(values, 8 * block + i, rest));
+    eighths.for_each(|(i, values)| transform(values, 8 * block + i, rest, wanted));
 }
 
 /// As [`transform`], one pass for three layers, then one for every layer that is left.

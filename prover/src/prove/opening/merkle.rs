@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::opening::merkle::{hash_node, hash_secure_leaf, Digest};
+use tessera_verifier::opening::merkle::{hash_secure_leaf, Digest};
+use tessera_verifier::suite::Suite;
 
 use crate::support::hashes::{self, Domain, SIMD_LANES};
 
@@ -10,17 +11,17 @@ use crate::support::hashes::{self, Domain, SIMD_LANES};
 const MIN_GROUPS: usize = 16;
 
 /// Levels of the tree over `leaves` (a power of two), leaves first, root last.
-pub fn levels(leaves: Vec<Digest>) -> Vec<Vec<Digest>> {
+pub fn levels(suite: Suite, leaves: Vec<Digest>) -> Vec<Vec<Digest>> {
     let mut levels = vec![leaves];
     while let Some(last) = levels.last().filter(|last| last.len() > 1) {
-        let next = parents(last);
+        let next = parents(suite, last);
         levels.push(next);
     }
     levels
 }
 
 /// The level above an even number of nodes.
-pub fn parents(nodes: &[Digest]) -> Vec<Digest> {
+pub fn parents(suite: Suite, nodes: &[Digest]) -> Vec<Digest> {
     let mut parents = vec![[0; 32]; nodes.len() / 2];
     let groups = parents.par_chunks_mut(SIMD_LANES).zip(nodes.par_chunks(2 * SIMD_LANES));
     groups
@@ -28,14 +29,18 @@ pub fn parents(nodes: &[Digest]) -> Vec<Digest> {
         .for_each(|(parents, nodes)| match <[Digest; 2 * SIMD_LANES]>::try_from(nodes) {
             Ok(nodes) => {
                 let pairs: [[u32; 16]; SIMD_LANES] = std::array::from_fn(|i| {
-                    let words = |half: &Digest, at: usize| u32::from_le_bytes(half.as_chunks::<4>().0[at]);
+                    let words = |half: &Digest, at: usize| suite.word(half.as_chunks().0[at]);
                     std::array::from_fn(|w| words(&nodes[2 * i + w / 8], w % 8))
                 });
-                parents.copy_from_slice(&hashes::hash(Domain::Node, &pairs.each_ref().map(|p| p.as_slice())));
+                parents.copy_from_slice(&hashes::hash(
+                    suite,
+                    Domain::Node,
+                    &pairs.each_ref().map(|p| p.as_slice()),
+                ));
             }
             Err(_) => {
                 for (parent, pair) in parents.iter_mut().zip(nodes.chunks_exact(2)) {
-                    *parent = hash_node(&pair[0], &pair[1]);
+                    *parent = suite.node(&pair[0], &pair[1]);
                 }
             }
         });
@@ -43,7 +48,7 @@ pub fn parents(nodes: &[Digest]) -> Vec<Digest> {
 }
 
 /// Digests of leaves of `width` elements of the extension field each.
-pub fn secure_leaves(values: &[SecureField], width: usize) -> Vec<Digest> {
+pub fn secure_leaves(suite: Suite, values: &[SecureField], width: usize) -> Vec<Digest> {
     let mut digests = vec![[0; 32]; values.len() / width];
     let groups = digests
         .par_chunks_mut(SIMD_LANES)
@@ -51,14 +56,14 @@ pub fn secure_leaves(values: &[SecureField], width: usize) -> Vec<Digest> {
     groups.with_min_len(MIN_GROUPS).for_each(|(digests, values)| {
         if digests.len() < SIMD_LANES {
             for (digest, leaf) in digests.iter_mut().zip(values.chunks_exact(width)) {
-                *digest = hash_secure_leaf(leaf);
+                *digest = hash_secure_leaf(suite, leaf);
             }
             return;
         }
         let words: Vec<u32> = values.iter().flat_map(|v| v.to_m31_array().map(|c| c.0)).collect();
         let leaf = words.len() / SIMD_LANES;
         let messages = std::array::from_fn(|i| &words[i * leaf..][..leaf]);
-        digests.copy_from_slice(&hashes::hash(Domain::Leaf, &messages));
+        digests.copy_from_slice(&hashes::hash(suite, Domain::Leaf, &messages));
     });
     digests
 }

@@ -10,7 +10,7 @@ mod error;
 mod fft;
 mod fold;
 mod join;
-mod merkle;
+pub(super) mod merkle;
 mod packed;
 mod prove;
 mod rows;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::proof_of_work::GrindOps;
-use stwo::prover::backend::simd::SimdBackend;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
@@ -23,6 +21,7 @@ use super::join::{add_lifted, join};
 use super::{length, merkle, Codeword, OpeningProverError};
 use crate::model::passes::Traffic;
 use crate::model::tiles::{TileRange, TileSource};
+use crate::prove::work;
 use crate::run::kernels::Elements;
 use crate::support::pages::Table;
 
@@ -348,10 +347,11 @@ impl Folding {
         let values = self
             .twiddles
             .encode_secure(self.message.values(), self.params.log_message - variables);
-        let leaves = merkle::secure_leaves(&values, 1 << FOLD_LOG);
+        let suite = transcript.suite();
+        let leaves = merkle::secure_leaves(suite, &values, 1 << FOLD_LOG);
         let oracle = Oracle {
             values,
-            levels: merkle::levels(leaves),
+            levels: merkle::levels(suite, leaves),
         };
         transcript.bytes("opening oracle", &oracle.root());
         self.oracles.push(oracle);
@@ -367,8 +367,7 @@ impl Folding {
         mut proof: OpeningProof,
     ) -> Result<OpeningProof, OpeningProverError> {
         transcript.message("opening final message", self.message.values());
-        let nonce = SimdBackend::grind(transcript.channel(), policy.work_bits);
-        transcript.nonce("opening work", nonce);
+        let nonce = work::send("opening work", policy.work_bits, transcript);
         let mut positions = draw_leaves(transcript, &self.params, policy);
 
         proof.weights.rows = self.open_rows(weights, &positions)?;

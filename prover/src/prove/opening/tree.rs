@@ -7,6 +7,7 @@ use std::path::Path;
 
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
 
 use super::{merkle, OpeningProverError};
 
@@ -19,15 +20,22 @@ const DIGEST: usize = 32;
 /// The levels of a Merkle tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
+    suite: Suite,
     levels: Vec<Vec<Digest>>,
 }
 
 impl Tree {
     /// The tree over nodes whose number is a power of two.
-    pub fn new(nodes: Vec<Digest>) -> Self {
+    pub fn new(suite: Suite, nodes: Vec<Digest>) -> Self {
         Self {
-            levels: merkle::levels(nodes),
+            suite,
+            levels: merkle::levels(suite, nodes),
         }
+    }
+
+    /// What it is hashed with.
+    pub const fn suite(&self) -> Suite {
+        self.suite
     }
 
     /// The root.
@@ -55,8 +63,13 @@ impl Tree {
         file.write_all(self.levels[0].as_flattened())
     }
 
-    /// Reads a tree and checks that it is the one with root `root`.
-    pub fn read(path: &Path, params: &CommitmentParams, root: &Digest) -> Result<Self, OpeningProverError> {
+    /// Reads a tree of a suite and checks that it is the one with root `root`.
+    pub fn read(
+        suite: Suite,
+        path: &Path,
+        params: &CommitmentParams,
+        root: &Digest,
+    ) -> Result<Self, OpeningProverError> {
         params.check()?;
         let io = |source| OpeningProverError::Open {
             path: path.to_owned(),
@@ -73,7 +86,7 @@ impl Tree {
         }
         let mut nodes = vec![[0; DIGEST]; Self::nodes(params)];
         file.read_exact(nodes.as_flattened_mut()).map_err(io)?;
-        let tree = Self::new(nodes);
+        let tree = Self::new(suite, nodes);
         match tree.root() == *root {
             true => Ok(tree),
             false => Err(OpeningProverError::CacheRoot {

@@ -4,11 +4,13 @@ use tessera_circuits::air::norms::{
     bound_limbs, epsilon, CARRIES, CARRY, CARRY_BITS, COLUMNS, CROSS_HI, CROSS_LO, GAP, HIGH_LO, LEFT, LIMBS,
     LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM, SUM_BITS,
 };
+use tessera_circuits::model::MatmulKind;
 use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_circuits::statistics::Clip;
 
 use super::{build, felt, Columns, Source};
+use crate::run::forward::{LayerWitness, NormedHeads};
 
 /// What a row of norms is made of.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,39 @@ impl Source<'_> {
             };
             let own = self.witness.streams.get(n).map_or(NormRow::PADDING, of_state);
             row.iter_mut().zip(own.columns()).for_each(|(to, v)| *to = felt(v));
-            [0; 4]
+            [0; 6]
         })
+    }
+
+    /// The rows of the norms of heads.
+    pub(super) fn head_norms(&self, part: Part) -> (Columns, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let (kind, heads) = match part {
+            Part::QNorms => (MatmulKind::Q, config.heads),
+            _ => (MatmulKind::K, config.kv_heads),
+        };
+        build(shape, part, |[l, i, h], row| {
+            let layer = self.witness.layers.get(l).filter(|_| h < heads);
+            let own = layer.zip(self.params.head_norm(kind, l)).map(|(layer, norm)| {
+                let normed = normed_heads(layer, kind);
+                NormRow {
+                    sums: normed.sums[i * heads + h],
+                    eps: norm.eps,
+                    bound: bound_limbs(config.head_dim, norm.scale),
+                    root: normed.rsqrt[i * heads + h],
+                }
+            });
+            let columns = own.unwrap_or(NormRow::PADDING).columns();
+            row.iter_mut().zip(columns).for_each(|(to, v)| *to = felt(v));
+            [0; 6]
+        })
+    }
+}
+
+/// The norms of queries or keys.
+pub(super) const fn normed_heads(layer: &LayerWitness, kind: MatmulKind) -> &NormedHeads {
+    match kind {
+        MatmulKind::Q => &layer.q_norm,
+        _ => &layer.k_norm,
     }
 }

@@ -8,6 +8,9 @@ pub(super) struct LayerBits {
     pub norm_attn: i32,
     pub q: i32,
     pub k: i32,
+    /// Queries and keys after their rotation, with their gains where heads are normed.
+    pub turned_q: i32,
+    pub turned_k: i32,
     pub v: i32,
     pub attention: i32,
     pub norm_mlp: i32,

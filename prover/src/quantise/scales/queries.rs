@@ -30,6 +30,8 @@ impl Scales<'_> {
         let kept = |bits: &i32| self.query_sum(layer, input, *bits) <= MAX_QUERY_SUM;
         match self.config.head_dim {
             0..=SHORT => wish,
+            // What is normed is bounded by its norm.
+            _ if self.config.head_norms => wish,
             _ => (wish - MOST_LOST..=wish).rev().find(kept).unwrap_or(wish),
         }
     }
@@ -48,7 +50,8 @@ impl Scales<'_> {
     /// there may be, no scores of long heads would keep their bound.
     pub(super) fn expect_queries(&self, params: &mut ModelParams) {
         let hidden = self.config.hidden as u64;
-        for layer in (0..self.config.layers).filter(|_| self.config.head_dim > SHORT) {
+        let long = self.config.head_dim > SHORT && !self.config.head_norms;
+        for layer in (0..self.config.layers).filter(|_| long) {
             let bits = &self.weights[&(MatmulKind::Q, layer)];
             let own = &mut params.columns[layer * LAYER_KINDS.len()];
             let square = own.square.min(self.query_square(layer, bits));

@@ -6,11 +6,13 @@ use std::ops::AddAssign;
 
 use rayon::prelude::*;
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::ChannelShift;
-
+use tessera_circuits::model::{ChannelShift, NormParams, RowClass};
 use tessera_circuits::semantics::{
-    limbs, probability, reciprocal, requantise, requantise_residual, rope_pair, round_shift, ROPE_BITS,
+    limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual, round_shift,
+    turn_pair, turned, Turn, ROPE_BITS,
 };
+
+use super::NormedHeads;
 
 /// Activations split in limbs, `256 hi + lo`, each limb widened to int16.
 #[derive(Clone, Debug, Default)]
@@ -31,13 +33,6 @@ impl Limbs {
 pub(super) struct Acc {
     pub hi: Vec<i32>,
     pub lo: Vec<i32>,
-}
-
-impl Acc {
-    /// The whole accumulators.
-    pub fn totals(&self) -> impl Iterator<Item = i64> + '_ {
-        totals(&self.hi, &self.lo)
-    }
 }
 
 /// The accumulators `256 hi + lo`.
@@ -82,13 +77,6 @@ impl Sum for Clipped {
     }
 }
 
-/// As [`requantise_all`], with what saturated among the first `counted` values only.
-pub(super) fn requantise_counted(mut pairs: impl Iterator<Item = (i64, u8)>, counted: usize) -> (Vec<i16>, Clipped) {
-    let (mut out, clipped) = requantise_all(pairs.by_ref().take(counted));
-    out.extend(requantise_all(pairs).0);
-    (out, clipped)
-}
-
 /// Requantises `(accumulator, shift)` pairs; also returns what saturated.
 pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, Clipped) {
     let mut clipped = Clipped::default();
@@ -104,7 +92,12 @@ pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16
 /// `counted` rows.
 pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize, counted: usize) -> (Vec<i16>, Clipped) {
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
-    by_rows(acc, outputs, counted, |_, hi, lo| {
+    requantise_rows(acc, &shifts, counted)
+}
+
+/// The same with the shifts of the output channels one by one.
+pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8], counted: usize) -> (Vec<i16>, Clipped) {
+    by_rows(acc, shifts.len(), counted, |_, hi, lo| {
         requantise_all(totals(hi, lo).zip(shifts.iter().copied()))
     })
 }
@@ -153,36 +146,61 @@ pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[[u8;
     sum
 }
 
-/// Maps rows of accumulators in parallel; concatenates the outputs and adds the counts of the first `counted` rows.
+/// Maps rows of accumulators in parallel, as [`in_rows`].
 fn by_rows(
     acc: &Acc,
     width: usize,
     counted: usize,
     f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, Clipped) + Sync,
 ) -> (Vec<i16>, Clipped) {
-    let rows: Vec<_> = acc
-        .hi
-        .par_chunks(width)
-        .zip(acc.lo.par_chunks(width))
-        .enumerate()
-        .map(|(i, (hi, lo))| f(i, hi, lo))
-        .collect();
-    let clipped = rows.iter().take(counted).map(|(_, n)| *n).sum();
-    (rows.into_iter().flat_map(|(row, _)| row).collect(), clipped)
+    in_rows(acc.hi.len() / width, counted, |i| {
+        let own = i * width..(i + 1) * width;
+        f(i, &acc.hi[own.clone()], &acc.lo[own])
+    })
 }
 
-/// Rotates the head vectors of one row (`[heads][head_dim]`) by the angles of its position.
-pub(super) fn rotate(row: &[i16], head_dim: usize, angles: &[(i32, i32)]) -> (Vec<i16>, Clipped) {
+/// Makes rows in parallel; concatenates them and adds the counts of the first `counted`.
+pub(super) fn in_rows(
+    rows: usize,
+    counted: usize,
+    row: impl Fn(usize) -> (Vec<i16>, Clipped) + Sync,
+) -> (Vec<i16>, Clipped) {
+    let (rows, clipped): (Vec<Vec<i16>>, Vec<Clipped>) = (0..rows).into_par_iter().map(&row).unzip();
+    (rows.concat(), clipped.into_iter().take(counted).sum())
+}
+
+/// Norms the head vectors of one row (`[heads][head_dim]`): limb sums of squares and reciprocal roots of every head, and the normed
+/// values.
+pub(super) fn norm_heads(row: &[i16], head_dim: usize, norm: &NormParams) -> (NormedHeads, Clipped) {
+    let mut out = NormedHeads::default();
+    let mut clipped = Clipped::default();
+    for head in row.chunks_exact(head_dim) {
+        let sums = norm_sums(head, &[]);
+        let root = norm_rsqrt(sums, head_dim, norm, RowClass::Body);
+        out.sums.push(sums);
+        out.rsqrt.push(root);
+        out.y.extend(head.iter().map(|&v| {
+            let normed = norm_element(v, root, norm.shift);
+            clipped.count(normed, || {
+                round_shift(i64::from(v) * i64::from(root), 8 + u32::from(norm.shift))
+            });
+            normed
+        }));
+    }
+    (out, clipped)
+}
+
+/// Rotates the head vectors of one row (`[heads][head_dim]`) by what turns the pairs of its position.
+pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn]) -> (Vec<i16>, Clipped) {
     let half = head_dim / 2;
     let mut out = vec![0; row.len()];
     let mut clipped = Clipped::default();
     for (from, to) in row.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        for (x, &(cos, sin)) in angles.iter().enumerate() {
+        for (x, &turn) in turns.iter().enumerate() {
             let (a, b) = (from[x], from[x + half]);
-            let (first, second) = rope_pair(a, b, cos, sin);
-            let [a, b, cos, sin] = [a.into(), b.into(), cos, sin].map(i64::from);
-            clipped.count(first, || round_shift(a * cos - b * sin, ROPE_BITS));
-            clipped.count(second, || round_shift(b * cos + a * sin, ROPE_BITS));
+            let (first, second) = turn_pair(a, b, turn);
+            clipped.count(first, || round_shift(turned(a, b, turn)[0], ROPE_BITS));
+            clipped.count(second, || round_shift(turned(a, b, turn)[1], ROPE_BITS));
             (to[x], to[x + half]) = (first, second);
         }
     }

@@ -10,7 +10,7 @@ use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::Acc;
 use crate::model::passes::{cut, window_tiles, WeightPass, Window};
-use crate::model::tiles::{planes, TileSource};
+use crate::model::tiles::{planes, tile_bytes, TileSource};
 use crate::model::QuantisedModel;
 use crate::run::kernels::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
 
@@ -75,7 +75,7 @@ pub(super) fn matmul(
     let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
     let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
-    let planes = planes(model.params.format);
+    let (planes, size) = (planes(model.params.format), tile_bytes(model.params.format));
     // [out-block][row]
     let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
     for piece in pieces(model, m) {
@@ -98,7 +98,15 @@ pub(super) fn matmul(
                             };
                             let tiles: [&Plane; STRIP] =
                                 std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
-                            multiply(isa, &tiles[..strip.len()], &a, strip.start, 8 * plane as u32, sums);
+                            multiply(
+                                isa,
+                                &tiles[..strip.len()],
+                                size,
+                                &a,
+                                strip.start,
+                                8 * plane as u32,
+                                sums,
+                            );
                         }
                     }
                 }
@@ -140,9 +148,7 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Ve
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.
-        file.release(
-            0..model.matmul(MatmulKind::Embed, 0).tiles() * crate::model::tiles::tile_bytes(model.params.format),
-        );
+        file.release(0..model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(model.params.format));
     }
     rows
 }

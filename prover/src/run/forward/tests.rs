@@ -2,11 +2,11 @@ use std::time::Instant;
 
 use tessera_circuits::model::{ByClass, ModelConfig, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_pair, sat16, RECIPROCAL,
+    probability, reciprocal, requantise, requantise_residual, rope_angle, rope_pair, sat16, RECIPROCAL,
 };
 
 use super::*;
-use crate::testing::{extreme_model, fixture_size_config, odd_config, random_ids, random_model};
+use crate::testing::{extreme_model, fixture_size_config, normed_config, odd_config, random_ids, random_model};
 
 fn witness_of(model: &QuantisedModel, ids: &[u32]) -> Witness {
     let mut witness = Witness::default();
@@ -95,6 +95,43 @@ fn check_rotation(config: &ModelConfig, l: usize, from: &[i16], to: &[i16], head
     }
 }
 
+/// Norms of heads, and their rotation with gains, in sums of numbers that are as wide as they may be.
+fn check_heads(model: &QuantisedModel, kind: MatmulKind, l: usize, w: &LayerWitness) {
+    let (config, norm) = (&model.config, model.params.head_norm(kind, l).unwrap());
+    let (n, half) = (config.head_dim, config.head_dim / 2);
+    let (from, normed, to) = match kind {
+        MatmulKind::Q => (&w.q, &w.q_norm, &w.q_rot),
+        _ => (&w.k, &w.k_norm, &w.k_rot),
+    };
+    let heads = config.dims(kind).1 / n;
+    assert_eq!((normed.rsqrt.len(), normed.y.len()), (from.len() / n, from.len()));
+    for (at, head) in from.chunks_exact(n).enumerate() {
+        let squares: i128 = head.iter().map(|v| i128::from(*v).pow(2)).sum();
+        let (total, r) = (squares + i128::from(norm.eps), i128::from(normed.rsqrt[at]));
+        let bound = (n as i128) << (2 * norm.scale);
+        assert!(r * r * total <= bound && (r + 1).pow(2) * total > bound);
+        let y = &normed.y[at * n..][..n];
+        for (x, v) in head.iter().enumerate() {
+            assert_eq!(y[x], requantise(i64::from(*v) * r as i64, norm.shift));
+        }
+        for x in 0..half {
+            let angle = config.rotations[config.rotation(l)].frequency(n, x) * (at / heads) as f64;
+            let times = |x: usize, f: fn(f64) -> f64| libm::round(f64::from(norm.gains[x]) * f(angle)) as i64;
+            let [cos, sin, cos2, sin2] = [
+                (x, libm::cos as fn(f64) -> f64),
+                (x, libm::sin),
+                (x + half, libm::cos),
+                (x + half, libm::sin),
+            ]
+            .map(|(x, f)| times(x, f));
+            let (a, b) = (i64::from(y[x]), i64::from(y[x + half]));
+            let rounded = |v: i64| sat16((v + (1 << 13)) >> 14);
+            assert_eq!(to[at * n + x], rounded(a * cos - b * sin2));
+            assert_eq!(to[at * n + x + half], rounded(b * cos2 + a * sin));
+        }
+    }
+}
+
 /// Softmax attention of one head and query row.
 fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_table: &[u32], h: usize, i: usize) {
     let (config, params) = (&model.config, &model.params.layers[l]);
@@ -168,8 +205,13 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         check_matmul(model, kind, l, &start.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.dims(kind).1, shift);
     }
-    check_rotation(config, l, &w.q, &w.q_rot, config.heads);
-    check_rotation(config, l, &w.k, &w.k_rot, config.kv_heads);
+    if config.head_norms {
+        check_heads(model, MatmulKind::Q, l, w);
+        check_heads(model, MatmulKind::K, l, w);
+    } else {
+        check_rotation(config, l, &w.q, &w.q_rot, config.heads);
+        check_rotation(config, l, &w.k, &w.k_rot, config.kv_heads);
+    }
     let exp_table = exp_table(model.params.score_bits);
     for h in 0..config.heads {
         for i in 0..start.sums.len() {
@@ -258,6 +300,8 @@ fn spread(values: &[i16]) -> f64 {
 #[test]
 fn witness_values_follow_from_each_other() {
     for (format, seed) in [(WeightFormat::Int8, 1), (WeightFormat::Int16, 2)] {
+        let model = random_model(normed_config(), format, seed);
+        check_witness(&model, &witness_of(&model, &random_ids(&model.config, 19, seed)));
         let model = random_model(odd_config(), format, seed);
         let witness = witness_of(&model, &random_ids(&model.config, 19, seed));
         check_witness(&model, &witness);
@@ -278,6 +322,7 @@ fn any_split_in_blocks_gives_the_same_logits() {
     for (format, seed) in [(WeightFormat::Int8, 3), (WeightFormat::Int16, 4)] {
         for model in [
             random_model(odd_config(), format, seed),
+            random_model(normed_config(), format, seed),
             extreme_model(odd_config(), format, seed),
         ] {
             let ids = random_ids(&model.config, 23, seed);

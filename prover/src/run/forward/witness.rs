@@ -17,6 +17,17 @@ pub struct Stream {
     pub y: Vec<i16>,
 }
 
+/// Heads of queries or keys that are normed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NormedHeads {
+    /// Limb sums of squares of each head, `[rows][heads]`.
+    pub sums: Vec<[i64; 3]>,
+    /// Reciprocal square roots, `[rows][heads]`.
+    pub rsqrt: Vec<u32>,
+    /// The normed values, without gains, `[rows][heads * head_dim]`.
+    pub y: Vec<i16>,
+}
+
 /// Intermediate values of one layer, in real dimensions. `width` is `heads * head_dim`, `kv_width` is
 /// `kv_heads * head_dim`; accumulators have a high and a low limb, `256 hi + lo` in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +42,9 @@ pub struct LayerWitness {
     pub k_acc_lo: Vec<i32>,
     pub k: Vec<i16>,
     pub k_rot: Vec<i16>,
+    /// Queries and keys after the norms of their heads; empty where these are not normed.
+    pub q_norm: NormedHeads,
+    pub k_norm: NormedHeads,
     /// `[rows][kv_width]`: accumulators and values.
     pub v_acc_hi: Vec<i32>,
     pub v_acc_lo: Vec<i32>,

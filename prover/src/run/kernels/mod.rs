@@ -106,18 +106,26 @@ pub fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out:
 
 /// Adds to `sums`, one entry per token, `2^shift` times the products of the weights in `planes` and the
 /// activations. The planes are those of tiles with the same outputs; the first one has the inputs of in-block
-/// `first`, and so on. Sums wrap.
+/// `first`, and so on. Sums wrap. What is `ahead` bytes behind each plane, and as much behind that, is likely to be next.
 ///
 /// # Panics
 /// If there are not as many sums as tokens or fewer in-blocks than planes, or `isa` is not available.
-pub fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+pub fn multiply(
+    isa: Isa,
+    planes: &[&Plane],
+    ahead: usize,
+    a: &Activations,
+    first: usize,
+    shift: u32,
+    sums: &mut [LimbSums],
+) {
     assert!(
         sums.len() == a.tokens && (first + planes.len()) * a.tokens <= a.hi.len() && shift < 32,
         "sums and activations of a matmul"
     );
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::multiply(isa, planes, a, first, shift, sums),
+        Isa::Avx512 | Isa::Avx2 => x86::multiply(isa, (planes, ahead), a, first, shift, sums),
         _ => scalar::multiply(planes, a, first, shift, sums),
     }
 }

@@ -206,7 +206,15 @@ fn products_are_exact() {
             for shift in [0, 8] {
                 let start = vec![[[i32::MAX - 5; SIMD_LANES], [7; SIMD_LANES]]; tokens];
                 let mut expected = start.clone();
-                multiply(Isa::Scalar, &tiles, &activations, first, shift, &mut expected);
+                multiply(
+                    Isa::Scalar,
+                    &tiles,
+                    size_of::<Plane>(),
+                    &activations,
+                    first,
+                    shift,
+                    &mut expected,
+                );
                 for (t, y) in [(0, 0), (tokens - 1, 63), (tokens / 2, 17)] {
                     for (limb, of) in [|v: i16| i64::from(v >> 8), |v: i16| i64::from(v & 255)]
                         .iter()
@@ -223,7 +231,7 @@ fn products_are_exact() {
                 }
                 for isa in fast() {
                     let mut sums = start.clone();
-                    multiply(isa, &tiles, &activations, first, shift, &mut sums);
+                    multiply(isa, &tiles, size_of::<Plane>(), &activations, first, shift, &mut sums);
                     assert!(sums == expected, "{isa:?}, {tokens} tokens, fill {fill}, shift {shift}");
                 }
             }

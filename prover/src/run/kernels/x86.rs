@@ -405,7 +405,10 @@ unsafe fn interleave<V: Vector>(columns: &[&Run; BLOCK_COLUMNS], at: usize, bloc
     }
 }
 
-pub(super) fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+/// Planes, and how many bytes behind each of them the next one is likely to be.
+type Planes<'a> = (&'a [&'a Plane], usize);
+
+pub(super) fn multiply(isa: Isa, planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
     check(isa);
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe {
@@ -417,13 +420,13 @@ pub(super) fn multiply(isa: Isa, planes: &[&Plane], a: &Activations, first: usiz
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn multiply_avx512(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+fn multiply_avx512(planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
     // SAFETY: the instructions are those of this function.
     unsafe { multiply_with::<__m512i, 4>(planes, a, first, shift, sums) }
 }
 
 #[target_feature(enable = "avx2")]
-fn multiply_avx2(planes: &[&Plane], a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+fn multiply_avx2(planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
     // SAFETY: the instructions are those of this function.
     unsafe { multiply_with::<__m256i, 2>(planes, a, first, shift, sums) }
 }
@@ -432,7 +435,7 @@ fn multiply_avx2(planes: &[&Plane], a: &Activations, first: usize, shift: u32, s
 /// The processor must have the instructions of `V`.
 #[inline(always)]
 unsafe fn multiply_with<V: Vector, const N: usize>(
-    planes: &[&Plane],
+    planes: Planes<'_>,
     a: &Activations,
     first: usize,
     shift: u32,
@@ -454,7 +457,7 @@ unsafe fn multiply_with<V: Vector, const N: usize>(
 /// The processor must have the instructions of `V`.
 #[inline(always)]
 unsafe fn multiply_tokens<V: Vector, const N: usize, const T: usize>(
-    planes: &[&Plane],
+    (planes, ahead): Planes<'_>,
     a: &Activations,
     first: usize,
     token: usize,
@@ -480,6 +483,14 @@ unsafe fn multiply_tokens<V: Vector, const N: usize, const T: usize>(
                     weights[i] = V::load(plane.as_ptr().add((block + i) * BLOCK + TERMS * x)).transpose();
                     // The high limb is the signed factor: weights plus 128 are the unsigned one.
                     shifted[i] = weights[i].xor(sign);
+                }
+                if token == 0 {
+                    for i in 0..N {
+                        // Hints may have any address.
+                        let at = plane.as_ptr().wrapping_add((block + i) * BLOCK + TERMS * x + ahead);
+                        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(ahead).cast());
+                    }
                 }
                 for (t, acc) in acc.iter_mut().enumerate() {
                     let hi = V::spread(a.hi[row + t].as_ptr().add(x));

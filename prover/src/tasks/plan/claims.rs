@@ -6,8 +6,8 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
-    Activation, ByClass, ChannelShift, LayerParams, LeadingRows, MatmulKind, ModelConfig, ModelParams, NormParams,
-    StreamShift, WeightFormat, KINDS,
+    Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, ModelConfig,
+    ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -44,6 +44,10 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         act: ByClass::both(1),
         down: StreamShift::one(1),
         skip_mlp: ByClass::both(0),
+        head_norms: config.head_norms.then(|| HeadNorms {
+            q: head_norm(config),
+            k: head_norm(config),
+        }),
     };
     ModelParams {
         format: WeightFormat::Int8,
@@ -62,6 +66,16 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         logit_bits: 10,
         columns: Vec::new(),
         biases: Vec::new(),
+    }
+}
+
+/// A norm of heads whose values do not matter.
+fn head_norm(config: &ModelConfig) -> HeadNorm {
+    HeadNorm {
+        scale: 1,
+        eps: 1,
+        shift: 1,
+        gains: vec![1; config.head_dim],
     }
 }
 

@@ -10,6 +10,7 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{lift, CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::policy::opening_policy;
+use tessera_verifier::suite::Suite;
 
 use super::{claims, Choices, Phase};
 use crate::model::tiles::tile_bytes;
@@ -20,6 +21,7 @@ use crate::prove::opening::Tree;
 use crate::quantise::comparison::comparison_bytes;
 use crate::quantise::feedback_bytes;
 use crate::run::float::{GROUP_ROWS, LOGITS};
+use crate::support::hashes::leaf_bytes;
 
 /// The program, its threads, the key and the tokenizer.
 const FIXED: u64 = 40 << 20;
@@ -46,6 +48,7 @@ pub(super) struct Model<'a> {
     pub exponents: &'a [u8],
     pub limbs: LimbSet,
     pub commitment: CommitmentParams,
+    pub suite: Suite,
     pub codeword_file: bool,
 }
 
@@ -106,14 +109,16 @@ struct Activations {
     /// The columns of all parts in row order.
     columns: u64,
     params: CommitmentParams,
+    suite: Suite,
 }
 
 impl Activations {
-    fn new(shape: Shape, weights: &CommitmentParams) -> Self {
+    fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
         let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
             columns: shape.parts().iter().map(of).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
+            suite,
             shape,
         }
     }
@@ -127,7 +132,7 @@ impl Activations {
     fn encoding(&self) -> u64 {
         let length = 1u64 << self.params.log_message;
         let (twiddles, making) = code_twiddles(&self.params);
-        let hashes = 36u64 << self.params.log_leaves();
+        let hashes = (leaf_bytes(self.suite) as u64) << self.params.log_leaves();
         hashes + making.max(twiddles + 2 * WORD * SIMD_LANES as u64 * length)
     }
 }
@@ -157,7 +162,7 @@ fn copied(mut tables: Vec<u64>) -> u64 {
 /// All phases of a proof of a chunk.
 pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
     let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
-    let trace = Activations::new(shape, &model.commitment);
+    let trace = Activations::new(shape, &model.commitment, model.suite);
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
@@ -317,7 +322,7 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     let write = FIXED + tensor + values + fed_back + (64 << 20);
     let leaves = 1u64 << params.log_leaves();
     let (twiddles, making) = code_twiddles(params);
-    let hashes = 36 * leaves + 2 * Tree::file_len(params);
+    let hashes = leaf_bytes(model.suite) as u64 * leaves + 2 * Tree::file_len(params);
     let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (48 << 20);
     vec![
         phase("calibrate", calibrate),

@@ -19,6 +19,7 @@ use tessera_circuits::statement::Lengths;
 use tessera_verdict::rows::bytes;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
 use thiserror::Error;
 
 pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
@@ -43,6 +44,8 @@ pub struct Subject {
     /// How accumulators are claimed.
     pub limbs: LimbSet,
     pub commitment: CommitmentParams,
+    /// What is hashed with.
+    pub suite: Suite,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
 }
@@ -127,6 +130,7 @@ impl Subject {
             exponents: key.params.exponents.clone(),
             limbs: key.params.limb_set(&key.config),
             commitment: key.weights,
+            suite: key.header.hash_suite,
             codeword_file,
         }
     }
@@ -145,6 +149,7 @@ impl Subject {
             // What set-up makes.
             limbs: LimbSet::all(Limbs::One),
             commitment: params_for(config.total_tiles()),
+            suite: Suite::default(),
             codeword_file,
         }
     }
@@ -157,6 +162,7 @@ impl Subject {
             exponents: &self.exponents,
             limbs: self.limbs,
             commitment: self.commitment,
+            suite: self.suite,
             codeword_file: self.codeword_file,
         };
         let phases = match task {

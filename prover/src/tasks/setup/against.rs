@@ -64,6 +64,7 @@ pub fn recompute(
         codeword_cache: CodewordCache::None,
         memory,
         skip_fidelity: recipe.measured().is_none(),
+        suite: key.header.hash_suite,
         private_recipe: false,
     };
     let made = setup(checkpoint, &dir.path().join("model"), &options, progress)?.key;

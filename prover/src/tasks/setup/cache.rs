@@ -5,6 +5,7 @@ use std::path::Path;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
 
 use super::SetupError;
 use crate::model::directory::{self, ModelDirError, WEIGHTS_FILE};
@@ -57,12 +58,12 @@ pub(super) fn open_weights(
 pub(super) fn commit_files(
     dir: &Path,
     weights: &PackedWeights,
-    params: &CommitmentParams,
+    (suite, params): (Suite, &CommitmentParams),
     split: Split,
     cache: CodewordCache,
     progress: &dyn Progress,
 ) -> Result<Digest, SetupError> {
-    let (tree, codeword) = write_files(dir, weights, params, split, cache, progress)?;
+    let (tree, codeword) = write_files(dir, weights, (suite, params), split, cache, progress)?;
     install(dir, &tree, codeword)?;
     Ok(tree.root())
 }
@@ -70,7 +71,7 @@ pub(super) fn commit_files(
 fn write_files(
     dir: &Path,
     weights: &PackedWeights,
-    params: &CommitmentParams,
+    (suite, params): (Suite, &CommitmentParams),
     split: Split,
     cache: CodewordCache,
     progress: &dyn Progress,
@@ -80,10 +81,10 @@ fn write_files(
         Some((params.columns() as u64) << params.log_codeword()),
     );
     if !cache.keeps(dir, params) {
-        return Ok((commit(weights, params, split, None, progress)?, None));
+        return Ok((commit(suite, weights, params, split, None, progress)?, None));
     }
     let mut file = AtomicFile::create_cold(&dir.join(CODEWORD_FILE))?;
-    let tree = commit(weights, params, split, Some(&mut file), progress)?;
+    let tree = commit(suite, weights, params, split, Some(&mut file), progress)?;
     Ok((tree, Some(file)))
 }
 
@@ -99,14 +100,19 @@ fn install(dir: &Path, tree: &Tree, codeword: Option<AtomicFile>) -> Result<(), 
 }
 
 /// Whether the files in `dir` are those of a commitment with this root, as far as they are checked when they are opened.
-pub(super) fn is_whole(dir: &Path, params: &CommitmentParams, root: &Digest, cache: CodewordCache) -> bool {
+pub(super) fn is_whole(
+    dir: &Path,
+    (suite, params): (Suite, &CommitmentParams),
+    root: &Digest,
+    cache: CodewordCache,
+) -> bool {
     let path = dir.join(CODEWORD_FILE);
     let length = std::fs::metadata(&path).map_or(0, |m| m.len());
     let expected = match (cache, path.exists()) {
         (CodewordCache::Full, _) | (CodewordCache::Auto, true) => Codeword::file_len(params),
         (CodewordCache::None, _) | (CodewordCache::Auto, false) => 0,
     };
-    length == expected && Tree::read(&dir.join(TREE_FILE), params, root).is_ok()
+    length == expected && Tree::read(suite, &dir.join(TREE_FILE), params, root).is_ok()
 }
 
 /// What a rebuilt cache is.
@@ -129,7 +135,14 @@ pub fn rebuild_cache(
     let plan = Subject::of_dir(&key, dir).plan(Task::Setup { tokens: 0 }, memory)?;
     let path = dir.join(WEIGHTS_FILE);
     let weights = open_weights(&path, &key.config, key.params.format)?;
-    let (tree, codeword) = write_files(dir, &weights, &key.weights, plan.choices.split, cache, progress)?;
+    let (tree, codeword) = write_files(
+        dir,
+        &weights,
+        (key.header.hash_suite, &key.weights),
+        plan.choices.split,
+        cache,
+        progress,
+    )?;
     if tree.root() != key.weights_root {
         return Err(SetupError::OtherWeights {
             path,

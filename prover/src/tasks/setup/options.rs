@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tessera_verifier::suite::Suite;
+
 use super::cache::CodewordCache;
 use crate::quantise::QuantiseOptions;
 use crate::tasks::plan::Budget;
@@ -17,6 +19,8 @@ pub struct SetupOptions {
     pub memory: Option<Budget>,
     /// Does not compare the model with its checkpoint.
     pub skip_fidelity: bool,
+    /// What the model is committed to with, and proofs are hashed with.
+    pub suite: Suite,
     /// Leaves digests of texts and files and the figures of the comparison out of the key.
     pub private_recipe: bool,
 }

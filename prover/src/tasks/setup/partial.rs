@@ -93,7 +93,7 @@ pub(super) struct Partial {
 }
 
 /// Where an unfinished `target` is.
-pub(super) fn partial_dir(target: &Path) -> PathBuf {
+pub fn partial_dir(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".partial");
     name.into()
@@ -117,6 +117,7 @@ impl Partial {
         match state.filter(|state| state.inputs == *inputs) {
             Some(state) => {
                 notes.push(format!("resumed from {}", dir.display()));
+                files::remove_unfinished(&dir)?;
                 Ok(Some(Self {
                     target: target.to_owned(),
                     dir,

@@ -25,7 +25,7 @@ use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
 use self::files::{activation_bytes, activation_file, digest, write};
 use crate::prove::{boundaries, check_security, generate_statement, ProveError, ProvedChunk};
 use crate::run::generate::GenerateOptions;
-use crate::support::files::{create_dir, is_unfinished, remove, FileError, Lock};
+use crate::support::files::{create_dir, remove_unfinished, FileError, Lock};
 use crate::support::output::STDOUT;
 use crate::support::progress::Progress;
 use crate::tasks::loaded::Model;
@@ -291,16 +291,12 @@ impl WorkDir {
 
 /// Removes unfinished files of processes that were killed, unless a process is at a chunk: they may be its own.
 fn remove_leftovers(dir: &Path) -> Result<(), WorkError> {
-    let names = || {
-        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        entries.filter_map(|e| e.file_name().into_string().ok())
-    };
-    let locks = names().filter(|name| name.starts_with("chunk_") && name.ends_with(".lock"));
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    let locks = names.filter(|name| name.starts_with("chunk_") && name.ends_with(".lock"));
     let locks: Result<Vec<Lock>, FileError> = locks.map(|name| Lock::take(&dir.join(name))).collect();
     if locks.is_ok() {
-        for name in names().filter(|name| is_unfinished(name)) {
-            remove(&dir.join(name))?;
-        }
+        remove_unfinished(dir)?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use tessera_prover::prove::trace::Columns;
 use tessera_verifier::gkr::TreeProof;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
+use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::open_transcript;
 
@@ -141,7 +142,7 @@ pub struct Hooks<'a> {
 
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
-    transcript: &open_transcript,
+    transcript: &|m, a, s, c, e| open_transcript(Suite::Blake2s, m, a, s, c, e),
     pcs: None,
     source: None,
     proved: None,

@@ -51,6 +51,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rotation_of: Vec::new(),
         positions: true,
         gated: false,
+        head_norms: false,
         blocks: Blocks::Encoder(pooling(reader, hidden)?),
         bos: None,
         eos: Vec::new(),
@@ -126,6 +127,8 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::NormBias(_, layer) => return entering(layer, "bias"),
         Parameter::Positions => return embeddings("position_embeddings.weight"),
         Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
+        // There are none.
+        Parameter::HeadNorm(..) => return super::standard::place(config, parameter),
     };
     Place::whole(match kind {
         MatmulKind::Embed => return embeddings("word_embeddings.weight"),

@@ -77,8 +77,8 @@ impl Factors {
         rotation: 1.0,
     };
 
-    /// Of the outputs of a matrix.
-    pub const fn of(&self, kind: MatmulKind) -> f64 {
+    /// Of the outputs of a matrix, where heads are not normed.
+    const fn of(&self, kind: MatmulKind) -> f64 {
         match kind {
             MatmulKind::Embed => self.embedding,
             MatmulKind::Q => self.attention,
@@ -90,9 +90,34 @@ impl Factors {
 }
 
 impl Description {
+    /// What multiplies the outputs of a matrix. Queries that are normed have no factor: the gains of their norms have it.
+    pub const fn factor(&self, kind: MatmulKind) -> f64 {
+        match kind {
+            MatmulKind::Q if self.config.head_norms => 1.0,
+            _ => self.factors.of(kind),
+        }
+    }
+
     /// What multiplies the channels of a head of Q in a layer, beside the factor of scores: the factor of cos and sin, of
     /// queries and keys at once; `None` if that is 1.
     pub fn of_queries(&self, layer: usize) -> Option<Vec<f64>> {
+        let config = &self.config;
+        // What is normed has no factor; its gains have them.
+        if config.head_norms {
+            return None;
+        }
+        self.rotation_factors(layer)
+    }
+
+    /// What multiplies the gains of the norms of queries: the factor of scores, and that of cos and sin of queries and keys at once.
+    pub fn of_gains(&self, layer: usize) -> Vec<f64> {
+        let rotation = self.rotation_factors(layer);
+        let factors = rotation.unwrap_or_else(|| vec![1.0; self.config.head_dim]);
+        factors.into_iter().map(|f| f * self.factors.attention).collect()
+    }
+
+    /// What multiplies the channels of a head of queries for the factor of cos and sin; `None` if that is 1.
+    pub fn rotation_factors(&self, layer: usize) -> Option<Vec<f64>> {
         let config = &self.config;
         let (half, factor) = (config.head_dim / 2, self.factors.rotation);
         let rotation = config.rotations.get(config.rotation(layer)).filter(|_| factor != 1.0)?;

@@ -57,6 +57,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rotation_of: Vec::new(),
         positions: false,
         gated: false,
+        head_norms: false,
         blocks: Blocks::Parallel,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,

@@ -53,6 +53,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         rotation_of: Vec::new(),
         positions: true,
         gated: false,
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
@@ -88,7 +89,7 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::NormBias(MatmulKind::Up, layer) => return Place::whole(of(layer, "ln_2.bias")),
         Parameter::NormBias(_, layer) => return Place::whole(of(layer, "ln_1.bias")),
         Parameter::Positions => return Place::whole("model.wpe.weight"),
-        Parameter::Types(_) => return standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::Types(_) => return standard::place(config, parameter),
     };
     Place::whole(match kind {
         MatmulKind::Q => return fused(layer, end, 0),

@@ -20,6 +20,7 @@ mod phi;
 mod phi3;
 mod place;
 mod qwen2;
+mod qwen3;
 mod reader;
 mod rotation;
 mod smollm3;
@@ -41,7 +42,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 19] = [
+pub const FAMILIES: [&Family; 20] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -49,6 +50,7 @@ pub const FAMILIES: [&Family; 19] = [
     &smollm3::FAMILY,
     &ernie4_5::FAMILY,
     &qwen2::FAMILY,
+    &qwen3::FAMILY,
     &gpt2::FAMILY,
     &gpt_neox::FAMILY,
     &phi::FAMILY,
@@ -64,11 +66,7 @@ pub const FAMILIES: [&Family; 19] = [
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 9] = [
-    (
-        &["Qwen3ForCausalLM", "qwen3"],
-        "norms of the queries and keys of each head are missing",
-    ),
+const MISSING: [(&[&str], &str); 8] = [
     (&["GemmaForCausalLM", "gemma"], "the activation GeGLU is missing"),
     (
         &[
@@ -82,7 +80,7 @@ const MISSING: [(&[&str], &str); 9] = [
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
-        "norms after attention and MLP, and those of queries and keys, are missing",
+        "norms after attention and MLP, and one norm of all heads together, are missing",
     ),
     (
         &[

@@ -15,6 +15,8 @@ pub enum Parameter {
     MlpNorm(usize),
     /// The gain of the last norm.
     FinalNorm,
+    /// The gain of the norm of every head of Q or K.
+    HeadNorm(MatmulKind, usize),
     /// What is added to the outputs of a matrix of a layer; 0 for the head.
     Bias(MatmulKind, usize),
     /// What is added to the output of the norm that a matrix reads: of Q, Up and Head.
@@ -36,6 +38,7 @@ impl Parameter {
                     _ => (outputs, inputs),
                 }
             }
+            Self::HeadNorm(..) => (1, config.head_dim),
             Self::Bias(kind, _) => (1, config.dims(kind).1),
             Self::Positions => (config.context, config.hidden),
             Self::Types(types) => (types, config.hidden),

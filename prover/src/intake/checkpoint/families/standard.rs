@@ -95,6 +95,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         rotation_of: Vec::new(),
         positions: false,
         gated: matches!(defaults.mlp, Mlp::Gated),
+        head_norms: false,
         blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
@@ -204,6 +205,8 @@ pub fn name(parameter: Parameter) -> String {
             };
             format!("{}.bias", gain.trim_end_matches(".weight"))
         }
+        Parameter::HeadNorm(MatmulKind::Q, l) => part(l, "self_attn.q_norm"),
+        Parameter::HeadNorm(_, l) => part(l, "self_attn.k_norm"),
         Parameter::Positions => "model.embed_positions.weight".to_string(),
         Parameter::Types(_) => "model.embed_types.weight".to_string(),
         Parameter::Bias(kind, layer) => {

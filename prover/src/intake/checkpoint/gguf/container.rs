@@ -34,7 +34,9 @@ impl<'a> Container<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
         let mut cursor = Cursor::new(bytes);
         if cursor.take().ok() != Some(MAGIC) {
-            return Err("this is not a GGUF file".to_string());
+            return Err(
+                "this is not a GGUF file, and a checkpoint of another kind is a directory with config.json".to_string(),
+            );
         }
         let version = cursor.word()?;
         if !VERSIONS.contains(&version) {

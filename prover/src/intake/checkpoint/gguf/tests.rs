@@ -211,15 +211,15 @@ fn defaults_and_numbers_are_those_of_the_format() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let mut gguf = tiny(F32, false);
-    gguf.set("general.architecture", "qwen3".into());
-    gguf.set("qwen3.embedding_length", Value::U32(4));
-    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "qwen3"));
+    gguf.set("general.architecture", "gemma3".into());
+    gguf.set("gemma3.embedding_length", Value::U32(4));
+    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "gemma3"));
     let survey = survey(&gguf);
-    assert_eq!((survey.architecture.as_str(), survey.config), ("qwen3", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("gemma3", None));
     assert!(survey
         .unsupported
         .iter()
-        .any(|u| u.detail.contains("qwen3.attention.head_count")));
+        .any(|u| u.detail.contains("gemma3.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
@@ -267,6 +267,45 @@ fn files_of_qwen2_are_read() {
     gguf.tensors.retain(|(name, _)| name != "blk.1.attn_v.bias");
     assert!(
         matches!(opened(&gguf), Err(CheckpointError::Missing { tensor }) if tensor.ends_with("1.self_attn.v_proj.bias"))
+    );
+}
+
+/// Files of Qwen3 have gains for heads, and rows of queries and keys in the order of the hub.
+#[test]
+fn files_of_qwen3_are_read() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "qwen3.");
+    }
+    gguf.set("general.architecture", "qwen3".into());
+    let parts = [(MatmulKind::Q, "attn_q"), (MatmulKind::K, "attn_k")];
+    let gains = |layer: usize| -> Vec<f32> {
+        (0..hub.config().head_dim)
+            .map(|i| (100 * layer + i) as f32 / 8.0)
+            .collect()
+    };
+    for layer in 0..2 {
+        for (kind, part) in parts {
+            let matrix = hub.matrix(kind, layer).unwrap();
+            let (inputs, outputs) = hub.config().dims(kind);
+            let name = format!("blk.{layer}.{part}");
+            *gguf.tensor(&format!("{name}.weight")) = Tensor::of(&[inputs, outputs], F32, &matrix.values().unwrap());
+            let own = gains(layer);
+            gguf.tensors
+                .push((format!("{name}_norm.weight"), Tensor::of(&[own.len()], F32, &own)));
+        }
+    }
+    let own = opened(&gguf).unwrap();
+    assert!(own.config().head_norms);
+    for (kind, _) in parts {
+        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind, 1).unwrap().values().unwrap();
+        assert_eq!(values(&own), values(&hub));
+        assert_eq!(own.head_gain(kind, 1).unwrap(), Some(gains(1)));
+    }
+    // Without one of them the file is no Qwen3.
+    gguf.tensors.retain(|(name, _)| name != "blk.1.attn_k_norm.weight");
+    assert!(
+        matches!(opened(&gguf), Err(CheckpointError::Missing { tensor }) if tensor.ends_with("1.self_attn.k_norm.weight"))
     );
 }
 

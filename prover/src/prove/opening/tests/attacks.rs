@@ -6,11 +6,12 @@ use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, verify_batch};
+use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree};
 use tessera_verifier::opening::multilinear::{eq_eval, eq_table, next_claim};
 use tessera_verifier::opening::{
     absorb_statement, lift, verify, Claimed, Code, OpeningClaim, OpeningError, OpeningProof, TreeName,
 };
+use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
 
 use super::super::fft::Twiddles;
@@ -328,47 +329,49 @@ fn another_leaf_of_the_tree_is_no_answer() {
 /// off as a leaf; or a leaf stands for the node of a tree with one more layer.
 #[test]
 fn an_inner_node_is_no_leaf() {
-    // Digests of field elements below the modulus, so that their bytes are values of a leaf.
-    let canonical = |digest: &[u8; 32]| {
-        digest
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .all(|w| u32::from_le_bytes(*w) >> 31 == 0)
-    };
-    let digests: Vec<[u8; 32]> = (0..4000u32)
-        .map(|i| hash_base_leaf(&[BaseField::from(i)]))
-        .filter(canonical)
-        .collect();
-    let leaves = digests
-        .first_chunk::<8>()
-        .expect("one digest of 256 is canonical")
-        .to_vec();
-    let levels = merkle::levels(leaves.clone());
-    let (tree, root) = (TreeName::Committed(Code::Weights), levels[3][0]);
-    let path = |depth: u32, levels: &[Vec<[u8; 32]>]| merkle::path(&[0], depth, |level, i| levels[level][i]);
-    assert_eq!(
-        verify_batch(tree, &root, 3, vec![(0, leaves[0])], &path(3, &levels)),
-        Ok(())
-    );
-    let words = leaves[..2].iter().flat_map(|d| d.as_chunks::<4>().0);
-    let values: Vec<BaseField> = words.map(|w| BaseField::from(u32::from_le_bytes(*w))).collect();
-    let passed_off = hash_base_leaf(&values);
-    assert_ne!(passed_off, hash_node(&leaves[0], &leaves[1]));
-    let short = path(2, &levels[1..]);
-    assert_eq!(
-        verify_batch(tree, &root, 2, vec![(0, passed_off)], &short),
-        Err(OpeningError::Root { tree })
-    );
-    // The depth is the verifier's: the same nodes are too few for it.
-    assert_eq!(
-        verify_batch(tree, &root, 3, vec![(0, passed_off)], &short),
-        Err(OpeningError::PathTooShort { tree })
-    );
-    let long = [path(3, &levels), vec![[0; 32]]].concat();
-    let unused = 1;
-    assert_eq!(
-        verify_batch(tree, &root, 3, vec![(0, leaves[0])], &long),
-        Err(OpeningError::PathTooLong { tree, unused })
-    );
+    for suite in Suite::ALL {
+        // Digests of field elements below the modulus, so that their bytes are values of a leaf.
+        let words = |digest: &[u8; 32]| digest.as_chunks().0.iter().map(|w| suite.word(*w)).collect::<Vec<_>>();
+        let digests: Vec<[u8; 32]> = (0..4000u32)
+            .map(|i| hash_base_leaf(suite, &[BaseField::from(i)]))
+            .filter(|digest| words(digest).iter().all(|word| word >> 31 == 0))
+            .collect();
+        let leaves = digests
+            .first_chunk::<8>()
+            .expect("one digest of 256 is canonical")
+            .to_vec();
+        let levels = merkle::levels(suite, leaves.clone());
+        let name = TreeName::Committed(Code::Weights);
+        let tree = |depth: u32| CommittedTree {
+            name,
+            suite,
+            root: &levels[3][0],
+            depth,
+        };
+        let path = |depth: u32, levels: &[Vec<[u8; 32]>]| merkle::path(&[0], depth, |level, i| levels[level][i]);
+        assert_eq!(verify_batch(&tree(3), vec![(0, leaves[0])], &path(3, &levels)), Ok(()));
+        let values: Vec<BaseField> = leaves[..2].iter().flat_map(words).map(BaseField::from).collect();
+        let passed_off = hash_base_leaf(suite, &values);
+        let short = path(2, &levels[1..]);
+        // Blake2s tells leaves from nodes by a byte. With Keccak a leaf of sixteen words is hashed as a node, and it is the
+        // depth alone that stands against it.
+        if suite == Suite::Blake2s {
+            assert_ne!(passed_off, suite.node(&leaves[0], &leaves[1]));
+            assert_eq!(
+                verify_batch(&tree(2), vec![(0, passed_off)], &short),
+                Err(OpeningError::Root { tree: name })
+            );
+        }
+        // The depth is the verifier's: the same nodes are too few for it.
+        assert_eq!(
+            verify_batch(&tree(3), vec![(0, passed_off)], &short),
+            Err(OpeningError::PathTooShort { tree: name })
+        );
+        let long = [path(3, &levels), vec![[0; 32]]].concat();
+        let unused = 1;
+        assert_eq!(
+            verify_batch(&tree(3), vec![(0, leaves[0])], &long),
+            Err(OpeningError::PathTooLong { tree: name, unused })
+        );
+    }
 }

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tessera_verifier::opening::merkle::{hash_base_leaf, hash_node, hash_secure_leaf, Digest};
+use tessera_verifier::opening::merkle::{hash_base_leaf, hash_secure_leaf, Digest};
 use tessera_verifier::opening::{CommitmentParams, LeafOpening};
+use tessera_verifier::suite::Suite;
 
 use super::super::{commit, merkle, Codeword, OpeningProverError, Split, TileSource, Tree};
-use super::{Random, Weights};
+use super::{Random, Weights, SUITE};
 use crate::model::tiles::tile_bytes;
 use crate::model::weights::PackedWeights;
 use crate::support::hashes::{self, Domain};
@@ -37,7 +38,7 @@ impl Files {
         let (tree, values) = (dir.path().join("tree"), dir.path().join("values"));
         let weights = Weights::random(PARAMS.tiles, 5);
         let mut file = fs::File::create(&values).unwrap();
-        let made = commit(&weights.0, &PARAMS, Split::default(), Some(&mut file), &Silent).unwrap();
+        let made = commit(SUITE, &weights.0, &PARAMS, Split::default(), Some(&mut file), &Silent).unwrap();
         made.write(&mut fs::File::create(&tree).unwrap()).unwrap();
         let root = made.root();
         Self {
@@ -50,7 +51,7 @@ impl Files {
     }
 
     fn tree(&self) -> Result<Tree, OpeningProverError> {
-        Tree::read(&self.tree, &PARAMS, &self.root)
+        Tree::read(SUITE, &self.tree, &PARAMS, &self.root)
     }
 
     fn open(&self, weights: &dyn TileSource) -> Result<LeafOpening, OpeningProverError> {
@@ -143,15 +144,17 @@ fn other_weights_are_refused() {
 #[test]
 fn lanes_hash_as_the_verifier() {
     let mut random = Random(2);
-    for len in (0..=49).chain([160]) {
+    for len in (0..=105).chain([160]) {
         let messages: Vec<Vec<_>> = (0..hashes::SIMD_LANES)
             .map(|_| (0..len).map(|_| random.base()).collect())
             .collect();
         let words: Vec<Vec<u32>> = messages.iter().map(|m| m.iter().map(|v| v.0).collect()).collect();
         let words: Vec<&[u32]> = words.iter().map(Vec::as_slice).collect();
-        let digests = hashes::hash(Domain::Leaf, words.as_slice().try_into().unwrap());
-        for (digest, message) in digests.iter().zip(&messages) {
-            assert_eq!(*digest, hash_base_leaf(message), "{len} words");
+        for suite in Suite::ALL {
+            let digests = hashes::hash(suite, Domain::Leaf, words.as_slice().try_into().unwrap());
+            for (digest, message) in digests.iter().zip(&messages) {
+                assert_eq!(*digest, hash_base_leaf(suite, message), "{len} words of {suite:?}");
+            }
         }
     }
 }
@@ -159,16 +162,16 @@ fn lanes_hash_as_the_verifier() {
 #[test]
 fn layers_and_leaves_of_every_size() {
     let mut random = Random(4);
-    for log in 0..8 {
+    for (log, suite) in (0..8).flat_map(|log| Suite::ALL.map(|suite| (log, suite))) {
         let leaves: Vec<_> = (0..1 << log).map(|_| random.secures(8)).collect();
-        let digests = merkle::secure_leaves(&leaves.concat(), 8);
+        let digests = merkle::secure_leaves(suite, &leaves.concat(), 8);
         assert!(digests
             .iter()
             .zip(&leaves)
-            .all(|(d, leaf)| *d == hash_secure_leaf(leaf)));
-        let levels = merkle::levels(digests);
+            .all(|(d, leaf)| *d == hash_secure_leaf(suite, leaf)));
+        let levels = merkle::levels(suite, digests);
         for pair in levels.windows(2) {
-            let expected: Vec<_> = pair[0].chunks(2).map(|n| hash_node(&n[0], &n[1])).collect();
+            let expected: Vec<_> = pair[0].chunks(2).map(|n| suite.node(&n[0], &n[1])).collect();
             assert_eq!(pair[1], expected);
         }
     }

@@ -14,7 +14,7 @@ use tessera_verifier::opening::{
 use tessera_verifier::policy::{opening_policy, OpeningPolicy};
 
 use super::super::{commit, value, OpeningProverError, Split};
-use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY};
+use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY, SUITE};
 use crate::model::tiles::TileSource;
 use crate::model::weights::PackedWeights;
 use crate::support::progress::Silent;
@@ -362,7 +362,7 @@ fn prover_rejects_what_does_not_fit() {
         ..case.params
     };
     assert!(matches!(
-        commit(&case.weights.0, &wrong, Split::default(), None, &Silent),
+        commit(SUITE, &case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
     let columns = wrong.columns_of(&(0..wrong.tiles), 0);

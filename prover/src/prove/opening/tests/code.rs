@@ -9,16 +9,17 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
-use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, Digest};
+use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree, Digest};
 use tessera_verifier::opening::multilinear::{eq_table, evaluate};
 use tessera_verifier::opening::{circle, Code, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
+use tessera_verifier::suite::Suite;
 
 use super::super::combine::combine_columns;
-use super::super::fft::Twiddles;
+use super::super::fft::{Twiddles, Wanted};
 use super::super::merkle;
 use super::super::packed::Packed;
 use super::super::{commit, Codeword, Split};
-use super::{bind_least_significant, Case, Random, Weights};
+use super::{bind_least_significant, committed, Case, Random, Weights, SUITE};
 use crate::support::pages::Table;
 use crate::support::progress::Silent;
 
@@ -146,10 +147,11 @@ proptest! {
 
     /// Batch paths authenticate exactly the leaves that they were made for.
     #[test]
-    fn batch_paths(depth in 1u32..7, mask in 1u64.., flip in 0usize..64) {
+    fn batch_paths(depth in 1u32..7, mask in 1u64.., flip in 0usize..64, number in 0u32..2) {
+        let suite = Suite::try_from(number).unwrap();
         let mut random = Random(9);
-        let leaves: Vec<Digest> = (0..1 << depth).map(|_| hash_base_leaf(&[random.base()])).collect();
-        let levels = merkle::levels(leaves.clone());
+        let leaves: Vec<Digest> = (0..1 << depth).map(|_| hash_base_leaf(suite, &[random.base()])).collect();
+        let levels = merkle::levels(suite, leaves.clone());
         let root = levels[depth as usize][0];
         let mut opened: Vec<usize> = (0..1 << depth).filter(|i| mask >> i & 1 == 1).collect();
         if opened.is_empty() {
@@ -162,16 +164,17 @@ proptest! {
             (i, digest)
         }).collect::<Vec<_>>();
         let tree = TreeName::Oracle(1);
-        prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), &path), Ok(()));
+        let committed = CommittedTree { name: tree, suite, root: &root, depth };
+        prop_assert_eq!(verify_batch(&committed, with(usize::MAX), &path), Ok(()));
         let wrong = opened[flip % opened.len()];
-        prop_assert_eq!(verify_batch(tree, &root, depth, with(wrong), &path), Err(OpeningError::Root { tree }));
+        prop_assert_eq!(verify_batch(&committed, with(wrong), &path), Err(OpeningError::Root { tree }));
         let mut long = path.clone();
         long.push(root);
         let error = OpeningError::PathTooLong { tree, unused: 1 };
-        prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), &long), Err(error));
+        prop_assert_eq!(verify_batch(&committed, with(usize::MAX), &long), Err(error));
         if let Some((_, short)) = path.split_last() {
             let error = OpeningError::PathTooShort { tree };
-            prop_assert_eq!(verify_batch(tree, &root, depth, with(usize::MAX), short), Err(error));
+            prop_assert_eq!(verify_batch(&committed, with(usize::MAX), short), Err(error));
         }
     }
 }
@@ -201,21 +204,25 @@ fn codeword_file_holds_the_columns() {
         .iter()
         .flat_map(|leaf| columns.iter().flat_map(move |c| [c[2 * leaf], c[2 * leaf + 1]]))
         .collect();
-    let rows = case.codeword.open(&case.weights.0, &leaves).unwrap();
-    assert_eq!(rows.values, expected);
-    let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
-    let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(row))).collect();
-    let (root, depth) = (case.codeword.root(), params.log_leaves());
-    assert_eq!(
-        verify_batch(TreeName::Committed(Code::Weights), root, depth, digests, &rows.path),
-        Ok(())
-    );
-    // The same rows without the file; the tree is the same in whatever blocks the codeword is made.
-    for log in 0..=Split::MAX {
+    // With the file, and without: the tree is the same in whatever blocks the codeword is made.
+    let mut codewords = vec![(SUITE, committed(&case.weights.0, &params))];
+    for (log, suite) in (0..=Split::MAX).flat_map(|log| Suite::ALL.map(|suite| (log, suite))) {
         let split = Split::new(log, &params);
-        let tree = commit(&case.weights.0, &params, split, None, &Silent).unwrap();
-        let codeword = Codeword::new(params, tree);
-        assert_eq!(codeword.open(&case.weights.0, &leaves).unwrap(), rows, "{split:?}");
+        let tree = commit(suite, &case.weights.0, &params, split, None, &Silent).unwrap();
+        codewords.push((suite, Codeword::new(params, tree)));
+    }
+    for (suite, codeword) in codewords {
+        let rows = codeword.open(&case.weights.0, &leaves).unwrap();
+        assert_eq!(rows.values, expected);
+        let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
+        let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(suite, row))).collect();
+        let committed = CommittedTree {
+            name: TreeName::Committed(Code::Weights),
+            suite,
+            root: codeword.root(),
+            depth: params.log_leaves(),
+        };
+        assert_eq!(verify_batch(&committed, digests, &rows.path), Ok(()), "{suite:?}");
     }
 }
 
@@ -233,13 +240,32 @@ fn blocks_are_those_of_the_codeword() {
         for split in 0..=Split::MAX {
             let mut block = vec![field[0]; message.len() >> split];
             let blocks = (0..1 << (log_blowup + split)).flat_map(|i| {
-                twiddles.encode_block(&message, &mut block, i);
+                twiddles.encode_block(&message, &mut block, i, Wanted::All);
                 block.iter().map(|v| v.to_array()).collect::<Vec<_>>()
             });
             assert!(
                 blocks.collect::<Vec<_>>() == expected,
                 "2^{log_message}, 2^{split} blocks"
             );
+            // The first part, the last one, and one that is the only one of its block.
+            let size = block.len().min(64);
+            let parts = expected.len() / size;
+            let wanted = [0, parts / 2 - 1, parts - 1];
+            for i in 0..1 << (log_blowup + split) {
+                twiddles.encode_block(&message, &mut block, i, Wanted::Parts(size, &wanted));
+                let start = i * block.len();
+                let own = wanted
+                    .iter()
+                    .map(|part| part * size)
+                    .filter(|at| (start..start + block.len()).contains(at));
+                for at in own {
+                    let part = block[at - start..][..size].iter().map(|v| v.to_array());
+                    assert!(
+                        part.eq(expected[at..][..size].iter().copied()),
+                        "2^{log_message}: value {at}"
+                    );
+                }
+            }
         }
     }
 }

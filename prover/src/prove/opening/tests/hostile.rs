@@ -12,7 +12,7 @@ use tessera_verifier::policy::OpeningPolicy;
 use super::super::prove::begin;
 use super::super::tree::SUBTREE_LOG;
 use super::super::{merkle, value, Codeword, CommittedWeights, Side, Tree, TILE_AREA};
-use super::{transcript, Case, Random, Weights, POLICY};
+use super::{transcript, Case, Random, Weights, POLICY, SUITE};
 use crate::model::tiles::tile_bytes;
 use crate::model::weights::PackedWeights;
 use crate::support::pages::Table;
@@ -262,8 +262,11 @@ fn far_words_are_rejected() {
         // One batch of a few columns in these cases, so the file is the leaves in order.
         let share = case.params.columns() * FIBRE;
         let words: Vec<_> = (0..share << case.params.log_leaves()).map(|_| random.base()).collect();
-        let levels = merkle::levels(words.chunks(share).map(hash_base_leaf).collect());
-        let tree = Tree::new(levels[SUBTREE_LOG as usize].clone());
+        let levels = merkle::levels(
+            SUITE,
+            words.chunks(share).map(|leaf| hash_base_leaf(SUITE, leaf)).collect(),
+        );
+        let tree = Tree::new(SUITE, levels[SUBTREE_LOG as usize].clone());
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.0.to_le_bytes()).collect();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();

@@ -16,6 +16,7 @@ use tessera_verifier::opening::{
     OpeningError, OpeningProof,
 };
 use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
 
 use super::{commit, open, value, Codeword, CommittedWeights, OpeningProverError, Side, Split, TileSource, TILE_AREA};
@@ -24,6 +25,9 @@ use crate::model::weights::PackedWeights;
 use crate::support::pages::Table;
 use crate::support::progress::Silent;
 use tessera_circuits::model::WeightFormat;
+
+/// Where the hash makes no difference.
+const SUITE: Suite = Suite::Blake2s;
 
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
@@ -150,7 +154,7 @@ impl DerefMut for Case {
 /// Commits, and opens the codeword from a file.
 fn committed(source: &dyn TileSource, params: &CommitmentParams) -> Codeword {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    let tree = commit(source, params, Split::default(), Some(&mut file), &Silent).unwrap();
+    let tree = commit(SUITE, source, params, Split::default(), Some(&mut file), &Silent).unwrap();
     Codeword::with_file(*params, tree, file.path()).unwrap()
 }
 
@@ -374,7 +378,7 @@ impl Drawn {
             }
         }
         t.message("opening final message", &proof.final_message);
-        t.nonce("opening work", proof.nonce);
+        let _ = t.work("opening work", POLICY.work_bits, proof.nonce);
         let positions = draw_leaves(&mut t, &long, &POLICY);
         Self {
             beta,

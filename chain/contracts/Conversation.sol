@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Field} from "./Field.sol";
+import {Lookups} from "./Lookups.sol";
+import {Multilinear} from "./Multilinear.sol";
+import {Sumcheck} from "./Sumcheck.sol";
+import {Transcript} from "./Transcript.sol";
+
+/// @title What is said before the opening, of a model in one piece (docs/protocol.md, sections 5 to 8 and 11).
+/// @notice It leaves claims, which are still to be proved: those on leaves of lookups, on the embedding's operand, on the value of the
+/// linear claims, and the two that the opening is about.
+library Conversation {
+    using Transcript for Transcript.State;
+
+    uint256 private constant PRODUCTS = 16;
+    /// The products that read weights, four bits each, the first one lowest: Norm, Att, Ff, Embed, Head, NormLimbs.
+    uint256 private constant WEIGHTED = 0x763210;
+    uint256 private constant FAMILIES = 6;
+    /// Bits of the proof of work before the challenges of the lookups.
+    uint256 private constant LOOKUP_WORK = 12;
+
+    /// What follows from key and statement: the model id, the root of the tables, the number of layers; rate, queries, length of messages
+    /// and number of units of the activations; log2 of the leaves of every tree of lookups, the number of coordinates of the random
+    /// point, the variables of every product (none, if it does not exist: NONE) and those of the linear claims.
+    struct Shape {
+        uint256 model;
+        uint256 tables;
+        uint256 layers;
+        uint256 blowup;
+        uint256 queries;
+        uint256 log;
+        uint256 units;
+        uint256[] trees;
+        uint256 coordinates;
+        uint256[16] variables;
+        uint256 linear;
+    }
+
+    uint256 internal constant NONE = 255;
+
+    /// What is left: roots of activations and multiplicities; relations; points and values of leaves; the sum of all roots; the random
+    /// point; the end point of the products with both values of each; factors of the families and the value of the claim on the
+    /// weights; the challenge, the claimed value, the end point and the value there of the linear claims.
+    struct End {
+        uint256 activations;
+        uint256 counts;
+        uint256[8] relations;
+        uint256[][] leafPoints;
+        uint256[2][] leafValues;
+        uint256 lookups;
+        uint256[] points;
+        uint256 accumulators;
+        uint256[] products;
+        uint256[32] operands;
+        uint256 family;
+        uint256 weights;
+        uint256 chi;
+        uint256 claimed;
+        uint256[] linear;
+        uint256 value;
+    }
+
+    /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each, and these (five words each clipped value);
+    /// the roots of activations and multiplicities; a logit for each output id; the nonce of the work before the lookups; then trees of lookups, sum and rounds of the products, their
+    /// operands, value and rounds of the linear claims. Returns where it ends.
+    function run(Transcript.State memory t, Shape memory shape, uint256 place)
+        internal
+        pure
+        returns (End memory end, uint256)
+    {
+        place = statement(t, shape, end, place);
+        place = lookups(t, shape, end, place);
+        end.points = t.challenges(uint256(bytes32("points")), 6, shape.coordinates);
+        place = products(t, shape, end, place);
+        end.chi = t.challenge(uint256(bytes32("claims")), 6);
+        end.claimed = word(place) >> 128;
+        (end.linear, end.value) = Sumcheck.batch(t, uint256(bytes32("claims")), 6, place, shape.linear);
+        return (end, place + 16 + 32 * shape.linear);
+    }
+
+    function word(uint256 place) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := calldataload(place)
+        }
+    }
+
+    /// Everything up to what is in clear.
+    function statement(Transcript.State memory t, Shape memory shape, End memory end, uint256 place)
+        private
+        pure
+        returns (uint256)
+    {
+        uint256 counts = word(place) >> 160;
+        (uint256 prompt, uint256 output, uint256 clips) = (counts >> 64, (counts >> 32) & 0xffffffff, counts & 0xffffffff);
+        place += 12;
+        parameters(t, shape);
+        t.words(uint256(bytes32("prompt")), 6, place, prompt);
+        place += 4 * prompt;
+        t.words(uint256(bytes32("output")), 6, place, output);
+        place += 4 * output;
+        t.label(uint256(bytes32("chunk")), 5, 3);
+        t.mixWord((shape.layers << 192) | (shape.layers << 160), 12);
+        // One piece: nothing enters it, and nothing leaves it.
+        t.words(uint256(bytes32("chunk input")), 11, place, 0);
+        t.words(uint256(bytes32("chunk output")), 12, place, 0);
+        uint256 clipped = place;
+        place += 20 * clips;
+        (end.activations, end.counts) = (word(place), word(place + 32));
+        t.root(uint256(bytes32("activations")), 11, end.activations);
+        t.mixWord(shape.tables, 32);
+        t.mixWord(end.counts, 32);
+        place += 64;
+        t.words(uint256(bytes32("output logits")), 13, place, output);
+        t.words(uint256(bytes32("clipped values")), 14, clipped, 5 * clips);
+        return place + 4 * output;
+    }
+
+    /// Protocol, parameters and model.
+    function parameters(Transcript.State memory t, Shape memory shape) private pure {
+        t.label(uint256(bytes32("tessera/9/keccak")), 16, 0);
+        t.label(uint256(bytes32("parameters")), 10, 11);
+        // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups.
+        uint256 first = (3 << 224) | (97 << 192) | (20 << 160) | (3 << 128) | (7 << 96) | (shape.queries << 64) | (20 << 32);
+        t.mixWords(first | shape.blowup, (shape.log << 224) | (shape.units << 192) | (LOOKUP_WORK << 160), 44);
+        t.root(uint256(bytes32("model")), 5, shape.model);
+    }
+
+    /// All trees, and the sum of their roots.
+    function lookups(Transcript.State memory t, Shape memory shape, End memory end, uint256 place) private pure returns (uint256) {
+        uint256 nonce = word(place) >> 192;
+        require(t.worked(LOOKUP_WORK, nonce), "lookups: work");
+        t.nonce(uint256(bytes32("lookup work")), 11, nonce);
+        place += 8;
+        t.words(uint256(bytes32("lookups")), 7, place, 0);
+        for (uint256 i = 0; i < 4; i++) (end.relations[2 * i], end.relations[2 * i + 1]) = t.drawPair();
+        end.leafPoints = new uint256[][](shape.trees.length);
+        end.leafValues = new uint256[2][](shape.trees.length);
+        for (uint256 i = 0; i < shape.trees.length; i++) {
+            uint256 root = word(place);
+            (end.leafPoints[i], end.leafValues[i][0], end.leafValues[i][1], place) = Lookups.tree(t, shape.trees[i], place);
+            uint256 inverse = Field.inverse(root & 0xffffffffffffffffffffffffffffffff);
+            end.lookups = Field.add(end.lookups, Field.mul(root >> 128, inverse));
+        }
+        return place;
+    }
+
+    /// The sumcheck of the products, their ends, and the claim on the weights.
+    function products(Transcript.State memory t, Shape memory shape, End memory end, uint256 place) private pure returns (uint256) {
+        uint256 rounds;
+        for (uint256 f = 0; f < PRODUCTS; f++) {
+            if (shape.variables[f] != NONE && shape.variables[f] > rounds) rounds = shape.variables[f];
+        }
+        end.accumulators = word(place) >> 128;
+        uint256 claim;
+        (end.products, claim) = Sumcheck.batch(t, uint256(bytes32("matmuls")), 7, place, rounds);
+        place += 16 + 32 * rounds;
+        uint256[] memory operands = Multilinear.read(place, 2 * PRODUCTS);
+        for (uint256 f = 0; f < PRODUCTS; f++) {
+            (uint256 a, uint256 b) = (operands[2 * f], operands[2 * f + 1]);
+            (end.operands[2 * f], end.operands[2 * f + 1]) = (a, b);
+            if (shape.variables[f] == NONE) {
+                require(a == 0 && b == 0, "conversation: operands of no product");
+            } else {
+                // 2^-k is 2^(31 - k).
+                uint256 scale = 1 << ((31 - ((rounds - shape.variables[f]) % 31)) % 31);
+                claim = Field.sub(claim, Field.scale(Field.mul(a, b), scale));
+            }
+        }
+        require(claim == 0, "conversation: end of the products");
+        t.message(uint256(bytes32("operands")), 8, place, 2 * PRODUCTS);
+        end.family = t.challenge(uint256(bytes32("weight families")), 15);
+        uint256 power = end.family;
+        for (uint256 i = 0; i < FAMILIES; i++) {
+            uint256 f = (WEIGHTED >> (4 * i)) & 15;
+            end.weights = Field.add(end.weights, Field.mul(power, operands[2 * f + 1]));
+            power = Field.mul(power, end.family);
+        }
+        return place + 32 * PRODUCTS;
+    }
+}

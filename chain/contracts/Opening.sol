@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Circle} from "./Circle.sol";
+import {Field} from "./Field.sol";
+import {Folding} from "./Folding.sol";
+import {Merkle} from "./Merkle.sol";
+import {Multilinear} from "./Multilinear.sol";
+import {Sumcheck} from "./Sumcheck.sol";
+import {Transcript} from "./Transcript.sol";
+
+/// @title The opening of weights and activations (docs/protocol.md, section 10).
+/// @notice `begin` is the conversation: it leaves what the queries are checked against. `advance` is a stage of all queries. Nothing is
+/// proved before the last one.
+library Opening {
+    using Transcript for Transcript.State;
+
+    uint256 private constant P = 0x7fffffff;
+    /// The highest bit of every word of 32 bits.
+    uint256 private constant ONES = 0x0000000100000001000000010000000100000001000000010000000100000001;
+    uint256 private constant HIGH = 0x8000000080000000800000008000000080000000800000008000000080000000;
+    /// The low 31 bits of every one of 64, and the 33 bits above them, moved down.
+    uint256 private constant LOW = 0x000000007fffffff000000007fffffff000000007fffffff000000007fffffff;
+    uint256 private constant UP = 0x00000001ffffffff00000001ffffffff00000001ffffffff00000001ffffffff;
+    /// (p + 1) / 2.
+    uint256 private constant HALF = 1 << 30;
+
+    /// log2 of the values of a tile; the most variables of a last message; folds between two oracles.
+    uint256 private constant TILE = 12;
+    uint256 private constant FINAL = 8;
+    uint256 private constant FOLDS = 3;
+
+    /// log2 of the inverse rate, number of queries, bits of work.
+    struct Policy {
+        uint256 blowup;
+        uint256 queries;
+        uint256 work;
+    }
+
+    /// A commitment and the claim on it, all from the verifier's side but the root of the activations: tiles of the commitment, log2 of
+    /// a message, first opened column, opened tiles, log2 of the tiles of a band; coefficients of the bands, the local point, the value.
+    struct Code {
+        uint256 root;
+        uint256 tiles;
+        uint256 log;
+        uint256 first;
+        uint256 opened;
+        uint256 band;
+        uint256[] gamma;
+        uint256[] point;
+        uint256 value;
+    }
+
+    /// Where the band sumcheck of a commitment ends.
+    struct End {
+        uint256[] columns;
+        uint256[] point;
+        uint256 value;
+        uint256 joined;
+    }
+
+    /// A committed tree as the queries see it: its root, its levels, how often its positions are halved, the weights of its columns,
+    /// and the factors of both parts of their sum.
+    struct Tree {
+        uint256 root;
+        uint256 depth;
+        uint256 lifted;
+        uint256 columns;
+        uint256[] weights;
+        uint256[] factors;
+    }
+
+    /// What the queries are checked against.
+    struct Queries {
+        Tree[2] trees;
+        uint256[] positions;
+        uint256 log;
+        uint256[] roots;
+        uint256[] challenges;
+        uint256[] message;
+    }
+
+    /// The conversation, with the messages in calldata: rounds and value of both band sumchecks, of the join sumcheck, of the folds
+    /// with the roots of oracles where they are due, the last message, the nonce. Returns where it ends.
+    function begin(Transcript.State memory t, Policy memory policy, Code[2] memory codes, uint256 place)
+        internal
+        pure
+        returns (Queries memory q, uint256)
+    {
+        End[2] memory ends;
+        for (uint256 k = 0; k < 2; k++) statement(t, policy, codes[k]);
+        for (uint256 k = 0; k < 2; k++) place = bands(t, codes[k], ends[k], place);
+        uint256 long = codes[0].log < codes[1].log ? codes[1].log : codes[0].log;
+        uint256[] memory point;
+        (point, place) = join(t, ends, long - 1, place);
+        uint256 iota = t.challenge(uint256(bytes32("opening sum")), 11);
+        uint256 claim = Field.add(ends[0].joined, Field.mul(iota, ends[1].joined));
+        place = folds(t, q, claim, point, place);
+        for (uint256 k = 0; k < 2; k++) q.trees[k] = tree(policy, codes[k], ends[k], k == 0 ? Field.ONE : iota, long);
+        q.log = long + policy.blowup - 1;
+        place = work(t, policy, q, place);
+        return (q, place);
+    }
+
+    /// Absorbs what is opened, and under which rules.
+    function statement(Transcript.State memory t, Policy memory policy, Code memory code) private pure {
+        t.label(uint256(bytes32("opening parameters")), 18, 8);
+        uint256 words = (code.tiles << 224) | (code.log << 192) | (policy.blowup << 160) | (policy.queries << 128)
+            | (policy.work << 96) | (code.first << 64) | (code.opened << 32) | code.band;
+        t.mixWord(words, 32);
+        t.root(uint256(bytes32("opening root")), 12, code.root);
+        t.elements(uint256(bytes32("opening gamma")), 13, code.gamma);
+        t.elements(uint256(bytes32("opening point")), 13, code.point);
+        t.element(uint256(bytes32("opening value")), 13, code.value);
+    }
+
+    /// log2 of the next power of two.
+    function logUp(uint256 count) private pure returns (uint256 log) {
+        while (1 << log < count) log++;
+    }
+
+    /// The band sumcheck. Its end gives the weights of the columns and where their sum is claimed, without the last coordinate, which
+    /// is the first folding challenge.
+    function bands(Transcript.State memory t, Code memory code, End memory end, uint256 place) private pure returns (uint256) {
+        uint256 inColumn = code.log - TILE;
+        uint256 columns = ((code.opened - 1) >> inColumn) + 1;
+        uint256 columnLog = logUp(columns);
+        uint256 rounds = columnLog + inColumn - code.band;
+        require(code.gamma.length == code.opened >> code.band && code.point.length == TILE + code.band, "opening: claim");
+        (uint256[] memory rho, uint256 claim) = Sumcheck.rounds(t, labels("opening band round", 18, "opening band challenge", 22), code.value, place, rounds);
+        place += 32 * rounds;
+        t.message(uint256(bytes32("opening evaluation")), 18, place, 1);
+        end.value = element(place);
+        require(Field.mul(Multilinear.extension(code.gamma, rho), end.value) == claim, "opening: end of the band sumcheck");
+        uint256[] memory eq = Multilinear.eqTable(rho, 0, columnLog);
+        end.columns = new uint256[](code.first + columns);
+        for (uint256 i = 0; i < columns; i++) end.columns[code.first + i] = eq[i];
+        uint256 rest = code.point.length - 1;
+        end.point = new uint256[](rounds - columnLog + rest);
+        for (uint256 i = columnLog; i < rounds; i++) end.point[i - columnLog] = rho[i];
+        for (uint256 i = 0; i < rest; i++) end.point[rounds - columnLog + i] = code.point[i];
+        return place + 16;
+    }
+
+    function labels(bytes32 message, uint256 length, bytes32 challenge, uint256 other) private pure returns (uint256[4] memory) {
+        return [uint256(message), length, uint256(challenge), other];
+    }
+
+    /// The join sumcheck: both claims at one point, which is returned.
+    function join(Transcript.State memory t, End[2] memory ends, uint256 variables, uint256 place)
+        private
+        pure
+        returns (uint256[] memory point, uint256)
+    {
+        uint256 beta = t.challenge(uint256(bytes32("opening join")), 12);
+        uint256 claim = Field.add(ends[0].value, Field.mul(beta, ends[1].value));
+        (point, claim) = Sumcheck.rounds(t, labels("opening join round", 18, "opening join challenge", 22), claim, place, variables);
+        place += 32 * variables;
+        // The least significant variable was bound first.
+        for (uint256 i = 0; i < variables / 2; i++) {
+            (point[i], point[variables - 1 - i]) = (point[variables - 1 - i], point[i]);
+        }
+        t.message(uint256(bytes32("opening joined values")), 21, place, 2);
+        (ends[0].joined, ends[1].joined) = (element(place), element(place + 16));
+        uint256 sum = Field.mul(eqLifted(ends[0].point, ends[1].point, point), ends[0].joined);
+        uint256 other = Field.mul(eqLifted(ends[1].point, ends[0].point, point), ends[1].joined);
+        require(Field.add(sum, Field.mul(beta, other)) == claim, "opening: end of the join sumcheck");
+        return (point, place + 32);
+    }
+
+    /// `eq` of a point, with the last coordinates of another one behind it if it is shorter, with a third.
+    function eqLifted(uint256[] memory own, uint256[] memory other, uint256[] memory point) private pure returns (uint256 value) {
+        value = Field.ONE;
+        for (uint256 i = 0; i < point.length; i++) {
+            value = Field.mul(value, Multilinear.eq1(i < own.length ? own[i] : other[i], point[i]));
+        }
+    }
+
+    /// The folding sumcheck, the roots of the oracles, and the last message.
+    function folds(Transcript.State memory t, Queries memory q, uint256 claim, uint256[] memory point, uint256 place)
+        private
+        pure
+        returns (uint256)
+    {
+        uint256 left = point.length;
+        while (left > FINAL) left -= FOLDS;
+        uint256 count = point.length - left;
+        q.roots = new uint256[](count / FOLDS);
+        q.challenges = new uint256[](count);
+        uint256[4] memory names = labels("opening fold round", 18, "opening fold challenge", 22);
+        uint256 bound = Field.ONE;
+        for (uint256 i = 0; i < count; i++) {
+            if (i % FOLDS == 0) {
+                q.roots[i / FOLDS] = oracle(t, place);
+                place += 32;
+            }
+            (claim, q.challenges[i]) = Sumcheck.round(t, names, claim, place);
+            place += 32;
+            // The challenges have bound the last coordinates, from the last one on.
+            bound = Field.mul(bound, Multilinear.eq1(q.challenges[i], point[point.length - 1 - i]));
+        }
+        t.message(uint256(bytes32("opening final message")), 21, place, 1 << left);
+        q.message = Multilinear.read(place, 1 << left);
+        uint256[] memory rest = new uint256[](left);
+        for (uint256 i = 0; i < left; i++) rest[i] = point[i];
+        require(Field.mul(bound, Multilinear.extension(q.message, rest)) == claim, "opening: end of the folding sumcheck");
+        q.message = Folding.spread(q.message);
+        return place + (16 << left);
+    }
+
+    /// Absorbs the root of an oracle.
+    function oracle(Transcript.State memory t, uint256 place) private pure returns (uint256 root) {
+        assembly ("memory-safe") {
+            root := calldataload(place)
+        }
+        t.root(uint256(bytes32("opening oracle")), 14, root);
+    }
+
+    /// A committed tree for the queries: the fold by y, with the last coordinate of the local point, and the scale of its values.
+    function tree(Policy memory policy, Code memory code, End memory end, uint256 scale, uint256 long)
+        private
+        pure
+        returns (Tree memory own)
+    {
+        uint256 inColumn = code.log - TILE;
+        own.root = code.root;
+        own.depth = code.log + policy.blowup - 1;
+        own.lifted = long - code.log;
+        own.columns = ((code.tiles - 1) >> inColumn) + 1;
+        // Whole words of a row are four columns.
+        own.weights = new uint256[]((own.columns + 3) & ~uint256(3));
+        for (uint256 i = 0; i < end.columns.length; i++) own.weights[i] = Field.spread(end.columns[i]);
+        uint256[] memory parts = new uint256[](2);
+        uint256 psi = code.point[code.point.length - 1];
+        parts[0] = Field.half(Field.mul(scale, Field.sub(Field.ONE, psi)));
+        parts[1] = Field.half(Field.mul(scale, psi));
+        own.factors = Field.split(parts);
+    }
+
+    /// Proof of work, and the positions.
+    function work(Transcript.State memory t, Policy memory policy, Queries memory q, uint256 place) private pure returns (uint256) {
+        uint256 nonce;
+        assembly ("memory-safe") {
+            nonce := shr(192, calldataload(place))
+        }
+        require(t.worked(policy.work, nonce), "opening: work");
+        t.nonce(uint256(bytes32("opening work")), 12, nonce);
+        q.positions = t.positions(uint256(bytes32("opening queries")), 15, policy.queries, q.log);
+        Folding.ascend(q.positions);
+        return place + 8;
+    }
+
+    /// An element in calldata.
+    function element(uint256 place) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := shr(128, calldataload(place))
+        }
+        require(Field.canonical(value), "element");
+    }
+
+    /// The queries on their way: how many stages are behind them, and where they are.
+    struct Progress {
+        uint256 stage;
+        Folding.Front front;
+        Queries q;
+    }
+
+    /// The queries before their first stage. Stages are the rows of both trees and the oracles; the last one ends at the last message.
+    function start(Queries memory q) internal pure returns (Progress memory p) {
+        p.q = q;
+        p.front.positions = new uint256[](q.positions.length);
+        for (uint256 i = 0; i < q.positions.length; i++) p.front.positions[i] = q.positions[i];
+        p.front.values = new uint256[](q.positions.length);
+        p.front.points = Folding.places(q.positions, q.log);
+    }
+
+    function stages(Progress memory p) internal pure returns (uint256) {
+        return 2 + p.q.roots.length;
+    }
+
+    /// The next stage. In calldata, of a committed tree the number of its words and of the nodes of its path, four bytes each, the rows
+    /// and the path; of an oracle the number of values that are sent and of nodes, the values and the path. Returns where it ends.
+    function advance(Progress memory p, uint256 place) internal pure returns (uint256) {
+        uint256 stage = p.stage++;
+        if (stage < 2) return rows(p.q.trees[stage], p.front, place);
+        uint256 i = stage - 2;
+        require(i < p.q.roots.length, "opening: no stage is left");
+        Folding.Layer memory o;
+        o.log = p.q.log - FOLDS * i;
+        o.root = p.q.roots[i];
+        o.factors = oracleFactors(p.q.challenges, FOLDS * i);
+        place = section(o, place);
+        Folding.open(o, p.front);
+        if (i + 1 == p.q.roots.length) Folding.last(p.front, p.q.message);
+        return place;
+    }
+
+    /// (1 - l) f0 + l f1 of f = f0 + t f1, where f0 and f1 are halves of a sum and of a difference.
+    function oracleFactors(uint256[] memory challenges, uint256 first) internal pure returns (uint256[] memory) {
+        uint256[3] memory ofF0;
+        uint256[3] memory ofF1;
+        for (uint256 i = 0; i < 3; i++) {
+            uint256 l = challenges[first + i];
+            (ofF0[i], ofF1[i]) = (Field.half(Field.sub(Field.ONE, l)), Field.half(l));
+        }
+        return Folding.factors(ofF0, ofF1);
+    }
+
+    /// Numbers of values and nodes, four bytes each, then the values and the path.
+    function section(Folding.Layer memory o, uint256 place) internal pure returns (uint256) {
+        (uint256 values, uint256 nodes) = counts(place);
+        o.values = place + 8;
+        o.valuesEnd = o.values + 16 * values;
+        o.path = o.valuesEnd;
+        o.pathEnd = o.path + 32 * nodes;
+        return o.pathEnd;
+    }
+
+    function counts(uint256 place) internal pure returns (uint256 first, uint256 second) {
+        assembly ("memory-safe") {
+            second := shr(192, calldataload(place))
+            first := shr(32, second)
+            second := and(second, 0xffffffff)
+        }
+    }
+
+    /// Opens the rows of a committed tree at the positions, and adds their sums, folded and lifted, to the values of the front.
+    function rows(Tree memory own, Folding.Front memory front, uint256 place) private pure returns (uint256) {
+        uint256 mark;
+        assembly ("memory-safe") {
+            mark := mload(0x40)
+        }
+        (uint256 words, uint256 nodes) = counts(place);
+        uint256 row = place + 8;
+        place = row + 4 * words + 32 * nodes;
+        uint256[] memory y = open(own, front, row, words, place);
+        Field.invertAll(y);
+        foldAll(own, row, y);
+        uint256 leaf = 0;
+        for (uint256 i = 0; i < front.positions.length; i++) {
+            if (i != 0 && front.positions[i] >> own.lifted != front.positions[i - 1] >> own.lifted) leaf++;
+            uint256 value = y[leaf];
+            if (own.lifted != 0) value = Field.scale(value, lift(front.points[i] >> 32, own.lifted));
+            front.values[i] = Field.add(front.values[i], value);
+        }
+        assembly ("memory-safe") {
+            mstore(0x40, mark)
+        }
+        return place;
+    }
+
+    /// Checks that the rows are in the tree. Returns the y coordinates of their points.
+    function open(Tree memory own, Folding.Front memory front, uint256 row, uint256 words, uint256 end)
+        private
+        pure
+        returns (uint256[] memory y)
+    {
+        uint256[] memory leaves = new uint256[](front.positions.length);
+        y = new uint256[](leaves.length);
+        uint256 count;
+        for (uint256 i = 0; i < leaves.length; i++) {
+            uint256 leaf = front.positions[i] >> own.lifted;
+            if (count != 0 && leaves[count - 1] == leaf) continue;
+            uint256 point = front.points[i];
+            for (uint256 k = 0; k < own.lifted; k++) point = Circle.add(point, point);
+            y[count] = point & 0xffffffff;
+            leaves[count++] = leaf;
+        }
+        assembly ("memory-safe") {
+            mstore(leaves, count)
+            mstore(y, count)
+        }
+        require(words == 2 * own.columns * count, "opening: number of row values");
+        uint256[] memory digests = Merkle.leaves(row, 8 * own.columns, count);
+        Merkle.check(own.root, own.depth, leaves, digests, row + 4 * words, end);
+    }
+
+    /// What a value is multiplied with where the message is lifted: 1 + x, then of the doubles.
+    function lift(uint256 x, uint256 times) private pure returns (uint256 factor) {
+        factor = 1;
+        for (uint256 k = 0; k < times; k++) {
+            factor = (factor * (1 + x)) % P;
+            x = Circle.doubled(x);
+        }
+    }
+
+    /// The folded sums of all rows, in the places of the inverses of the coordinates by which they are folded.
+    function foldAll(Tree memory own, uint256 row, uint256[] memory inverses) private pure {
+        uint256[2] memory parts;
+        for (uint256 i = 0; i < inverses.length; i++) {
+            inverses[i] = folded(own, row, inverses[i], parts);
+            row += 8 * own.columns;
+        }
+    }
+
+    /// The sum of the columns of a row, folded.
+    function folded(Tree memory own, uint256 row, uint256 inverse, uint256[2] memory parts) private pure returns (uint256) {
+        (uint256 first, uint256 second) = combine(row, own.columns, own.weights);
+        uint256 pointer;
+        assembly ("memory-safe") {
+            // Twice p more in every coordinate, so that no difference is below 0.
+            let twice := 0x00000000fffffffe00000000fffffffe00000000fffffffe00000000fffffffe
+            mstore(parts, add(first, second))
+            let d := mul(sub(add(first, twice), second), inverse)
+            mstore(add(parts, 32), add(and(d, LOW), and(shr(31, d), UP)))
+            pointer := parts
+        }
+        return Field.dotSpread(pointer, Multilinear.pointer(own.factors), 2);
+    }
+
+    /// The sums of the first and of the second values of a row in calldata, which has two numbers of four bytes in every column,
+    /// weighed with spread elements, of which there are four for every word begun. Spread, with coordinates of at most 2^31 + 2^3.
+    /// Reverts unless all numbers are below p.
+    function combine(uint256 row, uint256 columns, uint256[] memory weights)
+        internal
+        pure
+        returns (uint256 first, uint256 second)
+    {
+        bool bad;
+        assembly ("memory-safe") {
+            let weight := add(weights, 32)
+            for { let left := columns } left {} {
+                let values := calldataload(row)
+                // What is behind the last column is none.
+                if lt(left, 4) {
+                    let behind := shl(6, sub(4, left))
+                    values := shl(behind, shr(behind, values))
+                    left := 4
+                }
+                left := sub(left, 4)
+                bad := or(bad, and(or(values, add(values, ONES)), HIGH))
+                // Four products of numbers below p, and what folding leaves, 2^34 at most, are below 2^64.
+                let w := mload(weight)
+                first := add(first, mul(w, shr(224, values)))
+                second := add(second, mul(w, and(shr(192, values), P)))
+                w := mload(add(weight, 32))
+                first := add(first, mul(w, and(shr(160, values), P)))
+                second := add(second, mul(w, and(shr(128, values), P)))
+                w := mload(add(weight, 64))
+                first := add(first, mul(w, and(shr(96, values), P)))
+                second := add(second, mul(w, and(shr(64, values), P)))
+                w := mload(add(weight, 96))
+                first := add(first, mul(w, and(shr(32, values), P)))
+                second := add(second, mul(w, and(values, P)))
+                // 2^31 is 1.
+                first := add(and(first, LOW), and(shr(31, first), UP))
+                second := add(and(second, LOW), and(shr(31, second), UP))
+                weight := add(weight, 128)
+                row := add(row, 32)
+            }
+            first := add(and(first, LOW), and(shr(31, first), UP))
+            second := add(and(second, LOW), and(shr(31, second), UP))
+        }
+        require(!bad, "opening: a number of p or more");
+    }
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Circle} from "./Circle.sol";
+import {Field} from "./Field.sol";
+import {Folding} from "./Folding.sol";
+import {Merkle} from "./Merkle.sol";
+import {Multilinear} from "./Multilinear.sol";
+import {Opening} from "./Opening.sol";
+import {Transcript} from "./Transcript.sol";
+
+/// @title The STARK of the tables (docs/protocol.md, sections 8.5 and 9).
+/// @notice `begin` is the conversation: it leaves what the queries are checked against. `advance` is a stage of all queries. Nothing is
+/// proved before the last one.
+library Stark {
+    using Transcript for Transcript.State;
+
+    uint256 private constant P = 0x7fffffff;
+    /// One and the highest bit of every word of 32 bits.
+    uint256 private constant ONES = 0x0000000100000001000000010000000100000001000000010000000100000001;
+    uint256 private constant HIGH = 0x8000000080000000800000008000000080000000800000008000000080000000;
+    /// The low 31 bits of every one of 64, and the 33 bits above them, moved down.
+    uint256 private constant LOW = 0x000000007fffffff000000007fffffff000000007fffffff000000007fffffff;
+    uint256 private constant UP = 0x00000001ffffffff00000001ffffffff00000001ffffffff00000001ffffffff;
+
+    /// log2 of the rows, and of the domain that columns are committed on; columns of the trees, whose last four of tree 2 are sampled
+    /// twice; samples; queries and bits of work; log2 of the last layer, and folded layers before it.
+    uint256 private constant ROWS = 16;
+    uint256 private constant DOMAIN = 19;
+    uint256 private constant TREES = 4;
+    uint256 private constant SAMPLES = 30;
+    uint256 private constant QUERIES = 97;
+    uint256 private constant WORK = 20;
+    uint256 private constant LAST = 7;
+    uint256 private constant LAYERS = 3;
+
+    /// What the proof must show, all from before: the roots of tables and multiplicities, `z` and `alpha` of the four relations, the
+    /// sum of the fractions of all lookups.
+    struct Claim {
+        uint256 tables;
+        uint256 counts;
+        uint256[8] relations;
+        uint256 lookups;
+    }
+
+    /// One of the two points at which columns are sampled: real and imaginary parts, what the weighted samples add up to, and the
+    /// weights of all columns, eight for each tree, spread.
+    struct Sampled {
+        uint256 realX;
+        uint256 imagX;
+        uint256 realY;
+        uint256 imagY;
+        uint256 slope;
+        uint256 shift;
+        uint256[] weights;
+    }
+
+    /// What the queries are checked against.
+    struct Queries {
+        uint256[4] roots;
+        Sampled[2] sampled;
+        uint256[] positions;
+        uint256[3] layers;
+        uint256[3] challenges;
+        uint256[] message;
+    }
+
+    /// The conversation, with the messages in calldata: the claimed sum, the roots of trees 2 and 3, all samples, the roots of the
+    /// layers, the last layer, the nonce. Returns where it ends.
+    function begin(Transcript.State memory t, Claim memory claim, uint256 place)
+        internal
+        pure
+        returns (Queries memory q, uint256)
+    {
+        uint256 claimed = word(place) >> 128;
+        require(Field.canonical(claimed), "element");
+        require(Field.add(claimed, claim.lookups) == 0, "STARK: the tables do not balance the lookups");
+        t.message(uint256(bytes32("claimed sum")), 11, place, 1);
+        q.roots = [claim.tables, claim.counts, word(place + 16), word(place + 48)];
+        t.mixWord(q.roots[2], 32);
+        (uint256 nu, ) = t.drawPair();
+        t.mixWord(q.roots[3], 32);
+        place += 80;
+        (uint256 x, uint256 y) = outside(t);
+        uint256[] memory samples = Multilinear.read(place, SAMPLES);
+        constraints(claim, claimed, nu, samples, x);
+        t.mix(place, 16 * SAMPLES);
+        (uint256 xi, ) = t.drawPair();
+        quotients(q, samples, x, y, xi);
+        return (q, layers(t, q, place + 16 * SAMPLES));
+    }
+
+    function word(uint256 place) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := calldataload(place)
+        }
+    }
+
+    /// The point at which columns are sampled: ((1 - a^2) / (1 + a^2), 2 a / (1 + a^2)).
+    function outside(Transcript.State memory t) private pure returns (uint256 x, uint256 y) {
+        (uint256 a, ) = t.drawPair();
+        uint256 square = Field.mul(a, a);
+        uint256 scale = Field.inverse(Field.add(square, Field.ONE));
+        return (Field.mul(Field.sub(Field.ONE, square), scale), Field.mul(Field.add(a, a), scale));
+    }
+
+    /// Both constraints of the tables, against the composition polynomial.
+    function constraints(Claim memory claim, uint256 claimed, uint256 nu, uint256[] memory samples, uint256 x) private pure {
+        uint256[4] memory d = denominators(claim.relations, samples);
+        // Samples of tree 1 are numerators, with the other sign.
+        uint256 first = coordinates(samples, 10, 1);
+        uint256 second = Field.sub(coordinates(samples, 15, 2), Field.add(coordinates(samples, 14, 2), first));
+        // 2^15 is the inverse of 2^16.
+        second = Field.add(second, Field.scale(claimed, 1 << 15));
+        first = constraint(first, samples[6], d[0], samples[7], d[1]);
+        second = constraint(second, samples[8], d[2], samples[9], d[3]);
+        uint256 vanishing = x;
+        for (uint256 i = 1; i < ROWS; i++) {
+            uint256 square = Field.mul(vanishing, vanishing);
+            vanishing = Field.sub(Field.add(square, square), Field.ONE);
+        }
+        uint256 right = Field.mul(coordinates(samples, 26, 1), vanishing);
+        uint256 composition = Field.mul(Field.add(coordinates(samples, 22, 1), right), vanishing);
+        require(Field.add(Field.mul(nu, first), second) == composition, "STARK: constraints");
+    }
+
+    /// What an entry of every table stands for: z and alpha of the relations, and the samples of tree 0: index, bound and value of
+    /// Bits, exp, zero, silu.
+    function denominators(uint256[8] memory r, uint256[] memory s) private pure returns (uint256[4] memory d) {
+        d[0] = Field.sub(s[0], r[0]);
+        d[1] = Field.add(Field.sub(s[1], r[2]), Field.mul(r[3], s[2]));
+        d[2] = Field.add(Field.sub(s[0], r[4]), Field.mul(r[5], Field.add(s[3], Field.mul(r[5], s[4]))));
+        d[3] = Field.add(Field.sub(s[0], r[6]), Field.mul(r[7], s[5]));
+    }
+
+    /// f d d' - (n d' + n' d), where n and n' are minus what is given.
+    function constraint(uint256 f, uint256 n, uint256 d, uint256 other, uint256 e) private pure returns (uint256) {
+        return Field.add(Field.mul(Field.add(Field.mul(f, d), n), e), Field.mul(other, d));
+    }
+
+    /// v_0 + i v_1 + u v_2 + i u v_3 of every `step`-th sample.
+    function coordinates(uint256[] memory s, uint256 first, uint256 step) private pure returns (uint256) {
+        uint256 low = Field.add(s[first], Field.mul(s[first + step], 1 << 64));
+        uint256 high = Field.add(s[first + 2 * step], Field.mul(s[first + 3 * step], 1 << 64));
+        return Field.add(low, Field.mul(high, 1 << 32));
+    }
+
+    /// What the quotients of the queries are made of. Samples have powers of `xi`, in order; a column that is sampled twice has its
+    /// second sample once more before both.
+    function quotients(Queries memory q, uint256[] memory samples, uint256 x, uint256 y, uint256 xi) private pure {
+        uint256[] memory power = new uint256[](34);
+        power[0] = Field.ONE;
+        for (uint256 i = 1; i < 34; i++) power[i] = Field.mul(power[i - 1], xi);
+        uint256[] memory here = new uint256[](32);
+        uint256[] memory above = new uint256[](32);
+        uint256 used;
+        for (uint256 i = 0; i < 4; i++) {
+            // Columns of the tree lie eight apart.
+            for (uint256 k = 0; k < width(i); k++) {
+                if (i == 2 && k >= 4) {
+                    above[8 * i + k] = power[used + 1];
+                    here[8 * i + k] = Field.add(power[used], power[used + 2]);
+                    used += 3;
+                } else {
+                    here[8 * i + k] = power[used++];
+                }
+            }
+        }
+        sample(q.sampled[0], samples, here, 1, x, y);
+        (x, y) = rowAbove(x, y);
+        sample(q.sampled[1], samples, above, 0, x, y);
+    }
+
+    /// One row before: the point less G_16.
+    function rowAbove(uint256 x, uint256 y) private pure returns (uint256, uint256) {
+        uint256 step = Circle.generators()[ROWS];
+        (uint256 gx, uint256 gy) = (step >> 32, step & 0xffffffff);
+        return (
+            Field.add(Field.scale(x, gx), Field.scale(y, gy)), Field.sub(Field.scale(y, gx), Field.scale(x, gy))
+        );
+    }
+
+    /// A point with the powers of its columns; `which` says which of two samples is the one there.
+    /// @dev A column with the answer f and the sample v adds its power times (c f - a m_y - d) / q, with a = v* - v, c = y* - y and
+    /// d = v c - a y. The powers times c are weights; a and d are summed with the powers.
+    function sample(
+        Sampled memory own,
+        uint256[] memory samples,
+        uint256[] memory powers,
+        uint256 which,
+        uint256 x,
+        uint256 y
+    ) private pure {
+        (own.realX, own.imagX) = (x >> 64, x & 0xffffffffffffffff);
+        (own.realY, own.imagY) = (y >> 64, y & 0xffffffffffffffff);
+        (uint256 value, uint256 slope) = weighed(samples, powers, which);
+        uint256 c = Field.sub(0, Field.add(own.imagY, own.imagY));
+        // With the other sign: numerators are sums.
+        own.shift = Field.spread(Field.sub(Field.mul(slope, y), Field.mul(value, c)));
+        own.slope = Field.spread(Field.sub(0, slope));
+        own.weights = new uint256[](32);
+        for (uint256 k = 0; k < 32; k++) {
+            if (powers[k] != 0) own.weights[k] = Field.spread(Field.mul(powers[k], c));
+        }
+    }
+
+    /// The sums of powers times v, and times v* - v.
+    function weighed(uint256[] memory samples, uint256[] memory powers, uint256 which)
+        private
+        pure
+        returns (uint256 value, uint256 slope)
+    {
+        uint256 next;
+        for (uint256 k = 0; k < 32; k++) {
+            // Trees 0 and 1 have six and four columns.
+            if (k == 6 || k == 7 || (k >= 12 && k < 16)) continue;
+            bool twice = k >= 20 && k < 24;
+            uint256 v = samples[twice ? next + which : next];
+            next += twice ? 2 : 1;
+            if (powers[k] == 0) continue;
+            uint256 imaginary = v & 0xffffffffffffffff;
+            value = Field.add(value, Field.mul(powers[k], v));
+            slope = Field.sub(slope, Field.mul(powers[k], Field.add(imaginary, imaginary)));
+        }
+    }
+
+    /// Layers of FRI, work and positions.
+    function layers(Transcript.State memory t, Queries memory q, uint256 place) private pure returns (uint256) {
+        for (uint256 i = 0; i < LAYERS; i++) {
+            q.layers[i] = word(place);
+            t.mixWord(q.layers[i], 32);
+            (q.challenges[i], ) = t.drawPair();
+            place += 32;
+        }
+        uint256[] memory last = Multilinear.read(place, 1 << LAST);
+        t.mix(place, 16 << LAST);
+        // Coefficients come in bit-reversed order.
+        q.message = new uint256[](1 << LAST);
+        for (uint256 i = 0; i < 1 << LAST; i++) {
+            uint256 reversed;
+            for (uint256 bit = 0; bit < LAST; bit++) reversed = (reversed << 1) | ((i >> bit) & 1);
+            q.message[reversed] = Field.spread(last[i]);
+        }
+        place += 16 << LAST;
+        uint256 nonce = word(place) >> 192;
+        require(t.worked(WORK, nonce), "STARK: work");
+        t.mixNonce(nonce);
+        q.positions = t.drawn(QUERIES, DOMAIN);
+        Folding.ascend(q.positions);
+        return place + 8;
+    }
+
+    /// The queries on their way: how many stages are behind them, and where they are.
+    /// Before the last tree, values are sums of weighted answers at the first of both points, and `above` those at the second, spread.
+    struct Progress {
+        uint256 stage;
+        Folding.Front front;
+        uint256[] above;
+        Queries q;
+    }
+
+    /// Stages are the trees, then the layers; the last one ends at the last layer.
+    uint256 internal constant STAGES = TREES + LAYERS;
+
+    /// The queries before their first stage.
+    function start(Queries memory q) internal pure returns (Progress memory p) {
+        p.q = q;
+        p.front.positions = new uint256[](q.positions.length);
+        uint256[] memory halves = new uint256[](q.positions.length);
+        for (uint256 i = 0; i < halves.length; i++) {
+            p.front.positions[i] = q.positions[i];
+            halves[i] = q.positions[i] >> 1;
+        }
+        p.front.points = Folding.places(halves, DOMAIN - 1);
+        p.front.values = new uint256[](halves.length);
+        p.above = new uint256[](halves.length);
+    }
+
+    /// The next stage. In calldata, of a tree the number of its words and of the nodes of its path, four bytes each, the rows and the
+    /// path; of a layer the number of values that are sent and of nodes, the values and the path. Returns where it ends.
+    function advance(Progress memory p, uint256 place) internal pure returns (uint256) {
+        uint256 stage = p.stage++;
+        if (stage < TREES) {
+            place = tree(p, stage, place);
+            if (stage + 1 == TREES) answers(p.q, p.front, p.above);
+            return place;
+        }
+        uint256 i = stage - TREES;
+        require(i < LAYERS, "STARK: no stage is left");
+        Folding.Layer memory o;
+        o.kind = i == 0 ? Folding.CIRCLE_OF_FOURS : Folding.LINE_OF_FOURS;
+        o.log = DOMAIN - 3 * i;
+        o.root = p.q.layers[i];
+        o.factors = factors(p.q.challenges[i]);
+        place = Opening.section(o, place);
+        Folding.open(o, p.front);
+        if (i + 1 == LAYERS) Folding.last(p.front, p.q.message);
+        return place;
+    }
+
+    /// f0 + upsilon f1, without halves, and so on with upsilon^2 and upsilon^4.
+    function factors(uint256 upsilon) private pure returns (uint256[] memory) {
+        uint256[3] memory ofF0 = [Field.ONE, Field.ONE, Field.ONE];
+        uint256[3] memory ofF1;
+        for (uint256 i = 0; i < 3; i++) {
+            ofF1[i] = upsilon;
+            upsilon = Field.mul(upsilon, upsilon);
+        }
+        return Folding.factors(ofF0, ofF1);
+    }
+
+    /// Words of a row of a tree.
+    function width(uint256 index) private pure returns (uint256) {
+        return index == 0 ? 6 : index == 1 ? 4 : 8;
+    }
+
+    /// Checks that the rows of a tree are in it, and adds what they have of the sums. Returns where it ends.
+    function tree(Progress memory p, uint256 index, uint256 place) private pure returns (uint256 end) {
+        uint256 mark;
+        assembly ("memory-safe") {
+            mark := mload(0x40)
+        }
+        (uint256 words, uint256 nodes) = Opening.counts(place);
+        uint256 count = p.front.positions.length;
+        uint256 size = 4 * width(index);
+        require(4 * words == size * count, "STARK: number of queried values");
+        place += 8;
+        end = place + 4 * words + 32 * nodes;
+        uint256[] memory indices = new uint256[](count);
+        for (uint256 i = 0; i < count; i++) indices[i] = p.front.positions[i];
+        Merkle.check(p.q.roots[index], DOMAIN, indices, Merkle.leaves(place, size, count), place + 4 * words, end);
+        add(p.front.values, p.q.sampled[0].weights, index, place);
+        // Elsewhere nothing is sampled at the second point.
+        if (index == 2) add(p.above, p.q.sampled[1].weights, index, place);
+        assembly ("memory-safe") {
+            mstore(0x40, mark)
+        }
+    }
+
+    /// Adds the weighted rows of a tree to sums. Reverts unless all numbers are below p.
+    function add(uint256[] memory sums, uint256[] memory weights, uint256 index, uint256 row) private pure {
+        uint256 bad;
+        uint256 size = 4 * width(index);
+        for (uint256 i = 0; i < sums.length; i++) {
+            uint256 values;
+            assembly ("memory-safe") {
+                let behind := sub(256, shl(3, size))
+                values := shl(behind, shr(behind, calldataload(row)))
+                bad := or(bad, and(or(values, add(values, ONES)), HIGH))
+            }
+            sums[i] += weigh(values, weights, 8 * index);
+            row += size;
+        }
+        require(bad == 0, "STARK: a number of p or more");
+    }
+
+    /// From the sums of weighted answers to those of the quotients at all positions.
+    function answers(Queries memory q, Folding.Front memory front, uint256[] memory above) private pure {
+        uint256 mark;
+        assembly ("memory-safe") {
+            mark := mload(0x40)
+        }
+        uint256 count = front.positions.length;
+        uint256[] memory norms = new uint256[](2 * count);
+        uint256[] memory parts = new uint256[](2 * count);
+        for (uint256 i = 0; i < count; i++) {
+            uint256 point = front.points[i];
+            // The second of two neighbours is the conjugate.
+            if (front.positions[i] & 1 == 1) point = (point & ~uint256(0xffffffff)) | (P - (point & 0xffffffff));
+            for (uint256 k = 0; k < 2; k++) {
+                (parts[2 * i + k], norms[2 * i + k]) = denominator(q.sampled[k], point);
+            }
+        }
+        Field.invertAll(norms);
+        uint256[2] memory sums;
+        uint256[4] memory inverses;
+        for (uint256 i = 0; i < count; i++) {
+            uint256 y = front.points[i] & 0xffffffff;
+            if (front.positions[i] & 1 == 1) y = P - y;
+            sums[0] = line(q.sampled[0], front.values[i], y);
+            sums[1] = line(q.sampled[1], above[i], y);
+            inverses[0] = inverse(parts[2 * i], norms[2 * i]);
+            inverses[2] = inverse(parts[2 * i + 1], norms[2 * i + 1]);
+            uint256 from;
+            uint256 by;
+            assembly ("memory-safe") {
+                from := sums
+                by := inverses
+            }
+            front.values[i] = Field.dotSpread(from, by, 2);
+        }
+        assembly ("memory-safe") {
+            mstore(0x40, mark)
+        }
+    }
+
+    /// The inverse of r + s i, (r - s i) / (r^2 + s^2), split.
+    function inverse(uint256 part, uint256 norm) private pure returns (uint256) {
+        return mulmod(part >> 32, norm, P) | (mulmod(P - (part & 0xffffffff), norm, P) << 80);
+    }
+
+    /// q = (Re x - m_x) Im y - (Re y - m_y) Im x as r 2^32 + s, and r^2 + s^2, which is 0 only if q is.
+    function denominator(Sampled memory own, uint256 point) private pure returns (uint256 q, uint256 norm) {
+        (uint256 x, uint256 y) = (point >> 32, point & 0xffffffff);
+        uint256 a = own.realX >> 32;
+        uint256 b = own.realX & 0xffffffff;
+        a = a + P - x;
+        (uint256 c, uint256 d) = (own.imagY >> 32, own.imagY & 0xffffffff);
+        // Products of numbers below 2^32; with 2^34 p there is nothing below 0.
+        uint256 r = a * c + (P << 34) - b * d;
+        uint256 s = a * d + b * c;
+        a = own.realY >> 32;
+        b = own.realY & 0xffffffff;
+        a = a + P - y;
+        (c, d) = (own.imagX >> 32, own.imagX & 0xffffffff);
+        r = (r + b * d + (P << 34) - a * c) % P;
+        s = (s + (P << 35) - a * d - b * c) % P;
+        q = (r << 32) | s;
+        norm = (r * r + s * s) % P;
+    }
+
+    /// Adds slope and shift to a sum, and makes it smaller once.
+    function line(Sampled memory own, uint256 sum, uint256 y) private pure returns (uint256 all) {
+        uint256 slope = own.slope;
+        uint256 shift = own.shift;
+        assembly ("memory-safe") {
+            // At most 2^62 + 2^34.
+            all := add(add(mul(slope, y), shift), sum)
+            all := add(and(all, LOW), and(shr(31, all), UP))
+        }
+    }
+
+    /// Eight words, weighed with the spread elements of a list from one on. Coordinates are at most 2^31 + 2^4.
+    function weigh(uint256 values, uint256[] memory weights, uint256 first) private pure returns (uint256 sum) {
+        assembly ("memory-safe") {
+            let w := add(add(weights, 32), shl(5, first))
+            sum := mul(mload(w), shr(224, values))
+            sum := add(sum, mul(mload(add(w, 32)), and(shr(192, values), P)))
+            sum := add(sum, mul(mload(add(w, 64)), and(shr(160, values), P)))
+            sum := add(sum, mul(mload(add(w, 96)), and(shr(128, values), P)))
+            sum := add(and(sum, LOW), and(shr(31, sum), UP))
+            sum := add(sum, mul(mload(add(w, 128)), and(shr(96, values), P)))
+            sum := add(sum, mul(mload(add(w, 160)), and(shr(64, values), P)))
+            sum := add(sum, mul(mload(add(w, 192)), and(shr(32, values), P)))
+            sum := add(sum, mul(mload(add(w, 224)), and(values, P)))
+            sum := add(and(sum, LOW), and(shr(31, sum), UP))
+            sum := add(and(sum, LOW), and(shr(31, sum), UP))
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Field} from "../contracts/Field.sol";
+import {Opening} from "../contracts/Opening.sol";
+import {Stark} from "../contracts/Stark.sol";
+import {Transcript} from "../contracts/Transcript.sol";
+
+/// @title What a part of a proof is about, as the tests give it: in calldata, in the layouts of verifier/examples/chain_vectors.
+abstract contract Claims {
+    /// What an opening is about, and where its conversation begins.
+    function claims(bytes calldata data)
+        internal
+        pure
+        returns (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place)
+    {
+        t.digest = uint256(bytes32(data[0:32]));
+        policy = Opening.Policy(uint8(data[32]), uint16(bytes2(data[33:35])), uint8(data[35]));
+        uint256 pos = 76;
+        for (uint256 k = 0; k < 2; k++) {
+            Opening.Code memory code = codes[k];
+            uint256 header = 36 + 20 * k;
+            code.tiles = uint32(bytes4(data[header:header + 4]));
+            code.log = uint32(bytes4(data[header + 4:header + 8]));
+            code.first = uint32(bytes4(data[header + 8:header + 12]));
+            code.opened = uint32(bytes4(data[header + 12:header + 16]));
+            code.band = uint32(bytes4(data[header + 16:header + 20]));
+            code.root = uint256(bytes32(data[pos:pos + 32]));
+            uint256 bands = code.opened >> code.band;
+            code.gamma = elements(data, pos + 32, bands);
+            code.point = elements(data, pos + 32 + 16 * bands, 12 + code.band);
+            pos += 32 + 16 * (bands + 12 + code.band);
+            code.value = element(data, pos);
+            pos += 16;
+        }
+        place = endOf(data) - data.length + pos;
+    }
+
+    function starkClaim(bytes calldata data)
+        internal
+        pure
+        returns (Transcript.State memory t, Stark.Claim memory claim, uint256 place)
+    {
+        t.digest = uint256(bytes32(data[0:32]));
+        claim.tables = uint256(bytes32(data[32:64]));
+        claim.counts = uint256(bytes32(data[64:96]));
+        for (uint256 i = 0; i < 8; i++) claim.relations[i] = element(data, 96 + 16 * i);
+        claim.lookups = element(data, 224);
+        place = endOf(data) - data.length + 240;
+    }
+
+    function endOf(bytes calldata data) internal pure returns (uint256 place) {
+        assembly {
+            place := add(data.offset, data.length)
+        }
+    }
+
+    function element(bytes calldata data, uint256 pos) internal pure returns (uint256 x) {
+        x = uint128(bytes16(data[pos:pos + 16]));
+        require(Field.canonical(x), "element");
+    }
+
+    function elements(bytes calldata data, uint256 pos, uint256 count) internal pure returns (uint256[] memory all) {
+        all = new uint256[](count);
+        for (uint256 i = 0; i < count; i++) all[i] = element(data, pos + 16 * i);
+    }
+}

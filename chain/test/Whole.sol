@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Conversation} from "../contracts/Conversation.sol";
+import {Opening} from "../contracts/Opening.sol";
+import {Stark} from "../contracts/Stark.sol";
+import {Claims} from "./Claims.sol";
+import {Transcript} from "../contracts/Transcript.sol";
+
+/// @title What the tests call of the parts of a proof that are verified as a whole: bytes of calldata, bytes and gas.
+/// @dev Layouts are those of verifier/examples/chain_vectors. Numbers are big-endian.
+contract Whole is Claims {
+    /// An opening: digest, policy, parameters of both codes, both claims, then the conversation and the queries. Returns the digest.
+    function opening(bytes calldata data) external view returns (bytes memory out, uint256 used) {
+        (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place) = claims(data);
+        used = gasleft();
+        Opening.Queries memory q;
+        (q, place) = Opening.begin(t, policy, codes, place);
+        Opening.Progress memory p = Opening.start(q);
+        while (p.stage < Opening.stages(p)) place = Opening.advance(p, place);
+        used -= gasleft();
+        require(place == endOf(data), "length");
+        out = abi.encodePacked(t.digest);
+    }
+
+    /// The same without the queries.
+    function conversation(bytes calldata data) external view returns (bytes memory out, uint256 used) {
+        (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place) = claims(data);
+        used = gasleft();
+        Opening.begin(t, policy, codes, place);
+        used -= gasleft();
+        out = abi.encodePacked(t.digest);
+    }
+
+    /// The STARK: digest, roots of tables and multiplicities, relations, sum of the lookups, then the conversation and the queries.
+    function stark(bytes calldata data) external view returns (bytes memory out, uint256 used) {
+        (Transcript.State memory t, Stark.Claim memory claim, uint256 place) = starkClaim(data);
+        used = gasleft();
+        Stark.Queries memory q;
+        (q, place) = Stark.begin(t, claim, place);
+        Stark.Progress memory p = Stark.start(q);
+        while (p.stage < Stark.STAGES) place = Stark.advance(p, place);
+        used -= gasleft();
+        require(place == endOf(data), "length");
+        out = abi.encodePacked(t.digest);
+    }
+
+    /// The same without the queries.
+    function starkConversation(bytes calldata data) external view returns (bytes memory out, uint256 used) {
+        (Transcript.State memory t, Stark.Claim memory claim, uint256 place) = starkClaim(data);
+        used = gasleft();
+        Stark.begin(t, claim, place);
+        used -= gasleft();
+        out = abi.encodePacked(t.digest);
+    }
+
+    /// All that is said before the opening: what follows from key and statement, then the messages. Returns what it ends in.
+    function beforeOpening(bytes calldata data) external view returns (bytes memory out, uint256 used) {
+        (Conversation.Shape memory shape, uint256 place) = shapeOf(data);
+        Transcript.State memory t;
+        Conversation.End memory end;
+        used = gasleft();
+        (end, place) = Conversation.run(t, shape, place);
+        used -= gasleft();
+        require(place == endOf(data), "length");
+        out = abi.encodePacked(t.digest);
+        for (uint256 i = 0; i < 8; i++) out = abi.encodePacked(out, uint128(end.relations[i]));
+        for (uint256 i = 0; i < end.leafPoints.length; i++) {
+            out = abi.encodePacked(out, packed(end.leafPoints[i]));
+            out = abi.encodePacked(out, uint128(end.leafValues[i][0]), uint128(end.leafValues[i][1]));
+        }
+        out = abi.encodePacked(out, uint128(end.lookups), packed(end.points), packed(end.products));
+        out = abi.encodePacked(out, uint128(end.family), uint128(end.weights), uint128(end.chi), uint128(end.claimed));
+        out = abi.encodePacked(out, packed(end.linear), uint128(end.value));
+    }
+
+    function packed(uint256[] memory values) private pure returns (bytes memory out) {
+        for (uint256 i = 0; i < values.length; i++) out = abi.encodePacked(out, uint128(values[i]));
+    }
+
+    function shapeOf(bytes calldata data) private pure returns (Conversation.Shape memory shape, uint256) {
+        shape.model = uint256(bytes32(data[0:32]));
+        shape.tables = uint256(bytes32(data[32:64]));
+        shape.layers = uint8(data[64]);
+        shape.blowup = uint8(data[65]);
+        shape.queries = uint16(bytes2(data[66:68]));
+        shape.log = uint8(data[68]);
+        shape.units = uint32(bytes4(data[69:73]));
+        shape.trees = new uint256[](uint8(data[73]));
+        uint256 pos = 74;
+        for (uint256 i = 0; i < shape.trees.length; i++) shape.trees[i] = uint8(data[pos++]);
+        shape.coordinates = uint16(bytes2(data[pos:pos + 2]));
+        for (uint256 f = 0; f < 16; f++) shape.variables[f] = uint8(data[pos + 2 + f]);
+        shape.linear = uint8(data[pos + 18]);
+        return (shape, endOf(data) - data.length + pos + 19);
+    }
+}

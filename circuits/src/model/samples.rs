@@ -1,0 +1,83 @@
+//! Models and parameters for the tests of this crate.
+
+use super::*;
+
+/// As the odd model of the prover's tests, which this crate does not know: no dimension is a power of two.
+pub(crate) fn odd_config(layers: usize) -> ModelConfig {
+    ModelConfig {
+        hidden: 20,
+        layers,
+        heads: 3,
+        kv_heads: 1,
+        head_dim: 6,
+        ff: 44,
+        vocab: 300,
+        context: 25,
+        rms_eps: 1e-6,
+        rotations: vec![Rotation::Base(1e4)],
+        rotation_of: Vec::new(),
+        positions: false,
+        gated: true,
+        head_norms: false,
+        blocks: Blocks::Sequential,
+        bos: None,
+        eos: Vec::new(),
+    }
+}
+
+/// Parameters of a config, all valid.
+pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
+    let norm = NormParams {
+        scale: 26,
+        eps: ByClass { body: 1700, lead: 1800 },
+        shift: 7,
+    };
+    let one = |shift| ChannelShift(vec![shift]);
+    let layer = LayerParams {
+        norm_attn: norm,
+        q: one(3),
+        k: one(3),
+        v: one(3),
+        score: 5,
+        att: 7,
+        o: StreamShift::one(5),
+        skip_attn: ByClass::both(0),
+        norm_mlp: norm,
+        gate: one(3),
+        up: one(3),
+        act: ByClass::both(3),
+        down: StreamShift::one(5),
+        skip_mlp: ByClass::both(0),
+        head_norms: config.head_norms.then(|| {
+            let norm = HeadNorm {
+                scale: 26,
+                eps: 1700,
+                shift: 7,
+                gains: vec![1 << 14; config.head_dim],
+            };
+            HeadNorms {
+                q: norm.clone(),
+                k: norm,
+            }
+        }),
+    };
+    ModelParams {
+        format: WeightFormat::Int8,
+        weight_bits: [8; KINDS],
+        leading: LeadingRows { first: 1, run: true },
+        exponents: Vec::new(),
+        embed_exponent: 0,
+        embed: StreamShift::one(1),
+        layers: vec![layer; config.layers],
+        norm_final: norm,
+        head: one(4),
+        score_bits: 10,
+        gate_bits: 10,
+        activation: Activation::Silu,
+        silu_bits: 10,
+        logit_bits: 10,
+        columns: Vec::new(),
+        biases: Vec::new(),
+    }
+    .with_largest_norms(config)
+}

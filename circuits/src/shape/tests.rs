@@ -1,0 +1,136 @@
+use super::*;
+use crate::model::{odd_config, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
+
+#[test]
+fn only_what_a_model_does_not_have_is_missing() {
+    let norms = [Part::QNorms, Part::KNorms];
+    let rest = |without: &[Part]| -> Vec<Part> { PARTS.into_iter().filter(|p| !without.contains(p)).collect() };
+    assert_eq!(rest(&norms), PLAIN);
+    assert_eq!(rest(&[Part::Logits]), HEADLESS);
+    assert_eq!(rest(&[&norms[..], &[Part::Logits]].concat()), PLAIN_HEADLESS);
+    for (at, part) in PARTS.into_iter().enumerate() {
+        assert_eq!(part.index(), at);
+    }
+}
+
+/// Section 4 of the document: committed columns and lookups of a lane, of accumulators in two limbs and in one.
+#[test]
+fn lanes_have_the_columns_of_the_document() {
+    let (config, whole) = (odd_config(2), Chunk::whole(2));
+    let expected = [
+        (
+            Limbs::Two,
+            [
+                (9, 9),
+                (30, 33),
+                (14, 14),
+                (16, 16),
+                (6, 6),
+                (12, 10),
+                (11, 11),
+                (6, 6),
+                (14, 13),
+                (5, 5),
+            ],
+        ),
+        (
+            Limbs::One,
+            [
+                (8, 8),
+                (30, 33),
+                (8, 8),
+                (10, 10),
+                (3, 3),
+                (12, 10),
+                (11, 11),
+                (6, 6),
+                (8, 7),
+                (2, 2),
+            ],
+        ),
+    ];
+    for (limbs, expected) in expected {
+        let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &whole, 4);
+        for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
+            let air = shape.lane_air(part);
+            let own = (committed(&air), air.lookups().len());
+            assert_eq!(own, (columns, lookups), "{part:?}, {limbs:?}");
+        }
+    }
+}
+
+/// Section 16.11: where heads are normed, queries and keys have four columns more in each half, and there are rows of norms.
+#[test]
+fn normed_heads_have_the_columns_of_the_document() {
+    let (plain, whole) = (odd_config(2), Chunk::whole(2));
+    let normed = ModelConfig {
+        head_norms: true,
+        ..plain.clone()
+    };
+    for limbs in [Limbs::One, Limbs::Two] {
+        let of = |config: &ModelConfig, part| {
+            let air = Shape::with_limbs(config, LimbSet::all(limbs), &whole, 4).lane_air(part);
+            [committed(&air), air.lookups().len()]
+        };
+        for part in [Part::Q, Part::K] {
+            assert_eq!(of(&normed, part), of(&plain, part).map(|number| number + 6), "{part:?}");
+        }
+        for part in [Part::QNorms, Part::KNorms] {
+            assert_eq!(of(&normed, part), [30, 33], "{part:?}");
+        }
+        assert_eq!(of(&normed, Part::V), of(&plain, Part::V));
+    }
+}
+
+/// A key may have any architecture, and its sizes are computed before it is refused: on a host of 32 bits, too.
+#[test]
+fn sizes_of_the_largest_architecture_fit_in_32_bits() {
+    let config = ModelConfig {
+        hidden: 1 << 14,
+        layers: 1 << 10,
+        heads: 1 << 8,
+        kv_heads: 1 << 8,
+        head_dim: MAX_HEAD_DIM,
+        ff: 1 << 16,
+        vocab: MAX_VOCAB,
+        context: MAX_CONTEXT,
+        ..odd_config(1)
+    };
+    assert_eq!(config.check(), Ok(()));
+    assert_eq!(u32::try_from(config.total_tiles()), Ok(1_883_242_496));
+    for chunk in Chunk::partition([1, 1023], 1024)
+        .into_iter()
+        .flatten()
+        .chain([Chunk::whole(1024)])
+    {
+        let shape = Shape::of(&config, &chunk, MAX_CONTEXT);
+        // No text of such a model can be proved: the sums that say so are of 128 bits.
+        assert!(shape.fractions() > 1 << 31 && shape.cells() > 1 << 36, "{chunk:?}");
+        assert!(shape
+            .parts()
+            .iter()
+            .all(|part| u32::try_from(shape.columns(*part)).is_ok()));
+    }
+}
+
+/// The normed state is committed in limbs if one of its matmuls wants them: every matmul can read it then.
+#[test]
+fn the_normed_state_has_the_limbs_of_its_matmuls() {
+    let (config, whole) = (odd_config(2), Chunk::whole(2));
+    let one = LimbSet::all(Limbs::One);
+    let normed = |limbs| Shape::with_limbs(&config, limbs, &whole, 4).normed();
+    assert_eq!(normed(one), Limbs::One);
+    let changes: [fn(&mut LimbSet); 6] = [
+        |set| set.q = Limbs::Two,
+        |set| set.k = Limbs::Two,
+        |set| set.v = Limbs::Two,
+        |set| set.gate = Limbs::Two,
+        |set| set.up = Limbs::Two,
+        |set| set.head = Limbs::Two,
+    ];
+    for change in changes {
+        let mut set = one;
+        change(&mut set);
+        assert_eq!(normed(set), Limbs::Two, "{set:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Attention of the integer forward pass: rotation, scores, softmax and values.
+
+use rayon::prelude::*;
+use tessera_circuits::model::MatmulKind;
+use tessera_circuits::semantics::{turn, Turn};
+
+use super::kernels::{attend, in_rows, norm_heads, requantise_rows, rotate, Acc, AttentionRow, Clipped};
+use super::matmul::matmul;
+use super::{ForwardState, LayerWitness, NormedHeads, Pass, Stream};
+
+impl ForwardState<'_> {
+    /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
+    /// all pairs of rows are computed and recorded only if `keep`.
+    pub(super) fn attention(
+        &mut self,
+        l: usize,
+        stream: &Stream,
+        keep: bool,
+        out: &mut LayerWitness,
+        pass: &mut Pass<'_>,
+    ) -> Stream {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let (config, params) = (&model.config, &model.params.layers[l]);
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
+        let q_norm = self.norm_heads(name("q_norm"), MatmulKind::Q, l, &q);
+        let k_norm = self.norm_heads(name("k_norm"), MatmulKind::K, l, &k);
+        let [turned_q, turned_k] = match config.head_norms {
+            true => [&q_norm.y, &k_norm.y],
+            false => [&q, &k],
+        };
+        let q_rot = self.rotate(name("q_rot"), MatmulKind::Q, l, turned_q);
+        let k_rot = self.rotate(name("k_rot"), MatmulKind::K, l, turned_k);
+        let width = config.kv_heads * config.head_dim;
+        for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
+            let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
+            for (cache, (k, v)) in self.cache[l].iter_mut().zip(heads) {
+                cache.keys.extend(k);
+                cache.values.extend(v);
+            }
+        }
+        let att_acc = self.attend(l, &q_rot, keep, out);
+        let (counted, width) = (self.counted_here(stream.sums.len()), config.heads * config.head_dim);
+        let (att, clipped) = requantise_rows(&att_acc, &vec![params.att; width], counted);
+        self.count(name("att"), clipped, counted * width);
+
+        let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
+        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(stream));
+        (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
+        (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
+        (out.q_norm, out.k_norm) = (q_norm, k_norm);
+        (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
+        (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
+        self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
+    }
+
+    /// The norms of the heads of queries or keys of layer `l`, `[rows][heads][head_dim]`; nothing where they are not normed.
+    fn norm_heads(&mut self, tensor: String, kind: MatmulKind, l: usize, rows: &[i16]) -> NormedHeads {
+        let model = self.model;
+        let Some(norm) = model.params.head_norm(kind, l) else {
+            return NormedHeads::default();
+        };
+        let (head_dim, (_, width)) = (model.config.head_dim, model.config.dims(kind));
+        let counted = self.counted_here(rows.len() / width);
+        let norm = norm.norm();
+        let normed: Vec<(NormedHeads, Clipped)> = rows
+            .par_chunks_exact(width)
+            .map(|row| norm_heads(row, head_dim, &norm))
+            .collect();
+        let clipped = normed.iter().take(counted).map(|(_, clipped)| *clipped).sum();
+        self.count(tensor, clipped, counted * width);
+        let mut out = NormedHeads::default();
+        for (row, _) in normed {
+            out.sums.extend(row.sums);
+            out.rsqrt.extend(row.rsqrt);
+            out.y.extend(row.y);
+        }
+        out
+    }
+
+    /// RoPE of new rows of queries or keys of layer `l`, `[rows][heads][head_dim]`, with the gains of their norms.
+    fn rotate(&mut self, tensor: String, kind: MatmulKind, l: usize, rows: &[i16]) -> Vec<i16> {
+        let (model, (_, width)) = (self.model, self.model.config.dims(kind));
+        let (head_dim, gains) = (model.config.head_dim, model.params.head_norm(kind, l));
+        let (half, gains) = (head_dim / 2, gains.map_or(&[][..], |norm| &norm.gains));
+        let counted = self.counted_here(rows.len() / width);
+        let directions = &self.rope[model.config.rotation(l)];
+        let (out, clipped) = in_rows(rows.len() / width, counted, |i| {
+            let own = directions[(self.rows + i) * half..][..half].iter().enumerate();
+            let turns: Vec<Turn> = own.map(|(x, direction)| turn(*direction, gains, x, half)).collect();
+            rotate(&rows[i * width..][..width], head_dim, &turns)
+        });
+        self.count(tensor, clipped, counted * width);
+        out
+    }
+
+    /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
+    /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
+    fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
+        let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
+        let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
+        let rows = q_rot.len() / (heads * head_dim);
+        let attended: Vec<AttentionRow> = (0..heads * rows)
+            .into_par_iter()
+            .map(|at| {
+                let (h, i) = (at / rows, at % rows);
+                let visible = self.visible(i, rows);
+                let keys = if keep { first + rows } else { visible };
+                let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
+                attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
+            })
+            .collect();
+        let counted = self.counted_here(rows);
+        self.count(
+            format!("layers.{l}.score"),
+            (0..heads * rows)
+                .filter(|at| at % rows < counted)
+                .map(|at| attended[at].clipped)
+                .sum(),
+            heads * (0..counted).map(|i| self.visible(i, rows)).sum::<usize>(),
+        );
+
+        let mut acc = Acc::default();
+        for row in (0..rows)
+            .flat_map(|i| (0..heads).map(move |h| h * rows + i))
+            .map(|at| &attended[at])
+        {
+            acc.hi.extend(&row.att_acc.hi);
+            acc.lo.extend(&row.att_acc.lo);
+        }
+        for row in attended.into_iter().filter(|_| keep) {
+            out.score_acc_hi.extend(row.score_acc.hi);
+            out.score_acc_lo.extend(row.score_acc.lo);
+            out.score.extend(row.score);
+            out.max.push(row.max);
+            out.arg.push(row.arg);
+            out.exp.extend(row.exp);
+            out.sum.push(row.sum);
+            out.recip.push(row.recip);
+            out.prob.extend(row.prob);
+        }
+        acc
+    }
+
+    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or in encoders those
+    /// of the whole text.
+    fn visible(&self, i: usize, rows: usize) -> usize {
+        match self.model.config.is_encoder() {
+            true => self.rows + self.counted_here(rows),
+            false => self.rows + i + 1,
+        }
+    }
+}

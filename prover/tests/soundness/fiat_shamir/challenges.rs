@@ -1,0 +1,282 @@
+//! The challenges of a proof, and what they make of key and statement.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::Relations;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
+use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
+use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::{absorb_counts, draw_relations};
+use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
+    weight_families, PROTOCOL,
+};
+
+pub type K = SecureField;
+
+/// The part of a proof that has messages.
+pub fn messages(proof: &Proof) -> &ChunkProof {
+    &proof.chunks[0]
+}
+
+pub fn messages_mut(proof: &mut Proof) -> &mut ChunkProof {
+    &mut proof.chunks[0]
+}
+
+/// Challenges of a proof, and what they make of key and statement.
+pub struct Challenges {
+    pub shape: Shape,
+    pub points: Points,
+    /// All challenges in the order in which they are drawn, up to the one after the claimed sum.
+    pub drawn: Vec<K>,
+    pub products: Vec<K>,
+    pub families: [K; WEIGHTED.len()],
+    pub claims: K,
+    pub linear: Vec<K>,
+    pub relations: Relations,
+    pub trees: Vec<LookupTree>,
+    /// The claims on the leaves of all trees.
+    pub leaves: Vec<LeafClaim>,
+    /// Whether weights and activations are opened as they should be.
+    pub opened: Result<(), OpeningError>,
+    /// How many challenges are drawn before the opening, and before the claimed sum.
+    pub places: [usize; 2],
+    /// The transcript before the opening, and after it.
+    pub transcripts: [Transcript; 2],
+}
+
+impl Challenges {
+    /// Those that the verifier draws for a proof, whatever its checks say.
+    pub fn of(key: &ModelKey, proof: &Proof) -> Self {
+        Self::with_root(key, proof, &messages(proof).activations)
+    }
+
+    /// The same if the activations had this root where they are opened, though not where challenges are drawn from it.
+    pub fn with_root(key: &ModelKey, proof: &Proof, root: &[u8; 32]) -> Self {
+        let own = messages(proof);
+        let whole = Chunk::whole(key.config.layers);
+        let shape = key.shape(&whole, proof.statement.lengths());
+        let params = CommitmentParams::of_activations(&shape, &key.weights);
+        let ends = Ends::default();
+        let mut t = open_transcript(
+            key.header.hash_suite,
+            &proof.model,
+            &params,
+            &proof.statement,
+            &whole,
+            &ends,
+        );
+        t.bytes("activations", &own.activations);
+        absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
+        absorb_statistics(&own.statistics, &mut t);
+        let _ = t.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work);
+        let relations = draw_relations(&mut t);
+        let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
+        let leaves = own
+            .lookups
+            .iter()
+            .map(|tree| descend(tree, &mut drawn, &mut t))
+            .collect();
+        let points = t.challenges("points", Points::count(&shape));
+        drawn.extend(&points);
+        let mut challenges = Self {
+            points: Points::new(&shape, points),
+            trees: lookup_trees(&shape),
+            leaves,
+            shape,
+            drawn: Vec::new(),
+            products: Vec::new(),
+            families: [K::zero(); WEIGHTED.len()],
+            claims: K::zero(),
+            linear: Vec::new(),
+            relations,
+            opened: Err(OpeningError::JoinClaim),
+            places: [0; 2],
+            transcripts: [Transcript::new(PROTOCOL), Transcript::new(PROTOCOL)],
+        };
+        let variables = product_variables(&challenges.shape) as usize;
+        let matmuls = &own.matmuls;
+        let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, &mut t);
+        challenges.products = end.expect("as many rounds as variables").point;
+        drawn.extend(&challenges.products);
+        absorb_operands(&matmuls.operands, &mut t);
+        challenges.families = weight_families(&mut t);
+        challenges.claims = t.challenge("claims");
+        drawn.extend([challenges.families[0], challenges.claims]);
+        let value = challenges.batch(key, proof).value;
+        let end = sumcheck::verify(
+            "claims",
+            value,
+            linear_variables(&challenges.shape),
+            &own.linear,
+            &mut t,
+        );
+        challenges.linear = end.expect("as many rounds as variables").point;
+        drawn.extend(&challenges.linear);
+        challenges.transcripts[0] = t.clone();
+        challenges.openings(key, proof, root, &mut drawn, &mut t);
+        challenges.transcripts[1] = t.clone();
+        challenges.places[1] = drawn.len();
+        t.message("claimed sum", &[own.claimed_sum]);
+        drawn.push(t.challenge("whatever comes next"));
+        challenges.drawn = drawn;
+        challenges
+    }
+
+    /// Weights and activations.
+    fn openings(&mut self, key: &ModelKey, proof: &Proof, root: &[u8; 32], drawn: &mut Vec<K>, t: &mut Transcript) {
+        let own = messages(proof);
+        let public = self.public(key, proof);
+        let columns = key.opened(&Chunk::whole(key.config.layers));
+        let gamma = public.band_coefficients(&self.products, &self.families, columns.bands(), columns.log_band);
+        let local = public.local_point(&self.products, columns.log_band);
+        let weights = Claimed {
+            commitment: key.weights,
+            root: key.weights_root,
+            claim: OpeningClaim {
+                columns,
+                gamma: &gamma,
+                local_point: &local,
+                value: weight_claim(&own.matmuls.operands, &self.families),
+            },
+        };
+        let params = CommitmentParams::of_activations(&self.shape, &key.weights);
+        let batch = self.batch(key, proof);
+        let units = unit_coefficients(&self.shape, &batch, &self.linear);
+        let activations = Claimed {
+            commitment: params,
+            root: *root,
+            claim: OpeningClaim {
+                columns: params.columns_of(&(0..params.tiles), 0),
+                gamma: &units,
+                local_point: suffix(&self.linear, MIN_ROWS_LOG),
+                value: walk(batch.value, &own.linear, &self.linear),
+            },
+        };
+        let policy = opening_policy(key.weights.log_blowup);
+        self.opened = opening::verify(&policy, &[weights, activations], &own.opening, t);
+        self.places[0] = drawn.len();
+        // As the next message would be absorbed after it.
+        drawn.push(t.clone().challenge("whatever comes next"));
+    }
+
+    pub fn public<'a>(&'a self, key: &'a ModelKey, proof: &'a Proof) -> Public<'a> {
+        Public {
+            shape: &self.shape,
+            params: &key.params,
+            statement: &proof.statement,
+            ends: Ends::default(),
+            statistics: &messages(proof).statistics,
+            points: &self.points,
+        }
+    }
+
+    pub fn batch(&self, key: &ModelKey, proof: &Proof) -> Batch {
+        let public = self.public(key, proof);
+        let matmuls = &messages(proof).matmuls;
+        let mut claims = public.trace_claims(matmuls.claim);
+        claims.extend(public.operand_claims(&self.products, &matmuls.operands));
+        let powers = public.powers();
+        for (tree, leaf) in self.trees.iter().zip(&self.leaves) {
+            claims.extend(tree.claim(&powers, &self.relations, leaf));
+        }
+        batch(claims, self.claims)
+    }
+
+    /// The verifier with these challenges, up to the STARK: all its equations between messages. `honest` is the proof
+    /// that the challenges are from; what the other equations depend on must be as there.
+    pub fn accept(&self, key: &ModelKey, honest: &Proof, proof: &Proof) -> Result<(), &'static str> {
+        let (own, original) = (messages(proof), messages(honest));
+        let public = self.public(key, proof);
+        let variables = product_variables(&self.shape) as usize;
+        let end = walk(own.matmuls.claim, &own.matmuls.sumcheck, &self.products);
+        let products = PRODUCTS.into_iter().zip(own.matmuls.operands);
+        let sum = products.fold(K::zero(), |sum, (product, [a, b])| {
+            sum + instance_scale(variables, product.variables(&self.shape) as usize) * a * b
+        });
+        ensure(end == sum, "matmuls")?;
+        ensure(
+            own.matmuls.operands[Product::Embed as usize][0] == public.embed_operand(&self.products),
+            "embedding",
+        )?;
+        // The openings prove the values of the honest proof, and are the same as there.
+        let value = |proof: &Proof| walk(self.batch(key, proof).value, &messages(proof).linear, &self.linear);
+        ensure(value(proof) == value(honest), "linear")?;
+        let opened = weight_claim(&original.matmuls.operands, &self.families);
+        ensure(weight_claim(&own.matmuls.operands, &self.families) == opened, "weights")?;
+        // The sums of the lookups are proved as in the honest proof.
+        ensure(own.lookups == original.lookups, "lookups")?;
+        let sum = gkr::sum(&own.lookups) - padding(&self.trees) + own.claimed_sum;
+        ensure(sum.is_zero(), "entries")
+    }
+
+    /// Makes the linear sumcheck end where that of the honest proof does, by its last round alone.
+    pub fn mend(&self, key: &ModelKey, honest: &Proof, proof: &mut Proof) {
+        let wanted = walk(self.batch(key, honest).value, &messages(honest).linear, &self.linear);
+        let batch = self.batch(key, proof);
+        let own = messages_mut(proof);
+        let (r, before) = self.linear.split_last().expect("a round");
+        let [last, rest] = own
+            .linear
+            .rounds
+            .split_last()
+            .map(|(l, r)| [vec![*l], r.to_vec()])
+            .expect("a round");
+        let claim = walk(batch.value, &SumcheckProof { rounds: rest }, before);
+        let at = |s2: K| round_value(claim, [last[0][0], s2], *r);
+        let slope = at(K::one()) - at(K::zero());
+        own.linear.rounds.last_mut().expect("a round")[1] = (wanted - at(K::zero())) * slope.inverse();
+    }
+}
+
+/// The relations, in the order in which their challenges are drawn.
+pub const RELATIONS: [Relation; 4] = Relation::ALL;
+
+/// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
+pub fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
+    absorb_root(tree.root, t);
+    let (mut value, mut point) = (tree.root, Vec::new());
+    for layer in &tree.layers {
+        drawn.push(layer_challenge(t));
+        point.clear();
+        for message in &layer.rounds {
+            point.push(gkr::round_challenge(*message, t));
+        }
+        drawn.extend(&point);
+        let chosen = child_challenge(&layer.children, t);
+        drawn.push(chosen);
+        point.insert(0, chosen);
+        value = between(layer.children, chosen);
+    }
+    let [numerator, denominator] = value;
+    LeafClaim {
+        point,
+        numerator,
+        denominator,
+    }
+}
+
+pub fn ensure(holds: bool, what: &'static str) -> Result<(), &'static str> {
+    holds.then_some(()).ok_or(what)
+}
+
+/// Where a sumcheck ends at given challenges.
+pub fn walk(claim: K, proof: &SumcheckProof, point: &[K]) -> K {
+    proof
+        .rounds
+        .iter()
+        .zip(point)
+        .fold(claim, |value, (message, r)| round_value(value, *message, *r))
+}

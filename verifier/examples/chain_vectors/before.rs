@@ -1,0 +1,234 @@
+//! All that is said before the opening.
+
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Statement;
+use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::wiring::{product_variables, Operands, Points, PRODUCTS};
+use tessera_verifier::gkr::{self, LayerProof, TreeProof};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::draw_relations;
+use tessera_verifier::suite::Suite;
+use tessera_verifier::sumcheck::{self, instance_scale, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{absorb_operands, linear_variables, open_transcript, weight_claim, weight_families};
+
+use super::calldata::{Calldata, Reader};
+use super::whole::relation_elements;
+use super::{bytes_of, case, cases, Random, K};
+
+/// What follows from key and statement.
+pub struct Before<'a> {
+    pub key: &'a ModelKey,
+    pub proof: &'a Proof,
+    pub shape: &'a Shape,
+    pub params: &'a CommitmentParams,
+    /// The value of the linear claims, which the contract takes on trust.
+    pub claimed: K,
+}
+
+/// The end point of the products, the challenge of the families, and what the claim on the weights is made of.
+type Products = (Vec<K>, K, (Operands, [K; 6]));
+
+/// No product.
+const NONE: u8 = 255;
+
+impl Before<'_> {
+    fn trees(&self) -> Vec<u32> {
+        lookup_trees(self.shape).iter().map(|tree| tree.log_leaves()).collect()
+    }
+
+    fn calldata(&self, own: &ChunkProof) -> (Calldata, usize) {
+        let (key, statement) = (self.key, &self.proof.statement);
+        let mut data = Calldata::default();
+        data.put("model", &self.proof.model.0);
+        data.put("tables", &key.tables_root);
+        let blowup = key.weights.log_blowup;
+        let queries = opening_policy(blowup).queries as u16;
+        data.put("layers and rate", &[key.config.layers as u8, blowup as u8]);
+        data.put("queries", &queries.to_be_bytes());
+        data.put("length of messages", &[self.params.log_message as u8]);
+        data.words("units", [self.params.tiles as u32]);
+        let trees: Vec<u8> = self.trees().iter().map(|log| *log as u8).collect();
+        data.put("trees", &[&[trees.len() as u8], &trees[..]].concat());
+        data.put("coordinates", &(Points::count(self.shape) as u16).to_be_bytes());
+        let variables = PRODUCTS.map(|p| {
+            if p.exists(self.shape) {
+                p.variables(self.shape) as u8
+            } else {
+                NONE
+            }
+        });
+        data.put("variables", &variables);
+        data.put("linear", &[linear_variables(self.shape) as u8]);
+        let clips = &own.statistics.clips;
+        let counts = [statement.prompt.len(), statement.output.len(), clips.len()];
+        data.words("numbers", counts.map(|n| n as u32));
+        let from = data.bytes.len();
+        data.words("prompt", statement.prompt.iter().copied());
+        data.words("output", statement.output.iter().copied());
+        let clip = |c: &tessera_circuits::statistics::Clip| {
+            [
+                c.part.into(),
+                c.tensor.into(),
+                c.at as u32,
+                (c.at >> 32) as u32,
+                c.excess as u32,
+            ]
+        };
+        data.words("clipped values", clips.iter().flat_map(clip));
+        data.put("activations", &own.activations);
+        data.put("counts", &own.stark.commitments[1].0);
+        data.words("logits", own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
+        data.put("work", &own.lookup_work.to_be_bytes());
+        for tree in &own.lookups {
+            data.elements("root", &tree.root);
+            for layer in &tree.layers {
+                data.elements("rounds of a layer", layer.rounds.as_flattened());
+                data.elements("children", &layer.children);
+            }
+        }
+        data.elements("sum of the products", &[own.matmuls.claim]);
+        data.elements("rounds of the products", own.matmuls.sumcheck.rounds.as_flattened());
+        data.elements("operands", own.matmuls.operands.as_flattened());
+        data.elements("value of the linear claims", &[self.claimed]);
+        data.elements("rounds of the linear claims", own.linear.rounds.as_flattened());
+        (data, from)
+    }
+
+    /// The transcript before the work.
+    fn begun(&self, data: &mut Reader<'_>) -> Option<Transcript> {
+        let (prompt, output, clips) = (data.count()?, data.count()?, data.count()?);
+        let statement = Statement {
+            prompt: data.words(prompt)?,
+            output: data.words(output)?,
+        };
+        let clips = data.words(5 * clips)?;
+        let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
+        let ends = Ends::default();
+        let mut t = open_transcript(Suite::Keccak, model, self.params, &statement, &whole, &ends);
+        t.bytes("activations", &data.digest()?);
+        t.root(&self.key.tables_root);
+        t.root(&data.digest()?);
+        t.words("output logits", &data.words(output)?);
+        t.words("clipped values", &clips);
+        Some(t)
+    }
+
+    /// Does the work of changed calldata again: what is changed must not be found by that alone.
+    fn rework(&self, input: &mut [u8], from: usize, place: usize) {
+        let begun = self.begun(&mut Reader(&input[from - 12..]));
+        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().work("lookup work", LOOKUP_WORK_BITS, *nonce)));
+        if let Some(nonce) = found {
+            let nonce: u64 = nonce;
+            input[place..place + 8].copy_from_slice(&nonce.to_be_bytes());
+        }
+    }
+
+    /// What this verifier makes of the same, statements of other lengths aside.
+    fn answer(&self, input: &[u8], from: usize) -> Option<Vec<u8>> {
+        let mut data = Reader(&input[from - 12..]);
+        let mut t = self.begun(&mut data)?;
+        let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
+        if !t.work("lookup work", LOOKUP_WORK_BITS, nonce) {
+            return None;
+        }
+        let relations = relation_elements(t.clone());
+        draw_relations(&mut t);
+        let trees: Vec<TreeProof> = self
+            .trees()
+            .iter()
+            .map(|log| tree(&mut data, *log))
+            .collect::<Option<_>>()?;
+        let leaves = gkr::verify(&self.trees(), &trees, &mut t).ok()?;
+        let points = t.challenges("points", Points::count(self.shape));
+        let (end, families, operands) = self.products(&mut data, &mut t)?;
+        let chi = t.challenge("claims");
+        let (claimed, linear) = (
+            data.element()?,
+            rounds(&mut data, linear_variables(self.shape) as usize)?,
+        );
+        let last = sumcheck::verify("claims", claimed, linear.rounds.len(), &linear, &mut t).ok()?;
+        let mut answer = t.channel().digest().to_vec();
+        answer.extend(bytes_of(&relations));
+        for leaf in &leaves {
+            answer.extend(bytes_of(&leaf.point));
+            answer.extend(bytes_of(&[leaf.numerator, leaf.denominator]));
+        }
+        answer.extend(bytes_of(&[gkr::sum(&trees)]));
+        answer.extend(bytes_of(&points));
+        answer.extend(bytes_of(&end));
+        answer.extend(bytes_of(&[
+            families,
+            weight_claim(&operands.0, &operands.1),
+            chi,
+            claimed,
+        ]));
+        answer.extend(bytes_of(&last.point));
+        answer.extend(bytes_of(&[last.value]));
+        data.0.is_empty().then_some(answer)
+    }
+
+    /// As `verify_matmuls` does it, but for the embedding's operand.
+    fn products(&self, data: &mut Reader<'_>, t: &mut Transcript) -> Option<Products> {
+        let variables = product_variables(self.shape) as usize;
+        let (claim, proof) = (data.element()?, rounds(data, variables)?);
+        let values = data.elements(2 * PRODUCTS.len())?;
+        let operands: Operands = values.as_chunks().0.try_into().ok()?;
+        let end = sumcheck::verify("matmuls", claim, variables, &proof, t).ok()?;
+        let own = PRODUCTS.into_iter().zip(operands);
+        let exists = |product: tessera_circuits::wiring::Product| product.exists(self.shape);
+        let sum = own.clone().fold(K::default(), |sum, (p, [a, b])| {
+            sum + instance_scale(variables, p.variables(self.shape) as usize) * a * b
+        });
+        if sum != end.value || own.clone().any(|(p, values)| !exists(p) && values != [K::default(); 2]) {
+            return None;
+        }
+        absorb_operands(&operands, t);
+        let families = weight_families(t);
+        Some((end.point, families[0], (operands, families)))
+    }
+
+    pub fn cases(&self, own: &ChunkProof, random: &mut Random) {
+        let (data, from) = self.calldata(own);
+        cases(
+            "beforeOpening",
+            "all before the opening",
+            (&data.bytes, from),
+            120,
+            random,
+            |input| self.answer(input, from),
+        );
+        let work = data.part("work").start;
+        for _ in 0..40 {
+            let (place, bit) = (from + random.below(work - from), random.below(8));
+            let mut other = data.bytes.clone();
+            other[place] ^= 1 << bit;
+            self.rework(&mut other, from, work);
+            let about = format!("all before the opening, bit {bit} of byte {place} changed, with the work done again");
+            case("beforeOpening", &about, &other, self.answer(&other, from));
+        }
+    }
+}
+
+fn rounds(data: &mut Reader<'_>, count: usize) -> Option<SumcheckProof> {
+    let rounds = data.elements(2 * count)?.as_chunks().0.to_vec();
+    Some(SumcheckProof { rounds })
+}
+
+fn tree(data: &mut Reader<'_>, layers: u32) -> Option<TreeProof> {
+    let root = data.elements(2)?.try_into().ok()?;
+    let mut layer = |k: u32| {
+        Some(LayerProof {
+            rounds: data.elements(2 * k as usize)?.as_chunks().0.to_vec(),
+            children: data.elements(4)?.try_into().ok()?,
+        })
+    };
+    Some(TreeProof {
+        root,
+        layers: (0..layers).map(&mut layer).collect::<Option<_>>()?,
+    })
+}

@@ -1,0 +1,484 @@
+//! The parts of a proof from its beginning, as the verifier takes them, and its opening as a whole.
+
+use stwo::core::channel::Channel as _;
+use stwo::core::fields::m31::{BaseField, P};
+use tessera_circuits::air::Relations;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::rounding::Powers;
+use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::wiring::{product_variables, suffix, Points, Public, WEIGHTED};
+use tessera_verifier::gkr;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{
+    self, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpeningClaim, OpeningError, OpeningProof, OracleOpening,
+    TreeName,
+};
+use tessera_verifier::policy::{opening_policy, OpeningPolicy, LOOKUP_WORK_BITS};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::{absorb_counts, draw_relations};
+use tessera_verifier::suite::Suite;
+use tessera_verifier::sumcheck;
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
+    weight_families,
+};
+
+use super::before::Before;
+use super::calldata::{Calldata, Reader};
+use super::tables::Aggregated;
+use super::{case, lookups, refused, sumchecks, Random, K};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// The parts of a proof that are verified as such, from its beginning.
+pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), Failure> {
+    let [own] = proof.chunks.as_slice() else {
+        return Err("a proof in one piece is needed".into());
+    };
+    let whole = Chunk::whole(key.config.layers);
+    let shape = key.shape(&whole, proof.statement.lengths());
+    let params = CommitmentParams::of_activations(&shape, &key.weights);
+    let ends = Ends::default();
+    let mut t = beginning(key, proof, own, &whole, &params)?;
+    assert!(t.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work));
+    let drawn = relation_elements(t.clone());
+    let relations = draw_relations(&mut t);
+    let trees = lookup_trees(&shape);
+    let chunk_params = whole.params(&key.params);
+    let powers = Powers {
+        shape: &shape,
+        params: &chunk_params,
+        leading: proof.statement.leading(&chunk_params.leading, shape.token),
+    };
+    let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
+    let lookup_sum = gkr::sum(&own.lookups) - padding(&trees);
+    let points = Points::new(&shape, t.challenges("points", Points::count(&shape)));
+    let public = Public {
+        shape: &shape,
+        params: &chunk_params,
+        statement: &proof.statement,
+        ends,
+        statistics: &own.statistics,
+        points: &points,
+    };
+    let variables = product_variables(&shape);
+    let about = format!("matrix products in {variables} variables");
+    sumchecks(&about, "matmuls", own.matmuls.claim, &own.matmuls.sumcheck, &t, random);
+    let products = sumcheck::verify(
+        "matmuls",
+        own.matmuls.claim,
+        variables as usize,
+        &own.matmuls.sumcheck,
+        &mut t,
+    )?;
+    absorb_operands(&own.matmuls.operands, &mut t);
+    let families = weight_families(&mut t);
+    opening_of(
+        key,
+        (proof, own),
+        &public,
+        (&products.point, &families),
+        lookup_claims,
+        (&mut t, random),
+    )?;
+    let aggregated = Aggregated {
+        relations: &relations,
+        drawn,
+        lookups: lookup_sum,
+        claimed_sum: own.claimed_sum,
+        proof: &own.stark,
+        start: t,
+    };
+    aggregated.cases(random);
+    Ok(())
+}
+
+/// The linear claims, and the opening that their end and the claim on the weights lead to.
+fn opening_of(
+    key: &ModelKey,
+    (whole_proof, own): (&Proof, &ChunkProof),
+    public: &Public<'_>,
+    (products, families): (&[K], &[K; WEIGHTED.len()]),
+    lookup_claims: Vec<LinearClaim>,
+    (t, random): (&mut Transcript, &mut Random),
+) -> Result<(), Failure> {
+    let (shape, whole) = (public.shape, Chunk::whole(key.config.layers));
+    let params = CommitmentParams::of_activations(shape, &key.weights);
+    let mut claims = public.trace_claims(own.matmuls.claim);
+    claims.extend(public.operand_claims(products, &own.matmuls.operands));
+    claims.extend(lookup_claims);
+    let batch = batch(claims, t.challenge("claims"));
+    let before = Before {
+        key,
+        proof: whole_proof,
+        shape,
+        params: &params,
+        claimed: batch.value,
+    };
+    before.cases(own, random);
+    let about = format!("linear claims in {} variables", own.linear.rounds.len());
+    sumchecks(&about, "claims", batch.value, &own.linear, t, random);
+    let end = sumcheck::verify("claims", batch.value, linear_variables(shape) as usize, &own.linear, t)?;
+
+    let columns = key.opened(&whole);
+    let weights = Claimed {
+        commitment: key.weights,
+        root: key.weights_root,
+        claim: OpeningClaim {
+            columns,
+            gamma: &public.band_coefficients(products, families, columns.bands(), columns.log_band),
+            local_point: &public.local_point(products, columns.log_band),
+            value: weight_claim(&own.matmuls.operands, families),
+        },
+    };
+    let activations = Claimed {
+        commitment: params,
+        root: own.activations,
+        claim: OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma: &unit_coefficients(shape, &batch, &end.point),
+            local_point: suffix(&end.point, MIN_ROWS_LOG),
+            value: end.value,
+        },
+    };
+    let policy = opening_policy(key.weights.log_blowup);
+    let claimed = [weights, activations];
+    Opened {
+        policy,
+        claimed: &claimed,
+        start: t.clone(),
+    }
+    .cases(&own.opening, random);
+    opening::verify(&policy, &claimed, &own.opening, t)?;
+    Ok(())
+}
+
+/// The transcript up to what is in clear.
+fn beginning(
+    key: &ModelKey,
+    proof: &Proof,
+    own: &ChunkProof,
+    whole: &Chunk,
+    activations: &CommitmentParams,
+) -> Result<Transcript, Failure> {
+    let (model, ends) = (&proof.model, Ends::default());
+    let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
+    t.bytes("activations", &own.activations);
+    absorb_counts(&key.tables_root, &own.stark, &mut t)?;
+    absorb_statistics(&own.statistics, &mut t);
+    Ok(t)
+}
+
+/// `z` and `alpha` of each relation.
+pub fn relation_elements(mut t: Transcript) -> Vec<K> {
+    t.words("lookups", &[]);
+    (0..4).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
+}
+
+/// The trees of lookups, and the claims on their leaves.
+fn leaves(
+    powers: &Powers<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    proof: &ChunkProof,
+    (t, random): (&mut Transcript, &mut Random),
+) -> Result<Vec<LinearClaim>, Failure> {
+    let mut claims = Vec::new();
+    for (i, (tree, proof)) in trees.iter().zip(&proof.lookups).enumerate() {
+        let about = format!("tree {i} of 2^{} lookups", tree.log_leaves());
+        lookups(&about, proof, t, random);
+        for leaf in gkr::verify(&[tree.log_leaves()], std::slice::from_ref(proof), t)? {
+            claims.push(tree.claim(powers, relations, &leaf).ok_or("numerators")?);
+        }
+    }
+    Ok(claims)
+}
+
+/// What an opening is about.
+struct Opened<'a> {
+    policy: OpeningPolicy,
+    claimed: &'a [Claimed<'a>; 2],
+    start: Transcript,
+}
+
+/// What has to be said of a changed input.
+enum Answer {
+    Accepted(Vec<u8>),
+    Refused(String),
+}
+
+const CODES: [&str; 2] = ["weights", "activations"];
+
+impl Opened<'_> {
+    fn long(&self) -> CommitmentParams {
+        let [weights, activations] = self.claimed;
+        opening::lift::longer(&weights.commitment, &activations.commitment)
+    }
+
+    /// Policy and parameters, then what is claimed, then the proof.
+    fn calldata(&self, proof: &OpeningProof) -> Calldata {
+        let mut data = Calldata::default();
+        data.put("digest", self.start.clone().channel().digest());
+        let policy = [
+            self.claimed[0].commitment.log_blowup as u8,
+            (self.policy.queries >> 8) as u8,
+            self.policy.queries as u8,
+            self.policy.work_bits as u8,
+        ];
+        data.put("policy", &policy);
+        for (own, name) in self.claimed.iter().zip(CODES) {
+            let columns = &own.claim.columns;
+            let words = [
+                own.commitment.tiles as u32,
+                own.commitment.log_message,
+                columns.first as u32,
+                columns.params.tiles as u32,
+                columns.log_band,
+            ];
+            data.words(&format!("parameters of the {name}"), words);
+        }
+        for (own, name) in self.claimed.iter().zip(CODES) {
+            data.put(&format!("root of the {name}"), &own.root);
+            data.elements(&format!("coefficients of the {name}"), own.claim.gamma);
+            data.elements(&format!("point of the {name}"), own.claim.local_point);
+            data.elements(&format!("value of the {name}"), &[own.claim.value]);
+        }
+        for ((_, own), name) in proof.codes().into_iter().zip(CODES) {
+            data.elements(&format!("band rounds of the {name}"), own.band_rounds.as_flattened());
+            data.elements(&format!("band value of the {name}"), &[own.band_value]);
+        }
+        data.elements("join rounds", proof.join_rounds.as_flattened());
+        data.elements("joined value of the weights", &[proof.weights.joined_value]);
+        data.elements("joined value of the activations", &[proof.activations.joined_value]);
+        for (i, round) in proof.fold_rounds.iter().enumerate() {
+            if let (0, Some(root)) = (i % 3, proof.roots.get(i / 3)) {
+                data.put(&format!("root of oracle {}", i / 3), root);
+            }
+            data.elements(&format!("fold round {i}"), round);
+        }
+        data.elements("last message", &proof.final_message);
+        data.put("nonce", &proof.nonce.to_be_bytes());
+        for ((_, own), name) in proof.codes().into_iter().zip(CODES) {
+            let counts = [own.rows.values.len() as u32, own.rows.path.len() as u32];
+            data.words(&format!("numbers of the rows of {name}"), counts);
+            data.words(&format!("rows of the {name}"), own.rows.values.iter().map(|v| v.0));
+            data.digests(&format!("path of the {name}"), &own.rows.path);
+        }
+        for (i, own) in proof.oracles.iter().enumerate() {
+            let counts = [own.values.len() as u32, own.path.len() as u32];
+            data.words(&format!("numbers of oracle {i}"), counts);
+            data.elements(&format!("values of oracle {i}"), &own.values);
+            data.digests(&format!("path of oracle {i}"), &own.path);
+        }
+        data
+    }
+
+    /// What this verifier says of calldata whose policy and parameters are as they were.
+    fn answer(&self, input: &[u8]) -> Answer {
+        let Some((claims, proof)) = self.read(input) else {
+            return Answer::Refused(String::new());
+        };
+        let [weights, activations] = &claims;
+        let claimed = [with(&self.claimed[0], weights), with(&self.claimed[1], activations)];
+        let mut t = self.start.clone();
+        match opening::verify(&self.policy, &claimed, &proof, &mut t) {
+            Ok(()) => Answer::Accepted(t.channel().digest().to_vec()),
+            Err(error) => Answer::Refused(reason(&error).to_owned()),
+        }
+    }
+
+    /// What `calldata` has written.
+    fn read(&self, input: &[u8]) -> Option<([Claim; 2], OpeningProof)> {
+        let mut data = Reader(input);
+        data.take(PARAMETERS)?;
+        let mut claim = |claimed: &Claimed<'_>| {
+            Some(Claim {
+                root: data.digest()?,
+                gamma: data.elements(claimed.claim.gamma.len())?,
+                point: data.elements(claimed.claim.local_point.len())?,
+                value: data.element()?,
+            })
+        };
+        let claims = [claim(&self.claimed[0])?, claim(&self.claimed[1])?];
+        let mut codes = [CodeOpening::default(), CodeOpening::default()];
+        for (own, claimed) in codes.iter_mut().zip(self.claimed) {
+            own.band_rounds = rounds(&mut data, claimed.claim.columns.log_bands())?;
+            own.band_value = *data.raw_elements(1)?.first()?;
+        }
+        let long = self.long();
+        let join_rounds = rounds(&mut data, long.log_folded())?;
+        for own in &mut codes {
+            own.joined_value = *data.raw_elements(1)?.first()?;
+        }
+        let (mut roots, mut fold_rounds) = (Vec::new(), Vec::new());
+        for i in 0..long.log_folded() - long.log_final() {
+            if i % 3 == 0 {
+                roots.push(data.digest()?);
+            }
+            fold_rounds.extend(rounds(&mut data, 1)?);
+        }
+        let final_message = data.raw_elements(1 << long.log_final())?;
+        let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
+        for own in &mut codes {
+            let (words, nodes) = (data.count()?, data.count()?);
+            let values = data.words(words)?.into_iter().map(BaseField::from_u32_unchecked);
+            own.rows = LeafOpening {
+                values: values.collect(),
+                path: data.digests(nodes)?,
+            };
+        }
+        let mut oracle = |_| {
+            let (values, nodes) = (data.count()?, data.count()?);
+            let values = data.raw_elements(values)?;
+            let path = data.digests(nodes)?;
+            Some(OracleOpening { values, path })
+        };
+        let oracles = roots.iter().map(&mut oracle).collect::<Option<_>>()?;
+        let [weights, activations] = codes;
+        let proof = OpeningProof {
+            weights,
+            activations,
+            join_rounds,
+            fold_rounds,
+            roots,
+            final_message,
+            nonce,
+            oracles,
+        };
+        data.0.is_empty().then_some((claims, proof))
+    }
+
+    /// The opening as it is, and changed in every one of its parts.
+    fn cases(&self, proof: &OpeningProof, random: &mut Random) {
+        let data = self.calldata(proof);
+        assert_eq!(data.part("root of the weights").start, PARAMETERS);
+        let Answer::Accepted(digest) = self.answer(&data.bytes) else {
+            panic!("the opening is accepted");
+        };
+        case("opening", "opening as a whole, gas", &data.bytes, Some(digest.clone()));
+        case(
+            "conversation",
+            "opening without queries, gas",
+            &data.bytes,
+            Some(digest),
+        );
+        for (name, range) in data.parts.iter().filter(|(_, range)| range.start >= PARAMETERS) {
+            let changes = if name.starts_with("fold round") { 2 } else { 5 };
+            for _ in 0..changes {
+                let (place, bit) = (range.start + random.below(range.len()), random.below(8));
+                let mut other = data.bytes.clone();
+                other[place] ^= 1 << bit;
+                self.changed(&format!("{name}, bit {bit} of byte {place}"), &data.bytes, &other);
+            }
+        }
+        self.forged(&data, proof, random);
+    }
+
+    /// What a prover might try that knows what the queries are.
+    fn forged(&self, data: &Calldata, proof: &OpeningProof, random: &mut Random) {
+        let mut longer = data.bytes.clone();
+        longer.extend(random.digest());
+        self.changed("a word too many", &data.bytes, &longer);
+        self.changed("a word too few", &data.bytes, &data.bytes[..data.bytes.len() - 32]);
+        for at in 0..4 {
+            let mut other = proof.clone();
+            match at {
+                0 => other.weights.rows.values.extend([BaseField::from_u32_unchecked(7); 2]),
+                1 => other.activations.rows.path.push(random.digest()),
+                2 => other.oracles[0].values.push(random.element()),
+                _ => drop(other.oracles[0].path.pop()),
+            }
+            self.changed(
+                &format!("opened values and nodes, {at}"),
+                &data.bytes,
+                &self.calldata(&other).bytes,
+            );
+        }
+        for (about, word) in [("p", P), ("the largest number", u32::MAX)] {
+            for name in [
+                "rows of the weights",
+                "rows of the activations",
+                "values of oracle 0",
+                "band value of the weights",
+                "joined value of the activations",
+                "last message",
+                "join rounds",
+            ] {
+                let place = data.part(name).start;
+                let mut other = data.bytes.clone();
+                other[place..place + 4].copy_from_slice(&word.to_be_bytes());
+                self.changed(&format!("{about} in {name}"), &data.bytes, &other);
+            }
+        }
+        let mut swapped = proof.clone();
+        std::mem::swap(&mut swapped.weights.joined_value, &mut swapped.activations.joined_value);
+        self.changed("joined values swapped", &data.bytes, &self.calldata(&swapped).bytes);
+        let mut swapped = proof.clone();
+        swapped.oracles[0].values.swap(0, 1);
+        self.changed(
+            "values of oracle 0 swapped",
+            &data.bytes,
+            &self.calldata(&swapped).bytes,
+        );
+    }
+
+    fn changed(&self, about: &str, honest: &[u8], input: &[u8]) {
+        match self.answer(input) {
+            Answer::Accepted(digest) => case("opening", about, input, Some(digest)),
+            Answer::Refused(why) => refused("opening", about, honest, input, &why),
+        }
+    }
+}
+
+/// Bytes before the first claim: the digest, the policy and the parameters of both commitments.
+const PARAMETERS: usize = 32 + 4 + 2 * 20;
+
+/// What is claimed of a commitment.
+struct Claim {
+    root: Digest,
+    gamma: Vec<K>,
+    point: Vec<K>,
+    value: K,
+}
+
+/// The same claim as another one, but for what is in calldata.
+fn with<'a>(claimed: &Claimed<'_>, own: &'a Claim) -> Claimed<'a> {
+    Claimed {
+        commitment: claimed.commitment,
+        root: own.root,
+        claim: OpeningClaim {
+            columns: claimed.claim.columns,
+            gamma: &own.gamma,
+            local_point: &own.point,
+            value: own.value,
+        },
+    }
+}
+
+fn rounds(data: &mut Reader<'_>, count: u32) -> Option<Vec<[K; 2]>> {
+    Some(data.raw_elements(2 * count as usize)?.as_chunks().0.to_vec())
+}
+
+/// What the contract says where this verifier refuses. Rows are hashed before they are looked at.
+fn reason(error: &OpeningError) -> &'static str {
+    match error {
+        OpeningError::BandClaim { .. } => "end of the band sumcheck",
+        OpeningError::JoinClaim => "end of the join sumcheck",
+        OpeningError::FoldClaim => "end of the folding sumcheck",
+        OpeningError::Work { .. } => "work",
+        OpeningError::OpenedValues {
+            tree: TreeName::Committed(_),
+            ..
+        } => "number of row values",
+        OpeningError::OpenedValues { .. } => "folding: values|element",
+        OpeningError::NotCanonical { what } if what.contains("committed tree") => "merkle",
+        OpeningError::NotCanonical { .. } => "element",
+        OpeningError::PathTooShort { .. } | OpeningError::PathTooLong { .. } | OpeningError::Root { .. } => "merkle",
+        OpeningError::FinalMessage { .. } => "last message",
+        _ => "",
+    }
+}
