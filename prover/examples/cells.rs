@@ -90,13 +90,13 @@ fn main() {
     for rows in [1, 16, 64, 128, 256, 512] {
         grown(config, &format!("{rows} rows"), rows);
     }
+    let deeper = |layers: usize| ModelConfig {
+        layers,
+        ..config.clone()
+    };
     for factor in [2, 4] {
         let layers = config.layers * factor;
-        let more = ModelConfig {
-            layers,
-            ..config.clone()
-        };
-        grown(&more, &format!("{rows} rows, {layers} layers"), rows);
+        grown(&deeper(layers), &format!("{rows} rows, {layers} layers"), rows);
     }
     for factor in [2, 4] {
         let wide = ModelConfig {
@@ -108,4 +108,7 @@ fn main() {
         };
         grown(&wide, &format!("{rows} rows, width {}", wide.hidden), rows);
     }
+    // Between two numbers of layers that are powers of two: the stream has a state per layer and one more, padded.
+    let [fewer, more] = [2, 4].map(|layers| total(&shape(&deeper(layers), rows), rows)[0]);
+    println!("\nOne token takes {} cells in one layer.", (more - fewer) / (2 * rows as u128));
 }
