@@ -295,7 +295,9 @@ mod tests {
             let value = activation.of(x);
             assert!((value - expected).abs() < 1e-12, "{activation:?} of {x} is {value}");
         }
-        for activation in Activation::ALL {
+        for (activation, names) in Activation::ALL {
+            assert!(!names.is_empty() && names.iter().all(|name| Activation::named(name) == Some(activation)));
+            assert_eq!(activation.of(0.0), 0.0, "{activation:?}");
             // Padding is 0, and so is what the table has for it.
             let table = activation_table(activation, 10, 12);
             assert_eq!((table[1 << 15], table[(1 << 16) - 1]), (0, i16::MAX), "{activation:?}");

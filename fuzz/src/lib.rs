@@ -373,7 +373,7 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
                 });
             }
         }
-        3 => params.activation = Activation::ALL[input.below(Activation::ALL.len())],
+        3 => params.activation = Activation::ALL[input.below(Activation::ALL.len())].0,
         _ => {
             let lists = params.columns.len();
             params.biases.resize(lists, Vec::new());

@@ -110,5 +110,8 @@ fn main() {
     }
     // Between two numbers of layers that are powers of two: the stream has a state per layer and one more, padded.
     let [fewer, more] = [2, 4].map(|layers| total(&shape(&deeper(layers), rows), rows)[0]);
-    println!("\nOne token takes {} cells in one layer.", (more - fewer) / (2 * rows as u128));
+    println!(
+        "\nOne token takes {} cells in one layer.",
+        (more - fewer) / (2 * rows as u128)
+    );
 }

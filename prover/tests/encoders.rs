@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_prover::intake::checkpoint::{Checkpoint, CheckpointError};
+use tessera_circuits::model::MatmulKind;
+use tessera_prover::intake::checkpoint::{tensors, Checkpoint, CheckpointError};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::vectors::measure_vectors;
 use tessera_prover::quantise::{QuantiseError, QuantiseOptions, Strategy};
@@ -128,6 +129,34 @@ fn what_an_encoder_cannot_do_is_refused() {
     };
     let refused = quantised(&checkpoint, rotated, &texts(&checkpoint)).map(|_| ());
     assert!(matches!(refused, Err(QuantiseError::Rotation)), "{refused:?}");
+}
+
+/// Of RoBERTa's positions the first two rows are those of padding and of what comes before it: no text has them.
+#[test]
+fn positions_begin_after_those_of_padding() {
+    let named = |name: &str| cases().into_iter().find(|case| case.name == name).expect("a case");
+    for (name, skipped) in [("bert", 0), ("roberta", 2), ("distilbert", 0)] {
+        let case = named(name);
+        let (_dir, checkpoint) = written(&case.config);
+        let config = checkpoint.config();
+        assert_eq!(config.context + skipped, 44, "{name}");
+        let rows = checkpoint.matrix(MatmulKind::Embed, 0).expect("an embedding");
+        let mut first = vec![0.0; config.hidden];
+        rows.read(config.vocab * config.hidden, &mut first).expect("a row");
+        let stored = checkpoint
+            .values("model.embeddings.position_embeddings.weight")
+            .expect("positions");
+        let types = checkpoint.values("model.embeddings.token_type_embeddings.weight").ok();
+        let expected = (0..config.hidden).map(|x| {
+            let types = types.as_ref().map_or(0.0, |types| types[x]);
+            stored[skipped * config.hidden + x] + types
+        });
+        assert_eq!(first, expected.collect::<Vec<_>>(), "{name}");
+    }
+    let mut other = named("roberta").config;
+    other["pad_token_id"] = json!(0);
+    let refused = tensors(other.to_string().as_bytes()).map(|_| ());
+    assert!(refused.is_err_and(|e| e.to_string().contains("pad_token_id")));
 }
 
 /// Whatever a config says and nobody reads refuses the model by name; so do steps that make other vectors.

@@ -1,8 +1,9 @@
-//! What an MLP does between its matmuls.
+//! Functions of one number, which an MLP has between its matmuls. One more is an entry here: its place in a key, its value, and what
+//! configs call it. The table, its lookups, bounds and claims are the same for all.
 
 use serde::{Deserialize, Serialize};
 
-/// A function of one number.
+/// A function of one number, 0 at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Activation {
     /// `x / (1 + exp(-x))`.
@@ -16,10 +17,21 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Silu, Self::Gelu, Self::GeluTanh, Self::Relu];
+    /// All of them, and what configs call them.
+    pub const ALL: [(Self, &[&str]); 4] = [
+        (Self::Silu, &["silu", "swish"]),
+        (Self::Gelu, &["gelu"]),
+        (Self::GeluTanh, &["gelu_new", "gelu_pytorch_tanh"]),
+        (Self::Relu, &["relu"]),
+    ];
 
-    /// The function, with the software `libm`, so that every platform gets the same values. It is 0 at 0.
+    /// The function that configs call so.
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, names)| names.contains(&name));
+        found.map(|(activation, _)| *activation)
+    }
+
+    /// The function, with the software `libm`, so that every platform gets the same values.
     pub fn of(self, x: f64) -> f64 {
         match self {
             Self::Silu => x / (1.0 + libm::exp(-x)),

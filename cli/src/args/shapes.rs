@@ -46,6 +46,8 @@ pub enum ShapeArg {
     Exaone3_5_2_4b,
     #[value(name = "minilm-l6")]
     MiniLmL6,
+    #[value(name = "multilingual-e5-small")]
+    MultilingualE5Small,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -71,6 +73,7 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::InternLm2_1_8b => Self::InternLm2_1_8b,
             ShapeArg::Exaone3_5_2_4b => Self::Exaone3_5_2_4b,
             ShapeArg::MiniLmL6 => Self::MiniLmL6,
+            ShapeArg::MultilingualE5Small => Self::MultilingualE5Small,
         }
     }
 }

@@ -137,7 +137,12 @@ impl Checkpoint {
         let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
         if kind == MatmulKind::Embed && self.config().positions {
-            let positions = self.tensor(&place(Parameter::Positions).tensor)?;
+            let Place { tensor: name, fused } = place(Parameter::Positions);
+            let positions = self.tensor(&name)?;
+            let positions = match fused {
+                Some((_, rows)) => positions.with_rows(rows.into_iter().flatten().collect()),
+                None => positions,
+            };
             let positions = match self.description.types {
                 None => positions,
                 Some(types) => {

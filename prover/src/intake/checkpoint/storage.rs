@@ -63,9 +63,12 @@ fn with_prefix(stored: &str) -> String {
     if stored.starts_with("model.") || stored.starts_with("lm_head.") {
         return stored.to_string();
     }
-    let prefixes = ["transformer.", "gpt_neox.", "bert."];
-    let own = prefixes.iter().find_map(|prefix| stored.strip_prefix(prefix));
-    format!("model.{}", own.unwrap_or(stored))
+    // The name of a family comes before that of what it wraps.
+    let prefixes = ["bert.", "distilbert.", "gpt_neox.", "roberta.", "transformer."];
+    let own = prefixes
+        .iter()
+        .fold(stored, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+    format!("model.{own}")
 }
 
 impl Storage {

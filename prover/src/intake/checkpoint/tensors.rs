@@ -81,10 +81,6 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         let (rows, width) = parameter.shape(config);
         let Place { tensor, fused } = (family.place)(config, parameter);
         let rows = fused.as_ref().map_or(rows, |(stored, _)| *stored);
-        // Of a fused tensor, what comes first stands for all.
-        let first = fused
-            .as_ref()
-            .is_none_or(|(_, own)| own.first().is_some_and(|r| r.start == 0));
         let shape = match parameter {
             Parameter::Matrix(kind, _)
                 if orientation_of(family, kind) == Orientation::InputsFirst && kind != MatmulKind::Embed =>
@@ -96,11 +92,11 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
             _ => vec![width],
         };
         let name = tensor;
-        first.then_some(Needed { parameter, name, shape })
+        Needed { parameter, name, shape }
     };
-    // Two norms may be one.
+    // Of a fused tensor, what comes first stands for all; and two norms may be one.
     let mut needed: Vec<Needed> = Vec::new();
-    for own in all.into_iter().filter_map(tensor) {
+    for own in all.into_iter().map(tensor) {
         if needed.iter().all(|other| other.name != own.name) {
             needed.push(own);
         }

@@ -50,6 +50,8 @@ pub enum PublicShape {
     Exaone3_5_2_4b,
     /// An encoder.
     MiniLmL6,
+    /// An encoder of many languages.
+    MultilingualE5Small,
 }
 
 /// What configs call the number of layers.
@@ -104,6 +106,10 @@ impl PublicShape {
                 "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536,
                 "vocab_size": 30_522, "type_vocab_size": 2, "max_position_embeddings": 512, "layer_norm_eps": 1e-12,
                 "position_embedding_type": "absolute"}),
+            Self::MultilingualE5Small => json!({"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta",
+                "hidden_act": "gelu", "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12,
+                "intermediate_size": 1536, "vocab_size": 250_037, "type_vocab_size": 1, "max_position_embeddings": 514,
+                "layer_norm_eps": 1e-5, "pad_token_id": 1, "position_embedding_type": "absolute"}),
         }
     }
 

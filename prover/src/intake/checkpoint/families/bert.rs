@@ -24,25 +24,60 @@ pub const FAMILY: Family = Family {
 const STEPS: [&str; 3] = ["Transformer", "Pooling", "Normalize"];
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    let (hidden, heads) = (reader.required("hidden_size")?, reader.required("num_attention_heads")?);
+    encoder(reader, &Fields::BERT)
+}
+
+/// How a family calls the fields of its config, and what it takes where one says nothing.
+pub(super) struct Fields {
+    pub(super) hidden: &'static str,
+    pub(super) layers: &'static str,
+    pub(super) heads: &'static str,
+    pub(super) ff: &'static str,
+    pub(super) activation: &'static str,
+    /// Types of tokens; `None` if no token has one.
+    pub(super) types: Option<usize>,
+    /// Rows of positions before that of the first token.
+    pub(super) skipped: usize,
+}
+
+impl Fields {
+    pub(super) const BERT: Self = Self {
+        hidden: "hidden_size",
+        layers: "num_hidden_layers",
+        heads: "num_attention_heads",
+        ff: "intermediate_size",
+        activation: "hidden_act",
+        types: Some(2),
+        skipped: 0,
+    };
+}
+
+/// An encoder whose config has fields of these names.
+pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Description, CheckpointError> {
+    let (hidden, heads) = (reader.required(fields.hidden)?, reader.required(fields.heads)?);
     if heads == 0 || !hidden.is_multiple_of(heads) {
-        let problem = format!("hidden_size {hidden} is not a multiple of {heads} heads");
-        return Err(reader.error("num_attention_heads", problem));
+        let problem = format!("{} {hidden} is not a multiple of {heads} heads", fields.hidden);
+        return Err(reader.error(fields.heads, problem));
     }
-    let context = reader.integer("max_position_embeddings")?.unwrap_or(512);
+    let positions = reader.integer("max_position_embeddings")?.unwrap_or(512);
+    let context = positions.saturating_sub(fields.skipped);
     if context > MAX_CONTEXT {
         let detail = format!("{context} positions are more than {MAX_CONTEXT}");
         reader.refuse("max_position_embeddings", detail);
     }
     reader.only("position_embedding_type", &json!("absolute"));
+    let types = match fields.types {
+        Some(default) => Some(reader.integer("type_vocab_size")?.unwrap_or(default)),
+        None => None,
+    };
     let head_dim = hidden / heads;
     let config = ModelConfig {
         hidden,
-        layers: reader.required("num_hidden_layers")?,
+        layers: reader.required(fields.layers)?,
         heads,
         kv_heads: heads,
         head_dim,
-        ff: reader.required("intermediate_size")?,
+        ff: reader.required(fields.ff)?,
         vocab: reader.required("vocab_size")?,
         context: context.min(MAX_CONTEXT),
         rms_eps: reader.positive("layer_norm_eps")?.unwrap_or(1e-12),
@@ -59,14 +94,14 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     Ok(Description {
         config,
         tied: false,
-        types: Some(reader.integer("type_vocab_size")?.unwrap_or(2)),
+        types,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),
             ..Factors::ONE
         },
         norm: Norm::Layer,
-        activation: standard::activation(reader, "hidden_act", "gelu")?,
+        activation: standard::activation(reader, fields.activation, "gelu")?,
         biases: [ATTENTION, PLAIN].concat(),
         notes: Vec::new(),
     })
@@ -107,7 +142,7 @@ fn pooling(reader: &mut Reader<'_>, hidden: usize) -> Result<Pooling, Checkpoint
     }
 }
 
-fn place(config: &ModelConfig, parameter: Parameter) -> Place {
+pub(super) fn place(config: &ModelConfig, parameter: Parameter) -> Place {
     let of = |layer: usize, part: &str| format!("model.encoder.layer.{layer}.{part}");
     let embeddings = |part: &str| Place::whole(format!("model.embeddings.{part}"));
     // The norm that a layer reads is that after the layer before it.

@@ -52,6 +52,7 @@ pub const HARMLESS: [(Reason, &[&str]); 6] = [
             "dtype",
             "output_attentions",
             "output_hidden_states",
+            "output_past",
             // Sums in several parts are the same sums.
             "pretraining_tp",
             "return_dict",

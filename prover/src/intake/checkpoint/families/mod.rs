@@ -5,6 +5,7 @@
 mod bert;
 mod cohere;
 mod description;
+mod distilbert;
 mod ernie4_5;
 mod exaone;
 mod falcon;
@@ -22,6 +23,7 @@ mod place;
 mod qwen2;
 mod qwen3;
 mod reader;
+mod roberta;
 mod rotation;
 mod smollm3;
 mod stablelm;
@@ -42,7 +44,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 20] = [
+pub const FAMILIES: [&Family; 23] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -63,10 +65,13 @@ pub const FAMILIES: [&Family; 20] = [
     &cohere::FAMILY,
     &cohere::SECOND,
     &bert::FAMILY,
+    &distilbert::FAMILY,
+    &roberta::FAMILY,
+    &roberta::MULTILINGUAL,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 8] = [
+const MISSING: [(&[&str], &str); 7] = [
     (&["GemmaForCausalLM", "gemma"], "the activation GeGLU is missing"),
     (
         &[
@@ -111,12 +116,17 @@ const MISSING: [(&[&str], &str); 8] = [
         "mixtures of experts and attention through latents are missing",
     ),
     (
-        &["BertForMaskedLM", "BertForSequenceClassification"],
+        &[
+            "BertForMaskedLM",
+            "BertForSequenceClassification",
+            "DistilBertForMaskedLM",
+            "DistilBertForSequenceClassification",
+            "RobertaForMaskedLM",
+            "RobertaForSequenceClassification",
+            "XLMRobertaForMaskedLM",
+            "XLMRobertaForSequenceClassification",
+        ],
         "heads of encoders are missing, which make scores of classes or tokens",
-    ),
-    (
-        &["RobertaModel", "roberta", "XLMRobertaModel", "xlm-roberta"],
-        "positions that begin at another row than the first are missing",
     ),
     (
         &["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"],

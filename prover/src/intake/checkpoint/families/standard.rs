@@ -138,17 +138,13 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
 
 /// The function of an MLP, by the name that a field gives it; refused if it has no table.
 pub fn activation(reader: &mut Reader<'_>, field: &str, default: &'static str) -> Result<Activation, CheckpointError> {
-    Ok(match reader.text(field)?.unwrap_or(default) {
-        "silu" | "swish" => Activation::Silu,
-        "gelu" => Activation::Gelu,
-        "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
-        "relu" => Activation::Relu,
-        other => {
-            let detail = format!("{other} is none of silu, gelu, gelu_new, gelu_pytorch_tanh and relu");
-            reader.refuse(field, detail);
-            Activation::Gelu
-        }
-    })
+    let name = reader.text(field)?.unwrap_or(default);
+    Ok(Activation::named(name).unwrap_or_else(|| {
+        let names = Activation::ALL.iter().flat_map(|(_, names)| names.iter().copied());
+        let detail = format!("{name} is none of {}", names.collect::<Vec<_>>().join(", "));
+        reader.refuse(field, detail);
+        Activation::Gelu
+    }))
 }
 
 /// Attention looks back by no more than a window of tokens, in some layers or in all. Texts are kept as short as that, so

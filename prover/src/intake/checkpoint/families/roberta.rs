@@ -1,0 +1,52 @@
+//! RoBERTa and XLM-R: BERT whose positions are counted from the row after that of the padding token.
+
+use tessera_circuits::model::ModelConfig;
+
+use super::bert::{self, Fields};
+use super::description::{Description, Family};
+use super::place::{Parameter, Place};
+use super::reader::Reader;
+use crate::intake::checkpoint::CheckpointError;
+
+/// The row of positions that padding has, which is the id of its token; all models that are distributed have this one.
+const PADDING: usize = 1;
+
+pub const FAMILY: Family = Family {
+    models: "RoBERTa encoders",
+    architecture: "RobertaModel",
+    model_type: "roberta",
+    describe,
+    place,
+    inputs_first: false,
+};
+
+pub const MULTILINGUAL: Family = Family {
+    models: "XLM-R encoders (multilingual-e5, bge-m3)",
+    architecture: "XLMRobertaModel",
+    model_type: "xlm-roberta",
+    ..FAMILY
+};
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    let padding = reader.integer("pad_token_id")?.unwrap_or(PADDING);
+    if padding != PADDING {
+        let detail = format!("positions would begin after row {padding}, not after row {PADDING}");
+        reader.refuse("pad_token_id", detail);
+    }
+    // Marks of a text, which the tokenizer writes.
+    reader.get("bos_token_id");
+    reader.get("eos_token_id");
+    let fields = Fields {
+        skipped: PADDING + 1,
+        ..Fields::BERT
+    };
+    bert::encoder(reader, &fields)
+}
+
+fn place(config: &ModelConfig, parameter: Parameter) -> Place {
+    let whole = bert::place(config, parameter);
+    match parameter {
+        Parameter::Positions => Place::part(whole.tensor, &[PADDING + 1, config.context], 1),
+        _ => whole,
+    }
+}
