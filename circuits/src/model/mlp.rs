@@ -14,15 +14,18 @@ pub enum Activation {
     GeluTanh,
     /// `max(x, 0)`.
     Relu,
+    /// The approximation of GELU by a logistic function.
+    QuickGelu,
 }
 
 impl Activation {
     /// All of them, and what configs call them.
-    pub const ALL: [(Self, &[&str]); 4] = [
+    pub const ALL: [(Self, &[&str]); 5] = [
         (Self::Silu, &["silu", "swish"]),
         (Self::Gelu, &["gelu"]),
         (Self::GeluTanh, &["gelu_new", "gelu_pytorch_tanh"]),
         (Self::Relu, &["relu"]),
+        (Self::QuickGelu, &["quick_gelu"]),
     ];
 
     /// The function that configs call so.
@@ -41,6 +44,7 @@ impl Activation {
                 x * 0.5 * (1.0 + libm::tanh(inner))
             }
             Self::Relu => x.max(0.0),
+            Self::QuickGelu => x / (1.0 + libm::exp(-1.702 * x)),
         }
     }
 }
