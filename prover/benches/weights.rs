@@ -15,7 +15,7 @@ use tessera_prover::prove::matmul::bind_bands;
 use tessera_prover::prove::opening::combine_columns;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::run::kernels::Isa;
-use tessera_prover::testing::{fixture_size_config, random_ids, random_model};
+use tessera_prover::testing::{fixture_size_config, processor_time, random_ids, random_model};
 
 const RUNS: usize = 5;
 
@@ -75,22 +75,12 @@ fn model(bytes: usize, format: WeightFormat) -> QuantisedModel {
     QuantisedModel::new(config, params, PackedWeights::in_memory(format, bytes))
 }
 
-/// Processor seconds of all threads so far; 0 where they are not known.
-fn cpu_seconds() -> f64 {
-    #[cfg(unix)]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-    }
-    #[cfg(not(unix))]
-    0.0
-}
-
 /// Runs `work`; returns its wall time and processor time beside its result.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, [f64; 2]) {
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let (start, before) = (Instant::now(), processor_time());
     let result = work();
-    (result, [start.elapsed().as_secs_f64(), cpu_seconds() - cpu])
+    let busy = processor_time().saturating_sub(before);
+    (result, [start.elapsed(), busy].map(|time| time.as_secs_f64()))
 }
 
 /// The lesser times.

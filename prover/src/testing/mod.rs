@@ -4,6 +4,8 @@ pub mod families;
 pub mod gguf;
 mod work;
 
+use std::time::Duration;
+
 use crate::prove::opening::params_for;
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
@@ -31,6 +33,18 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::recipe::Recipe;
 use tessera_verifier::suite::Suite;
 pub use work::reworked;
+
+/// What all threads of this process have had of the processor so far; 0 where the system does not tell. Other programs do not count, so a
+/// test may have a limit for it.
+pub fn processor_time() -> Duration {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    #[cfg(not(unix))]
+    Duration::ZERO
+}
 
 /// A config without any power-of-two dimension and with grouped queries.
 pub fn odd_config() -> ModelConfig {
