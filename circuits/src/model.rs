@@ -36,6 +36,9 @@ pub const MAX_HEAD_DIM: usize = 1 << 8;
 pub const MAX_VOCAB: usize = 1 << 19;
 /// Largest supported context (bounds of softmax sums are derived from it).
 pub const MAX_CONTEXT: usize = 1 << 13;
+/// Most weights of rotations, one for every layer, token row and pair of a head, where layers have gains of their own: a verifier makes
+/// them all.
+const MAX_TURNS: usize = 1 << 23;
 
 /// Architecture of a model, as its family reads it from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -357,7 +360,12 @@ impl ModelConfig {
         range("head_dim modulo 2", (self.head_dim % 2) as u64, 0, 0)?;
         range("intermediate_size", self.ff as u64, 1, 1 << 16)?;
         range("vocab_size", self.vocab as u64, 2, MAX_VOCAB as u64)?;
-        range("max_position_embeddings", self.context as u64, 1, MAX_CONTEXT as u64)?;
+        range(
+            "max_position_embeddings",
+            self.context as u64,
+            1,
+            self.max_context() as u64,
+        )?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;
         if !self.heads.is_multiple_of(self.kv_heads) {
@@ -367,6 +375,17 @@ impl ModelConfig {
             });
         }
         Ok(())
+    }
+
+    /// The longest context that a model of these layers and heads may have.
+    pub fn max_context(&self) -> usize {
+        if !self.head_norms {
+            return MAX_CONTEXT;
+        }
+        let row = self.layers.saturating_mul(self.head_dim / 2).max(1);
+        // Rows are padded to a power of two.
+        let rows = (MAX_TURNS / row).checked_ilog2().map_or(1, |log| 1 << log);
+        rows.min(MAX_CONTEXT)
     }
 
     fn check_rotations(&self) -> Result<(), ModelError> {

@@ -120,7 +120,7 @@ pub fn update_of(state: usize) -> (MatmulKind, usize) {
 
 /// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
 /// the exponent of the factor of the previous state is the shift plus `skip`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Update<'a> {
     /// The shift of every channel.
     pub channels: &'a ChannelShift,

@@ -39,7 +39,7 @@ pub const fn max_weight(bits: u8) -> i32 {
 
 /// Shifts of one requantisation: total right shift minus 8, in `1..=13`; one entry for the whole
 /// tensor or one per (real) output channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChannelShift(pub Vec<u8>);
 
 impl ChannelShift {

@@ -8,6 +8,8 @@ mod norms;
 mod softmax;
 mod stream;
 
+use std::collections::BTreeMap;
+
 use num_traits::{One, Zero};
 
 use super::{eq, felt, suffix, Public, K};
@@ -15,7 +17,7 @@ use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{causal_eval, eq_table, less_than_eval};
-use crate::model::{Limbs, MatmulKind};
+use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::rounding::{pow_column, shift_of};
 use crate::semantics::bias_limbs;
@@ -176,21 +178,20 @@ impl Public<'_> {
         self.clipped(claims, rounding, |_, clip| clip.value());
     }
 
-    /// `first` on the layers, for the values of each layer along the axes after the tokens.
-    fn by_layer(&self, part: Part, values: &dyn Fn(usize) -> Vec<K>) -> Vec<Tensor> {
-        let layers = self.points.layer_weights(self.layers());
-        let tensor = |(l, weight): (usize, &K)| {
-            let layer = Weight::Sparse(self.lead(part), vec![(l, *weight)]);
-            vec![layer, eq(&self.points.token), Weight::dense(values(l))]
-        };
-        layers.iter().enumerate().map(tensor).collect()
+    /// The layers on the first axis, and along the axes after the tokens what `values` makes of the shifts of a matmul. Layers that
+    /// have the same shifts share a tensor.
+    fn by_layer(&self, part: Part, kind: MatmulKind, values: &dyn Fn(&ChannelShift) -> Vec<K>) -> Vec<Tensor> {
+        let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
+        let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind, l)?, (l, weight))));
+        let tensors = alike(shifts).into_iter().map(|(shifts, layers)| {
+            let layers = Weight::Sparse(self.lead(part), layers);
+            vec![layers, eq(&self.points.token), Weight::dense(values(shifts))]
+        });
+        tensors.collect()
     }
 
     /// Weights of the channels of a matmul, in their padded layout, times `2^s` of the channel.
-    fn channel_powers(&self, kind: MatmulKind, layer: usize, weights: &[K]) -> Vec<K> {
-        let Some(shift) = shift_of(self.params, kind, layer) else {
-            return weights.to_vec();
-        };
+    fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &[K]) -> Vec<K> {
         let powers = pow_column(
             &self.shape.config,
             kind,
@@ -264,6 +265,16 @@ impl Public<'_> {
         let last = std::iter::once(clipped.claim("clipped values"));
         first.chain(own).chain(last).collect()
     }
+}
+
+/// The weights of layers or states that are alike, by what they have in common: vectors of weights are as long as rows, so
+/// each is made once.
+fn alike<T: Ord>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, Vec<(usize, K)>> {
+    let mut same: BTreeMap<T, Vec<(usize, K)>> = BTreeMap::new();
+    for (common, entry) in entries {
+        same.entry(common).or_default().push(entry);
+    }
+    same
 }
 
 /// Weight of one entry of a part, of these indices along its axes. Most tensors of a sum weigh one layer or state: what is zero

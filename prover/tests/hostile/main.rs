@@ -4,6 +4,7 @@
 mod targets;
 
 mod corpus;
+mod faked;
 mod limits;
 
 use std::sync::RwLock;

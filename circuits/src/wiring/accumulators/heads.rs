@@ -8,7 +8,7 @@ use super::{Claims, Rounding, Sides};
 use crate::air::{base, requant};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::{Limbs, MatmulKind};
+use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::semantics::{direction, turn, ROPE_BITS};
 use crate::shape::Part;
@@ -30,8 +30,8 @@ impl Public<'_> {
             // The powers of the channels of one half, (head, index).
             let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
             let weights = eq_table(&point);
-            let channels = |l: usize| {
-                let all = self.channel_powers(kind, l, &weights);
+            let channels = |shifts: &ChannelShift| {
+                let all = self.channel_powers(kind, shifts, &weights);
                 let blocks = all.chunks(1 << p.half).skip(side).step_by(2);
                 blocks.flatten().copied().collect()
             };
@@ -39,7 +39,7 @@ impl Public<'_> {
                 rounded: Rounded::before(part, side),
                 out: self.projected(part, side),
                 plain: vec![plain.clone()],
-                powered: self.by_layer(part, &channels),
+                powered: self.by_layer(part, kind, &channels),
                 factor: coefficient * points.kind_weight(kind),
             };
             self.accumulated(claims, &rounding, rope.remainder(side));
@@ -173,12 +173,12 @@ impl Public<'_> {
             eq(points.out(p.head_dim())),
         ];
         let weights = eq_table(points.out(p.kv()));
-        let channels = |l: usize| self.channel_powers(MatmulKind::V, l, &weights);
+        let channels = |shifts: &ChannelShift| self.channel_powers(MatmulKind::V, shifts, &weights);
         let rounding = Rounding {
             rounded: Rounded::VALUE,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
             plain: vec![plain],
-            powered: self.by_layer(part, &channels),
+            powered: self.by_layer(part, MatmulKind::V, &channels),
             factor: points.kind_weight(MatmulKind::V),
         };
         self.accumulated(claims, &rounding, requant::remainder(self.shape.limbs.v));

@@ -23,7 +23,7 @@ impl Public<'_> {
             values
         };
         let plain = eq_table(points.out(log));
-        let powered = real(self.channel_powers(MatmulKind::Head, 0, &plain));
+        let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &plain));
         let plain = real(plain);
         let total = |values: &[K]| values.iter().fold(K::zero(), |sum, v| sum + *v);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];

@@ -5,7 +5,7 @@ use num_traits::One;
 use super::{Claims, Rounding};
 use crate::air::ff;
 use crate::mle::eq_table;
-use crate::model::MatmulKind;
+use crate::model::{ChannelShift, MatmulKind};
 use crate::rounding::Rounded;
 use crate::shape::Part;
 use crate::wiring::{eq, felt, Public, K};
@@ -24,12 +24,12 @@ impl Public<'_> {
         // Without gates, the table gives the product.
         let gated = self.shape.config.gated;
         for (rounded, kind, column, remainder) in matmuls.into_iter().skip(usize::from(!gated)) {
-            let channels = |l: usize| self.channel_powers(kind, l, &weights);
+            let channels = |shifts: &ChannelShift| self.channel_powers(kind, shifts, &weights);
             let rounding = Rounding {
                 rounded,
                 out: vec![(column, K::one())],
                 plain: vec![plain.clone()],
-                powered: self.by_layer(part, &channels),
+                powered: self.by_layer(part, kind, &channels),
                 factor: points.kind_weight(kind),
             };
             self.accumulated(claims, &rounding, remainder);

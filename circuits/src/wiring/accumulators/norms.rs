@@ -2,7 +2,7 @@
 
 use num_traits::{One, Zero};
 
-use super::{Claims, Rounding};
+use super::{alike, Claims, Rounding};
 use crate::air::norms::{
     bound_limbs, epsilon, CARRIES, CARRY, CROSS_HI, CROSS_LO, GAP, HIGH_LO, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST,
     ROOT_CARRIES, SUM, SUM_BITS,
@@ -136,12 +136,12 @@ impl Public<'_> {
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at);
         let states = points.state_weights(self.shape.states());
-        let powered = states.iter().enumerate().map(|(n, weight)| {
-            let shift = u32::from(norm_of(self.params, n).shift);
-            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
+        let shifts = states.iter().enumerate();
+        let shifts = shifts.map(|(n, weight)| (norm_of(self.params, n).shift, (n, *weight)));
+        let powered = alike(shifts).into_iter().map(|(shift, states)| {
+            let exponent = |c: usize| u32::from(shift).saturating_sub(self.params.exponent(c).into());
             let features = Weight::dense(self.feature_powers(&weights, &exponent));
-            let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
-            vec![state, eq(&points.token), features]
+            vec![Weight::Sparse(self.lead(part), states), eq(&points.token), features]
         });
         let out = match self.shape.normed() {
             Limbs::One => vec![(stream::Y, K::one())],

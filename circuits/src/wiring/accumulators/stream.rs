@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use num_traits::One;
 
-use super::{Claims, Rounding};
+use super::{alike, Claims, Rounding};
 use crate::air::{base, stream};
 use crate::claims::{Group, Weight};
 use crate::gains::{factor_limbs, Gains};
@@ -25,36 +25,35 @@ impl Public<'_> {
             let (kind, layer) = update_of(n);
             points.matmul_weight(kind, layer)
         };
-        let state = |n: usize, weight: K| Weight::Sparse(self.lead(part), vec![(n, weight)]);
+        let on = |states: Vec<(usize, K)>| Weight::Sparse(self.lead(part), states);
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
         let mut normed = Vec::new();
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
         plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
-        for n in 0..self.shape.states() {
-            for (class, rows) in self.classes() {
-                let Some(update) = Update::of(self.params, n, class) else {
-                    continue;
-                };
+        // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
+        claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
+        for (class, rows) in self.classes() {
+            let states = 0..self.shape.states();
+            let updates = states.filter_map(|n| Some((Update::of(self.params, n, class)?, (n, weight(n)))));
+            for (update, states) in alike(updates) {
                 let powers = |pick: fn([u8; 2]) -> u8| {
                     let exponent = |c: usize| u32::from(pick(update.exponents(c)));
                     Weight::dense(self.feature_powers(&weights, &exponent))
                 };
-                let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
-                powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
-                let before = n.checked_sub(1);
-                if let Some((gains, n)) = before.and_then(|n| Some((Gains::of(self.params, n)?, n))) {
-                    let skip = |c: usize| update.exponents(c)[1];
-                    let factors = self.normed_residual(&gains, &weights, &skip);
-                    normed.push(vec![state(n, -weight(n + 1)), rows, factors]);
-                    continue;
+                powered.push(vec![on(states.clone()), rows.clone(), powers(|[divisor, _]| divisor)]);
+                let before = states
+                    .into_iter()
+                    .filter_map(|(n, weight)| Some((n.checked_sub(1)?, -weight)));
+                let (with_gains, plain): (Vec<_>, Vec<_>) = before.partition(|(n, _)| !self.params.gain(*n).is_empty());
+                for (n, weight) in with_gains {
+                    let Some(gains) = Gains::of(self.params, n) else {
+                        continue;
+                    };
+                    let factors = self.normed_residual(&gains, &weights, &|c| update.exponents(c)[1]);
+                    normed.push(vec![on(vec![(n, weight)]), rows.clone(), factors]);
                 }
-                match before {
-                    Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),
-                    // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
-                    None if class == RowClass::Body => {
-                        claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
-                    }
-                    None => {}
+                if !plain.is_empty() {
+                    residual.push(vec![on(plain), rows.clone(), powers(|[_, factor]| factor)]);
                 }
             }
         }

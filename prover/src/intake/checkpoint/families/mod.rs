@@ -194,7 +194,11 @@ pub(super) fn read(hub: &HubConfig) -> Read {
             "quantization_config is present; the checkpoint before its quantisation can be read",
         );
     }
-    let description = (family.unwrap_or(&LLAMA).describe)(&mut reader);
+    let mut description = (family.unwrap_or(&LLAMA).describe)(&mut reader);
+    if let Ok(description) = &mut description {
+        let most = description.config.max_context();
+        description.limit_context(most, "layers whose heads are normed have rotations of their own");
+    }
     let mut unsupported = reader.finish();
     // What comes after an error was not asked for, and another architecture has other fields.
     if description.is_err() || family.is_none() {
