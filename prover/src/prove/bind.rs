@@ -67,6 +67,11 @@ pub fn bind_sum(
         let of = |w: &SecureField| if factor.is_one() { *w } else { factor * *w };
         weights.iter().map(|w| of(w).to_m31_array().map(|c| c.0)).collect()
     };
+    if let [weight] = weights {
+        let (tables, factors): (Vec<&[BaseField]>, Vec<SecureField>) = terms.iter().copied().unzip();
+        let factors: Vec<SecureField> = factors.into_iter().map(|factor| factor * *weight).collect();
+        return combine(&tables, &factors, outer * inner);
+    }
     let least = |rows: usize| GRAIN.div_ceil(slab * rows * terms.len());
     if SHORT.is_multiple_of(inner) {
         let spread = |(table, factor): &(_, _)| (*table, Spread::new(&scaled(*factor), inner));
@@ -426,6 +431,33 @@ mod tests {
             (2, 5000, 8),
         ] {
             check(outer, middle, inner, 2);
+        }
+    }
+
+    #[test]
+    fn sums_of_tables_are_sums_of_what_each_makes() {
+        for (outer, middle, inner) in [
+            (37, 1, 1),
+            (1, 1, 100),
+            (5, 3, 8),
+            (64, 40, 1),
+            (7, 9, 32),
+            (3, 5, 200),
+            (1, 1 << 11, 96),
+        ] {
+            let tables: Vec<Vec<BaseField>> = (0..5).map(|i| base(i, outer * middle * inner)).collect();
+            let (weights, factors) = (secure(7, middle), secure(8, tables.len()));
+            let terms: Vec<(&[BaseField], SecureField)> =
+                tables.iter().map(Vec::as_slice).zip(factors.iter().copied()).collect();
+            let mut expected = vec![SecureField::zero(); outer * inner];
+            for (table, factor) in &terms {
+                let own = reference(table, outer, &weights, inner);
+                expected.iter_mut().zip(own).for_each(|(sum, v)| *sum += *factor * v);
+            }
+            assert!(
+                bind_sum(&terms, outer, &weights, inner) == expected,
+                "[{outer}][{middle}][{inner}]"
+            );
         }
     }
 
