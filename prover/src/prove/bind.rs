@@ -9,11 +9,9 @@ use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
-use stwo::prover::backend::simd::m31::N_LANES;
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::mle;
 
-use super::gkr::field::{self, even, odd, words, Words, SIMD_LANES};
+use super::gkr::field::{self, even, odd, words, Factor, Packed, Words, SIMD_LANES};
 
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
@@ -166,18 +164,19 @@ pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
 pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
     let (leading, trailing) = point.split_at(point.len() / 2);
     let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
-    let (packs, _) = row.as_chunks::<N_LANES>();
+    let (packs, _) = row.as_chunks::<SIMD_LANES>();
     if packs.is_empty() {
         return mle::eq_table(point);
     }
-    let packs: Vec<_> = packs.iter().map(|&pack| PackedSecureField::from_array(pack)).collect();
+    let packs: Vec<_> = packs.iter().map(|pack| Packed::from_array(pack)).collect();
     let mut out = vec![SecureField::zero(); rows.len() * row.len()];
     out.par_chunks_mut(row.len())
         .zip(&rows)
         .with_min_len((GRAIN / 4).div_ceil(row.len()))
         .for_each(|(out, &r)| {
-            for (out, &pack) in out.as_chunks_mut::<N_LANES>().0.iter_mut().zip(&packs) {
-                *out = (pack * r).to_array();
+            let factor = Factor::new(r);
+            for (out, pack) in out.as_chunks_mut::<SIMD_LANES>().0.iter_mut().zip(&packs) {
+                *out = (*pack * factor).to_array();
             }
         });
     out
