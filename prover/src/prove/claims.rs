@@ -22,7 +22,7 @@ use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::claims::{add_tensor, Batch, Group, Weight};
+use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::transcript::Transcript;
 
@@ -297,19 +297,6 @@ impl<'a> SplitGroup<'a> {
             .map(|(column, k)| (columns[*column].as_slice(), *k))
             .collect()
     }
-}
-
-/// What most tensors differ in that differ at all.
-fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
-    let of = |weight: &Weight| match weight {
-        Weight::Eq(point) => point.first().map(|k| (0, *k)),
-        Weight::Dense(values) => values.first().map(|k| (1, *k)),
-        Weight::Ones(_) => None,
-        Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
-        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
-    };
-    let words = |(i, k): (usize, K)| (i, k.to_m31_array().map(|c| c.0));
-    tensor.iter().filter_map(of).map(words).collect()
 }
 
 /// The distinct weights, in the order of their first occurrence.
