@@ -168,7 +168,7 @@ pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
     if packs.is_empty() {
         return mle::eq_table(point);
     }
-    let packs: Vec<_> = packs.iter().map(|pack| Packed::from_array(pack)).collect();
+    let packs: Vec<_> = packs.iter().map(Packed::from_array).collect();
     let mut out = vec![SecureField::zero(); rows.len() * row.len()];
     out.par_chunks_mut(row.len())
         .zip(&rows)

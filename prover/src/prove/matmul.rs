@@ -156,7 +156,7 @@ pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<E
 pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
     let inner = eq_table(point);
     let inner = inner.as_chunks::<SIMD_LANES>().0;
-    let inner: Vec<Packed> = inner.iter().map(|e| Packed::from_array(e)).collect();
+    let inner: Vec<Packed> = inner.iter().map(Packed::from_array).collect();
     let value = |band: &Elements| {
         let groups = band.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
         groups.fold(Packed::zero(), |sum, v| sum + v).total()

@@ -309,7 +309,7 @@ pub(super) fn pack(values: &[SecureField]) -> Vec<Packed> {
     chunks
         .par_iter()
         .with_min_len(GRAIN)
-        .map(|chunk| Packed::from_array(chunk))
+        .map(Packed::from_array)
         .collect()
 }
 
