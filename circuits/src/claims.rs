@@ -429,9 +429,24 @@ impl Batch {
     }
 }
 
+/// What most tensors differ in that differ at all: equal ones have equal sketches.
+pub fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
+    let of = |weight: &Weight| match weight {
+        Weight::Eq(point) => point.first().map(|k| (0, *k)),
+        Weight::Dense(values) => values.first().map(|k| (1, *k)),
+        Weight::Ones(_) => None,
+        Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
+        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
+    };
+    let words = |(i, k): (usize, SecureField)| (i, k.to_m31_array().map(|c| c.0));
+    tensor.iter().filter_map(of).map(words).collect()
+}
+
 /// Batches claims with the powers of a challenge drawn after all of them are fixed.
 pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
     let mut groups: Vec<Group> = Vec::new();
+    // Groups that may be alike: there are thousands, and weights are long.
+    let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let mut value = SecureField::zero();
     let mut power = SecureField::one();
     for claim in claims {
@@ -440,12 +455,16 @@ pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
             for (_, coefficient) in &mut group.columns {
                 *coefficient *= power;
             }
-            match groups
-                .iter_mut()
-                .find(|g| g.part == group.part && g.weights == group.weights)
-            {
+            let first = group.weights.first().map(|tensor| sketch(tensor));
+            let alike = known.entry((group.part, first)).or_default();
+            let mut same = alike.iter().copied();
+            let same = same.find(|at| groups.get(*at).is_some_and(|g| g.weights == group.weights));
+            match same.and_then(|at| groups.get_mut(at)) {
                 Some(same) => same.columns.append(&mut group.columns),
-                None => groups.push(group),
+                None => {
+                    alike.push(groups.len());
+                    groups.push(group);
+                }
             }
         }
         power *= challenge;

@@ -245,22 +245,29 @@ impl Powers<'_> {
     /// A power depends on the first index of its entry (layer or state), on the class of the token row and on the channel, or on
     /// fewer of them; in the logits, on the channel alone.
     pub fn eval(&self, part: Part, column: usize, point: &[SecureField]) -> SecureField {
+        self.eval_with(part, column, &self.tables(part, point))
+    }
+
+    /// The tables of `eq` of the axes of a part, at a point of its rows.
+    pub fn tables(&self, part: Part, point: &[SecureField]) -> Vec<Vec<SecureField>> {
+        let mut rest = point;
+        let axes = self.shape.axes(part);
+        let table = |log: &u32| {
+            let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
+            rest = tail;
+            eq_table(own)
+        };
+        axes.iter().map(table).collect()
+    }
+
+    /// As [`Self::eval`], from the tables of the point.
+    pub fn eval_with(&self, part: Part, column: usize, tables: &[Vec<SecureField>]) -> SecureField {
         let width = self.shape.lane_columns(part).max(1);
         let lane_powers = self.shape.air(part).air.powers();
         let Some((_, tensor)) = lane_powers.iter().find(|(own, _)| *own == column % width) else {
             return SecureField::zero();
         };
         let rounded = Rounded { part, tensor: *tensor };
-        let axes = self.shape.axes(part);
-        let mut rest = point;
-        let tables: Vec<Vec<SecureField>> = axes
-            .iter()
-            .map(|log| {
-                let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
-                rest = tail;
-                eq_table(own)
-            })
-            .collect();
         let start = self.shape.lane_start(part, column / width);
         let first_of = |axis: usize| {
             start

@@ -4,7 +4,6 @@
 mod heads;
 mod norms;
 
-use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
@@ -48,7 +47,14 @@ pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> St
 }
 
 fn felt(v: i64) -> u32 {
-    v.rem_euclid(i64::from(P)) as u32
+    // Nearly all values are less than the order apart from zero, and a division is slow.
+    let order = i64::from(P);
+    let v = if v < 0 { v + order } else { v };
+    (if (0..order).contains(&v) {
+        v
+    } else {
+        v.rem_euclid(order)
+    }) as u32
 }
 
 /// A value that was rounded: what it was clipped to, and what it exceeds that by.
@@ -156,12 +162,15 @@ fn build<const N: usize>(
 ) -> (Columns, Vec<Clip>) {
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
-    // Long columns are new memory, which the system clears where it is touched first: by all threads.
-    let columns = (0..shape.columns(part)).into_par_iter();
-    let mut columns: Columns = columns.map(|_| vec![BaseField::zero(); rows]).collect();
+    let mut columns: Columns = (0..shape.columns(part)).map(|_| zeros(rows)).collect();
     let mut clips = Vec::new();
     for (lane, columns) in columns.chunks_mut(width).enumerate() {
-        let start = shape.lane_start(part, lane);
+        let mut first = [0; N];
+        for (axis, at) in shape.lane_start(part, lane) {
+            if let Some(first) = first.get_mut(axis) {
+                *first = at;
+            }
+        }
         let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
         for column in columns {
             for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
@@ -170,15 +179,18 @@ fn build<const N: usize>(
         }
         let of_block = |(b, block): (usize, &mut Vec<&mut [BaseField]>)| {
             let (mut row, mut clips) = (vec![0u32; width], Vec::new());
+            let mut within: [usize; N] = unpack(b * BLOCK, &axes);
             for i in 0..BLOCK.min(rows) {
-                let mut indices = unpack(b * BLOCK + i, &axes);
-                for (axis, first) in &start {
-                    if let Some(index) = indices.get_mut(*axis) {
-                        *index += first;
-                    }
-                }
+                let indices: [usize; N] = std::array::from_fn(|axis| first[axis] + within[axis]);
+                advance(&mut within, &axes);
                 row.fill(0);
                 let excesses = fill(indices, &mut row);
+                for (piece, value) in block.iter_mut().zip(&row) {
+                    piece[i] = BaseField::from_u32_unchecked(*value);
+                }
+                if excesses == [0; 6] {
+                    continue;
+                }
                 let exceeding = excesses.iter().enumerate().filter(|(_, excess)| **excess != 0);
                 clips.extend(exceeding.map(|(tensor, excess)| {
                     Clip {
@@ -191,9 +203,6 @@ fn build<const N: usize>(
                         excess: *excess as i32,
                     }
                 }));
-                for (piece, value) in block.iter_mut().zip(&row) {
-                    piece[i] = BaseField::from_u32_unchecked(*value);
-                }
             }
             clips
         };
@@ -218,6 +227,23 @@ fn unpack<const N: usize>(row: usize, axes: &[u32]) -> [usize; N] {
         rest >>= log;
     }
     out
+}
+
+/// Goes on to the indices of the next row.
+fn advance<const N: usize>(indices: &mut [usize; N], axes: &[u32]) {
+    for (index, log) in indices.iter_mut().zip(axes).rev() {
+        *index += 1;
+        if *index >> log == 0 {
+            return;
+        }
+        *index = 0;
+    }
+}
+
+/// A column of zeros, in memory that is entered where it is first written.
+fn zeros(rows: usize) -> Vec<BaseField> {
+    // SAFETY: an element is a word, which may be zero.
+    unsafe { Box::<[BaseField]>::new_zeroed_slice(rows).assume_init() }.into_vec()
 }
 
 /// A value of a real-dimension tensor, 0 outside it.
