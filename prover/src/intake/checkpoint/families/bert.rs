@@ -66,6 +66,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
             ..Factors::ONE
         },
         norm: Norm::Layer,
+        gains_less_one: false,
         activation: standard::activation(reader, "hidden_act", "gelu")?,
         biases: [ATTENTION, PLAIN].concat(),
         notes: Vec::new(),

@@ -68,6 +68,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
             ..Factors::ONE
         },
         norm: Norm::Layer,
+        gains_less_one: false,
         activation: standard::activation(reader, "activation_function", "gelu_new")?,
         biases: [ATTENTION, PLAIN].concat(),
         notes: Vec::new(),

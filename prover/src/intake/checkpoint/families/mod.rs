@@ -8,6 +8,7 @@ mod description;
 mod ernie4_5;
 mod exaone;
 mod falcon;
+mod gemma;
 mod glm;
 mod gpt2;
 mod gpt_neox;
@@ -42,7 +43,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 20] = [
+pub const FAMILIES: [&Family; 21] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -51,6 +52,7 @@ pub const FAMILIES: [&Family; 20] = [
     &ernie4_5::FAMILY,
     &qwen2::FAMILY,
     &qwen3::FAMILY,
+    &gemma::FAMILY,
     &gpt2::FAMILY,
     &gpt_neox::FAMILY,
     &phi::FAMILY,
@@ -66,8 +68,7 @@ pub const FAMILIES: [&Family; 20] = [
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 8] = [
-    (&["GemmaForCausalLM", "gemma"], "the activation GeGLU is missing"),
+const MISSING: [(&[&str], &str); 7] = [
     (
         &[
             "Gemma2ForCausalLM",
@@ -76,7 +77,7 @@ const MISSING: [(&[&str], &str); 8] = [
             "gemma3",
             "gemma3_text",
         ],
-        "norms after attention and MLP, and the activation GeGLU, are missing",
+        "norms after attention and MLP are missing",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],

@@ -20,6 +20,8 @@ const GATED: &[MatmulKind] = &[MatmulKind::Gate, MatmulKind::Up, MatmulKind::Dow
 pub struct Defaults {
     /// Whether there are as many heads of keys and values as of queries; otherwise their number must be given.
     pub kv_heads_as_heads: bool,
+    /// The length of a head; `None` where the heads share the residual stream.
+    pub head_dim: Option<usize>,
     pub context: usize,
     pub rms_eps: f64,
     pub rope_theta: f64,
@@ -42,6 +44,8 @@ pub struct Defaults {
 pub enum Mlp {
     /// SiLU of gates, and nothing else.
     Gated,
+    /// Another function of gates, of which this is the default.
+    GatedBy(&'static str),
     /// A function of which this is the default, without gates.
     Plain(&'static str),
 }
@@ -50,6 +54,7 @@ impl Defaults {
     /// Those of Llama.
     pub const LLAMA: Self = Self {
         kv_heads_as_heads: true,
+        head_dim: None,
         context: 2048,
         rms_eps: 1e-6,
         rope_theta: 10_000.0,
@@ -68,7 +73,7 @@ impl Defaults {
 pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     let hidden = reader.required("hidden_size")?;
     let heads = reader.required("num_attention_heads")?;
-    let head_dim = match reader.integer("head_dim")? {
+    let head_dim = match reader.integer("head_dim")?.or(defaults.head_dim) {
         Some(d) => d,
         None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
         None => {
@@ -94,7 +99,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         rotations: Vec::new(),
         rotation_of: Vec::new(),
         positions: false,
-        gated: matches!(defaults.mlp, Mlp::Gated),
+        gated: !matches!(defaults.mlp, Mlp::Plain(_)),
         head_norms: false,
         blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
@@ -106,7 +111,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             reader.only(defaults.act, &json!("silu"));
             Activation::Silu
         }
-        Mlp::Plain(default) => activation(reader, defaults.act, default)?,
+        Mlp::GatedBy(default) | Mlp::Plain(default) => activation(reader, defaults.act, default)?,
     };
     let mut biases = Vec::new();
     for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", GATED)] {
@@ -128,6 +133,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             ..Factors::ONE
         },
         norm: Norm::Rms,
+        gains_less_one: false,
         activation,
         biases,
         notes: Vec::new(),

@@ -11,7 +11,7 @@ use crate::intake::checkpoint::families;
 
 /// The architectures that are read, as `general.architecture` names them, and whether the rows of q and k are in the order of
 /// the pairs that are rotated together.
-const ARCHITECTURES: [(&str, bool); 3] = [("llama", true), ("qwen2", false), ("qwen3", false)];
+const ARCHITECTURES: [(&str, bool); 4] = [("llama", true), ("qwen2", false), ("qwen3", false), ("gemma", false)];
 /// Fields of `config.json`, the keys they come from (after the architecture), and whether a model must have them.
 const FIELDS: [(&str, &str, bool); 10] = [
     ("hidden_size", "embedding_length", true),

@@ -3,11 +3,12 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use super::super::families::Parameter;
 use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError, Survey, EMBED, HEAD};
 use crate::intake::synth::{write_synthetic_as, Dtype, Layout};
 use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, SplitMix, FIXTURE};
-use tessera_circuits::model::{MatmulKind, Rotation};
+use tessera_circuits::model::{Activation, MatmulKind, Rotation};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -473,4 +474,22 @@ fn changed_files_are_read_or_refused() {
         }
     }
     assert!(read > 100 && refused > 100, "{read} {refused}");
+}
+
+/// Files of Gemma have whole gains, where the hub has them less one.
+#[test]
+fn files_of_gemma_have_whole_gains() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "gemma.");
+    }
+    gguf.set("general.architecture", "gemma".into());
+    let own = opened(&gguf).unwrap();
+    let description = own.description();
+    assert!(!description.gains_less_one);
+    assert_eq!(description.activation, Activation::GeluTanh);
+    assert_eq!(description.factors.embedding, f64::from(20f32.sqrt()));
+    for norm in [Parameter::AttentionNorm(1), Parameter::MlpNorm(0), Parameter::FinalNorm] {
+        assert_eq!(own.gain(norm).unwrap(), hub.gain(norm).unwrap());
+    }
 }
