@@ -103,6 +103,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
             down: StreamShift::one(shift),
             skip_mlp: skip,
             head_norms: None,
+            post_norms: None,
         }],
         norm_final: norm,
         head: one(),
@@ -373,6 +374,7 @@ fn accumulators_that_are_too_large_are_named() {
 fn norms_of_heads_are_those_of_the_document() {
     let normed = ModelConfig {
         head_norms: true,
+        post_norms: None,
         ..odd_config(1)
     };
     let with = |config: &ModelConfig, change: &dyn Fn(&mut HeadNorm)| {

@@ -31,6 +31,7 @@ fn key() -> ModelKey {
         positions: false,
         gated: true,
         head_norms: false,
+        post_norms: None,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],
@@ -51,6 +52,7 @@ fn key() -> ModelKey {
         down: StreamShift::one(3),
         skip_mlp: ByClass::both(0),
         head_norms: None,
+        post_norms: None,
     };
     ModelKey {
         weights: CommitmentParams {

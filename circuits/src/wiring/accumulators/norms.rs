@@ -138,7 +138,7 @@ impl Public<'_> {
         let states = points.state_weights(self.shape.states());
         let powered = states.iter().enumerate().map(|(n, weight)| {
             let shift = u32::from(norm_of(self.params, n).shift);
-            let exponent = |c: usize| shift.saturating_sub(self.params.exponent(c).into());
+            let exponent = |c: usize| shift.saturating_sub(self.params.exponent_of(n, c).into());
             let features = Weight::dense(self.feature_powers(&weights, &exponent));
             let state = Weight::Sparse(self.lead(part), vec![(n, *weight)]);
             vec![state, eq(&points.token), features]

@@ -11,20 +11,17 @@ use crate::gains::{factor_limbs, Gains};
 use crate::mle::eq_table;
 use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
-use crate::rounding::{update_of, Update, PADDED_EXPONENT};
+use crate::rounding::{Update, PADDED_EXPONENT};
 use crate::shape::Part;
 use crate::wiring::{eq, felt, padded, Public, K};
 
 impl Public<'_> {
-    /// What updates the residual stream: embedding, O and Down, with the state before.
+    /// What updates the residual stream: embedding, O and Down, with the state before, or sums of a state and a normed output.
     pub(super) fn updates(&self, claims: &mut Claims) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at);
-        let weight = |n: usize| {
-            let (kind, layer) = update_of(n);
-            points.matmul_weight(kind, layer)
-        };
+        let weight = |n: usize| points.maker_weight(self.params.maker(n));
         let state = |n: usize, weight: K| Weight::Sparse(self.lead(part), vec![(n, weight)]);
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
         let mut normed = Vec::new();
@@ -41,20 +38,17 @@ impl Public<'_> {
                 };
                 let [divisor, factor] = [powers(|[divisor, _]| divisor), powers(|[_, factor]| factor)];
                 powered.push(vec![state(n, weight(n)), rows.clone(), divisor]);
-                let before = n.checked_sub(1);
-                if let Some((gains, n)) = before.and_then(|n| Some((Gains::of(self.params, n)?, n))) {
-                    let skip = |c: usize| update.exponents(c)[1];
+                if let Some((gains, before)) = update.normed.and_then(|n| Some((Gains::of(self.params, n)?, n))) {
+                    let skip = |c: usize| update.normed_exponent(c);
                     let factors = self.normed_residual(&gains, &weights, &skip);
-                    normed.push(vec![state(n, -weight(n + 1)), rows, factors]);
-                    continue;
+                    normed.push(vec![state(before, -weight(n)), rows.clone(), factors]);
                 }
-                match before {
-                    Some(before) => residual.push(vec![state(before, -weight(n)), rows, factor]),
-                    // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
-                    None if class == RowClass::Body => {
-                        claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
-                    }
-                    None => {}
+                if let Some(before) = update.added {
+                    residual.push(vec![state(before, -weight(n)), rows, factor]);
+                }
+                // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
+                if n == 0 && class == RowClass::Body {
+                    claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
                 }
             }
         }

@@ -22,11 +22,16 @@ pub const FAMILY: Family = Family {
 const ACT: &str = "gelu_pytorch_tanh";
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    describe_as(reader, &DEFAULTS)
+}
+
+/// What all of its kind have in common.
+pub fn describe_as(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     // The field of older configs, which nothing reads any more: it calls the same function `gelu`.
     if reader.get("hidden_act") != Some(&json!("gelu")) {
         reader.only("hidden_act", &json!(ACT));
     }
-    let mut description = standard::describe(reader, &DEFAULTS)?;
+    let mut description = standard::describe(reader, defaults)?;
     description.gains_less_one = !reader.converted();
     description.factors = Factors {
         embedding: embedding_factor(reader, description.config.hidden),
@@ -35,7 +40,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     Ok(description)
 }
 
-const DEFAULTS: Defaults = Defaults {
+/// What a config of Gemma 1 leaves out.
+pub const DEFAULTS: Defaults = Defaults {
     kv_heads_as_heads: false,
     head_dim: Some(256),
     context: 8192,

@@ -9,6 +9,7 @@ mod ernie4_5;
 mod exaone;
 mod falcon;
 mod gemma;
+mod gemma3;
 mod glm;
 mod gpt2;
 mod gpt_neox;
@@ -43,7 +44,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 21] = [
+pub const FAMILIES: [&Family; 22] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -53,6 +54,7 @@ pub const FAMILIES: [&Family; 21] = [
     &qwen2::FAMILY,
     &qwen3::FAMILY,
     &gemma::FAMILY,
+    &gemma3::FAMILY,
     &gpt2::FAMILY,
     &gpt_neox::FAMILY,
     &phi::FAMILY,
@@ -68,20 +70,18 @@ pub const FAMILIES: [&Family; 21] = [
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 7] = [
+const MISSING: [(&[&str], &str); 8] = [
     (
-        &[
-            "Gemma2ForCausalLM",
-            "gemma2",
-            "Gemma3ForCausalLM",
-            "gemma3",
-            "gemma3_text",
-        ],
-        "norms after attention and MLP are missing",
+        &["Gemma2ForCausalLM", "gemma2"],
+        "the soft-cap of the scores of attention is missing",
+    ),
+    (
+        &["Gemma3ForConditionalGeneration", "gemma3"],
+        "images are missing; the text model alone, Gemma3ForCausalLM, can be read",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
-        "norms after attention and MLP, and one norm of all heads together, are missing",
+        "models without norms before attention and MLP, and one norm of all heads together, are missing",
     ),
     (
         &[

@@ -2,6 +2,7 @@
 
 use serde_json::{json, Value};
 use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_verdict::rows::count;
 
 use super::description::{Description, Factors, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -189,6 +190,23 @@ pub fn window(
     Ok(())
 }
 
+/// Which layers see a window: those that `layer_types` says, or all but every `pattern`-th.
+pub fn sliding(reader: &mut Reader<'_>, layers: usize, pattern: usize) -> Result<Vec<bool>, CheckpointError> {
+    match reader.list("layer_types")? {
+        Some(list) if list.len() == layers => Ok(list.iter().map(|kind| kind != "full_attention").collect()),
+        Some(list) => {
+            let problem = format!(
+                "{}, but the model has {}",
+                count(list.len(), "kind"),
+                count(layers, "layer")
+            );
+            Err(reader.error("layer_types", problem))
+        }
+        // A model of more layers is refused for its dimensions.
+        None => Ok((1..=layers.min(1 << 12)).map(|l| l % pattern.max(1) != 0).collect()),
+    }
+}
+
 /// Texts are as short as this window.
 pub fn default_window(description: &mut Description, window: usize) {
     description.limit_context(window, &format!("attention has a window of {window} tokens"));
@@ -230,6 +248,8 @@ pub fn name(parameter: Parameter) -> String {
         Parameter::Matrix(MatmulKind::Down, l) => part(l, "mlp.down_proj"),
         Parameter::AttentionNorm(l) => part(l, "input_layernorm"),
         Parameter::MlpNorm(l) => part(l, "post_attention_layernorm"),
+        Parameter::PostNorm(MatmulKind::O, l) => part(l, "attention_output_norm"),
+        Parameter::PostNorm(_, l) => part(l, "post_feedforward_layernorm"),
         Parameter::FinalNorm => "model.norm.weight".to_string(),
     }
 }
