@@ -374,7 +374,6 @@ fn accumulators_that_are_too_large_are_named() {
 fn norms_of_heads_are_those_of_the_document() {
     let normed = ModelConfig {
         head_norms: true,
-        post_norms: None,
         ..odd_config(1)
     };
     let with = |config: &ModelConfig, change: &dyn Fn(&mut HeadNorm)| {

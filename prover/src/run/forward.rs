@@ -16,10 +16,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
+use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::rounding::Update;
 use tessera_circuits::semantics::{direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
-use tessera_circuits::statement::{class_of, Lengths};
+use tessera_circuits::statement::{class_of, norm_of, Lengths};
 use thiserror::Error;
 
 use crate::model::passes::{Traffic, WeightPass, Window};

@@ -31,7 +31,6 @@ fn key() -> ModelKey {
         positions: false,
         gated: true,
         head_norms: false,
-        post_norms: None,
         blocks: Blocks::Sequential,
         bos: Some(1),
         eos: vec![2],

@@ -129,7 +129,7 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::Positions => return embeddings("position_embeddings.weight"),
         Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
         // There are none.
-        Parameter::HeadNorm(..) => return super::standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) => return super::standard::place(config, parameter),
     };
     Place::whole(match kind {
         MatmulKind::Embed => return embeddings("word_embeddings.weight"),
