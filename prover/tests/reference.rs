@@ -10,7 +10,7 @@ use tessera_circuits::semantics::{arg_max, exp_table, mlp_table, rope_angle};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
-    extreme_model, fixture_size_config, normed_config, odd_config, random_ids, random_model, rotations_config,
+    extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids, random_model, rotations_config,
 };
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
@@ -126,6 +126,8 @@ fn python_reproduces_the_logits_bit_for_bit() {
         check(&extreme_model(odd_config(), format, seed), 25, seed);
         check(&random_model(rotations_config(), format, seed), 25, seed);
         check(&random_model(normed_config(), format, seed), 25, seed);
+        check(&random_model(post_normed_config(), format, seed), 25, seed);
+        check(&extreme_model(post_normed_config(), format, seed), 25, seed);
         check(&random_model(many_tiles_config(), format, seed), 40, seed);
         check(&random_model(fixture_size_config(), format, seed), 64, seed);
     }
