@@ -7,6 +7,7 @@ mod params;
 mod rotation;
 #[cfg(test)]
 mod samples;
+mod states;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -16,9 +17,10 @@ pub use params::{
     NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
-pub use blocks::{Blocks, Maker, Pooling};
+pub use blocks::{Blocks, Pooling};
 pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
+pub use states::Maker;
 #[cfg(test)]
 pub(crate) use samples::{odd_config, test_params};
 
@@ -473,41 +475,6 @@ impl ModelConfig {
         LAYER_KINDS
             .into_iter()
             .filter(move |kind| gated || *kind != MatmulKind::Gate)
-    }
-
-    /// How many states a layer makes: two, or four where what attention and MLP add is normed before, and a state of its own.
-    pub const fn states_per_layer(&self) -> usize {
-        if self.is_post_normed() {
-            4
-        } else {
-            2
-        }
-    }
-
-    /// Number of states, the first of which is the embedding.
-    pub const fn states(&self) -> usize {
-        self.states_per_layer() * self.layers + 1
-    }
-
-    /// The state that the attention of a layer reads.
-    pub const fn attention_state(&self, layer: usize) -> usize {
-        self.states_per_layer() * layer
-    }
-
-    /// The state that the MLP of a layer reads.
-    pub const fn mlp_state(&self, layer: usize) -> usize {
-        let after_attention = if self.is_parallel() { 0 } else { self.states_per_layer() / 2 };
-        self.attention_state(layer) + after_attention
-    }
-
-    /// What makes a state.
-    pub const fn maker(&self, state: usize) -> Maker {
-        Maker::of(state, self.is_post_normed())
-    }
-
-    /// Whether what attention and MLP add is normed before.
-    pub const fn is_post_normed(&self) -> bool {
-        matches!(self.blocks, Blocks::PostNormed)
     }
 
     /// Whether the MLP reads the state that attention reads.

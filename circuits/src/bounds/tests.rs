@@ -1,4 +1,5 @@
 mod encoders;
+mod post_norms;
 
 use super::*;
 use crate::model::{odd_config, test_params, Activation, ColumnNorms, HeadNorm, MAX_HEAD_DIM, MAX_VOCAB};

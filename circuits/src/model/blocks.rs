@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MatmulKind;
-
 /// What a block adds to, and what attention sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
@@ -52,33 +50,6 @@ impl TryFrom<u8> for Blocks {
             3 => Ok(Self::Encoder(Pooling::First)),
             4 => Ok(Self::PostNormed),
             other => Err(format!("{other} is no order of blocks")),
-        }
-    }
-}
-
-/// What makes a state of the residual stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// A matmul, with a layer: the embedding, or O or Down, whose output is added to a state, or, where it is normed before, is the
-    /// state.
-    Matmul(MatmulKind, usize),
-    /// The state before O or Down of a layer, to which its normed output is added.
-    Sum(MatmulKind, usize),
-}
-
-impl Maker {
-    /// Of a state, where what attention and MLP add is normed or not.
-    pub(super) const fn of(state: usize, post_normed: bool) -> Self {
-        let (step, is_sum) = match (state.checked_sub(1), post_normed) {
-            (None, _) => return Self::Matmul(MatmulKind::Embed, 0),
-            (Some(step), false) => (step, false),
-            (Some(step), true) => (step / 2, step % 2 == 1),
-        };
-        let kind = if step % 2 == 0 { MatmulKind::O } else { MatmulKind::Down };
-        if is_sum {
-            Self::Sum(kind, step / 2)
-        } else {
-            Self::Matmul(kind, step / 2)
         }
     }
 }
