@@ -20,9 +20,9 @@ pub use params::{
 pub use blocks::{Blocks, Pooling};
 pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
-pub use states::Maker;
 #[cfg(test)]
 pub(crate) use samples::{odd_config, test_params};
+pub use states::Maker;
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;

@@ -10,7 +10,8 @@ use tessera_circuits::semantics::{arg_max, exp_table, mlp_table, rope_angle};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
-    extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids, random_model, rotations_config,
+    extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids, random_model,
+    rotations_config,
 };
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.

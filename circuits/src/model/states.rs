@@ -51,7 +51,11 @@ impl ModelConfig {
 
     /// The state that the MLP of a layer reads.
     pub const fn mlp_state(&self, layer: usize) -> usize {
-        let after_attention = if self.is_parallel() { 0 } else { self.states_per_layer() / 2 };
+        let after_attention = if self.is_parallel() {
+            0
+        } else {
+            self.states_per_layer() / 2
+        };
         self.attention_state(layer) + after_attention
     }
 

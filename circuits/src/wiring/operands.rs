@@ -264,12 +264,21 @@ impl Public<'_> {
         // Outputs that are normed have no exponents.
         let weighted = [false, true].into_iter().filter_map(|outputs| {
             let own = own_states.iter().enumerate();
-            let own = own.map(|(n, w)| if self.params.is_output(n) == outputs { *w } else { K::zero() });
+            let own = own.map(|(n, w)| {
+                if self.params.is_output(n) == outputs {
+                    *w
+                } else {
+                    K::zero()
+                }
+            });
             let own: Vec<K> = own.collect();
             let tensor = vec![
                 padded(own, self.lead(part)),
                 Weight::dense(tokens.clone()),
-                padded(times(&self.squared_exponents(outputs), &features), self.shape.padded.hidden),
+                padded(
+                    times(&self.squared_exponents(outputs), &features),
+                    self.shape.padded.hidden,
+                ),
             ];
             (!outputs || self.params.is_post_normed()).then_some(tensor)
         });
@@ -279,7 +288,11 @@ impl Public<'_> {
         [
             LinearClaim {
                 name: "weighted states",
-                groups: vec![Group::new_sum(part, weighted, columns(points.norms(Part::Norms).square))],
+                groups: vec![Group::new_sum(
+                    part,
+                    weighted,
+                    columns(points.norms(Part::Norms).square),
+                )],
                 value: first,
             },
             claim("states", part, plain, columns(K::one()), second),

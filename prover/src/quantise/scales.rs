@@ -234,7 +234,10 @@ impl<'a> Scales<'a> {
     /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
     fn min_writer(&self, kind: MatmulKind, layer: usize) -> i32 {
         let channels = self.weights[&(kind, layer)].iter().enumerate();
-        channels.map(|(c, w)| w + self.written_exponent(kind, c)).min().unwrap_or(0)
+        channels
+            .map(|(c, w)| w + self.written_exponent(kind, c))
+            .min()
+            .unwrap_or(0)
     }
 
     /// Bits of the output of a matmul: as wished, unless the shift would be too small.
@@ -277,7 +280,14 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         for (l, down) in self.down.iter().enumerate() {
             let Some(down) = down else { continue };
-            let room = |exponents| self.room(l, self.norms[self.config.attention_state(l) + self.config.states_per_layer() / 2], silu, exponents);
+            let room = |exponents| {
+                self.room(
+                    l,
+                    self.norms[self.config.attention_state(l) + self.config.states_per_layer() / 2],
+                    silu,
+                    exponents,
+                )
+            };
             let exponents = down.exponents(&room(false), &room(true));
             if !exponents.is_empty() {
                 self.weights.insert((MatmulKind::Down, l), down.weight_bits(&exponents));
@@ -293,7 +303,10 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
-            let (norm_attn, norm_mlp) = (self.norms[self.config.attention_state(l)], self.norms[self.config.mlp_state(l)]);
+            let (norm_attn, norm_mlp) = (
+                self.norms[self.config.attention_state(l)],
+                self.norms[self.config.mlp_state(l)],
+            );
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let q = self.query_bits(l, norm_attn, q);
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
@@ -537,7 +550,13 @@ impl<'a> Scales<'a> {
             x[1],
         )?;
         let written = x[per_layer / 2 + 1];
-        let down = self.writer(MatmulKind::Down, l, b.product, self.added_to_output(2 * l + 2, middle), written)?;
+        let down = self.writer(
+            MatmulKind::Down,
+            l,
+            b.product,
+            self.added_to_output(2 * l + 2, middle),
+            written,
+        )?;
         let skip = |n: usize, before: ByClass<i32>, after: ByClass<i32>| {
             if let Some(gain) = self.gain_bits(n, &bits.layers) {
                 return self.normed_skip(n, after, gain);

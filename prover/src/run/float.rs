@@ -236,7 +236,10 @@ impl<'a> FloatRun<'a> {
         let before = self.normalise(x);
         observer.observe(Site::NormAttn(l), &before);
         let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q, l)?;
-        let (attends, reads) = (self.checkpoint.config().attention_state(l), self.checkpoint.config().states_per_layer());
+        let (attends, reads) = (
+            self.checkpoint.config().attention_state(l),
+            self.checkpoint.config().states_per_layer(),
+        );
         let attention = self.attention(l, &y, &group.lengths, observer)?;
         self.keep_normed(x, y);
         let output = self.output_of(MatmulKind::O, l, &attention, attends + 1, observer)?;

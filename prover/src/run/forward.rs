@@ -414,14 +414,7 @@ impl<'m> ForwardState<'m> {
 
     /// The state that follows `before` from an output of O or Down of layer `l`, which is added to it. Where it is normed before, it
     /// is a state, too, and comes first. `norm` names the norm of the state.
-    fn add(
-        &mut self,
-        l: usize,
-        kind: MatmulKind,
-        acc: Acc,
-        before: &Stream,
-        norm: String,
-    ) -> (Option<Stream>, Stream) {
+    fn add(&mut self, l: usize, kind: MatmulKind, acc: Acc, before: &Stream, norm: String) -> (Option<Stream>, Stream) {
         let config = &self.model.config;
         let (at, after) = match kind {
             MatmulKind::O => (config.attention_state(l), "attn"),

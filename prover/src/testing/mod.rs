@@ -237,7 +237,11 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
         }
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
         (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
-        for post in layer.post_norms.iter_mut().flat_map(|post| [&mut post.attn, &mut post.mlp]) {
+        for post in layer
+            .post_norms
+            .iter_mut()
+            .flat_map(|post| [&mut post.attn, &mut post.mlp])
+        {
             (post.norm.shift, post.sum) = (1, StreamShift::one(1));
         }
     }
@@ -313,7 +317,10 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                 // Outputs have no exponents, so that their norms are not those of states.
                 let post = |shift: u8| PostNorm {
                     norm: NormParams {
-                        eps: ByClass { body: 1900, lead: 5300 + l as u64 },
+                        eps: ByClass {
+                            body: 1900,
+                            lead: 5300 + l as u64,
+                        },
                         ..norm
                     },
                     sum: StreamShift {

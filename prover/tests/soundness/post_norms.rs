@@ -259,7 +259,9 @@ fn rows_of_outputs_cannot_be_exchanged() {
     ] {
         let columns = |shape: &Shape, all: &mut [Columns]| {
             let [one, other] = [one, other].map(|at| row(shape, Part::Norms, &at));
-            all[Part::Norms.index()].iter_mut().for_each(|column| column.swap(one, other));
+            all[Part::Norms.index()]
+                .iter_mut()
+                .for_each(|column| column.swap(one, other));
         };
         let hooks = Hooks {
             columns: &columns,

@@ -43,7 +43,12 @@ fn norms_of_outputs_are_those_of_the_document() {
     let gain = |state: usize, gain: i32| with(&|p| p.biases[15 + state][3] = gain);
     assert_eq!(gain(7, -(MAX_SUM_GAIN as i32)), Ok(()));
     let most = MAX_SUM_GAIN;
-    for (state, own) in [(1, most as i32 + 1), (3, -(most as i32) - 1), (5, i32::MIN), (7, i32::MAX)] {
+    for (state, own) in [
+        (1, most as i32 + 1),
+        (3, -(most as i32) - 1),
+        (5, i32::MIN),
+        (7, i32::MAX),
+    ] {
         let value = u64::from(own.unsigned_abs());
         assert_eq!(gain(state, own), refused("gain of what is added", value, 0, most));
     }
@@ -88,12 +93,18 @@ fn norms_of_outputs_are_those_of_the_document() {
             p.layers[1].skip_mlp = ByClass { body: skip, lead: 0 };
         })
     };
-    assert_eq!((sum(13, 0, 0), sum(1, 12, 12), sum(5, -4, -5)), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(
+        (sum(13, 0, 0), sum(1, 12, 12), sum(5, -4, -5)),
+        (Ok(()), Ok(()), Ok(()))
+    );
     assert_eq!(sum(14, 0, 0), refused("down", 14, 1, 13));
     assert_eq!(sum(1, 13, 0), refused("down", 14, 1, 13));
     assert_eq!(sum(5, 0, 9), refused("residual skip", 14, 0, 13));
     assert!(sum(5, 0, -6).is_err() && sum(0, 0, 0).is_err());
-    assert_eq!(with(&|p| post(p).sum.body = ChannelShift(vec![3; 7])), length("down", 7, 20));
+    assert_eq!(
+        with(&|p| post(p).sum.body = ChannelShift(vec![3; 7])),
+        length("down", 7, 20)
+    );
     assert!(with(&|p| p.layers[0].o = StreamShift::one(14)).is_err());
     // A model has them in every layer, or in none.
     let norms = |got, expected| length("norms of what a layer adds", got, expected);

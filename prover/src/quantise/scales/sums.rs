@@ -39,7 +39,12 @@ impl Scales<'_> {
     }
 
     /// Lowers the bits of states until the sum or the output that state `n` is has shifts.
-    pub(super) fn lower_state(&self, n: usize, x: &mut [ByClass<i32>], input: impl Fn(MatmulKind, usize) -> ByClass<i32>) {
+    pub(super) fn lower_state(
+        &self,
+        n: usize,
+        x: &mut [ByClass<i32>],
+        input: impl Fn(MatmulKind, usize) -> ByClass<i32>,
+    ) {
         let (front, back) = x.split_at_mut(n);
         let after = &mut back[0];
         match self.config.maker(n) {
@@ -50,7 +55,12 @@ impl Scales<'_> {
             Maker::Matmul(kind, layer) => {
                 let (input, mut nothing) = (input(kind, layer), ByClass::both(NO_STATE));
                 let accumulator = input.body - BASE + self.min_writer(kind, layer);
-                lower([&mut nothing, after], accumulator, input.lead - input.body, self.limit(kind));
+                lower(
+                    [&mut nothing, after],
+                    accumulator,
+                    input.lead - input.body,
+                    self.limit(kind),
+                );
             }
         }
     }

@@ -44,11 +44,9 @@ impl Parameter {
             Self::Bias(kind, _) => (1, config.dims(kind).1),
             Self::Positions => (config.context, config.hidden),
             Self::Types(types) => (types, config.hidden),
-            Self::AttentionNorm(_)
-            | Self::MlpNorm(_)
-            | Self::PostNorm(..)
-            | Self::FinalNorm
-            | Self::NormBias(..) => (1, config.hidden),
+            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::PostNorm(..) | Self::FinalNorm | Self::NormBias(..) => {
+                (1, config.hidden)
+            }
         }
     }
 }
