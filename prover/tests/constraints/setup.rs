@@ -118,7 +118,6 @@ pub fn cases() -> [Case; 14] {
         ..post_normed_config()
     };
     [
-        Case::new(random_model(post_normed, WeightFormat::Int8, 21), 6, 5),
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
             34,
@@ -141,6 +140,7 @@ pub fn cases() -> [Case; 14] {
         ),
         Case::of_chunk(normed_chunk, &without_head, 6, 5, None, |_, whole| whole),
         Case::new(random_model(normed, WeightFormat::Int16, 21), 6, 5),
+        Case::new(random_model(post_normed, WeightFormat::Int8, 21), 6, 5),
         first,
         middle,
         last,
