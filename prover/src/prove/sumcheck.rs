@@ -306,11 +306,7 @@ impl Pair {
 /// Entries in packs, as many as fill them.
 pub(super) fn pack(values: &[SecureField]) -> Vec<Packed> {
     let (chunks, _) = values.as_chunks::<SIMD_LANES>();
-    chunks
-        .par_iter()
-        .with_min_len(GRAIN)
-        .map(Packed::from_array)
-        .collect()
+    chunks.par_iter().with_min_len(GRAIN).map(Packed::from_array).collect()
 }
 
 fn unpack(values: &[Packed]) -> Vec<SecureField> {

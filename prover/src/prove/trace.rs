@@ -292,19 +292,19 @@ impl Source<'_> {
             let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
             let exponents = updates.get(n).filter(|_| x < hidden);
             let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
-            let before = match (state, n.checked_sub(1)) {
-                (None, _) => [0; 2],
-                (_, Some(n)) => match normed.get(n) {
-                    Some(residuals) => at.map_or([0; 2], |at| residuals[at]),
-                    None => [get(&w.streams[n].x, at) << skip, 0],
-                },
-                (_, None) => [self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip, 0],
+            let back = |by: Option<usize>| n.checked_sub(by?);
+            let [added, from] = exponents.map_or([None; 2], |u| [u[0].added, u[0].normed].map(back));
+            let added = match (state, n) {
+                (None, _) => 0,
+                (_, 0) => self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip,
+                _ => added.map_or(0, |n| get(&w.streams[n].x, at) << skip),
             };
-            let [high, low] = before;
+            let residuals = state.and(from).and_then(|n| normed[n].as_ref());
+            let [high, low] = residuals.map_or([0; 2], |residuals| at.map_or([0; 2], |at| residuals[at]));
             let acc = Accumulator {
                 hi,
                 lo: lo + low,
-                residual: high,
+                residual: added + high,
             };
             let value = acc.rounded(shift.into());
             debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
@@ -312,7 +312,7 @@ impl Source<'_> {
             [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
             let r = state.map_or(0, |s| s.rsqrt[i]);
             let shift = match state {
-                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent(x),
+                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent_of(n, x),
                 _ => PADDED_EXPONENT,
             };
             let acc = Accumulator::product(value.out * i64::from(r));
@@ -324,16 +324,15 @@ impl Source<'_> {
         })
     }
 
-    /// Of every state of an encoder but the last, what its normed rows add to the accumulators of the next one; nothing in other
-    /// models.
-    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Vec<[i64; 2]>> {
+    /// Of every state whose normed rows are added to the accumulators of the next one what they add; `None` of others.
+    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Option<Vec<[i64; 2]>>> {
         let hidden = self.shape.config.hidden;
         let states = self.witness.streams.iter().zip(updates.iter().skip(1)).enumerate();
         let of = |(n, (state, next)): (usize, (&Stream, &[Update<'_>; 2]))| {
             let gains = Gains::of(self.params, n)?;
             let row = |(i, y): (usize, &[i16])| {
                 let update = &next[usize::from(i < leading)];
-                gains.residual(y, (0..hidden).map(|c| update.exponents(c)[1]))
+                gains.residual(y, (0..hidden).map(|c| update.normed_exponent(c)))
             };
             Some(
                 state
@@ -344,7 +343,7 @@ impl Source<'_> {
                     .collect(),
             )
         };
-        states.map_while(of).collect()
+        states.map(of).collect()
     }
 
     /// How many keys the query of a row sees, from the first on.
