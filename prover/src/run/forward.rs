@@ -401,11 +401,11 @@ impl<'m> ForwardState<'m> {
         let ((lead, lead_normed), (body, body_normed)) = (of(RowClass::Lead), of(RowClass::Body));
         let (counted, leading) = (self.counted_here(acc.hi.len() / hidden), self.leading_here());
         let Update { added, normed, .. } = update(RowClass::Body);
-        let state = |own: usize| previous[previous.len() - (n - own)];
-        let with_normed = normed.and_then(|own| Some((state(own), Gains::of(params, own)?)));
+        let state = |back: usize| previous[previous.len() - back];
+        let with_normed = normed.and_then(|back| Some((state(back), Gains::of(params, n.checked_sub(back)?)?)));
         let with_normed =
             with_normed.map(|(own, gains)| add_normed(acc, &own.y, &gains, [&lead_normed, &body_normed], leading));
-        let added = added.map(|own| state(own).x.as_slice());
+        let added = added.map(|back| state(back).x.as_slice());
         let acc = with_normed.as_ref().unwrap_or(acc);
         let (x, clipped) = requantise_stream(acc, added, [&lead, &body], leading, counted);
         self.count(tensor, clipped, counted * hidden);
