@@ -11,8 +11,8 @@ use stwo::core::fields::m31::P;
 
 use crate::gains::Gains;
 use crate::model::{
-    range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
-    StreamShift, MIN_WEIGHT_BITS,
+    range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, PostNorm,
+    RowClass, StreamShift, MIN_WEIGHT_BITS,
 };
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
@@ -43,6 +43,9 @@ pub const MAX_SQUARES: u64 = 1 << 14;
 
 /// Most that the high limb of what is added to an accumulator may be.
 const MAX_RESIDUAL: u128 = 1 << 28;
+
+/// Largest absolute value of a gain of what is normed before it is added: its high limb is at most `2^13`.
+const MAX_SUM_GAIN: u64 = (1 << 21) - (1 << 8);
 
 /// Largest absolute value of a gain of a norm of heads: with it cos and sin are those of a rotation.
 const MAX_GAIN: u64 = 1 << ROPE_BITS;
@@ -267,6 +270,10 @@ impl Check<'_> {
         skip: ByClass<i8>,
     ) -> Result<(), ModelError> {
         let (config, params) = (self.config, self.params);
+        if let Some(post) = params.layers.get(layer).and_then(|l| l.post_norms.as_ref()) {
+            self.stream(what, kind, layer, shift, None)?;
+            return self.sum(what, layer, (kind, post.of(kind)), skip);
+        }
         if !config.is_encoder() {
             return self.stream(what, kind, layer, shift, Some(skip));
         }
@@ -297,6 +304,38 @@ impl Check<'_> {
                     let [high, low] = [high, low + below].map(|v| u64::try_from(v).unwrap_or(u64::MAX));
                     return Err(ModelError::Residual { what, layer, high, low });
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is normed before it is added, with its gains and shifts; the state before is multiplied by `2^(shift + skip)`. Nothing has a
+    /// gain but that.
+    fn sum(
+        &self,
+        what: &'static str,
+        layer: usize,
+        (kind, post): (MatmulKind, &PostNorm),
+        skip: ByClass<i8>,
+    ) -> Result<(), ModelError> {
+        let (config, params) = (self.config, self.params);
+        let output = config.attention_state(layer) + if kind == MatmulKind::O { 1 } else { 3 };
+        let gains = params.gain(output);
+        for (state, expected) in [(output - 1, 0), (output, config.hidden), (output + 1, 0)] {
+            let got = params.gain(state).len();
+            if got != expected {
+                let what = "gains of a norm";
+                return Err(ModelError::Length { what, got, expected });
+            }
+        }
+        let largest = gains.iter().map(|gain| gain.unsigned_abs()).max().unwrap_or(0);
+        range("gain of what is added", largest.into(), 0, MAX_SUM_GAIN)?;
+        self.norm_in_range(&post.norm, 0)?;
+        self.channels(what, kind, &post.sum.body)?;
+        for class in [RowClass::Body, RowClass::Lead] {
+            for out in 0..post.sum.body.0.len() {
+                let own = small(what, post.sum.at(out, class), 1, 13)?;
+                small("residual skip", i32::from(own) + i32::from(skip.of(class)), 0, 13)?;
             }
         }
         Ok(())
@@ -362,8 +401,13 @@ impl Check<'_> {
     }
 
     fn norm(&self, norm: &NormParams) -> Result<(), ModelError> {
-        shift_in_range("norm", norm.shift)?;
         let largest = self.params.exponents.iter().copied().max().unwrap_or(0);
+        self.norm_in_range(norm, largest)
+    }
+
+    /// Of channels with exponents up to this one.
+    fn norm_in_range(&self, norm: &NormParams, largest: u8) -> Result<(), ModelError> {
+        shift_in_range("norm", norm.shift)?;
         small(
             "norm shift of a channel",
             i32::from(norm.shift) - i32::from(largest),
@@ -469,6 +513,13 @@ impl ModelParams {
                 min: 0,
                 max: MAX_SILU_BITS.into(),
             });
+        }
+        for p in &self.layers {
+            let [got, expected] = [p.post_norms.is_some(), config.is_post_normed()].map(usize::from);
+            if got != expected {
+                let what = "norms of what a layer adds";
+                return Err(ModelError::Length { what, got, expected });
+            }
         }
         let check = Check { config, params: self };
         check.weight_bits()?;

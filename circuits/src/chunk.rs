@@ -104,7 +104,8 @@ impl Chunk {
         let own = model.columns.get(self.start * kinds..self.end * kinds);
         let biases = |range| model.biases.get(range).unwrap_or_default();
         // Those of the layers, that of the head, and the gains of the states, if there are any.
-        let (last, states) = (self.of * kinds, 2 * self.start..2 * self.end + 1);
+        let per_layer = if model.is_post_normed() { 4 } else { 2 };
+        let (last, states) = (self.of * kinds, per_layer * self.start..per_layer * self.end + 1);
         let lists = [
             biases(self.start * kinds..self.end * kinds),
             biases(last..last + 1),

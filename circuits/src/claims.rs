@@ -438,9 +438,24 @@ impl<K: Scalar> Batch<K> {
     }
 }
 
+/// What most tensors differ in that differ at all: equal ones have equal sketches.
+pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
+    let of = |weight: &Weight<K>| match weight {
+        Weight::Eq(point) => point.first().map(|k| (0, *k)),
+        Weight::Dense(values) => values.first().map(|k| (1, *k)),
+        Weight::Ones(_) => None,
+        Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
+        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
+    };
+    let words = |(i, k): (usize, K)| (i, k.words());
+    tensor.iter().filter_map(of).map(words).collect()
+}
+
 /// Batches claims with the powers of a challenge drawn after all of them are fixed.
 pub fn batch<K: Scalar>(claims: Vec<LinearClaim<K>>, challenge: K) -> Batch<K> {
     let mut groups: Vec<Group<K>> = Vec::new();
+    // Groups that may be alike: there are thousands, and weights are long.
+    let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let mut value = K::zero();
     let mut power = K::one();
     for claim in claims {
@@ -449,12 +464,16 @@ pub fn batch<K: Scalar>(claims: Vec<LinearClaim<K>>, challenge: K) -> Batch<K> {
             for (_, coefficient) in &mut group.columns {
                 *coefficient *= power;
             }
-            match groups
-                .iter_mut()
-                .find(|g| g.part == group.part && g.weights == group.weights)
-            {
+            let first = group.weights.first().map(|tensor| sketch(tensor));
+            let alike = known.entry((group.part, first)).or_default();
+            let mut same = alike.iter().copied();
+            let same = same.find(|at| groups.get(*at).is_some_and(|g| g.weights == group.weights));
+            match same.and_then(|at| groups.get_mut(at)) {
                 Some(same) => same.columns.append(&mut group.columns),
-                None => groups.push(group),
+                None => {
+                    alike.push(groups.len());
+                    groups.push(group);
+                }
             }
         }
         power *= challenge;

@@ -1,5 +1,6 @@
 //! What a state of an encoder is made of beside a matmul: the normed state before, each channel times its gain, less the mean of
-//! all channels (docs/protocol.md, section 16.10). Gains are public integers of the key.
+//! all channels (docs/protocol.md, section 16.10). Outputs that are normed before they are added have gains, too, and no mean (section
+//! 16.12). Gains are public integers of the key.
 
 use crate::model::ModelParams;
 use crate::semantics::mean_gain;
@@ -24,12 +25,16 @@ pub const fn factor_limbs(factor: i32, skip: u8) -> [i64; 2] {
 }
 
 impl Gains {
-    /// Those with which a state is added to the one after it; `None` if states are added as they are.
+    /// Those with which a state is added to the one after it; `None` if states are added as they are. Only encoders take off a
+    /// mean.
     pub fn of(params: &ModelParams, state: usize) -> Option<Self> {
         let own = params.gain(state);
         (!own.is_empty()).then(|| Self {
             own: own.to_vec(),
-            mean: own.iter().map(|g| mean_gain(*g, own.len())).collect(),
+            mean: match params.is_post_normed() {
+                true => vec![0; own.len()],
+                false => own.iter().map(|g| mean_gain(*g, own.len())).collect(),
+            },
         })
     }
 

@@ -7,13 +7,14 @@ mod params;
 mod rotation;
 #[cfg(test)]
 mod samples;
+mod states;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use params::{
     max_weight, ByClass, ChannelShift, ColumnNorms, HeadNorm, HeadNorms, LayerParams, LeadingRows, ModelParams,
-    NormParams, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
+    NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
 pub use blocks::{Blocks, Pooling};
@@ -21,6 +22,7 @@ pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 #[cfg(test)]
 pub(crate) use samples::{odd_config, test_params};
+pub use states::Maker;
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;
@@ -494,11 +496,6 @@ impl ModelConfig {
             .filter(move |kind| gated || *kind != MatmulKind::Gate)
     }
 
-    /// The state of the residual stream that the MLP of a layer reads.
-    pub const fn mlp_state(&self, layer: usize) -> usize {
-        2 * layer + if self.is_parallel() { 0 } else { 1 }
-    }
-
     /// Whether the MLP reads the state that attention reads.
     pub const fn is_parallel(&self) -> bool {
         matches!(self.blocks, Blocks::Parallel)
@@ -508,7 +505,7 @@ impl ModelConfig {
     pub const fn pooling(&self) -> Option<Pooling> {
         match self.blocks {
             Blocks::Encoder(pooling) => Some(pooling),
-            Blocks::Sequential | Blocks::Parallel => None,
+            Blocks::Sequential | Blocks::Parallel | Blocks::PostNormed => None,
         }
     }
 

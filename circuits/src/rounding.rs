@@ -5,7 +5,7 @@ use stwo::core::fields::m31::BaseField;
 use crate::air::Air;
 use crate::chunk::INPUT_SHIFT;
 use crate::mle::eq_table;
-use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::model::{ChannelShift, Limbs, Maker, MatmulKind, ModelConfig, ModelParams, RowClass};
 use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::ROPE_BITS;
 use crate::shape::{Part, Shape};
@@ -108,15 +108,6 @@ pub fn shift_of(params: &ModelParams, kind: MatmulKind, layer: usize) -> Option<
     }
 }
 
-/// The matmul that updates a residual state.
-pub fn update_of(state: usize) -> (MatmulKind, usize) {
-    match state {
-        0 => (MatmulKind::Embed, 0),
-        n if n % 2 == 1 => (MatmulKind::O, n / 2),
-        n => (MatmulKind::Down, n / 2 - 1),
-    }
-}
-
 /// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
 /// the exponent of the factor of the previous state is the shift plus `skip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,30 +116,59 @@ pub struct Update<'a> {
     pub channels: &'a ChannelShift,
     /// What leading rows have more.
     pub lead: i8,
-    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`.
+    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`. `None`, too, where nothing is added.
     pub skip: Option<i8>,
     /// What the factors of channels have less: in encoders, where normed states are added, the exponents of the channels.
     pub units: &'a [u8],
+    /// How many states before is the one that is added as it is.
+    pub added: Option<usize>,
+    /// How many before is the one whose normed values are added, times gains.
+    pub normed: Option<usize>,
 }
 
 impl<'a> Update<'a> {
     /// Of a state, in the rows of a class; `None` if there is no such state.
     pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
-        let (shift, skip) = match update_of(state) {
-            (MatmulKind::O, l) => params.layers.get(l).map(|p| (&p.o, Some(p.skip_attn)))?,
-            (MatmulKind::Down, l) => params.layers.get(l).map(|p| (&p.down, Some(p.skip_mlp)))?,
-            _ => (&params.embed, None),
+        let before = state.checked_sub(1);
+        let encoder = before.filter(|n| !params.is_post_normed() && !params.gain(*n).is_empty());
+        let (shift, skip, added, normed) = match params.maker(state) {
+            Maker::Matmul(MatmulKind::Embed, _) => (&params.embed, None, None, None),
+            Maker::Matmul(kind, l) => {
+                let p = params.layers.get(l)?;
+                let (shift, skip) = match kind {
+                    MatmulKind::O => (&p.o, p.skip_attn),
+                    _ => (&p.down, p.skip_mlp),
+                };
+                match params.is_post_normed() {
+                    true => (shift, None, None, None),
+                    false => match encoder {
+                        None => (shift, Some(skip), Some(1), None),
+                        Some(_) => (shift, Some(skip), None, Some(1)),
+                    },
+                }
+            }
+            Maker::Sum(kind, l) => {
+                let p = params.layers.get(l)?;
+                let skip = match kind {
+                    MatmulKind::O => p.skip_attn,
+                    _ => p.skip_mlp,
+                };
+                let sum = &p.post_norms.as_ref()?.of(kind).sum;
+                (sum, Some(skip), Some(2), Some(1))
+            }
         };
         Some(Self {
+            added,
+            normed,
             channels: &shift.body,
             lead: match class {
                 RowClass::Body => 0,
                 RowClass::Lead => shift.lead,
             },
             skip: skip.map(|skip| skip.of(class)),
-            units: match params.gain(state.saturating_sub(1)) {
-                [] => &[],
-                _ => &params.exponents,
+            units: match encoder {
+                None => &[],
+                Some(_) => &params.exponents,
             },
         })
     }
@@ -162,6 +182,14 @@ impl<'a> Update<'a> {
             .skip
             .map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
         [shift, skip].map(|e| e.clamp(0, 30) as u8)
+    }
+
+    /// Exponent of the factor of channel `c` of the normed state that is added: gains of outputs that are normed have all of it.
+    pub fn normed_exponent(&self, c: usize) -> u8 {
+        match self.added {
+            Some(_) => 0,
+            None => self.exponents(c)[1],
+        }
     }
 }
 
@@ -191,7 +219,8 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
             (update.map(|u| u.exponents(third)[0]), Limbs::Two)
         }
         (Part::Stream, _) => {
-            let shift = norm_of(params, first).shift.saturating_sub(params.exponent(third));
+            let shift = norm_of(params, first).shift;
+            let shift = shift.saturating_sub(params.exponent_of(first, third));
             let real = first < shape.states() && third < config.hidden;
             (Some(shift).filter(|_| real), Limbs::One)
         }
@@ -244,22 +273,29 @@ impl Powers<'_> {
     /// A power depends on the first index of its entry (layer or state), on the class of the token row and on the channel, or on
     /// fewer of them; in the logits, on the channel alone.
     pub fn eval<K: Scalar>(&self, part: Part, column: usize, point: &[K]) -> K {
+        self.eval_with(part, column, &self.tables(part, point))
+    }
+
+    /// The tables of `eq` of the axes of a part, at a point of its rows.
+    pub fn tables<K: Scalar>(&self, part: Part, point: &[K]) -> Vec<Vec<K>> {
+        let mut rest = point;
+        let axes = self.shape.axes(part);
+        let table = |log: &u32| {
+            let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
+            rest = tail;
+            eq_table(own)
+        };
+        axes.iter().map(table).collect()
+    }
+
+    /// As [`Self::eval`], from the tables of the point.
+    pub fn eval_with<K: Scalar>(&self, part: Part, column: usize, tables: &[Vec<K>]) -> K {
         let width = self.shape.lane_columns(part).max(1);
         let lane_powers = self.shape.air(part).air.powers();
         let Some((_, tensor)) = lane_powers.iter().find(|(own, _)| *own == column % width) else {
             return K::zero();
         };
         let rounded = Rounded { part, tensor: *tensor };
-        let axes = self.shape.axes(part);
-        let mut rest = point;
-        let tables: Vec<Vec<K>> = axes
-            .iter()
-            .map(|log| {
-                let (own, tail) = rest.split_at((*log as usize).min(rest.len()));
-                rest = tail;
-                eq_table(own)
-            })
-            .collect();
         let start = self.shape.lane_start(part, column / width);
         let first_of = |axis: usize| {
             start

@@ -113,9 +113,16 @@ pub trait Scalar:
 
     /// A logit of the statement.
     fn top(value: i16, index: usize) -> Self;
+
+    /// What equal scalars have in common, and most others have not.
+    fn words(self) -> [u32; 4];
 }
 
 impl Scalar for SecureField {
+    fn words(self) -> [u32; 4] {
+        self.to_m31_array().map(|c| c.0)
+    }
+
     fn eq_table(point: &[Self]) -> Vec<Self> {
         point.iter().fold(vec![Self::one()], |table, &r| {
             let mut next = Vec::with_capacity(2 * table.len());

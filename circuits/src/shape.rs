@@ -331,7 +331,7 @@ impl Shape {
 
     /// Number of residual states.
     pub fn states(&self) -> usize {
-        2 * self.config.layers + 1
+        self.config.states()
     }
 
     /// The layout of a part.

@@ -219,10 +219,15 @@ pub const fn class_of(row: usize, leading: usize) -> RowClass {
 
 /// Norm parameters of a residual state.
 pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
-    match params.layers.get(state / 2) {
-        Some(layer) if state.is_multiple_of(2) => &layer.norm_attn,
-        Some(layer) => &layer.norm_mlp,
-        None => &params.norm_final,
+    let per_layer = if params.is_post_normed() { 4 } else { 2 };
+    let Some(layer) = params.layers.get(state / per_layer) else {
+        return &params.norm_final;
+    };
+    match (&layer.post_norms, state % per_layer) {
+        (_, 0) => &layer.norm_attn,
+        (Some(post), 1) => &post.attn.norm,
+        (Some(post), 3) => &post.mlp.norm,
+        _ => &layer.norm_mlp,
     }
 }
 

@@ -86,6 +86,7 @@ impl LookupTree {
             // Denominators of padding are one.
             value: leaf.denominator - K::one() + less_than_eval(self.leaves(), &leaf.point),
             parts: BTreeMap::new(),
+            tables: BTreeMap::new(),
         };
         let mut start = 0usize;
         for plane in &self.planes {
@@ -111,6 +112,8 @@ struct Claim<'a, K> {
     point: &'a [K],
     value: K,
     parts: BTreeMap<Part, BTreeMap<usize, K>>,
+    /// The tables of `eq` that public columns are evaluated with.
+    tables: BTreeMap<Part, Vec<Vec<K>>>,
 }
 
 impl<K: Scalar> Claim<'_, K> {
@@ -120,8 +123,11 @@ impl<K: Scalar> Claim<'_, K> {
         for (column, coefficient) in &form.terms {
             let factor = weight * *coefficient;
             if self.powers.is_power(plane.part, *column) {
-                let rows = suffix(self.point, plane.log_rows);
-                self.value -= factor * self.powers.eval(plane.part, *column, rows);
+                // All planes of a part end at the same point.
+                let (powers, rows) = (self.powers, suffix(self.point, plane.log_rows));
+                let tables = self.tables.entry(plane.part);
+                let tables = tables.or_insert_with(|| powers.tables(plane.part, rows));
+                self.value -= factor * powers.eval_with(plane.part, *column, tables);
                 continue;
             }
             let columns = self.parts.entry(plane.part).or_default();

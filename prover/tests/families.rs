@@ -162,6 +162,9 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ),
         ("cohere2", json!({"layer_types": ["full_attention"]})),
         ("mistral, heads of their own length", json!({"attention_bias": true})),
+        ("gemma", json!({"hidden_activation": "quick_gelu"})),
+        ("gemma", json!({"hidden_act": "silu"})),
+        ("gemma", json!({"attn_logit_softcapping": 50.0})),
     ] {
         let field = edit
             .as_object()

@@ -3,13 +3,15 @@
 use serde::Deserialize;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{
-    ChannelShift, ColumnNorms, LayerParams, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS,
+    Blocks, ChannelShift, ColumnNorms, LayerParams, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS,
 };
 use tessera_circuits::statement::Lengths;
 use tessera_prover::prove::prove;
 use tessera_prover::run::generate::GenerateOptions;
 use tessera_prover::support::progress::Silent;
-use tessera_prover::testing::{fixture_size_config, odd_config, random_ids, random_model, unrooted_key, TestModel};
+use tessera_prover::testing::{
+    fixture_size_config, odd_config, post_normed_config, random_ids, random_model, unrooted_key, TestModel,
+};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::{ledger, security_bits, Ledger};
 use tessera_verifier::opening::CommitmentParams;
@@ -74,6 +76,8 @@ struct Golden {
     /// As in [`ModelConfig`], from `hidden` to `context`.
     config: [usize; 8],
     head_norms: bool,
+    /// The number of the order of blocks.
+    blocks: u8,
     rows: usize,
     outputs: usize,
     /// The matmuls that are claimed in one limb.
@@ -131,6 +135,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             vocab,
             context,
             head_norms: case.head_norms,
+            blocks: Blocks::try_from(case.blocks).expect("an order of blocks"),
             ..odd_config()
         };
         let name = format!("{} with {} rows", case.model, case.rows);
@@ -142,6 +147,12 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             log_blowup: case.log_blowup,
         };
         key.params = with_limbs(key.params, layers, &case.one_limb);
+        if config.is_post_normed() {
+            let own = random_model(post_normed_config(), WeightFormat::Int16, 7).params;
+            let norms = own.layers[0].post_norms.clone();
+            let layers = key.params.layers.iter_mut();
+            layers.for_each(|layer| layer.post_norms.clone_from(&norms));
+        }
         key.config = config;
         let lengths = Lengths {
             rows: case.rows,

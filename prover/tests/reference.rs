@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, LAYER_KINDS, TILE};
 use tessera_circuits::semantics::{arg_max, exp_table, mlp_table, rope_angle};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
-    extreme_model, fixture_size_config, normed_config, odd_config, random_ids, random_model, rotations_config,
+    extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids, random_model,
+    rotations_config,
 };
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
@@ -126,6 +127,13 @@ fn python_reproduces_the_logits_bit_for_bit() {
         check(&extreme_model(odd_config(), format, seed), 25, seed);
         check(&random_model(rotations_config(), format, seed), 25, seed);
         check(&random_model(normed_config(), format, seed), 25, seed);
+        check(&random_model(post_normed_config(), format, seed), 25, seed);
+        // As large as gains of a valid key are.
+        let mut extreme = extreme_model(post_normed_config(), format, seed);
+        let first = LAYER_KINDS.len() * extreme.config.layers + 1;
+        let gains = extreme.params.biases[first..].iter_mut().flatten();
+        gains.for_each(|gain| *gain = (*gain).clamp(-(1 << 21) + 256, (1 << 21) - 256));
+        check(&extreme, 25, seed);
         check(&random_model(many_tiles_config(), format, seed), 40, seed);
         check(&random_model(fixture_size_config(), format, seed), 64, seed);
     }

@@ -57,9 +57,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 9,
-            Self::Chunk => 8,
-            Self::Key => 7,
+            Self::Proof => 10,
+            Self::Chunk => 9,
+            Self::Key => 8,
         }
     }
 

@@ -164,8 +164,12 @@ fn too_large(shape: &Shape) -> Option<Term> {
 /// Terms of what is claimed of columns and lookups.
 fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
-    // Powers of kappa, eight more where heads are normed, and six of lambda.
-    let kinds = if shape.config.head_norms { 31.0 } else { 23.0 };
+    // Powers of kappa, the last of them those of norms of heads, and of sums with normed outputs; and six of lambda.
+    let kinds = match (shape.config.is_post_normed(), shape.config.head_norms) {
+        (true, _) => 33.0,
+        (false, true) => 31.0,
+        (false, false) => 23.0,
+    };
     algebraic(
         terms,
         "random point of claims",

@@ -73,7 +73,10 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
-    let gains = if config.is_encoder() { 2 * config.layers + 1 } else { 0 };
+    let gains = match config.is_encoder() || config.is_post_normed() {
+        true => config.states(),
+        false => 0,
+    };
     if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
             what: if gains > 0 { "biases, and gains" } else { "biases" },
@@ -174,14 +177,18 @@ impl ModelParams {
     /// In how many limbs the products of all norms are.
     pub fn norm_limbs(&self, config: &ModelConfig) -> Limbs {
         let layers = self.layers.iter().flat_map(|l| [&l.norm_attn, &l.norm_mlp]);
+        let outputs = self.layers.iter().flat_map(|l| &l.post_norms);
+        let outputs = outputs.flat_map(|post| [&post.attn.norm, &post.mlp.norm]);
         let least = (0..config.hidden).map(|c| self.exponent(c)).min().unwrap_or(0);
-        let fits = |norm: &NormParams| {
+        let fits = |norm: &NormParams, least: u8| {
             let scale = u32::from(norm.scale);
             2 * scale <= ONE_LIMB_NORM
                 && (config.hidden as u128) << (2 * scale) <= 1 << ONE_LIMB_NORM
                 && total(norm) - i32::from(least) <= ONE_LIMB_SHIFT
         };
-        one_if(layers.chain([&self.norm_final]).all(fits))
+        // Outputs have no exponents.
+        let all = layers.chain([&self.norm_final]).all(|norm| fits(norm, least));
+        one_if(all && outputs.into_iter().all(|norm| fits(norm, 0)))
     }
 
     /// Whether the matmul of a layer fits one limb.

@@ -1,4 +1,5 @@
 mod encoders;
+mod post_norms;
 
 use super::*;
 use crate::model::{odd_config, test_params, Activation, ColumnNorms, HeadNorm, MAX_HEAD_DIM, MAX_VOCAB};
@@ -103,6 +104,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
             down: StreamShift::one(shift),
             skip_mlp: skip,
             head_norms: None,
+            post_norms: None,
         }],
         norm_final: norm,
         head: one(),

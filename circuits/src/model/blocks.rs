@@ -14,6 +14,8 @@ pub enum Blocks {
     /// Norms are after attention and MLP: each adds to the normed state before, and the sum is normed. All tokens of the text see each
     /// other. Nothing is generated: a vector is made of the normed last states.
     Encoder(Pooling),
+    /// As sequential ones, but that what attention and MLP add is normed, too, each channel times a gain.
+    PostNormed,
 }
 
 /// How an encoder makes one vector of the last states of all token rows.
@@ -32,6 +34,7 @@ impl From<Blocks> for u8 {
             Blocks::Parallel => 1,
             Blocks::Encoder(Pooling::Mean) => 2,
             Blocks::Encoder(Pooling::First) => 3,
+            Blocks::PostNormed => 4,
         }
     }
 }
@@ -45,6 +48,7 @@ impl TryFrom<u8> for Blocks {
             1 => Ok(Self::Parallel),
             2 => Ok(Self::Encoder(Pooling::Mean)),
             3 => Ok(Self::Encoder(Pooling::First)),
+            4 => Ok(Self::PostNormed),
             other => Err(format!("{other} is no order of blocks")),
         }
     }

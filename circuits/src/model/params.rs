@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
+use super::{Activation, Maker, MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
 /// [`ModelParams::weight_bits`].
@@ -194,6 +194,34 @@ impl HeadNorms {
     }
 }
 
+/// The norm of what attention or MLP of a layer adds (docs/protocol.md, section 16.12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostNorm {
+    /// The norm. Its channels have no exponents.
+    pub norm: NormParams,
+    /// The sum of the state before and the normed output into the state after it.
+    pub sum: StreamShift,
+}
+
+/// The norms of what a layer adds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostNorms {
+    /// Of attention.
+    pub attn: PostNorm,
+    /// Of the MLP.
+    pub mlp: PostNorm,
+}
+
+impl PostNorms {
+    /// That of the outputs of a matmul.
+    pub const fn of(&self, kind: MatmulKind) -> &PostNorm {
+        match kind {
+            MatmulKind::O => &self.attn,
+            _ => &self.mlp,
+        }
+    }
+}
+
 /// Integer parameters of one layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerParams {
@@ -227,6 +255,8 @@ pub struct LayerParams {
     pub skip_mlp: ByClass<i8>,
     /// The norms of heads, where they are normed.
     pub head_norms: Option<HeadNorms>,
+    /// The norms of what attention and MLP add, where that is normed. Then `o` and `down` are the shifts of their outputs alone.
+    pub post_norms: Option<PostNorms>,
 }
 
 /// Norms of the columns of a weight matrix, a column being the weights of one output channel: of each norm the largest of
@@ -297,7 +327,8 @@ pub struct ModelParams {
     /// Norms of the columns of all matrices but the embedding: seven for every layer ([`LAYER_KINDS`]), and the head's.
     pub columns: Vec<ColumnNorms>,
     /// What is added to the accumulators of the same matrices, in their units: a number for every (real) output channel, or none.
-    /// No list at all if no matrix has any. In encoders the gains of the norms follow ([`ModelParams::gain`]), a list for every state.
+    /// No list at all if no matrix has any. In encoders, and where what attention and MLP add is normed, gains of norms follow
+    /// ([`ModelParams::gain`]): a list for every state, which is empty where a state is added as it is.
     pub biases: Vec<Vec<i32>>,
 }
 
@@ -330,8 +361,8 @@ impl ModelParams {
         place.and_then(|at| self.biases.get(at)).map_or(&[], Vec::as_slice)
     }
 
-    /// The gains of the norm of a state of an encoder, a number for every channel: in units in which the normed state is added to the
-    /// next accumulators, or, of the last state, makes the vector. None of other models.
+    /// The gains of the norm of a state of an encoder, or of an output that is normed before it is added, a number for every channel: in
+    /// units in which the normed state is added to the next accumulators, or, of the last state of an encoder, makes the vector.
     pub fn gain(&self, state: usize) -> &[i32] {
         let first = self.layers.len() * LAYER_KINDS.len() + 1;
         self.biases.get(first + state).map_or(&[], Vec::as_slice)
@@ -389,6 +420,34 @@ impl ModelParams {
     /// The norm of the heads that a matmul makes; none where heads are not normed.
     pub fn head_norm(&self, kind: MatmulKind, layer: usize) -> Option<&HeadNorm> {
         self.layers.get(layer)?.head_norms.as_ref()?.of(kind)
+    }
+
+    /// Whether what attention and MLP add is normed before. Every layer of checked parameters says the same.
+    pub fn is_post_normed(&self) -> bool {
+        self.layers.first().is_some_and(|layer| layer.post_norms.is_some())
+    }
+
+    /// What makes a state.
+    pub fn maker(&self, state: usize) -> Maker {
+        Maker::of(state, self.is_post_normed())
+    }
+
+    /// Whether a state is the output of O or Down alone, which is normed before it is added.
+    pub fn is_output(&self, state: usize) -> bool {
+        self.is_post_normed() && state % 2 == 1
+    }
+
+    /// Exponents of the channels of a state; none if all are 0, as those of outputs are.
+    pub fn exponents_of(&self, state: usize) -> &[u8] {
+        match self.is_output(state) {
+            true => &[],
+            false => &self.exponents,
+        }
+    }
+
+    /// Exponent of channel `c` of a state.
+    pub fn exponent_of(&self, state: usize, c: usize) -> u8 {
+        self.exponents_of(state).get(c).copied().unwrap_or(0)
     }
 
     /// Exponent of channel `c` of the residual stream.

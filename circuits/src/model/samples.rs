@@ -60,6 +60,16 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
                 k: norm,
             }
         }),
+        post_norms: config.is_post_normed().then(|| {
+            let post = PostNorm {
+                norm,
+                sum: StreamShift::one(5),
+            };
+            PostNorms {
+                attn: post.clone(),
+                mlp: post,
+            }
+        }),
     };
     ModelParams {
         format: WeightFormat::Int8,

@@ -9,7 +9,7 @@ use super::scores::Keys;
 use super::terms::power;
 use super::{eq, felt, padded, suffix, NormWeights, Operands, Product, Public, WEIGHTED};
 use crate::air::{ff, norms, requant, scores, softmax, stream};
-use crate::claims::{Group, LinearClaim, Weight};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
@@ -260,24 +260,41 @@ impl<K: Scalar> Public<'_, K> {
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
         let own_states = times(&points.state_weights(self.shape.states()), &eq_table(state));
-        let weighted = vec![
-            padded(own_states, self.lead(part)),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
-            padded(
-                times(&self.squared_exponents(), &eq_table(feature)),
-                self.shape.padded.hidden,
-            ),
-        ];
+        let (tokens, features) = (times(&eq_table(&points.token), &eq_table(token)), eq_table(feature));
+        // Outputs that are normed have no exponents.
+        let weighted = [false, true].into_iter().filter_map(|outputs| {
+            let own = own_states.iter().enumerate();
+            let own = own.map(|(n, w)| {
+                if self.params.is_output(n) == outputs {
+                    *w
+                } else {
+                    K::zero()
+                }
+            });
+            let own: Vec<K> = own.collect();
+            let tensor = vec![
+                padded(own, self.lead(part)),
+                Weight::dense(tokens.clone()),
+                padded(
+                    times(&self.squared_exponents(outputs), &features),
+                    self.shape.padded.hidden,
+                ),
+            ];
+            (!outputs || self.params.is_post_normed()).then_some(tensor)
+        });
+        let weighted: Vec<Tensor<K>> = weighted.collect();
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
         let plain = vec![eq(state), eq(token), eq(feature)];
         [
-            claim(
-                "weighted states",
-                part,
-                weighted,
-                columns(points.norms(Part::Norms).square),
-                first,
-            ),
+            LinearClaim {
+                name: "weighted states",
+                groups: vec![Group::new_sum(
+                    part,
+                    weighted,
+                    columns(points.norms(Part::Norms).square),
+                )],
+                value: first,
+            },
             claim("states", part, plain, columns(K::one()), second),
         ]
     }
@@ -357,10 +374,13 @@ impl<K: Scalar> Public<'_, K> {
         ]
     }
 
-    /// `4^k` of every real channel, `k` its exponent.
-    pub fn squared_exponents(&self) -> Vec<K> {
+    /// `4^k` of every real channel, `k` its exponent: that of a state, or that of an output that is normed before it is added, 0.
+    pub fn squared_exponents(&self, output: bool) -> Vec<K> {
         let channels = 0..self.shape.config.hidden;
-        let exponent = |c| 2 * i64::from(self.params.exponent(c));
+        let exponent = |c| match output {
+            true => 0,
+            false => 2 * i64::from(self.params.exponent(c)),
+        };
         channels.map(|c| felt(1 << exponent(c).min(30))).collect()
     }
 

@@ -6,7 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use super::terms::power;
 use crate::mle::{eq_table, index_eq};
-use crate::model::{MatmulKind, LAYER_KINDS};
+use crate::model::{Maker, MatmulKind, LAYER_KINDS};
 use crate::shape::{Part, Shape};
 
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
@@ -156,6 +156,17 @@ impl<K: Scalar> Points<K> {
         let mut table = eq_table(&self.state);
         table.truncate(states);
         table
+    }
+
+    /// Weight of what makes a state among the batched accumulators.
+    pub fn maker_weight(&self, maker: Maker) -> K {
+        match maker {
+            Maker::Matmul(kind, layer) => self.matmul_weight(kind, layer),
+            Maker::Sum(kind, layer) => {
+                let after = if kind == MatmulKind::O { 26 } else { 27 };
+                power(self.kind, after) * index_eq(layer, &self.layer)
+            }
+        }
     }
 
     /// Weight of matmul `(kind, layer)` among the batched accumulators.

@@ -134,7 +134,7 @@ impl Product {
         };
         match kind {
             MatmulKind::Embed => (Self::Embed, 0),
-            MatmulKind::Q | MatmulKind::K | MatmulKind::V => (norm, 2 * layer),
+            MatmulKind::Q | MatmulKind::K | MatmulKind::V => (norm, shape.config.attention_state(layer)),
             MatmulKind::Gate | MatmulKind::Up => (norm, shape.config.mlp_state(layer)),
             MatmulKind::Head => (Self::Head, 0),
             MatmulKind::O => (Self::Att, layer),

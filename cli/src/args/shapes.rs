@@ -24,6 +24,10 @@ pub enum ShapeArg {
     Qwen2_5_0_5b,
     #[value(name = "qwen3-0.6b")]
     Qwen3_0_6b,
+    #[value(name = "gemma-2b")]
+    Gemma2b,
+    #[value(name = "gemma3-270m")]
+    Gemma3_270m,
     #[value(name = "tinyllama-1.1b")]
     TinyLlama1_1b,
     #[value(name = "llama-7b-layer")]
@@ -62,6 +66,8 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::StarCoder2_3b => Self::StarCoder2_3b,
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::Qwen3_0_6b => Self::Qwen3_0_6b,
+            ShapeArg::Gemma2b => Self::Gemma2b,
+            ShapeArg::Gemma3_270m => Self::Gemma3_270m,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
             ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,

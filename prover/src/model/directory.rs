@@ -44,7 +44,7 @@ pub const CODEWORD_FILE: &str = "codeword.bin";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 

@@ -50,9 +50,7 @@ impl<'a> Activations<'a> {
 
     /// The values of all units at the last coordinates of a point.
     pub fn unit_values(&self, point: &[SecureField]) -> Vec<SecureField> {
-        let columns = self.committed();
-        let values = columns.par_iter().flat_map_iter(|column| bind_trailing(column, point));
-        values.collect()
+        bind_trailing(&self.committed(), point)
     }
 
     fn committed(&self) -> Vec<&'a [BaseField]> {

@@ -5,20 +5,22 @@
 use std::simd::num::SimdUint;
 use std::simd::u64x8;
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
-use stwo::prover::backend::simd::m31::N_LANES;
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::mle;
 
-use super::gkr::field::{self, even, odd, words, Words, SIMD_LANES};
+use super::gkr::field::{self, even, odd, words, Factor, Packed, Words, SIMD_LANES};
 
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
 /// Rows of so many entries, or of a part of them, are summed in vectors.
 const SHORT: usize = 32;
+/// Vectors of sums that are kept while tables are read one after the other.
+const ROWS: usize = 16;
+/// Entries of a table that are read at a time, if a slab has no more.
+const BLOCK_ENTRIES: usize = 1 << 11;
 /// Products that fit 64 bits: `4 (2^31 - 1)^2 < 2^64`.
 const GROUP: usize = 4;
 /// Base field entries worth a task of their own.
@@ -33,29 +35,57 @@ type Coordinates = [u32; SECURE_EXTENSION_DEGREE];
 /// # Panics
 /// If the table does not have `outer * weights.len() * inner` entries.
 pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], inner: usize) -> Vec<SecureField> {
+    bind_sum(&[(table, SecureField::one())], outer, weights, inner)
+}
+
+/// The sum of what [`bind_middle`] makes of several tables, each times a factor; sums are reduced once for all tables.
+///
+/// # Panics
+/// As [`bind_middle`].
+pub fn bind_sum(
+    terms: &[(&[BaseField], SecureField)],
+    outer: usize,
+    weights: &[SecureField],
+    inner: usize,
+) -> Vec<SecureField> {
     let slab = weights.len() * inner;
-    assert_eq!(
-        table.len(),
-        outer * slab,
-        "entries of a table [{outer}][{}][{inner}]",
-        weights.len()
-    );
+    for (table, _) in terms {
+        assert_eq!(
+            table.len(),
+            outer * slab,
+            "entries of a table [{outer}][{}][{inner}]",
+            weights.len()
+        );
+    }
     let mut out = vec![SecureField::zero(); outer * inner];
-    if slab == 0 || outer == 0 {
+    if slab == 0 || outer == 0 || terms.is_empty() {
         return out;
     }
-    let weights: Vec<Coordinates> = weights.iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
+    let scaled = |factor: SecureField| -> Vec<Coordinates> {
+        let of = |w: &SecureField| if factor.is_one() { *w } else { factor * *w };
+        weights.iter().map(|w| of(w).to_m31_array().map(|c| c.0)).collect()
+    };
+    if let [weight] = weights {
+        let (tables, factors): (Vec<&[BaseField]>, Vec<SecureField>) = terms.iter().copied().unzip();
+        let factors: Vec<SecureField> = factors.into_iter().map(|factor| factor * *weight).collect();
+        return combine(&tables, &factors, outer * inner);
+    }
+    let least = |rows: usize| GRAIN.div_ceil(slab * rows * terms.len());
     if SHORT.is_multiple_of(inner) {
-        let spread = Spread::new(&weights, inner);
-        out.par_chunks_mut(inner)
-            .zip(table.par_chunks(slab))
-            .with_min_len(GRAIN.div_ceil(slab))
-            .for_each(|(out, slab)| bind_short_rows(slab, &spread, out));
+        let spread = |(table, factor): &(_, _)| (*table, Spread::new(&scaled(*factor), inner));
+        let terms: Vec<(&[BaseField], Spread)> = terms.iter().map(spread).collect();
+        let rows = (BLOCK_ENTRIES / slab).clamp(1, ROWS * SIMD_LANES / inner.max(SIMD_LANES));
+        out.par_chunks_mut(rows * inner)
+            .with_min_len(least(rows))
+            .enumerate()
+            .for_each(|(i, out)| bind_short_rows(&terms, i * rows * slab, inner, out));
     } else {
+        let scale = |(table, factor): &(_, _)| (*table, scaled(*factor));
+        let terms: Vec<(&[BaseField], Vec<Coordinates>)> = terms.iter().map(scale).collect();
         out.par_chunks_mut(inner)
-            .zip(table.par_chunks(slab))
-            .with_min_len(GRAIN.div_ceil(slab))
-            .for_each(|(out, slab)| bind_long_rows(slab, &weights, out));
+            .with_min_len(least(1))
+            .enumerate()
+            .for_each(|(i, out)| bind_long_rows(&terms, i * slab, out));
     }
     out
 }
@@ -68,12 +98,21 @@ pub fn bind_leading(table: &[BaseField], point: &[SecureField]) -> Vec<SecureFie
     bind_middle(table, 1, &eq_table(point), table.len() >> point.len())
 }
 
-/// Binds the last `point.len()` variables of a table: `out[z] = sum_m table[z][m] eq(point, m)`.
+/// Binds the last `point.len()` variables of tables, one after the other: `out[z] = sum_m table[z][m] eq(point, m)`.
 ///
 /// # Panics
-/// If the length of the table is not a multiple of `2^point.len()`.
-pub fn bind_trailing(table: &[BaseField], point: &[SecureField]) -> Vec<SecureField> {
-    bind_middle(table, table.len() >> point.len(), &eq_table(point), 1)
+/// If the length of a table is not a multiple of `2^point.len()`.
+pub fn bind_trailing(tables: &[&[BaseField]], point: &[SecureField]) -> Vec<SecureField> {
+    let weights: Vec<Coordinates> = eq_table(point).iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
+    let spread = Spread::new(&weights, 1);
+    let row = |row: &[BaseField]| {
+        assert_eq!(row.len(), weights.len(), "rows of a table");
+        let mut sums = Sums::ZERO;
+        sums.add_slab(row, &spread, 0, 1);
+        sums.total(0, 1)
+    };
+    let rows = tables.par_iter().flat_map_iter(|table| table.chunks(weights.len()));
+    rows.map(row).collect()
 }
 
 /// `sum of weight * column`, row by row, of columns of `rows` rows.
@@ -117,7 +156,7 @@ pub fn combine(columns: &[&[BaseField]], weights: &[SecureField], rows: usize) -
 /// If the table does not have `2^point.len()` entries.
 pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
     let (leading, trailing) = point.split_at(point.len() / 2);
-    let rows = bind_trailing(table, trailing);
+    let rows = bind_trailing(&[table], trailing);
     mle::eq_table(leading).iter().zip(&rows).map(|(&w, &v)| w * v).sum()
 }
 
@@ -125,18 +164,19 @@ pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
 pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
     let (leading, trailing) = point.split_at(point.len() / 2);
     let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
-    let (packs, _) = row.as_chunks::<N_LANES>();
+    let (packs, _) = row.as_chunks::<SIMD_LANES>();
     if packs.is_empty() {
         return mle::eq_table(point);
     }
-    let packs: Vec<_> = packs.iter().map(|&pack| PackedSecureField::from_array(pack)).collect();
+    let packs: Vec<_> = packs.iter().map(Packed::from_array).collect();
     let mut out = vec![SecureField::zero(); rows.len() * row.len()];
     out.par_chunks_mut(row.len())
         .zip(&rows)
         .with_min_len((GRAIN / 4).div_ceil(row.len()))
         .for_each(|(out, &r)| {
-            for (out, &pack) in out.as_chunks_mut::<N_LANES>().0.iter_mut().zip(&packs) {
-                *out = (pack * r).to_array();
+            let factor = Factor::new(r);
+            for (out, pack) in out.as_chunks_mut::<SIMD_LANES>().0.iter_mut().zip(&packs) {
+                *out = (*pack * factor).to_array();
             }
         });
     out
@@ -160,35 +200,38 @@ fn add_group<const N: usize>(sums: &mut [u64; N], rows: [&[BaseField; N]; GROUP]
     }
 }
 
-/// One slab `[weights.len()][out.len()]` with long rows, block by block.
-fn bind_long_rows(slab: &[BaseField], weights: &[Coordinates], out: &mut [SecureField]) {
-    let inner = out.len();
+/// One slab `[weights.len()][out.len()]` of every table, from entry `from` on, with long rows, block by block.
+fn bind_long_rows(terms: &[(&[BaseField], Vec<Coordinates>)], from: usize, out: &mut [SecureField]) {
+    let (inner, weights) = (out.len(), terms.first().map_or(0, |(_, weights)| weights.len()));
+    // Long columns are cut, so that tall tables keep all threads busy.
+    let piece = weights.div_ceil(rayon::current_num_threads()).max(GRAIN / BLOCK);
     out.par_chunks_mut(BLOCK)
-        .with_min_len(GRAIN.div_ceil(BLOCK * weights.len()))
+        .with_min_len(GRAIN.div_ceil(BLOCK * weights * terms.len()))
         .enumerate()
         .for_each(|(block, out)| {
-            let column = &slab[block * BLOCK..];
-            // Long columns are cut, so that tall tables keep all threads busy.
-            let piece = weights
-                .len()
-                .max(1)
-                .div_ceil(rayon::current_num_threads())
-                .max(GRAIN / BLOCK);
-            let sums: Vec<SecureField> = weights
-                .par_chunks(piece)
-                .enumerate()
-                .map(|(i, weights)| bind_column(&column[i * piece * inner..], inner, weights, out.len()))
-                .reduce(
-                    || vec![SecureField::zero(); BLOCK],
-                    |a, b| a.iter().zip(&b).map(|(&x, &y)| x + y).collect(),
-                );
+            let start = from + block * BLOCK;
+            let sums = (0..weights).into_par_iter().step_by(piece).map(|first| {
+                let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
+                for (table, weights) in terms {
+                    let weights = &weights[first..weights.len().min(first + piece)];
+                    add_column(&mut sums, &table[start + first * inner..], inner, weights, out.len());
+                }
+                std::array::from_fn(|lane| reduce(sums.each_ref().map(|s| s[lane])))
+            });
+            let zeros = || [SecureField::zero(); BLOCK];
+            let sums: [SecureField; BLOCK] = sums.reduce(zeros, |a, b| std::array::from_fn(|lane| a[lane] + b[lane]));
             out.copy_from_slice(&sums[..out.len()]);
         });
 }
 
-/// Weighted sum of `weights.len()` rows of `width` entries, `stride` apart; padded to `BLOCK` entries.
-fn bind_column(column: &[BaseField], stride: usize, weights: &[Coordinates], width: usize) -> Vec<SecureField> {
-    let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
+/// Adds the weighted sum of `weights.len()` rows of `width` entries, `stride` apart.
+fn add_column(
+    sums: &mut [[u64; BLOCK]; SECURE_EXTENSION_DEGREE],
+    column: &[BaseField],
+    stride: usize,
+    weights: &[Coordinates],
+    width: usize,
+) {
     let mut first = 0;
     if width == BLOCK {
         let (groups, _) = weights.as_chunks::<GROUP>();
@@ -212,37 +255,42 @@ fn bind_column(column: &[BaseField], stride: usize, weights: &[Coordinates], wid
             }
         }
     }
-    (0..BLOCK)
-        .map(|lane| reduce(sums.each_ref().map(|s| s[lane])))
-        .collect()
 }
 
 /// The weights of all entries of a slab by coordinate, sixteen to a vector; after the last entry they are zero.
-struct Spread([Vec<Words>; SECURE_EXTENSION_DEGREE]);
+struct Spread {
+    coordinates: [Vec<Words>; SECURE_EXTENSION_DEGREE],
+    entries: usize,
+}
 
 impl Spread {
     fn new(weights: &[Coordinates], inner: usize) -> Self {
-        Self(std::array::from_fn(|c| {
-            let mut words: Vec<u32> = weights.iter().flat_map(|w| std::iter::repeat_n(w[c], inner)).collect();
-            words.resize(words.len().next_multiple_of(SIMD_LANES), 0);
-            words
-                .as_chunks()
-                .0
-                .iter()
-                .map(|words| Words::from_array(*words))
-                .collect()
-        }))
+        let entries = weights.len() * inner;
+        let coordinate = |c: usize| {
+            let mut words = vec![0; entries.next_multiple_of(SIMD_LANES)];
+            for (words, weight) in words.chunks_exact_mut(inner).zip(weights) {
+                words.fill(weight[c]);
+            }
+            words.as_chunks().0.iter().map(|w| Words::from_array(*w)).collect()
+        };
+        Self {
+            coordinates: std::array::from_fn(coordinate),
+            entries,
+        }
     }
 }
 
 /// Sums of products in even and odd lanes, by coordinate.
+#[derive(Clone, Copy)]
 struct Sums([[u64x8; 2]; SECURE_EXTENSION_DEGREE]);
 
 impl Sums {
+    const ZERO: Self = Self([[u64x8::splat(0); 2]; SECURE_EXTENSION_DEGREE]);
+
     /// Adds the products of vectors, at most [`GROUP`], and the weights from vector `at` on, `step` apart.
     #[inline(always)]
     fn add<const N: usize>(&mut self, values: [Words; N], weights: &Spread, at: usize, step: usize) {
-        for (sums, weights) in self.0.iter_mut().zip(&weights.0) {
+        for (sums, weights) in self.0.iter_mut().zip(&weights.coordinates) {
             let mut products = [u64x8::splat(0); 2];
             for (i, values) in values.into_iter().enumerate() {
                 let weights: Words = weights[at + i * step];
@@ -251,6 +299,26 @@ impl Sums {
             }
             sums[0] += field::fold(products[0]);
             sums[1] += field::fold(products[1]);
+        }
+    }
+
+    /// Adds the vectors of a slab from `first` on, `step` apart, times their weights.
+    fn add_slab(&mut self, slab: &[BaseField], weights: &Spread, first: usize, step: usize) {
+        let (vectors, rest) = slab.as_chunks::<SIMD_LANES>();
+        let mut at = first;
+        while at + (GROUP - 1) * step < vectors.len() {
+            let own: [Words; GROUP] = std::array::from_fn(|i| words::load(&vectors[at + i * step]));
+            self.add(own, weights, at, step);
+            at += GROUP * step;
+        }
+        while at < vectors.len() {
+            self.add([words::load(&vectors[at])], weights, at, step);
+            at += step;
+        }
+        if at == vectors.len() && !rest.is_empty() {
+            let mut last = [BaseField::zero(); SIMD_LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            self.add([words::load(&last)], weights, at, step);
         }
     }
 
@@ -271,32 +339,26 @@ impl Sums {
     }
 }
 
-/// One slab with rows of `out.len()` entries, a power of two up to [`SHORT`]: vectors of the slab are summed by their place in a
-/// row, then lanes are.
-fn bind_short_rows(slab: &[BaseField], weights: &Spread, out: &mut [SecureField]) {
-    let (vectors, rest) = slab.as_chunks::<SIMD_LANES>();
-    let step = out.len().div_ceil(SIMD_LANES);
-    for (first, out) in out.chunks_mut(SIMD_LANES).enumerate() {
-        let mut sums = Sums([[u64x8::splat(0); 2]; SECURE_EXTENSION_DEGREE]);
-        let mut at = first;
-        while at + (GROUP - 1) * step < vectors.len() {
-            let own: [Words; GROUP] = std::array::from_fn(|i| words::load(&vectors[at + i * step]));
-            sums.add(own, weights, at, step);
-            at += GROUP * step;
+/// Slabs with rows of `inner` entries, a power of two up to [`SHORT`], of every table, from entry `from` on: vectors of a slab
+/// are summed by their place in a row, then lanes are. What a table adds to a few slabs is summed before the next table is read.
+fn bind_short_rows(terms: &[(&[BaseField], Spread)], from: usize, inner: usize, out: &mut [SecureField]) {
+    let step = inner.div_ceil(SIMD_LANES);
+    let mut sums = [Sums::ZERO; ROWS];
+    let slabs = out.len() / inner;
+    for (table, weights) in terms {
+        let slab = weights.entries;
+        let own = table[from..][..slabs * slab].chunks_exact(slab);
+        for (slab, sums) in own.zip(sums.chunks_exact_mut(step)) {
+            for (first, sums) in sums.iter_mut().enumerate() {
+                sums.add_slab(slab, weights, first, step);
+            }
         }
-        while at < vectors.len() {
-            sums.add([words::load(&vectors[at])], weights, at, step);
-            at += step;
+    }
+    for (out, sums) in out.chunks_mut(inner).zip(sums.chunks_exact(step)) {
+        for (out, sums) in out.chunks_mut(SIMD_LANES).zip(sums) {
+            let entries = out.iter_mut().enumerate();
+            entries.for_each(|(i, out)| *out = sums.total(i, inner));
         }
-        if at == vectors.len() && !rest.is_empty() {
-            let mut last = [BaseField::zero(); SIMD_LANES];
-            last[..rest.len()].copy_from_slice(rest);
-            sums.add([words::load(&last)], weights, at, step);
-        }
-        let step = out.len();
-        out.iter_mut()
-            .enumerate()
-            .for_each(|(i, out)| *out = sums.total(i, step));
     }
 }
 
@@ -372,6 +434,33 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_tables_are_sums_of_what_each_makes() {
+        for (outer, middle, inner) in [
+            (37, 1, 1),
+            (1, 1, 100),
+            (5, 3, 8),
+            (64, 40, 1),
+            (7, 9, 32),
+            (3, 5, 200),
+            (1, 1 << 11, 96),
+        ] {
+            let tables: Vec<Vec<BaseField>> = (0..5).map(|i| base(i, outer * middle * inner)).collect();
+            let (weights, factors) = (secure(7, middle), secure(8, tables.len()));
+            let terms: Vec<(&[BaseField], SecureField)> =
+                tables.iter().map(Vec::as_slice).zip(factors.iter().copied()).collect();
+            let mut expected = vec![SecureField::zero(); outer * inner];
+            for (table, factor) in &terms {
+                let own = reference(table, outer, &weights, inner);
+                expected.iter_mut().zip(own).for_each(|(sum, v)| *sum += *factor * v);
+            }
+            assert!(
+                bind_sum(&terms, outer, &weights, inner) == expected,
+                "[{outer}][{middle}][{inner}]"
+            );
+        }
+    }
+
+    #[test]
     fn combinations_agree_with_the_definition() {
         for (columns, rows) in [(1, 64), (5, 64), (8, 128), (11, 1024), (3, 1)] {
             let table: Vec<Vec<BaseField>> = (0..columns).map(|c| base(c as u64, rows)).collect();
@@ -416,7 +505,7 @@ mod tests {
             let (leading, trailing) = point.split_at(cut.min(k));
             let rest = bind_leading(&table, leading);
             prop_assert_eq!(mle::eval_dense(&rest, trailing), Ok(expected));
-            let rest = bind_trailing(&table, trailing);
+            let rest = bind_trailing(&[&table], trailing);
             prop_assert_eq!(mle::eval_dense(&rest, leading), Ok(expected));
         }
     }

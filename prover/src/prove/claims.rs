@@ -22,11 +22,11 @@ use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::claims::{add_tensor, Batch, Group, Weight};
+use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::transcript::Transcript;
 
-use super::bind::{bind_leading, bind_middle};
+use super::bind::{bind_leading, bind_sum};
 use super::sumcheck::{self, Instance, Proved, Staged, Table};
 use super::trace::Columns;
 
@@ -260,7 +260,7 @@ impl<'a> SplitGroup<'a> {
             .par_iter()
             .map(|weight| {
                 let weights = weight.table();
-                self.combine(columns, |c| bind_middle(c, 1 << (outer + before), &weights, 1 << after))
+                bind_sum(&self.terms(columns), 1 << (outer + before), &weights, 1 << after)
             })
             .collect();
         let of = |factor: &Factor| {
@@ -275,38 +275,28 @@ impl<'a> SplitGroup<'a> {
 
     /// `D_v` of one inner factor.
     fn sum(&self, columns: &Columns, factor: &[Weight], outer: u32, inner: u32) -> Vec<K> {
+        let terms = self.terms(columns);
         match Entries::of(factor) {
-            Entries::All(weights) => self.combine(columns, |c| bind_middle(c, 1 << outer, &weights, 1)),
-            Entries::Some(entries) => self.combine(columns, |c| {
-                let row = |row: &[_]| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row[*i]);
-                c.chunks(1 << inner).map(row).collect()
-            }),
+            Entries::All(weights) => bind_sum(&terms, 1 << outer, &weights, 1),
+            Entries::Some(entries) => {
+                let mut sums = vec![K::zero(); 1 << outer];
+                for (column, k) in terms {
+                    let row = |row: &[BaseField]| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row[*i]);
+                    let rows = column.chunks(1 << inner).map(row);
+                    sums.iter_mut().zip(rows).for_each(|(sum, v)| *sum += k * v);
+                }
+                sums
+            }
         }
     }
 
-    /// The combination of what is made of each column.
-    fn combine(&self, columns: &Columns, of: impl Fn(&[BaseField]) -> Vec<K>) -> Vec<K> {
-        let mut sum: Vec<K> = Vec::new();
-        for (column, k) in self.terms {
-            let own = of(&columns[*column]);
-            sum.resize(own.len(), K::zero());
-            sum.iter_mut().zip(own).for_each(|(s, v)| *s += *k * v);
-        }
-        sum
+    /// The columns of the group, with their coefficients.
+    fn terms<'c>(&self, columns: &'c Columns) -> Vec<(&'c [BaseField], K)> {
+        self.terms
+            .iter()
+            .map(|(column, k)| (columns[*column].as_slice(), *k))
+            .collect()
     }
-}
-
-/// What most tensors differ in that differ at all.
-fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
-    let of = |weight: &Weight| match weight {
-        Weight::Eq(point) => point.first().map(|k| (0, *k)),
-        Weight::Dense(values) => values.first().map(|k| (1, *k)),
-        Weight::Ones(_) => None,
-        Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
-        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
-    };
-    let words = |(i, k): (usize, K)| (i, k.to_m31_array().map(|c| c.0));
-    tensor.iter().filter_map(of).map(words).collect()
 }
 
 /// The distinct weights, in the order of their first occurrence.

@@ -10,8 +10,6 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::air::{ff, requant};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
@@ -24,6 +22,7 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
+use crate::prove::gkr::field::{words, Factor as Scalar, Packed, Words, SIMD_LANES};
 use crate::prove::sumcheck::{self, pack, Instance, Table as Factor};
 use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
@@ -156,11 +155,11 @@ pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<E
 /// `B~(d, point, y)` of every band, from its sums of [`bind_bands`] at `(d, y)`.
 pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
     let inner = eq_table(point);
-    let inner = inner.as_chunks::<N_LANES>().0;
-    let inner: Vec<PackedSecureField> = inner.iter().map(|e| PackedSecureField::from_array(*e)).collect();
+    let inner = inner.as_chunks::<SIMD_LANES>().0;
+    let inner: Vec<Packed> = inner.iter().map(Packed::from_array).collect();
     let value = |band: &Elements| {
         let groups = band.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
-        groups.fold(PackedSecureField::zero(), |sum, v| sum + v).pointwise_sum()
+        groups.fold(Packed::zero(), |sum, v| sum + v).total()
     };
     tables.par_iter().map(value).collect()
 }
@@ -174,10 +173,8 @@ pub fn lane(elements: &Elements, lane: usize) -> K {
 }
 
 /// Sixteen lanes as the field arithmetic takes them.
-fn packed(group: &[[u32; 16]; 4]) -> PackedSecureField {
-    PackedSecureField::from_packed_m31s(
-        group.map(|lanes| PackedBaseField::from_array(lanes.map(BaseField::from_u32_unchecked))),
-    )
+fn packed(group: &[[u32; 16]; 4]) -> Packed {
+    Packed::from_words(group.map(Words::from_array))
 }
 
 /// Adds the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
@@ -196,13 +193,13 @@ fn place_rows<T: Copy + AddAssign>(lane: &[T], start: &[(usize, usize)], [axes, 
 }
 
 /// A table in rows of so many packs.
-fn base_rows(table: &[BaseField], width: usize) -> Vec<&[[BaseField; N_LANES]]> {
-    table.as_chunks::<N_LANES>().0.chunks(width).collect()
+fn base_rows(table: &[BaseField], width: usize) -> Vec<&[[BaseField; SIMD_LANES]]> {
+    table.as_chunks::<SIMD_LANES>().0.chunks(width).collect()
 }
 
 /// A table of rows of `width` packs; a row that is not filled is zero.
-fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [PackedSecureField]) + Sync) -> Vec<PackedSecureField> {
-    let mut table = vec![PackedSecureField::zero(); count * width];
+fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [Packed]) + Sync) -> Vec<Packed> {
+    let mut table = Packed::zeros(count * width).into_vec();
     let rows = table.par_chunks_mut(width).enumerate();
     rows.for_each(|(row, out)| fill(row, out));
     table
@@ -293,11 +290,11 @@ impl Factors<'_> {
             let start = lead << m.in_log;
             let row_bands = m.out_blocks >> log_band;
             let factors = blocks.iter().take(row_bands);
-            let factors: Vec<_> = factors.map(|e| PackedSecureField::broadcast(weight * *e)).collect();
+            let factors: Vec<_> = factors.map(|e| Scalar::new(weight * *e)).collect();
             let rows = tables[(m.first_tile >> log_band) - first..][..m.in_blocks * row_bands].par_chunks(row_bands);
             let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
             targets.zip(rows).for_each(|(target, row)| {
-                let mut sums = [PackedSecureField::zero(); TILE / N_LANES];
+                let mut sums = [Packed::zero(); TILE / SIMD_LANES];
                 for (band, factor) in row.iter().zip(&factors) {
                     for (sum, group) in sums.iter_mut().zip(band) {
                         *sum += packed(group) * *factor;
@@ -347,14 +344,14 @@ impl Factors<'_> {
             let Some(layer) = layers.get(row / tokens.len()) else {
                 return;
             };
-            let factor = PackedSecureField::broadcast(*layer * tokens[row % tokens.len()]);
+            let factor = Scalar::new(*layer * tokens[row % tokens.len()]);
             let values = silu[row].iter().zip(&features);
             let terms = out.iter_mut().zip(values);
-            terms.for_each(|(out, (v, w))| *out = factor * *w * PackedBaseField::from_array(*v));
+            terms.for_each(|(out, (v, w))| *out = (*w * factor).mul_add(words::load(v), Packed::ZERO));
         });
         let ups = rows(up.len(), features.len(), |row, out| {
             let values = out.iter_mut().zip(up[row]);
-            values.for_each(|(out, v)| *out = PackedBaseField::from_array(*v).into());
+            values.for_each(|(out, v)| *out = Packed::from_base(words::load(v)));
         });
         (Factor::Packs(gates), Factor::Packs(ups))
     }

@@ -1,7 +1,7 @@
 //! Batched product sumcheck of degree 2, the twin of the verifier's `sumcheck` (see there for the
 //! statement). The tables it runs on come from [`crate::prove::bind`].
 //!
-//! Tables are bound in place, 16 entries at a time as [`PackedSecureField`] until they are shorter than
+//! Tables are bound in place, 16 entries at a time as [`Packed`] until they are shorter than
 //! that. Binding the variable of one round and summing the message of the next is one pass.
 
 use std::ops::{Add, Mul, Sub};
@@ -9,10 +9,10 @@ use std::ops::{Add, Mul, Sub};
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use stwo::prover::backend::simd::m31::N_LANES;
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
+
+use super::gkr::field::{Packed, SIMD_LANES};
 
 /// Largest number of (packed) entries of a quarter table that one thread takes.
 const GRAIN: usize = 1 << 9;
@@ -43,7 +43,7 @@ pub type Second<'a> =
 pub enum Table {
     Entries(Vec<SecureField>),
     /// Sixteen entries each.
-    Packs(Vec<PackedSecureField>),
+    Packs(Vec<Packed>),
 }
 
 impl From<Vec<SecureField>> for Table {
@@ -57,7 +57,7 @@ impl Table {
     fn len(&self) -> usize {
         match self {
             Self::Entries(entries) => entries.len(),
-            Self::Packs(packs) => packs.len() * N_LANES,
+            Self::Packs(packs) => packs.len() * SIMD_LANES,
         }
     }
 
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    fn packs(self) -> Vec<PackedSecureField> {
+    fn packs(self) -> Vec<Packed> {
         match self {
             Self::Entries(entries) => pack(&entries),
             Self::Packs(packs) => packs,
@@ -250,14 +250,14 @@ impl<'a> State<'a> {
 
 /// Two tables of equal length.
 enum Pair {
-    Packed(Vec<PackedSecureField>, Vec<PackedSecureField>),
+    Packed(Vec<Packed>, Vec<Packed>),
     Scalar(Vec<SecureField>, Vec<SecureField>),
 }
 
 impl Pair {
     /// Packs tables of at least four packs, the shortest that [`bind_table`] sums in the same pass.
     fn new(a: Table, b: Table) -> Self {
-        if a.len() < 4 * N_LANES {
+        if a.len() < 4 * SIMD_LANES {
             Self::Scalar(a.entries(), b.entries())
         } else {
             let (a, b) = rayon::join(|| a.packs(), || b.packs());
@@ -304,17 +304,13 @@ impl Pair {
 }
 
 /// Entries in packs, as many as fill them.
-pub(super) fn pack(values: &[SecureField]) -> Vec<PackedSecureField> {
-    let (chunks, _) = values.as_chunks::<N_LANES>();
-    chunks
-        .par_iter()
-        .with_min_len(GRAIN)
-        .map(|&chunk| PackedSecureField::from_array(chunk))
-        .collect()
+pub(super) fn pack(values: &[SecureField]) -> Vec<Packed> {
+    let (chunks, _) = values.as_chunks::<SIMD_LANES>();
+    chunks.par_iter().with_min_len(GRAIN).map(Packed::from_array).collect()
 }
 
-fn unpack(values: &[PackedSecureField]) -> Vec<SecureField> {
-    values.iter().flat_map(PackedSecureField::to_array).collect()
+fn unpack(values: &[Packed]) -> Vec<SecureField> {
+    values.iter().flat_map(|pack| pack.to_array()).collect()
 }
 
 /// A field element or a pack of them: what the loops below run on.
@@ -331,9 +327,9 @@ impl Lane for SecureField {
     }
 }
 
-impl Lane for PackedSecureField {
+impl Lane for Packed {
     fn total(self) -> SecureField {
-        self.pointwise_sum()
+        Packed::total(self)
     }
 }
 

@@ -4,7 +4,6 @@
 mod heads;
 mod norms;
 
-use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
@@ -48,7 +47,14 @@ pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> St
 }
 
 fn felt(v: i64) -> u32 {
-    v.rem_euclid(i64::from(P)) as u32
+    // Nearly all values are less than the order apart from zero, and a division is slow.
+    let order = i64::from(P);
+    let v = if v < 0 { v + order } else { v };
+    (if (0..order).contains(&v) {
+        v
+    } else {
+        v.rem_euclid(order)
+    }) as u32
 }
 
 /// A value that was rounded: what it was clipped to, and what it exceeds that by.
@@ -156,12 +162,15 @@ fn build<const N: usize>(
 ) -> (Columns, Vec<Clip>) {
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
-    // Long columns are new memory, which the system clears where it is touched first: by all threads.
-    let columns = (0..shape.columns(part)).into_par_iter();
-    let mut columns: Columns = columns.map(|_| vec![BaseField::zero(); rows]).collect();
+    let mut columns: Columns = (0..shape.columns(part)).map(|_| zeros(rows)).collect();
     let mut clips = Vec::new();
     for (lane, columns) in columns.chunks_mut(width).enumerate() {
-        let start = shape.lane_start(part, lane);
+        let mut first = [0; N];
+        for (axis, at) in shape.lane_start(part, lane) {
+            if let Some(first) = first.get_mut(axis) {
+                *first = at;
+            }
+        }
         let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
         for column in columns {
             for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
@@ -170,15 +179,18 @@ fn build<const N: usize>(
         }
         let of_block = |(b, block): (usize, &mut Vec<&mut [BaseField]>)| {
             let (mut row, mut clips) = (vec![0u32; width], Vec::new());
+            let mut within: [usize; N] = unpack(b * BLOCK, &axes);
             for i in 0..BLOCK.min(rows) {
-                let mut indices = unpack(b * BLOCK + i, &axes);
-                for (axis, first) in &start {
-                    if let Some(index) = indices.get_mut(*axis) {
-                        *index += first;
-                    }
-                }
+                let indices: [usize; N] = std::array::from_fn(|axis| first[axis] + within[axis]);
+                advance(&mut within, &axes);
                 row.fill(0);
                 let excesses = fill(indices, &mut row);
+                for (piece, value) in block.iter_mut().zip(&row) {
+                    piece[i] = BaseField::from_u32_unchecked(*value);
+                }
+                if excesses == [0; 6] {
+                    continue;
+                }
                 let exceeding = excesses.iter().enumerate().filter(|(_, excess)| **excess != 0);
                 clips.extend(exceeding.map(|(tensor, excess)| {
                     Clip {
@@ -191,9 +203,6 @@ fn build<const N: usize>(
                         excess: *excess as i32,
                     }
                 }));
-                for (piece, value) in block.iter_mut().zip(&row) {
-                    piece[i] = BaseField::from_u32_unchecked(*value);
-                }
             }
             clips
         };
@@ -218,6 +227,23 @@ fn unpack<const N: usize>(row: usize, axes: &[u32]) -> [usize; N] {
         rest >>= log;
     }
     out
+}
+
+/// Goes on to the indices of the next row.
+fn advance<const N: usize>(indices: &mut [usize; N], axes: &[u32]) {
+    for (index, log) in indices.iter_mut().zip(axes).rev() {
+        *index += 1;
+        if *index >> log == 0 {
+            return;
+        }
+        *index = 0;
+    }
+}
+
+/// A column of zeros, in memory that is entered where it is first written.
+fn zeros(rows: usize) -> Vec<BaseField> {
+    // SAFETY: an element is a word, which may be zero.
+    unsafe { Box::<[BaseField]>::new_zeroed_slice(rows).assume_init() }.into_vec()
 }
 
 /// A value of a real-dimension tensor, 0 outside it.
@@ -266,19 +292,19 @@ impl Source<'_> {
             let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
             let exponents = updates.get(n).filter(|_| x < hidden);
             let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
-            let before = match (state, n.checked_sub(1)) {
-                (None, _) => [0; 2],
-                (_, Some(n)) => match normed.get(n) {
-                    Some(residuals) => at.map_or([0; 2], |at| residuals[at]),
-                    None => [get(&w.streams[n].x, at) << skip, 0],
-                },
-                (_, None) => [self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip, 0],
+            let back = |by: Option<usize>| n.checked_sub(by?);
+            let [added, from] = exponents.map_or([None; 2], |u| [u[0].added, u[0].normed].map(back));
+            let added = match (state, n) {
+                (None, _) => 0,
+                (_, 0) => self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip,
+                _ => added.map_or(0, |n| get(&w.streams[n].x, at) << skip),
             };
-            let [high, low] = before;
+            let residuals = state.and(from).and_then(|n| normed[n].as_ref());
+            let [high, low] = residuals.map_or([0; 2], |residuals| at.map_or([0; 2], |at| residuals[at]));
             let acc = Accumulator {
                 hi,
                 lo: lo + low,
-                residual: high,
+                residual: added + high,
             };
             let value = acc.rounded(shift.into());
             debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
@@ -286,7 +312,7 @@ impl Source<'_> {
             [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
             let r = state.map_or(0, |s| s.rsqrt[i]);
             let shift = match state {
-                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent(x),
+                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent_of(n, x),
                 _ => PADDED_EXPONENT,
             };
             let acc = Accumulator::product(value.out * i64::from(r));
@@ -298,16 +324,15 @@ impl Source<'_> {
         })
     }
 
-    /// Of every state of an encoder but the last, what its normed rows add to the accumulators of the next one; nothing in other
-    /// models.
-    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Vec<[i64; 2]>> {
+    /// Of every state whose normed rows are added to the accumulators of the next one what they add; `None` of others.
+    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Option<Vec<[i64; 2]>>> {
         let hidden = self.shape.config.hidden;
         let states = self.witness.streams.iter().zip(updates.iter().skip(1)).enumerate();
         let of = |(n, (state, next)): (usize, (&Stream, &[Update<'_>; 2]))| {
             let gains = Gains::of(self.params, n)?;
             let row = |(i, y): (usize, &[i16])| {
                 let update = &next[usize::from(i < leading)];
-                gains.residual(y, (0..hidden).map(|c| update.exponents(c)[1]))
+                gains.residual(y, (0..hidden).map(|c| update.normed_exponent(c)))
             };
             Some(
                 state
@@ -318,7 +343,7 @@ impl Source<'_> {
                     .collect(),
             )
         };
-        states.map_while(of).collect()
+        states.map(of).collect()
     }
 
     /// How many keys the query of a row sees, from the first on.

@@ -182,7 +182,7 @@ impl SecondRows {
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
     pub layers: Vec<LayerRanges>,
-    /// `2 * layers + 1` states of the residual stream; the first is exact for the whole vocabulary.
+    /// The states of the residual stream; the first is exact for the whole vocabulary.
     pub residual: Vec<Classes<StateRange>>,
     pub norm_final: f32,
     pub logits: f32,
@@ -205,7 +205,7 @@ const EMBEDDING_ROWS: usize = 64;
 
 impl Ranges {
     pub(super) fn new(config: &ModelConfig, leading: LeadingRows) -> Self {
-        let states = 2 * config.layers + 1;
+        let states = config.states();
         let state = StateRange::new(config.hidden);
         Self {
             layers: vec![LayerRanges::default(); config.layers],

@@ -13,7 +13,7 @@ use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{Maker, MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use super::folded::{rounded, unit};
 use super::rotation::{Rotation, Turned};
@@ -252,6 +252,7 @@ impl Input {
 
 /// Keeps the inputs of the matmuls of one layer.
 struct Inputs<'a> {
+    config: &'a ModelConfig,
     /// Their widths, of those that are wanted.
     widths: BTreeMap<Input, usize>,
     hidden: usize,
@@ -409,8 +410,11 @@ impl Observer for Inputs<'_> {
             Site::NormMlp(_) => self.keep(Input::NormMlp, values),
             Site::Product(l) => self.keep_product(l, values),
             Site::NormFinal => self.keep(Input::NormFinal, values),
-            Site::Residual(n) if n % 2 == 1 => self.weigh(Input::Attention, values),
-            Site::Residual(n) if n > 0 => self.weigh(Input::Product, values),
+            Site::Residual(n) => match self.config.maker(n) {
+                Maker::Matmul(MatmulKind::O, _) => self.weigh(Input::Attention, values),
+                Maker::Matmul(MatmulKind::Down, _) => self.weigh(Input::Product, values),
+                Maker::Matmul(..) | Maker::Sum(..) => {}
+            },
             _ => {}
         }
     }
@@ -449,6 +453,7 @@ impl<'a> Feedback<'a> {
         Ok(Some(Self {
             run: FloatModel::new(checkpoint).run(&texts).map_err(QuantiseError::of)?,
             inputs: Inputs {
+                config,
                 widths,
                 hidden: config.hidden,
                 rows: BTreeMap::new(),

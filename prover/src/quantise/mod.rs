@@ -24,6 +24,7 @@ use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, 
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
+use crate::intake::checkpoint::families::Parameter;
 use crate::intake::checkpoint::Checkpoint;
 use crate::run::float::{FloatError, FloatModel, FloatRun};
 use crate::support::progress::Progress;
@@ -82,7 +83,7 @@ impl Weights {
             biases: Biases::new(),
             gains: Vec::new(),
             down: Vec::new(),
-            readers: vec![vec![0.0; config.hidden]; 2 * config.layers + 1],
+            readers: vec![vec![0.0; config.hidden]; config.states()],
         }
     }
 
@@ -150,6 +151,7 @@ pub fn quantise(
         biases: weights.biases,
         gains: weights.gains,
         head_gains: head_gains(checkpoint)?,
+        post_gains: post_gains(checkpoint)?,
         down: weights.down,
     };
     let Solved {
@@ -187,6 +189,15 @@ fn head_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f64>; 2]>, QuantiseErr
         let queries = of(MatmulKind::Q, layer)?.into_iter().zip(factors);
         Ok([queries.map(|(gain, f)| gain * f).collect(), of(MatmulKind::K, layer)?])
     });
+    gains.collect()
+}
+
+/// By layer, the gains of the norms of what attention and MLP add; none where that is not normed.
+fn post_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f32>; 2]>, QuantiseError> {
+    let config = checkpoint.config();
+    let of = |kind, layer| checkpoint.gain(Parameter::PostNorm(kind, layer));
+    let layers = (0..config.layers).filter(|_| config.is_post_normed());
+    let gains = layers.map(|layer| Ok([of(MatmulKind::O, layer)?, of(MatmulKind::Down, layer)?]));
     gains.collect()
 }
 
@@ -272,9 +283,9 @@ fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]
 /// The state of the residual stream that a matmul reads, through a norm.
 fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
     match kind {
-        MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(2 * layer),
+        MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(config.attention_state(layer)),
         MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),
-        MatmulKind::Head => Some(2 * config.layers),
+        MatmulKind::Head => Some(config.states() - 1),
         MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
     }
 }

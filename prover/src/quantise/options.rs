@@ -156,10 +156,10 @@ impl QuantiseOptions {
         tokens.max(self.first_tokens + self.heads)
     }
 
-    /// The rotation of the residual stream of a model, if there is one. That of an encoder cannot be rotated, as gains are between its
-    /// states.
+    /// The rotation of the residual stream of a model, if there is one. It cannot be rotated where gains are between its states: in
+    /// encoders, and where outputs are normed before they are added.
     pub(super) fn rotation_of(&self, config: &ModelConfig) -> Result<Option<Rotation>, QuantiseError> {
-        let wanted = match (config.is_encoder(), self.rotation) {
+        let wanted = match (config.is_encoder() || config.is_post_normed(), self.rotation) {
             (true, Some(true)) => return Err(QuantiseError::Rotation),
             (true, _) => false,
             (false, wanted) => wanted.unwrap_or(self.strategy == Strategy::W8),

@@ -13,12 +13,11 @@ use std::iter::repeat;
 use tessera_circuits::bounds::MAX_SILU_BITS;
 use tessera_circuits::model::{
     max_weight, Activation, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams, RowClass,
-    StreamShift, KINDS,
+    StreamShift, KINDS, LAYER_KINDS,
 };
 
 use super::biases::{self, Biases};
 use super::calibrate::{Classes, LayerRanges, Ranges};
-use super::exponents::Stream;
 use super::limbs::{Reader, Squares, BASE};
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::products::{DownWeights, Room};
@@ -26,12 +25,14 @@ use super::{CalibrationReport, QuantiseError, QuantiseOptions};
 use crate::intake::checkpoint::matmul_tensor;
 
 mod bits;
+mod channels;
 mod gains;
 mod heads;
 mod limits;
 mod norms;
 mod queries;
 mod report;
+mod sums;
 
 use bits::{Bits, LayerBits};
 use limits::{lower, signed, small, CLASSES};
@@ -89,6 +90,8 @@ pub(super) struct Model {
     pub gains: Vec<Vec<f64>>,
     /// By layer, the gains of the norms of the heads of queries and of keys, with all factors of scores; none where heads are not normed.
     pub head_gains: Vec<[Vec<f64>; 2]>,
+    /// By layer, the gains of the norms of what attention and MLP add; none where that is not normed.
+    pub post_gains: Vec<[Vec<f32>; 2]>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them.
     pub down: Vec<Option<DownWeights>>,
 }
@@ -104,6 +107,7 @@ pub(super) struct Scales<'a> {
     biases: Biases,
     gains: Vec<Vec<f64>>,
     head_gains: Vec<[Vec<f64>; 2]>,
+    post_gains: Vec<[Vec<f32>; 2]>,
     activation: Activation,
     /// Exponents of the channels of the residual stream; none if all are 0.
     exponents: Vec<u8>,
@@ -125,10 +129,12 @@ impl<'a> Scales<'a> {
         // No output of a norm without gain can exceed sqrt(hidden).
         let bound = (config.hidden as f64).sqrt();
         let after = |max: f32| fit((f64::from(max) * options.headroom).min(bound)).min(MAX_NORM_BITS);
-        let layers = ranges
-            .layers
-            .iter()
-            .flat_map(|r| [after(r.norm_attn), after(r.norm_mlp)]);
+        // Outputs that are normed are states, too.
+        let output = config.is_post_normed().then(|| fit(bound).min(MAX_NORM_BITS));
+        let layers = ranges.layers.iter().flat_map(|r| {
+            let own = [Some(after(r.norm_attn)), output, Some(after(r.norm_mlp)), output];
+            own.into_iter().flatten()
+        });
         let norms = layers.chain([after(ranges.norm_final)]).collect();
         let mut scales = Self {
             config,
@@ -140,6 +146,7 @@ impl<'a> Scales<'a> {
             biases: model.biases,
             gains: model.gains,
             head_gains: model.head_gains,
+            post_gains: model.post_gains,
             activation: model.activation,
             exponents: Vec::new(),
             down: model.down,
@@ -175,45 +182,6 @@ impl<'a> Scales<'a> {
             0 => EMBEDDING_HEADROOM,
             _ => self.options.headroom,
         }
-    }
-
-    fn exponent(&self, c: usize) -> i32 {
-        self.exponents.get(c).copied().map_or(0, i32::from)
-    }
-
-    fn largest_exponent(&self) -> i32 {
-        self.exponents.iter().copied().max().map_or(0, i32::from)
-    }
-
-    /// What the choice of exponents follows from: the rows of the body.
-    fn stream(&self, readers: &Readers) -> Stream {
-        let mut sensitivity: Vec<Vec<f64>> = Vec::new();
-        let mut later = vec![0.0; self.config.hidden];
-        for (readers, state) in readers.iter().zip(&self.ranges.residual).rev() {
-            let square = state.body.median().powi(2).max(f64::MIN_POSITIVE);
-            later.iter_mut().zip(readers).for_each(|(a, r)| *a += r / square);
-            sensitivity.push(later.clone());
-        }
-        sensitivity.reverse();
-        let need = |n: usize, max: f32| (f64::from(max).max(1e-9) * self.headroom(n) / f64::from(i16::MAX)).log2();
-        let states = self.ranges.residual.iter().enumerate();
-        Stream {
-            needs: states
-                .map(|(n, state)| state.body.max.iter().map(|max| need(n, *max)).collect())
-                .collect(),
-            sensitivity,
-        }
-    }
-
-    /// Fewest bits of a channel of a weight matrix.
-    fn min_weight(&self, kind: MatmulKind, layer: usize) -> i32 {
-        self.weights[&(kind, layer)].iter().copied().min().unwrap_or(0)
-    }
-
-    /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
-    fn min_writer(&self, kind: MatmulKind, layer: usize) -> i32 {
-        let channels = self.weights[&(kind, layer)].iter().enumerate();
-        channels.map(|(c, w)| w + self.exponent(c)).min().unwrap_or(0)
     }
 
     /// Bits of the output of a matmul: as wished, unless the shift would be too small.
@@ -256,7 +224,14 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         for (l, down) in self.down.iter().enumerate() {
             let Some(down) = down else { continue };
-            let room = |exponents| self.room(l, self.norms[2 * l + 1], silu, exponents);
+            let room = |exponents| {
+                self.room(
+                    l,
+                    self.norms[self.config.attention_state(l) + self.config.states_per_layer() / 2],
+                    silu,
+                    exponents,
+                )
+            };
             let exponents = down.exponents(&room(false), &room(true));
             if !exponents.is_empty() {
                 self.weights.insert((MatmulKind::Down, l), down.weight_bits(&exponents));
@@ -272,7 +247,10 @@ impl<'a> Scales<'a> {
         let silu = self.silu();
         let mut layers = Vec::new();
         for (l, r) in ranges.iter().enumerate() {
-            let (norm_attn, norm_mlp) = (self.norms[2 * l], self.norms[self.config.mlp_state(l)]);
+            let (norm_attn, norm_mlp) = (
+                self.norms[self.config.attention_state(l)],
+                self.norms[self.config.mlp_state(l)],
+            );
             let q = self.output(MatmulKind::Q, l, norm_attn, self.fit(r.q));
             let q = self.query_bits(l, norm_attn, q);
             let k = self.output(MatmulKind::K, l, norm_attn, self.fit(r.k));
@@ -387,7 +365,8 @@ impl<'a> Scales<'a> {
             .map(|(n, state)| {
                 let of = |class: RowClass| {
                     let channels = state.of(class).max.iter().enumerate();
-                    let needs = channels.map(|(c, max)| f64::from(*max) * f64::from(-self.exponent(c)).exp2());
+                    let exponent = |c| if self.is_output(n) { 0 } else { self.exponent(c) };
+                    let needs = channels.map(|(c, max)| f64::from(*max) * f64::from(-exponent(c)).exp2());
                     fit(needs.fold(0.0, f64::max) * self.headroom(n))
                 };
                 let body = of(RowClass::Body);
@@ -405,6 +384,13 @@ impl<'a> Scales<'a> {
                 lead: x[0].lead.min(embed).min(least + spread),
             };
             for n in (1..x.len()).rev() {
+                if self.config.is_post_normed() {
+                    self.lower_state(n, &mut x, |kind, layer| match kind {
+                        MatmulKind::O => ByClass::both(layers[layer].attention),
+                        _ => layers[layer].product,
+                    });
+                    continue;
+                }
                 let (kind, layer, input) = self.update(n, layers);
                 let accumulator = input.body - BASE + self.min_writer(kind, layer);
                 let (before, after) = x.split_at_mut(n);
@@ -471,7 +457,8 @@ impl<'a> Scales<'a> {
         });
         let most = most[0].min(most[1]);
         let name = || matmul_tensor(kind, layer);
-        let exponents: Vec<i32> = (0..self.config.hidden).map(|c| self.exponent(c)).collect();
+        let channels = 0..self.config.hidden;
+        let exponents: Vec<i32> = channels.map(|c| self.written_exponent(kind, c)).collect();
         let exponents = exponents.into_iter().zip(self.bias_bits(kind, layer, input.body));
         let channels = self.weights.entry((kind, layer)).or_default();
         let shift = |(w, (k, biased)): (&mut i32, (i32, i32))| {
@@ -493,7 +480,9 @@ impl<'a> Scales<'a> {
 
     fn layer(&mut self, l: usize, bits: &Bits) -> Result<LayerParams, QuantiseError> {
         let b = &bits.layers[l];
-        let x = &bits.residual[2 * l..2 * l + 3];
+        let (first, per_layer) = (self.config.attention_state(l), self.config.states_per_layer());
+        let x = &bits.residual[first..=first + per_layer];
+        let [middle, last] = [x[per_layer / 2], x[per_layer]];
         if self.config.is_encoder() {
             self.level_writers(l);
         }
@@ -501,21 +490,29 @@ impl<'a> Scales<'a> {
             MatmulKind::O,
             l,
             ByClass::both(b.attention),
-            Some(self.added(2 * l + 1, x[0])),
+            self.added_to_output(2 * l + 1, x[0]),
             x[1],
         )?;
-        let down = self.writer(MatmulKind::Down, l, b.product, Some(self.added(2 * l + 2, x[1])), x[2])?;
-        let skip = |n: usize| {
+        let written = x[per_layer / 2 + 1];
+        let down = self.writer(
+            MatmulKind::Down,
+            l,
+            b.product,
+            self.added_to_output(2 * l + 2, middle),
+            written,
+        )?;
+        let skip = |n: usize, before: ByClass<i32>, after: ByClass<i32>| {
             if let Some(gain) = self.gain_bits(n, &bits.layers) {
-                return self.normed_skip(n, x[n - 2 * l], gain);
+                return self.normed_skip(n, after, gain);
             }
             let name = || format!("residual of layer {l}");
             Ok::<_, QuantiseError>(ByClass {
-                body: signed(x[n - 2 * l].body - x[n - 2 * l - 1].body, name)?,
-                lead: signed(x[n - 2 * l].lead - x[n - 2 * l - 1].lead, name)?,
+                body: signed(after.body - before.body, name)?,
+                lead: signed(after.lead - before.lead, name)?,
             })
         };
-        let (skip_attn, skip_mlp) = (skip(2 * l + 1)?, skip(2 * l + 2)?);
+        let skip_attn = skip(2 * l + 1, x[0], middle)?;
+        let skip_mlp = skip(2 * l + 2, middle, last)?;
         let act = |class| {
             if !self.config.gated {
                 return Ok(0);
@@ -524,7 +521,7 @@ impl<'a> Scales<'a> {
             small(shift, || format!("mlp product of layer {l}"))
         };
         Ok(LayerParams {
-            norm_attn: self.norm(2 * l, x[0])?,
+            norm_attn: self.norm(first, x[0])?,
             q: self.shifts(MatmulKind::Q, l, b.norm_attn, b.q)?,
             k: self.shifts(MatmulKind::K, l, b.norm_attn, b.k)?,
             v: self.shifts(MatmulKind::V, l, b.norm_attn, b.v)?,
@@ -534,7 +531,7 @@ impl<'a> Scales<'a> {
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
             skip_attn,
             o,
-            norm_mlp: self.norm(2 * l + 1, x[1])?,
+            norm_mlp: self.norm(first + per_layer / 2, middle)?,
             gate: match self.config.gated {
                 true => self.shifts(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
                 false => ChannelShift(Vec::new()),
@@ -546,6 +543,7 @@ impl<'a> Scales<'a> {
             },
             skip_mlp,
             head_norms: self.head_norms(l, b)?,
+            post_norms: self.post_norms(l, x)?,
             down,
         })
     }
@@ -570,6 +568,12 @@ impl<'a> Scales<'a> {
         };
         let mut biases = biases::integers(self.config, &self.biases, accumulator);
         biases.extend(self.gain_integers(bits));
+        let sums = self.sum_integers(bits);
+        if !sums.is_empty() && biases.is_empty() {
+            // Gains follow the lists of all matrices.
+            biases = vec![Vec::new(); self.config.layers * LAYER_KINDS.len() + 1];
+        }
+        biases.extend(sums);
         let mut params = ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,

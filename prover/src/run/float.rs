@@ -29,8 +29,8 @@ pub enum FloatError {
 /// Where in the model an observed tensor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
-    /// Residual stream `n` in `0..=2 * layers`: embedding, after attention, after MLP, ...; `[rows][hidden]`. In models with LayerNorm
-    /// without its mean.
+    /// State `n` of the residual stream: embedding, after attention, after MLP, ...; `[rows][hidden]`. In models with LayerNorm
+    /// without its mean. Where outputs are normed before they are added, they are states, too.
     Residual(usize),
     /// Input of attention of a layer without its gain, `[rows][hidden]`.
     NormAttn(usize),
@@ -236,10 +236,15 @@ impl<'a> FloatRun<'a> {
         let before = self.normalise(x);
         observer.observe(Site::NormAttn(l), &before);
         let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q, l)?;
+        let (attends, reads) = (
+            self.checkpoint.config().attention_state(l),
+            self.checkpoint.config().states_per_layer(),
+        );
         let attention = self.attention(l, &y, &group.lengths, observer)?;
         self.keep_normed(x, y);
-        self.add(x, &self.matmul(&attention, MatmulKind::O, l)?);
-        self.observe_state(2 * l + 1, x, observer);
+        let output = self.output_of(MatmulKind::O, l, &attention, attends + 1, observer)?;
+        self.add(x, &output);
+        self.observe_state(attends + reads / 2, x, observer);
         let y = match self.checkpoint.config().is_parallel() {
             true => before,
             false => self.normalise(x),
@@ -248,9 +253,27 @@ impl<'a> FloatRun<'a> {
         let y = self.scale(y, Parameter::MlpNorm(l), MatmulKind::Up, l)?;
         let product = self.mlp(l, &y, observer)?;
         self.keep_normed(x, y);
-        self.add(x, &self.matmul(&product, MatmulKind::Down, l)?);
-        self.observe_state(2 * l + 2, x, observer);
+        let output = self.output_of(MatmulKind::Down, l, &product, attends + 3, observer)?;
+        self.add(x, &output);
+        self.observe_state(attends + reads, x, observer);
         Ok(())
+    }
+
+    /// What attention or MLP adds: the output of O or Down. Where that is normed before, it is shown as state `n`.
+    fn output_of(
+        &self,
+        kind: MatmulKind,
+        l: usize,
+        values: &[f32],
+        n: usize,
+        observer: &mut impl Observer,
+    ) -> Result<Vec<f32>, FloatError> {
+        let output = self.matmul(values, kind, l)?;
+        if !self.checkpoint.config().is_post_normed() {
+            return Ok(output);
+        }
+        observer.observe(Site::Residual(n), &output);
+        self.scale(self.normalise(&output), Parameter::PostNorm(kind, l), kind, l)
     }
 
     /// Shows a state of the residual stream, of models with LayerNorm without its mean, which nothing reads.

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, RowClass};
+use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::rounding::Update;
 use tessera_circuits::semantics::{direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
-use tessera_circuits::statement::{class_of, Lengths};
+use tessera_circuits::statement::{class_of, norm_of, Lengths};
 use thiserror::Error;
 
 use crate::model::passes::{Traffic, WeightPass, Window};
@@ -236,13 +236,14 @@ impl<'m> ForwardState<'m> {
         self.turn(self.rows + stream.sums.len());
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
-            let middle = self.attention(l, &stream, keep, &mut layer, pass);
+            let (output, middle) = self.attention(l, &stream, keep, &mut layer, pass);
             let read = if model.config.is_parallel() { &stream } else { &middle };
             let h = self.mlp(l, &read.y, &mut layer, pass);
-            let end = self.leave(l, &h, &middle, pass);
+            let (last_output, end) = self.leave(l, &h, &middle, pass);
             let start = std::mem::replace(&mut stream, end);
             if keep {
-                record.streams.extend([start, middle]);
+                let states = [Some(start), output, Some(middle), last_output];
+                record.streams.extend(states.into_iter().flatten());
                 record.layers.push(layer);
             }
         }
@@ -290,7 +291,7 @@ impl<'m> ForwardState<'m> {
         };
         // Saturation of this norm was counted where the chunk before this one ends.
         let counted = self.saturated.clone();
-        let stream = self.stream(String::new(), acc, x, &self.model.params.layers[l].norm_attn);
+        let stream = self.stream(String::new(), acc, x, self.model.config.attention_state(l));
         self.saturated = counted;
         stream
     }
@@ -387,42 +388,66 @@ impl<'m> ForwardState<'m> {
         (acc, out)
     }
 
-    /// Rounds accumulators and the previous state into state `n` of the residual stream.
-    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: Option<&Stream>) -> Vec<i16> {
+    /// Rounds accumulators, and what is added to them of the states before, into state `n` of the residual stream. `previous` are
+    /// the last states, the one right before it the last.
+    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: &[&Stream]) -> Vec<i16> {
         let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let update = |class| Update::of(params, n, class).expect("the state exists");
         let of = |class| {
-            let update = Update::of(params, n, class).expect("the state exists");
-            (0..hidden).map(|c| update.exponents(c)).collect::<Vec<_>>()
+            let update = update(class);
+            let exponents = (0..hidden).map(|c| (update.exponents(c), update.normed_exponent(c)));
+            exponents.unzip::<_, _, Vec<_>, Vec<_>>()
         };
-        let (lead, body) = (of(RowClass::Lead), of(RowClass::Body));
+        let ((lead, lead_normed), (body, body_normed)) = (of(RowClass::Lead), of(RowClass::Body));
         let (counted, leading) = (self.counted_here(acc.hi.len() / hidden), self.leading_here());
-        let exponents = [lead.as_slice(), &body];
-        let gains = n.checked_sub(1).and_then(|n| Gains::of(params, n));
-        let (x, clipped) = match (previous, gains) {
-            (Some(previous), Some(gains)) => {
-                let acc = add_normed(acc, &previous.y, &gains, exponents, leading);
-                requantise_stream(&acc, None, exponents, leading, counted)
-            }
-            (previous, _) => {
-                let previous = previous.map(|previous| previous.x.as_slice());
-                requantise_stream(acc, previous, exponents, leading, counted)
-            }
-        };
+        let Update { added, normed, .. } = update(RowClass::Body);
+        let state = |own: usize| previous[previous.len() - (n - own)];
+        let with_normed = normed.and_then(|own| Some((state(own), Gains::of(params, own)?)));
+        let with_normed =
+            with_normed.map(|(own, gains)| add_normed(acc, &own.y, &gains, [&lead_normed, &body_normed], leading));
+        let added = added.map(|own| state(own).x.as_slice());
+        let acc = with_normed.as_ref().unwrap_or(acc);
+        let (x, clipped) = requantise_stream(acc, added, [&lead, &body], leading, counted);
         self.count(tensor, clipped, counted * hidden);
         x
     }
 
-    /// The next stage of the residual stream, from its accumulators and values.
-    fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
+    /// The state that follows `before` from an output of O or Down of layer `l`, which is added to it. Where it is normed before, it
+    /// is a state, too, and comes first. `norm` names the norm of the state.
+    fn add(&mut self, l: usize, kind: MatmulKind, acc: Acc, before: &Stream, norm: String) -> (Option<Stream>, Stream) {
+        let config = &self.model.config;
+        let (at, after) = match kind {
+            MatmulKind::O => (config.attention_state(l), "attn"),
+            _ => (config.attention_state(l) + config.states_per_layer() / 2, "mlp"),
+        };
+        let name = |tensor: &str| format!("layers.{l}.{tensor}_{after}");
+        if !config.is_post_normed() {
+            let x = self.update(name("residual"), at + 1, &acc, &[before]);
+            return (None, self.stream(norm, acc, x, at + 1));
+        }
+        let nothing = || Acc {
+            hi: vec![0; acc.hi.len()],
+            lo: vec![0; acc.hi.len()],
+        };
+        let (zeros, sums) = (nothing(), nothing());
+        let x = self.update(name("output"), at + 1, &acc, &[]);
+        let output = self.stream(name("post_norm"), acc, x, at + 1);
+        let x = self.update(name("residual"), at + 2, &zeros, &[before, &output]);
+        let sum = self.stream(norm, sums, x, at + 2);
+        (Some(output), sum)
+    }
+
+    /// The next stage of the residual stream, state `n`, from its accumulators and values.
+    fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, n: usize) -> Stream {
         let (params, hidden) = (&self.model.params, self.model.config.hidden);
-        let exponents = &params.exponents;
+        let (norm, exponents) = (norm_of(params, n), params.exponents_of(n));
         let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
         let leading = self.leading_here();
         let rsqrt = sums.iter().enumerate();
         let rsqrt: Vec<_> = rsqrt
             .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
             .collect();
-        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent(c)).collect();
+        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent_of(n, c)).collect();
         let counted = self.counted_here(rsqrt.len());
         let mut clipped = Clipped::default();
         let mut y = Vec::with_capacity(x.len());
@@ -454,8 +479,8 @@ impl<'m> ForwardState<'m> {
             lo: vec![0; hi.len()],
             hi,
         };
-        let x = self.update("embed".into(), 0, &acc, None);
-        self.stream("layers.0.norm_attn".into(), acc, x, &params.layers[0].norm_attn)
+        let x = self.update("embed".into(), 0, &acc, &[]);
+        self.stream("layers.0.norm_attn".into(), acc, x, 0)
     }
 
     /// What the table has for rows of values, of which the first `counted` count.
@@ -504,14 +529,14 @@ impl<'m> ForwardState<'m> {
     }
 
     /// The stream after layer `l`, from what Down reads and the stream before it.
-    fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> Stream {
+    fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> (Option<Stream>, Stream) {
         let model = self.model;
         let acc = matmul(model, MatmulKind::Down, l, h, pass);
-        let x = self.update(format!("layers.{l}.residual_mlp"), 2 * l + 2, &acc, Some(stream));
-        match model.params.layers.get(l + 1) {
-            Some(next) => self.stream(format!("layers.{}.norm_attn", l + 1), acc, x, &next.norm_attn),
-            None => self.stream("norm_final".into(), acc, x, &model.params.norm_final),
-        }
+        let norm = match l + 1 < model.config.layers {
+            true => format!("layers.{}.norm_attn", l + 1),
+            false => "norm_final".into(),
+        };
+        self.add(l, MatmulKind::Down, acc, stream, norm)
     }
 
     /// Entry of the table at `gate`, before it is clamped.

@@ -11,7 +11,8 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, Pooling, Rotation, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, StreamShift, WeightFormat, KINDS,
+    LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -104,6 +105,14 @@ pub fn normed_config() -> ModelConfig {
     }
 }
 
+/// A config of which what attention and MLP add is normed, and heads, too.
+pub fn post_normed_config() -> ModelConfig {
+    ModelConfig {
+        blocks: Blocks::PostNormed,
+        ..normed_config()
+    }
+}
+
 /// A config of an encoder, with texts of more than a block of tokens.
 pub fn encoder_config(pooling: Pooling) -> ModelConfig {
     ModelConfig {
@@ -175,7 +184,7 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     let weights = weights.finish();
     params.columns = weights.norms(&config);
     params.biases = random_biases(&config, &params, &mut rng);
-    if config.is_encoder() {
+    if config.is_encoder() || config.is_post_normed() {
         params.biases.extend(random_gains(&config, &mut rng));
     }
     QuantisedModel::new(config, params, weights)
@@ -200,12 +209,15 @@ fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix)
     layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
 }
 
-/// Gains of the norms of an encoder, with which what is added is as large as a state; of both signs.
+/// Gains of the norms of an encoder, or of what attention and MLP add, with which what is added is as large as a state; of both signs.
 fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
-    let last = 2 * config.layers;
+    let last = config.states() - 1;
     let of = |n: usize, rng: &mut SplitMix| {
-        let most = if n == last { 1 << 14 } else { 511 };
-        (0..config.hidden)
+        let (most, channels) = match config.is_post_normed() {
+            true => (1 << 14, if n % 2 == 1 { config.hidden } else { 0 }),
+            false => (if n == last { 1 << 14 } else { 511 }, config.hidden),
+        };
+        (0..channels)
             .map(|_| rng.below(2 * most + 1) as i32 - most as i32)
             .collect()
     };
@@ -239,6 +251,13 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
         }
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
         (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
+        for post in layer
+            .post_norms
+            .iter_mut()
+            .flat_map(|post| [&mut post.attn, &mut post.mlp])
+        {
+            (post.norm.shift, post.sum) = (1, StreamShift::one(1));
+        }
     }
     model
 }
@@ -307,6 +326,26 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             head_norms: config.head_norms.then(|| HeadNorms {
                 q: head_norm(l, 0),
                 k: head_norm(l, 1),
+            }),
+            post_norms: config.is_post_normed().then(|| {
+                // Outputs have no exponents, so that their norms are not those of states.
+                let post = |shift: u8| PostNorm {
+                    norm: NormParams {
+                        eps: ByClass {
+                            body: 1900,
+                            lead: 5300 + l as u64,
+                        },
+                        ..norm
+                    },
+                    sum: StreamShift {
+                        body: ChannelShift((0..config.hidden).map(|c| shift + (c % 2) as u8).collect()),
+                        lead: 1,
+                    },
+                };
+                PostNorms {
+                    attn: post(7),
+                    mlp: post(6),
+                }
             }),
             norm_attn: norm,
             q: channels(MatmulKind::Q, 3),

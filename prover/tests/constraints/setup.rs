@@ -19,7 +19,7 @@ use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{
-    extreme_model, normed_config, odd_config, random_ids, random_model, unrooted_key, SplitMix,
+    extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model, unrooted_key, SplitMix,
 };
 use tessera_verifier::transcript::Transcript;
 
@@ -75,8 +75,8 @@ pub const MIXED: LimbSet = LimbSet {
 };
 
 /// Cases that together reach every lookup: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
-/// limb and in two; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
-pub fn cases() -> [Case; 13] {
+/// limb and in two; outputs that are normed; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
+pub fn cases() -> [Case; 14] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
             layers: 7,
@@ -113,6 +113,10 @@ pub fn cases() -> [Case; 13] {
         of: 4,
     };
     let normed_chunk = random_model(normed.clone(), WeightFormat::Int8, 20);
+    let post_normed = ModelConfig {
+        layers: 3,
+        ..post_normed_config()
+    };
     [
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
@@ -136,6 +140,7 @@ pub fn cases() -> [Case; 13] {
         ),
         Case::of_chunk(normed_chunk, &without_head, 6, 5, None, |_, whole| whole),
         Case::new(random_model(normed, WeightFormat::Int16, 21), 6, 5),
+        Case::new(random_model(post_normed, WeightFormat::Int8, 21), 6, 5),
         first,
         middle,
         last,

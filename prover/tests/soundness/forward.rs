@@ -1,7 +1,7 @@
 //! A forward pass that deviates where an attack wants it to, and is consistent everywhere else: plain loops, so
 //! that a deviation is one line, and everything downstream of it follows.
 
-use tessera_circuits::model::{MatmulKind, NormParams, RowClass};
+use tessera_circuits::model::{MatmulKind, RowClass};
 use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
     direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
@@ -41,6 +41,12 @@ pub trait Deviation {
     fn norm(&self, _token: usize, _sums: &mut [i64; 3]) {}
     /// The reciprocal square root of a token in a state, before it is used.
     fn rsqrt(&self, _token: usize, _rsqrt: &mut u32) {}
+    /// The sums of squares of a token in an output that is normed before it is added.
+    fn output_norm(&self, _state: usize, _token: usize, _sums: &mut [i64; 3]) {}
+    /// The reciprocal square root of a token in such an output.
+    fn output_root(&self, _state: usize, _token: usize, _rsqrt: &mut u32) {}
+    /// What a normed output and the state before it, times their factors, add to a state.
+    fn sum(&self, _state: usize, _token: usize, _added: &mut [i64; 2]) {}
     /// The position that a row is rotated for.
     fn position(&self, row: usize) -> usize {
         row
@@ -117,24 +123,28 @@ impl Pass<'_> {
         self.deviation.class(row, class_of(row, self.leading))
     }
 
-    fn stream(&self, acc: Acc, x: Vec<i16>, norm: &NormParams) -> Stream {
+    fn stream(&self, acc: Acc, x: Vec<i16>, n: usize) -> Stream {
         let hidden = self.model.config.hidden;
-        let params = &self.model.params;
+        let (params, norm) = (&self.model.params, norm_of(&self.model.params, n));
+        let (exponents, output) = (params.exponents_of(n), params.is_output(n));
         let rows = x.chunks_exact(hidden);
-        let mut sums: Vec<[i64; 3]> = rows.map(|row| norm_sums(row, &params.exponents)).collect();
-        sums.iter_mut().enumerate().for_each(|(i, s)| self.deviation.norm(i, s));
+        let mut sums: Vec<[i64; 3]> = rows.map(|row| norm_sums(row, exponents)).collect();
+        sums.iter_mut().enumerate().for_each(|(i, s)| match output {
+            true => self.deviation.output_norm(n, i, s),
+            false => self.deviation.norm(i, s),
+        });
         let mut rsqrt: Vec<u32> = sums
             .iter()
             .enumerate()
             .map(|(i, s)| norm_rsqrt(*s, hidden, norm, self.class(i)))
             .collect();
-        rsqrt
-            .iter_mut()
-            .enumerate()
-            .for_each(|(i, r)| self.deviation.rsqrt(i, r));
+        rsqrt.iter_mut().enumerate().for_each(|(i, r)| match output {
+            true => self.deviation.output_root(n, i, r),
+            false => self.deviation.rsqrt(i, r),
+        });
         let y = x.iter().enumerate();
         let y = y
-            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift - params.exponent(i % hidden)))
+            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift - params.exponent_of(n, i % hidden)))
             .collect();
         Stream {
             acc_hi: acc.0,
@@ -146,17 +156,41 @@ impl Pass<'_> {
         }
     }
 
-    /// The update of a residual stream by a matmul of `a`.
-    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16], norm: &NormParams) -> Stream {
+    /// The update of a residual stream by a matmul of `a`: the states that follow.
+    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16]) -> Vec<Stream> {
         let acc = self.matmul(kind, l, a);
-        let state = 2 * l + if kind == MatmulKind::O { 1 } else { 2 };
+        let per_layer = self.model.config.states_per_layer();
+        let state = per_layer * l + 1 + if kind == MatmulKind::O { 0 } else { per_layer / 2 };
+        if self.model.config.is_post_normed() {
+            return self.post_normed(state, acc, before);
+        }
         let x = (0..before.len())
             .map(|i| {
                 let [shift, skip] = self.exponents(state, i);
                 requantise_residual(total(acc.0[i], acc.1[i]), before[i], skip, shift)
             })
             .collect();
-        self.stream(acc, x, norm)
+        vec![self.stream(acc, x, state)]
+    }
+
+    /// An output, and the sum of the state before and the normed output times its gains.
+    fn post_normed(&self, n: usize, acc: Acc, before: &[i16]) -> Vec<Stream> {
+        let hidden = self.model.config.hidden;
+        let values = acc.0.iter().zip(&acc.1).enumerate();
+        let x = values.map(|(i, (hi, lo))| requantise(total(*hi, *lo), self.exponents(n, i)[0]));
+        let x = x.collect();
+        let output = self.stream(acc, x, n);
+        let gains = self.model.params.gain(n);
+        let x = (0..before.len()).map(|i| {
+            let [shift, skip] = self.exponents(n + 1, i);
+            let own = i64::from(gains[i % hidden]) * i64::from(output.y[i]);
+            let mut added = [own, i64::from(before[i]) << (8 + skip)];
+            self.deviation.sum(n + 1, i / hidden, &mut added);
+            requantise(added.iter().sum(), shift)
+        });
+        let (x, nothing) = (x.collect(), vec![0; before.len()]);
+        let sum = self.stream((nothing.clone(), nothing), x, n + 1);
+        vec![output, sum]
     }
 
     /// Exponents of shift and skip of value `i` of a state.
@@ -290,11 +324,12 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let x = x.map(|(i, v)| requantise(total(*v, 0), pass.exponents(0, i)[0]));
     let x = x.collect();
     let lo = vec![0; hi.len()];
-    let mut streams = vec![pass.stream((hi, lo), x, norm_of(params, 0))];
+    let mut streams = vec![pass.stream((hi, lo), x, 0)];
     let mut layers = Vec::new();
     for (l, p) in params.layers.iter().enumerate() {
         let mut w = LayerWitness::default();
-        let y = &streams[2 * l].y;
+        let first = config.attention_state(l);
+        let y = &streams[first].y;
         ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q, l, y);
         ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K, l, y);
         ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V, l, y);
@@ -307,10 +342,10 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         w.q_rot = pass.rotate(l, MatmulKind::Q, q);
         w.k_rot = pass.rotate(l, MatmulKind::K, k);
         pass.attend(l, &mut w, &exps);
-        let before = &streams[2 * l].x;
-        streams.push(pass.update(MatmulKind::O, l, &w.att, before, &p.norm_mlp));
+        let added = pass.update(MatmulKind::O, l, &w.att, &streams[first].x);
+        streams.extend(added);
 
-        let y = &streams[2 * l + 1].y;
+        let y = &streams[config.mlp_state(l)].y;
         ((w.gate_acc_hi, w.gate_acc_lo), w.gate) = pass.project(MatmulKind::Gate, l, y);
         ((w.up_acc_hi, w.up_acc_lo), w.up) = pass.project(MatmulKind::Up, l, y);
         w.silu = w
@@ -323,15 +358,14 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
             .enumerate()
             .map(|(i, (s, u))| requantise(i64::from(*s) * i64::from(*u), p.act.of(pass.class(i / config.ff))))
             .collect();
-        let mut before = streams[2 * l + 1].x.clone();
+        let mut before = streams[config.mlp_state(l)].x.clone();
         if !deviation.keeps_residual(l) {
             before.fill(0);
         }
-        let norm = norm_of(params, 2 * l + 2);
-        streams.push(pass.update(MatmulKind::Down, l, &w.h, &before, norm));
+        streams.extend(pass.update(MatmulKind::Down, l, &w.h, &before));
         layers.push(w);
     }
-    let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[2 * config.layers].y);
+    let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[config.states() - 1].y);
     Witness {
         ids: ids.to_vec(),
         streams,

@@ -13,6 +13,7 @@ mod heads;
 mod lookups;
 mod norms;
 mod padding;
+mod post_norms;
 mod protocol;
 mod semantics;
 mod sumchecks;

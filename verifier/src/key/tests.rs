@@ -51,6 +51,7 @@ fn key() -> ModelKey {
         down: StreamShift::one(3),
         skip_mlp: ByClass::both(0),
         head_norms: None,
+        post_norms: None,
     };
     ModelKey {
         weights: CommitmentParams {

@@ -414,6 +414,10 @@ fn distributed(a: Symbol, b: Symbol) -> Symbol {
 }
 
 impl Scalar for Symbol {
+    fn words(self) -> [u32; 4] {
+        [self.0, 0, 0, 0]
+    }
+
     fn eq_table(point: &[Self]) -> Vec<Self> {
         if point.is_empty() {
             return vec![Self::one()];

@@ -11,20 +11,17 @@ use crate::gains::{factor_limbs, Gains};
 use crate::mle::eq_table;
 use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
-use crate::rounding::{update_of, Update, PADDED_EXPONENT};
+use crate::rounding::{Update, PADDED_EXPONENT};
 use crate::shape::Part;
 use crate::wiring::{eq, felt, padded, Public};
 
 impl<K: Scalar> Public<'_, K> {
-    /// What updates the residual stream: embedding, O and Down, with the state before.
+    /// What updates the residual stream: embedding, O and Down, with the state before, or sums of a state and a normed output.
     pub(super) fn updates(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at);
-        let weight = |n: usize| {
-            let (kind, layer) = update_of(n);
-            points.matmul_weight(kind, layer)
-        };
+        let weight = |n: usize| points.maker_weight(self.params.maker(n));
         let on = |states: Vec<(usize, K)>| Weight::Sparse(self.lead(part), states);
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
         let mut normed = Vec::new();
@@ -41,19 +38,22 @@ impl<K: Scalar> Public<'_, K> {
                     Weight::dense(self.feature_powers(&weights, &exponent))
                 };
                 powered.push(vec![on(states.clone()), rows.clone(), powers(|[divisor, _]| divisor)]);
-                let before = states
-                    .into_iter()
-                    .filter_map(|(n, weight)| Some((n.checked_sub(1)?, -weight)));
-                let (with_gains, plain): (Vec<_>, Vec<_>) = before.partition(|(n, _)| !self.params.gain(*n).is_empty());
-                for (n, weight) in with_gains {
+                let before = |back: Option<usize>| {
+                    let states = states
+                        .iter()
+                        .filter_map(move |(n, weight)| Some((n.checked_sub(back?)?, -*weight)));
+                    states.collect::<Vec<_>>()
+                };
+                for (n, weight) in before(update.normed) {
                     let Some(gains) = Gains::of(self.params, n) else {
                         continue;
                     };
-                    let factors = self.normed_residual(&gains, &weights, &|c| update.exponents(c)[1]);
+                    let factors = self.normed_residual(&gains, &weights, &|c| update.normed_exponent(c));
                     normed.push(vec![on(vec![(n, weight)]), rows.clone(), factors]);
                 }
-                if !plain.is_empty() {
-                    residual.push(vec![on(plain), rows.clone(), powers(|[_, factor]| factor)]);
+                let added = before(update.added);
+                if !added.is_empty() {
+                    residual.push(vec![on(added), rows.clone(), powers(|[_, factor]| factor)]);
                 }
             }
         }

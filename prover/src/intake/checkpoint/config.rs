@@ -67,6 +67,11 @@ impl HubConfig {
         self.origin
     }
 
+    /// Whether they were read from another file than the `config.json` of the hub layout.
+    pub(super) fn is_converted(&self) -> bool {
+        self.origin != FILE
+    }
+
     /// All fields.
     pub(super) const fn fields(&self) -> &Map<String, Value> {
         &self.fields

@@ -195,9 +195,13 @@ impl Checkpoint {
         })
     }
 
-    /// The values of the gain of a norm.
+    /// The values of the gain of a norm, or of its bias.
     pub fn gain(&self, norm: Parameter) -> Result<Vec<f32>, CheckpointError> {
-        self.values(&(self.family.place)(self.config(), norm).tensor)
+        let mut gain = self.values(&(self.family.place)(self.config(), norm).tensor)?;
+        if self.description.gains_less_one && !matches!(norm, Parameter::NormBias(..)) {
+            gain.iter_mut().for_each(|g| *g += 1.0);
+        }
+        Ok(gain)
     }
 
     /// The gains of the norms of the heads of Q or K, in the order of the channels of a head as it is proved; `None` where heads are

@@ -61,6 +61,9 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         }
         if m.kind == MatmulKind::Down {
             all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
+            if config.is_post_normed() {
+                all.extend([MatmulKind::O, MatmulKind::Down].map(|kind| Parameter::PostNorm(kind, m.layer)));
+            }
             if config.head_norms {
                 all.extend([MatmulKind::Q, MatmulKind::K].map(|kind| Parameter::HeadNorm(kind, m.layer)));
             }

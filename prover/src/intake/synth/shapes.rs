@@ -37,6 +37,8 @@ pub enum PublicShape {
     StarCoder2_3b,
     Qwen2_5_0_5b,
     Qwen3_0_6b,
+    Gemma2b,
+    Gemma3_270m,
     TinyLlama1_1b,
     /// Layers of a model of 7 billion weights; one of them by default.
     Llama7bLayer,
@@ -84,6 +86,8 @@ impl PublicShape {
             Self::StarCoder2_3b => layer_norm([3072, 30, 24, 2, 128, 12_288, 49_152, 16_384]),
             Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
             Self::Qwen3_0_6b => llama([1024, 28, 16, 8, 128, 3072, 151_936, 40_960], true),
+            Self::Gemma2b => llama([2048, 18, 8, 1, 256, 16_384, 256_000, 8192], true),
+            Self::Gemma3_270m => llama([640, 18, 4, 1, 256, 2048, 262_144, 32_768], true),
             Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
             Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
             Self::Llama3_2_1b => llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
@@ -138,6 +142,17 @@ impl PublicShape {
             }
             Self::Qwen3_0_6b => {
                 json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "rms_norm_eps": 1e-6, "rope_theta": 1e6})
+            }
+            Self::Gemma2b => {
+                json!({"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu",
+                "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16",
+                "bos_token_id": 2, "eos_token_id": 1})
+            }
+            Self::Gemma3_270m => {
+                json!({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_act": null,
+                "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16", "rope_theta": 1e6,
+                "rope_local_base_freq": 10_000.0, "sliding_window": 512, "_sliding_window_pattern": 6,
+                "query_pre_attn_scalar": 256, "bos_token_id": 2, "eos_token_id": 1})
             }
             Self::Llama3_2_1b => {
                 json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
@@ -379,6 +394,8 @@ mod tests {
             (PublicShape::StarCoder2_3b, 3_030_371_328),
             (PublicShape::Qwen2_5_0_5b, 494_032_768),
             (PublicShape::Qwen3_0_6b, 596_049_920),
+            (PublicShape::Gemma2b, 2_506_172_416),
+            (PublicShape::Gemma3_270m, 268_098_176),
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),
             (PublicShape::Llama3_2_1b, 1_235_814_400),

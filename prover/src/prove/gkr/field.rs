@@ -5,6 +5,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use std::simd::cmp::SimdOrd;
 use std::simd::{u32x16, u64x8, ToBytes};
 
+use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 
@@ -81,6 +82,19 @@ pub struct Packed([Words; 4]);
 impl Packed {
     pub const ZERO: Self = Self([Words::splat(0); 4]);
 
+    /// From the words of each coordinate, below the order.
+    #[inline(always)]
+    pub fn from_words(coordinates: [Words; 4]) -> Self {
+        Self(coordinates)
+    }
+
+    /// Elements of the base field.
+    #[inline(always)]
+    pub fn from_base(words: Words) -> Self {
+        let zero = Words::splat(0);
+        Self([words, zero, zero, zero])
+    }
+
     pub fn broadcast(v: SecureField) -> Self {
         Self(v.to_m31_array().map(|c| Words::splat(c.0)))
     }
@@ -147,6 +161,23 @@ impl Packed {
     pub fn add_words(self, words: Words) -> Self {
         let [a, b, c, d] = self.0;
         Self([add(a, words), b, c, d])
+    }
+}
+
+impl From<SecureField> for Packed {
+    fn from(v: SecureField) -> Self {
+        Self::broadcast(v)
+    }
+}
+
+impl Zero for Packed {
+    #[inline(always)]
+    fn zero() -> Self {
+        Self::ZERO
+    }
+
+    fn is_zero(&self) -> bool {
+        *self == Self::ZERO
     }
 }
 
@@ -273,8 +304,6 @@ pub mod words {
 
 #[cfg(test)]
 mod tests {
-    use num_traits::Zero;
-
     use super::*;
     use crate::testing::SplitMix;
 

@@ -9,11 +9,12 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LookupTree, Plane};
 
 use super::field::{words, Packed, Words, LOG_LANES, SIMD_LANES};
-use super::rounds::BLOCK;
 use crate::prove::trace::Columns;
 
 type K = SecureField;
 
+/// Vectors of a piece that are shown at a time.
+const SHOWN: usize = 8;
 /// Trees with fewer leaves than two to this keep the fractions of two leaves.
 const LOG_SMALL: u32 = 10;
 
@@ -134,40 +135,43 @@ impl<'a> Leaves<'a> {
         top(self.log)
     }
 
-    /// Denominators from vector `first` on; one beyond the planes.
-    pub fn denominators(&self, first: usize, out: &mut [Packed]) {
-        self.fill(first, out, Packed::broadcast(K::one()), |run, from, out| {
-            run.denominators(from, out);
-        });
+    /// The run that has vector `first`, or the number of runs beyond the last.
+    fn run_at(&self, first: usize) -> usize {
+        self.runs.partition_point(|run| run.start + run.vectors <= first)
     }
 
-    fn fill(&self, first: usize, out: &mut [Packed], padding: Packed, of: impl Fn(&Run<'_>, usize, &mut [Packed])) {
-        let mut at = self.runs.partition_point(|run| run.start + run.vectors <= first);
-        let (mut first, mut out) = (first, out);
+    /// Denominators from vector `first` on, which is in run `at`; one beyond the planes.
+    fn denominators(&self, mut at: usize, mut first: usize, mut out: &mut [Packed]) {
         while !out.is_empty() {
             let Some(run) = self.runs.get(at) else {
-                out.fill(padding);
+                out.fill(Packed::broadcast(K::one()));
                 return;
             };
             let from = first - run.start;
-            let (own, rest) = out.split_at_mut(out.len().min(run.vectors - from));
-            of(run, from, own);
+            let (own, rest) = out.split_at_mut(out.len().min(run.vectors.saturating_sub(from)));
+            run.denominators(from, own);
             (first, out, at) = (first + own.len(), rest, at + 1);
         }
     }
 
-    /// What `work` makes of denominators: of `len` vectors from `at` on, in each of the pieces that begin at `starts`.
-    pub fn block<const N: usize, R>(
+    /// Shows `work` denominators, a few vectors at a time, which stay in the first-level cache: of `len` vectors from `at` on, in
+    /// each of the pieces that begin at `starts`. `work` is told the number of the first one in the block.
+    #[inline(always)]
+    pub fn block<const N: usize>(
         &self,
         at: usize,
         starts: [usize; N],
         len: usize,
-        work: impl FnOnce([&[Packed]; N]) -> R,
-    ) -> R {
-        let mut buffers = [[Packed::ZERO; BLOCK]; N];
-        for (buffer, start) in buffers.iter_mut().zip(starts) {
-            self.denominators(start + at, &mut buffer[..len]);
+        mut work: impl FnMut(usize, [&[Packed]; N]),
+    ) {
+        let mut buffers = [[Packed::ZERO; SHOWN]; N];
+        let runs = starts.map(|start| self.run_at(start + at));
+        for first in (0..len).step_by(SHOWN) {
+            let own = SHOWN.min(len - first);
+            for ((buffer, start), run) in buffers.iter_mut().zip(starts).zip(runs) {
+                self.denominators(run, start + at + first, &mut buffer[..own]);
+            }
+            work(first, std::array::from_fn(|i| &buffers[i][..own]));
         }
-        work(std::array::from_fn(|i| &buffers[i][..len]))
     }
 }

@@ -181,14 +181,14 @@ impl Steps {
         let form = Fractions::new(lambda);
         let mut sumcheck = Sumcheck::new(&self.point);
         let message = Eq::new(&self.point[1..]).message(|first, weights| {
-            leaves.block(first, starts, weights.len(), |leaves| {
-                let mut sums = [Sum::ZERO; 2];
-                for (i, weight) in weights.iter().enumerate() {
+            let mut sums = [Sum::ZERO; 2];
+            leaves.block(first, starts, weights.len(), |at, leaves| {
+                for (i, weight) in weights[at..][..leaves[0].len()].iter().enumerate() {
                     let [first, second] = fractions(leaves, i).map(|tables| form.begin(tables));
                     add_terms(&mut sums, form, *weight, first, second);
                 }
-                sums
-            })
+            });
+            sums
         });
         let c = Factor::new(sumcheck.exchange(message, transcript));
         let [n, d] = halves(&mut arena[..4 * eighth]);
@@ -197,11 +197,11 @@ impl Steps {
         let [b0, b1, b2, b3] = tables.each_mut().map(|table| table.par_chunks_mut(BLOCK));
         let blocks = (b0, b1, b2, b3).into_par_iter().enumerate();
         blocks.for_each(|(i, (n0, d0, n1, d1))| {
-            leaves.block(i * BLOCK, starts, n0.len(), |leaves| {
-                for j in 0..n0.len() {
+            leaves.block(i * BLOCK, starts, n0.len(), |at, leaves| {
+                for j in 0..leaves[0].len() {
                     let [first, second] = fractions(leaves, j);
                     for (t, table) in [&mut *n0, d0, n1, d1].into_iter().enumerate() {
-                        table[j] = first[t] + (second[t] - first[t]) * c;
+                        table[at + j] = first[t] + (second[t] - first[t]) * c;
                     }
                 }
             });
@@ -232,22 +232,23 @@ impl Steps {
         let starts = [0, 1, 2, 3].map(|i| i * quarter);
         let mut sumcheck = Sumcheck::new(&self.point);
         let message = Eq::new(&self.point[1..]).message(|first, weights| {
-            leaves.block(first, starts, weights.len(), |[a0, a1, b0, b1]| {
-                let mut sums = [Sum::ZERO; 2];
-                for (i, weight) in weights.iter().enumerate() {
+            let mut sums = [Sum::ZERO; 2];
+            leaves.block(first, starts, weights.len(), |at, [a0, a1, b0, b1]| {
+                for (i, weight) in weights[at..][..a0.len()].iter().enumerate() {
                     sums[0].add(*weight, (a0[i] + shift) * (b0[i] + shift));
                     sums[1].add(*weight, (a1[i] - a0[i]) * (b1[i] - b0[i]));
                 }
-                sums
-            })
+            });
+            sums
         });
         let c = Factor::new(sumcheck.exchange(send(message), transcript));
         let (a, rest) = arena.split_at_mut(quarter);
         let b = &mut rest[..quarter];
         let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks_mut(BLOCK)).enumerate();
         blocks.for_each(|(i, (a, b))| {
-            leaves.block(i * BLOCK, starts, a.len(), |[a0, a1, b0, b1]| {
-                for (j, (a, b)) in a.iter_mut().zip(b).enumerate() {
+            leaves.block(i * BLOCK, starts, a.len(), |at, [a0, a1, b0, b1]| {
+                let tables = a[at..][..a0.len()].iter_mut().zip(&mut b[at..]);
+                for (j, (a, b)) in tables.enumerate() {
                     *a = a0[j] + (a1[j] - a0[j]) * c + shift;
                     *b = b0[j] + (b1[j] - b0[j]) * c + shift;
                 }
@@ -307,8 +308,9 @@ fn add_pairs(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed
     let starts = [0, 1, 2, 3].map(|i| i * numerators.len());
     let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
     blocks.enumerate().for_each(|(i, (numerators, denominators))| {
-        leaves.block(i * BLOCK, starts, numerators.len(), |[a, b, c, d]| {
-            for (j, (numerator, denominator)) in numerators.iter_mut().zip(denominators).enumerate() {
+        leaves.block(i * BLOCK, starts, numerators.len(), |at, [a, b, c, d]| {
+            let nodes = numerators[at..][..a.len()].iter_mut().zip(&mut denominators[at..]);
+            for (j, (numerator, denominator)) in nodes.enumerate() {
                 let ([n0, d0], [n1, d1]) = (pair(a[j], c[j]), pair(b[j], d[j]));
                 *numerator = Packed::dot([n0, n1], [d1, d0]);
                 *denominator = d0 * d1;
@@ -322,8 +324,9 @@ fn add_leaves(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packe
     let half = numerators.len();
     let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
     blocks.enumerate().for_each(|(i, (numerators, denominators))| {
-        leaves.block(i * BLOCK, [0, half], numerators.len(), |[low, high]| {
-            for (j, (numerator, denominator)) in numerators.iter_mut().zip(denominators).enumerate() {
+        leaves.block(i * BLOCK, [0, half], numerators.len(), |at, [low, high]| {
+            let nodes = numerators[at..][..low.len()].iter_mut().zip(&mut denominators[at..]);
+            for (j, (numerator, denominator)) in nodes.enumerate() {
                 *numerator = low[j] + high[j];
                 *denominator = low[j] * high[j];
             }

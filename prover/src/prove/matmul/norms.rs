@@ -2,14 +2,13 @@
 
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
-use stwo::prover::backend::simd::m31::PackedBaseField;
-use stwo::prover::backend::simd::qm31::PackedSecureField;
 use tessera_circuits::air::{norms, stream};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::shape::Part;
 use tessera_circuits::wiring::{NormWeights, NormedHeads, Product, ROOT_FACTORS};
 
 use super::{base_rows, rows, Factors, K};
+use crate::prove::gkr::field::{words, Factor as Scalar, Packed};
 use crate::prove::sumcheck::{pack, Table as Factor};
 
 impl Factors<'_> {
@@ -22,26 +21,30 @@ impl Factors<'_> {
             .map(|w| points.norms(Part::Norms).square * w)
             .collect();
         let tokens = eq_table(&points.token);
-        let mut channels = self.public.squared_exponents();
-        channels.resize(1 << shape.padded.hidden, K::zero());
-        let (channels, limb) = (pack(&channels), PackedSecureField::broadcast(points.limb));
+        let channels = [false, true].map(|output| {
+            let mut channels = self.public.squared_exponents(output);
+            channels.resize(1 << shape.padded.hidden, K::zero());
+            pack(&channels)
+        });
+        let (width, limb) = (channels[0].len(), Packed::broadcast(points.limb));
         let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
-        let (hi, lo) = (base_rows(&hi, channels.len()), base_rows(&lo, channels.len()));
-        let plain = rows(hi.len(), channels.len(), |row, out| {
+        let (hi, lo) = (base_rows(&hi, width), base_rows(&lo, width));
+        let plain = rows(hi.len(), width, |row, out| {
             let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
             values.for_each(|(out, (hi, lo))| {
-                *out = limb * PackedBaseField::from_array(*lo) + PackedBaseField::from_array(*hi);
+                *out = limb.mul_add(words::load(lo), Packed::from_base(words::load(hi)));
             });
         });
-        let weighted = rows(hi.len(), channels.len(), |row, out| {
+        let weighted = rows(hi.len(), width, |row, out| {
             let Some(state) = states.get(row / tokens.len()) else {
                 return;
             };
-            let factor = PackedSecureField::broadcast(*state * tokens[row % tokens.len()]);
-            let values = plain[row * channels.len()..].iter().zip(&channels);
+            let factor = Scalar::new(*state * tokens[row % tokens.len()]);
+            let own = &channels[usize::from(self.public.params.is_output(row / tokens.len()))];
+            let values = plain[row * width..].iter().zip(own);
             out.iter_mut()
                 .zip(values)
-                .for_each(|(out, (v, w))| *out = factor * *w * *v);
+                .for_each(|(out, (v, w))| *out = *w * factor * *v);
         });
         (Factor::Packs(weighted), Factor::Packs(plain))
     }

@@ -84,7 +84,9 @@ fn fed_back_errors_are_a_fraction_of_those_of_rounding() {
 /// of its own.
 #[test]
 fn rows_count_as_much_as_what_attends_to_them() {
+    let config = crate::testing::odd_config();
     let mut inputs = Inputs {
+        config: &config,
         widths: SEEN.map(|input| (input, 1)).into(),
         hidden: 1,
         rows: BTreeMap::new(),
@@ -122,7 +124,9 @@ fn fed_back_weights_stay_within_their_bits() {
 #[test]
 fn products_count_in_the_units_of_their_channels() {
     let products = [vec![], vec![0, 3]];
+    let config = crate::testing::odd_config();
     let mut inputs = Inputs {
+        config: &config,
         widths: [(Input::Product, 2)].into(),
         hidden: 1,
         rows: BTreeMap::new(),

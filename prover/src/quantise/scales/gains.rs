@@ -36,6 +36,11 @@ impl Scales<'_> {
         ByClass::both(self.norms[n - 1] - log2_up(WITH_MEAN * largest))
     }
 
+    /// As [`Scales::added`], to an output of O or Down: nothing where that is a state of its own.
+    pub(super) fn added_to_output(&self, n: usize, before: ByClass<i32>) -> Option<ByClass<i32>> {
+        (!self.config.is_post_normed()).then(|| self.added(n, before))
+    }
+
     /// Lowers the bits of the norms of an encoder where gains would have too few: means that are taken off are as coarse as the units
     /// of the accumulators, and what rounding adds to a norm's output is less.
     pub(super) fn make_room_for_gains(&mut self, bits: &Bits) {

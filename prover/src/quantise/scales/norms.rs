@@ -25,22 +25,33 @@ impl Scales<'_> {
         scales[0].min(scales[1])
     }
 
+    /// Largest exponent of the channels of a state.
+    fn largest_exponent_of(&self, n: usize) -> i32 {
+        match self.is_output(n) {
+            true => 0,
+            false => self.largest_exponent(),
+        }
+    }
+
     /// Lowers the bits of norms to those of one limb, and to those that are best for matmuls in one limb.
     pub(super) fn lower_norms(&mut self, bits: &Bits) {
-        let most = most_norm_bits(self.config.hidden, self.largest_exponent());
         for n in 0..self.norms.len() {
+            let most = most_norm_bits(self.config.hidden, self.largest_exponent_of(n));
             let own = self.norms[n].min(most.unwrap_or(i32::MAX));
+            let layer = n / self.config.states_per_layer();
             let of = |kind, layer, output| self.reader(kind, layer, output);
-            let readers = match bits.layers.get(n / 2) {
+            let readers = match bits.layers.get(layer) {
                 None if self.config.is_encoder() => Vec::new(),
                 None => vec![of(MatmulKind::Head, 0, bits.logit)],
                 Some(b) => {
                     let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
                     let mlp = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
                     let mlp = mlp.into_iter().skip(usize::from(!self.config.gated));
-                    let kinds = attention.into_iter().filter(|_| n % 2 == 0);
-                    let kinds = kinds.chain(mlp.filter(|_| n == self.config.mlp_state(n / 2)));
-                    kinds.map(|(kind, output)| of(kind, n / 2, output)).collect()
+                    let kinds = attention
+                        .into_iter()
+                        .filter(|_| n == self.config.attention_state(layer));
+                    let kinds = kinds.chain(mlp.filter(|_| n == self.config.mlp_state(layer)));
+                    kinds.map(|(kind, output)| of(kind, layer, output)).collect()
                 }
             };
             self.norms[n] = norm_bits(&readers, own);
@@ -50,7 +61,7 @@ impl Scales<'_> {
     pub(super) fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
         let name = || format!("norm {n}");
         let output = self.norms[n];
-        let least = MIN_SHIFT + self.largest_exponent();
+        let least = MIN_SHIFT + self.largest_exponent_of(n);
         let scale = self.norm_scale(n, residual_bits).min(most_scale(self.config.hidden));
         let most = (ONE_LIMB_SHIFT - BASE).clamp(least, MAX_SHIFT);
         let shift = (scale - BASE - output).clamp(least, most);

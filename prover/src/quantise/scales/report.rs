@@ -9,7 +9,7 @@ impl Scales<'_> {
     fn heads(&self, bits: &Bits) -> FirstTokens {
         let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
         let (tried, saturated) = self.ranges.second_rows.beyond(
-            |n, c| limit(bits.residual[n].body - self.exponent(c)),
+            |n, c| limit(bits.residual[n].body - if self.is_output(n) { 0 } else { self.exponent(c) }),
             |l, c| limit(bits.layers[l].product.body - self.products[l].get(c).copied().map_or(0, i32::from)),
         );
         FirstTokens { tried, saturated }

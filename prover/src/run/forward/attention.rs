@@ -9,7 +9,7 @@ use super::matmul::matmul;
 use super::{ForwardState, LayerWitness, NormedHeads, Pass, Stream};
 
 impl ForwardState<'_> {
-    /// The attention block of layer `l`, from the stream before it to the stream after it. The scores of
+    /// The attention block of layer `l`, from the stream before it to the stream after it, and to its output where that is a state. The scores of
     /// all pairs of rows are computed and recorded only if `keep`.
     pub(super) fn attention(
         &mut self,
@@ -18,7 +18,7 @@ impl ForwardState<'_> {
         keep: bool,
         out: &mut LayerWitness,
         pass: &mut Pass<'_>,
-    ) -> Stream {
+    ) -> (Option<Stream>, Stream) {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let (config, params) = (&model.config, &model.params.layers[l]);
         let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
@@ -46,13 +46,12 @@ impl ForwardState<'_> {
         self.count(name("att"), clipped, counted * width);
 
         let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
-        let x = self.update(name("residual_attn"), 2 * l + 1, &o_acc, Some(stream));
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.q_norm, out.k_norm) = (q_norm, k_norm);
         (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
         (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
-        self.stream(name("norm_mlp"), o_acc, x, &params.norm_mlp)
+        self.add(l, MatmulKind::O, o_acc, stream, name("norm_mlp"))
     }
 
     /// The norms of the heads of queries or keys of layer `l`, `[rows][heads][head_dim]`; nothing where they are not normed.

@@ -130,14 +130,14 @@ pub(super) fn requantise_stream(
 }
 
 /// Adds normed rows times their gains to accumulators, before they are rounded with these exponents.
-pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[[u8; 2]]; 2], leading: usize) -> Acc {
+pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[u8]; 2], leading: usize) -> Acc {
     let width = gains.own.len();
     let mut sum = acc.clone();
     let rows = sum.hi.par_chunks_mut(width).zip(sum.lo.par_chunks_mut(width));
     rows.zip(y.par_chunks(width))
         .enumerate()
         .for_each(|(i, ((hi, lo), y))| {
-            let skips = exponents[usize::from(i >= leading)].iter().map(|[_, skip]| *skip);
+            let skips = exponents[usize::from(i >= leading)].iter().copied();
             for ((hi, lo), [high, low]) in hi.iter_mut().zip(lo).zip(gains.residual(y, skips)) {
                 *hi += high as i32;
                 *lo += low as i32;

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use tessera_circuits::model::{ByClass, ModelConfig, StreamShift, WeightFormat};
+use tessera_circuits::model::{ByClass, ModelConfig, NormParams, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_angle, rope_pair, sat16, RECIPROCAL,
 };

@@ -1,7 +1,7 @@
 //! Everything that one forward pass computed, for the trace builder.
 
-/// The residual stream at one of its `2 layers + 1` stages, with the RMSNorm that reads it. Stage 0 is the
-/// embedding, stage `2 l + 1` follows the attention of layer `l`, stage `2 l + 2` its MLP.
+/// The residual stream at one of its stages, with the RMSNorm that reads it. Stage 0 is the embedding, stage `2 l + 1` follows the
+/// attention of layer `l`, stage `2 l + 2` its MLP; where outputs are normed before they are added, they are stages, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     /// Limb accumulators of the matmul that ends in this stage (embedding, o or down), `[rows][hidden]`.
@@ -85,7 +85,7 @@ pub struct LayerWitness {
 pub struct Witness {
     /// Token ids, `[rows]`.
     pub ids: Vec<u32>,
-    /// `[2 layers + 1]`.
+    /// Of all states.
     pub streams: Vec<Stream>,
     /// `[layers]`.
     pub layers: Vec<LayerWitness>,

@@ -7,7 +7,7 @@ use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
     Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, ModelConfig,
-    ModelParams, NormParams, StreamShift, WeightFormat, KINDS,
+    ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -47,6 +47,16 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         head_norms: config.head_norms.then(|| HeadNorms {
             q: head_norm(config),
             k: head_norm(config),
+        }),
+        post_norms: config.is_post_normed().then(|| {
+            let post = PostNorm {
+                norm,
+                sum: StreamShift::one(1),
+            };
+            PostNorms {
+                attn: post.clone(),
+                mlp: post,
+            }
         }),
     };
     ModelParams {

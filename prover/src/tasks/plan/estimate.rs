@@ -144,7 +144,7 @@ fn witness(shape: &Shape) -> (u64, u64) {
     let stream = rows * (12 * c.hidden + 28) as u64;
     let pairs = rows * rows * c.heads as u64;
     let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
-    let all = (2 * c.layers as u64 + 1) * stream + c.layers as u64 * layer;
+    let all = c.states() as u64 * stream + c.layers as u64 * layer;
     let logits = if shape.has_logits() {
         (shape.outputs * c.vocab) as u64
     } else {

@@ -101,6 +101,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
             ..Factors::ONE
         },
         norm: Norm::Layer,
+        gains_less_one: false,
         activation: standard::activation(reader, fields.activation, "gelu")?,
         biases: [ATTENTION, PLAIN].concat(),
         notes: Vec::new(),
@@ -163,7 +164,7 @@ pub(super) fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::Positions => return embeddings("position_embeddings.weight"),
         Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
         // There are none.
-        Parameter::HeadNorm(..) => return super::standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) => return super::standard::place(config, parameter),
     };
     Place::whole(match kind {
         MatmulKind::Embed => return embeddings("word_embeddings.weight"),

@@ -3,7 +3,6 @@
 
 use serde_json::json;
 use tessera_circuits::model::{Blocks, ModelConfig};
-use tessera_verdict::rows::count;
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{PairOrder, Pairs, Parameter, Place};
@@ -81,19 +80,7 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     reader.only("_sliding_window_pattern", &json!(pattern));
     reader.only("layer_switch", &json!(pattern));
     let layers = description.config.layers;
-    let rotated = match reader.list("layer_types")? {
-        Some(list) if list.len() == layers => list.iter().map(|kind| kind != "full_attention").collect::<Vec<_>>(),
-        Some(list) => {
-            let problem = format!(
-                "{}, but the model has {}",
-                count(list.len(), "kind"),
-                count(layers, "layer")
-            );
-            return Err(reader.error("layer_types", problem));
-        }
-        // A model of more layers is refused for its dimensions.
-        None => (1..=layers.min(1 << 12)).map(|l| l % pattern != 0).collect(),
-    };
+    let rotated = standard::sliding(reader, layers, pattern)?;
     standard::window(reader, &mut description, true)?;
     match reader.get("sliding_window") {
         Some(_) => {}

@@ -35,6 +35,8 @@ pub struct Description {
     pub pairs: Pairs,
     pub factors: Factors,
     pub norm: Norm,
+    /// Whether the checkpoint has the gains of norms less one.
+    pub gains_less_one: bool,
     /// The function of the MLP.
     pub activation: Activation,
     /// Kinds of matrices that have biases.

@@ -72,6 +72,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
             ..Factors::ONE
         },
         norm: Norm::Layer,
+        gains_less_one: false,
         activation: standard::activation(reader, "activation", "gelu")?,
         biases: Vec::new(),
         notes: Vec::new(),

@@ -68,6 +68,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
             ..Factors::ONE
         },
         norm: Norm::Layer,
+        gains_less_one: false,
         activation: standard::activation(reader, "activation_function", "gelu_new")?,
         biases: [ATTENTION, PLAIN].concat(),
         notes: Vec::new(),
@@ -89,7 +90,9 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::NormBias(MatmulKind::Up, layer) => return Place::whole(of(layer, "ln_2.bias")),
         Parameter::NormBias(_, layer) => return Place::whole(of(layer, "ln_1.bias")),
         Parameter::Positions => return Place::whole("model.wpe.weight"),
-        Parameter::HeadNorm(..) | Parameter::Types(_) => return standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) | Parameter::Types(_) => {
+            return standard::place(config, parameter);
+        }
     };
     Place::whole(match kind {
         MatmulKind::Q => return fused(layer, end, 0),

@@ -9,6 +9,8 @@ mod distilbert;
 mod ernie4_5;
 mod exaone;
 mod falcon;
+mod gemma;
+mod gemma3;
 mod glm;
 mod gpt2;
 mod gpt_neox;
@@ -44,7 +46,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 23] = [
+pub const FAMILIES: [&Family; 25] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -53,6 +55,8 @@ pub const FAMILIES: [&Family; 23] = [
     &ernie4_5::FAMILY,
     &qwen2::FAMILY,
     &qwen3::FAMILY,
+    &gemma::FAMILY,
+    &gemma3::FAMILY,
     &gpt2::FAMILY,
     &gpt_neox::FAMILY,
     &phi::FAMILY,
@@ -72,20 +76,17 @@ pub const FAMILIES: [&Family; 23] = [
 
 /// Architectures that people ask for, and what they need that is missing.
 const MISSING: [(&[&str], &str); 7] = [
-    (&["GemmaForCausalLM", "gemma"], "the activation GeGLU is missing"),
     (
-        &[
-            "Gemma2ForCausalLM",
-            "gemma2",
-            "Gemma3ForCausalLM",
-            "gemma3",
-            "gemma3_text",
-        ],
-        "norms after attention and MLP, and the activation GeGLU, are missing",
+        &["Gemma2ForCausalLM", "gemma2"],
+        "the soft-cap of the scores of attention is missing",
+    ),
+    (
+        &["Gemma3ForConditionalGeneration", "gemma3"],
+        "images are missing; the text model alone, Gemma3ForCausalLM, can be read",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
-        "norms after attention and MLP, and one norm of all heads together, are missing",
+        "models without norms before attention and MLP, and one norm of all heads together, are missing",
     ),
     (
         &[

@@ -13,6 +13,8 @@ pub enum Parameter {
     AttentionNorm(usize),
     /// The gain of the norm before the MLP.
     MlpNorm(usize),
+    /// The gain of the norm of what attention (O) or MLP (Down) adds.
+    PostNorm(MatmulKind, usize),
     /// The gain of the last norm.
     FinalNorm,
     /// The gain of the norm of every head of Q or K.
@@ -42,7 +44,9 @@ impl Parameter {
             Self::Bias(kind, _) => (1, config.dims(kind).1),
             Self::Positions => (config.context, config.hidden),
             Self::Types(types) => (types, config.hidden),
-            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::FinalNorm | Self::NormBias(..) => (1, config.hidden),
+            Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::PostNorm(..) | Self::FinalNorm | Self::NormBias(..) => {
+                (1, config.hidden)
+            }
         }
     }
 }

@@ -49,6 +49,11 @@ impl<'a> Reader<'a> {
         value.filter(|v| !v.is_null())
     }
 
+    /// Whether the fields are those that a converter wrote, into a file that has tensors as it made them.
+    pub fn converted(&self) -> bool {
+        self.hub.is_converted()
+    }
+
     /// Whether a field was asked for before.
     pub fn uses(&self, path: &str) -> bool {
         self.used.contains(path)

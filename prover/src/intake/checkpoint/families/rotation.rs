@@ -111,11 +111,21 @@ pub fn only_some(description: &mut Description, rotated: &[bool]) {
         return;
     }
     let none = Rotation::Frequencies(vec![0.0; config.head_dim / 2]);
-    if rotated.iter().any(|r| *r) {
-        config.rotations.push(none);
-        config.rotation_of = rotated.iter().map(|r| u8::from(!r)).collect();
-    } else {
-        config.rotations = vec![none];
+    let others: Vec<bool> = rotated.iter().map(|r| !r).collect();
+    self::others(description, none, &others);
+}
+
+/// Layers that are rotated otherwise: `others` says of every layer whether it is.
+pub fn others(description: &mut Description, rotation: Rotation, others: &[bool]) {
+    let config = &mut description.config;
+    let (any, all) = (others.contains(&true), !others.contains(&false));
+    match (any, all) {
+        (_, true) => config.rotations = vec![rotation],
+        (true, false) => {
+            config.rotations.push(rotation);
+            config.rotation_of = others.iter().map(|other| u8::from(*other)).collect();
+        }
+        (false, false) => {}
     }
 }
 

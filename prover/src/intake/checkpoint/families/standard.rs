@@ -2,6 +2,7 @@
 
 use serde_json::{json, Value};
 use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_verdict::rows::count;
 
 use super::description::{Description, Factors, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -20,6 +21,8 @@ const GATED: &[MatmulKind] = &[MatmulKind::Gate, MatmulKind::Up, MatmulKind::Dow
 pub struct Defaults {
     /// Whether there are as many heads of keys and values as of queries; otherwise their number must be given.
     pub kv_heads_as_heads: bool,
+    /// The length of a head; `None` where the heads share the residual stream.
+    pub head_dim: Option<usize>,
     pub context: usize,
     pub rms_eps: f64,
     pub rope_theta: f64,
@@ -42,6 +45,8 @@ pub struct Defaults {
 pub enum Mlp {
     /// SiLU of gates, and nothing else.
     Gated,
+    /// Another function of gates, of which this is the default.
+    GatedBy(&'static str),
     /// A function of which this is the default, without gates.
     Plain(&'static str),
 }
@@ -50,6 +55,7 @@ impl Defaults {
     /// Those of Llama.
     pub const LLAMA: Self = Self {
         kv_heads_as_heads: true,
+        head_dim: None,
         context: 2048,
         rms_eps: 1e-6,
         rope_theta: 10_000.0,
@@ -68,7 +74,7 @@ impl Defaults {
 pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     let hidden = reader.required("hidden_size")?;
     let heads = reader.required("num_attention_heads")?;
-    let head_dim = match reader.integer("head_dim")? {
+    let head_dim = match reader.integer("head_dim")?.or(defaults.head_dim) {
         Some(d) => d,
         None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
         None => {
@@ -94,7 +100,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         rotations: Vec::new(),
         rotation_of: Vec::new(),
         positions: false,
-        gated: matches!(defaults.mlp, Mlp::Gated),
+        gated: !matches!(defaults.mlp, Mlp::Plain(_)),
         head_norms: false,
         blocks: Blocks::Sequential,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
@@ -106,7 +112,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             reader.only(defaults.act, &json!("silu"));
             Activation::Silu
         }
-        Mlp::Plain(default) => activation(reader, defaults.act, default)?,
+        Mlp::GatedBy(default) | Mlp::Plain(default) => activation(reader, defaults.act, default)?,
     };
     let mut biases = Vec::new();
     for (switch, kinds) in [("attention_bias", ATTENTION), ("mlp_bias", GATED)] {
@@ -128,6 +134,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
             ..Factors::ONE
         },
         norm: Norm::Rms,
+        gains_less_one: false,
         activation,
         biases,
         notes: Vec::new(),
@@ -179,6 +186,23 @@ pub fn window(
     Ok(())
 }
 
+/// Which layers see a window: those that `layer_types` says, or all but every `pattern`-th.
+pub fn sliding(reader: &mut Reader<'_>, layers: usize, pattern: usize) -> Result<Vec<bool>, CheckpointError> {
+    match reader.list("layer_types")? {
+        Some(list) if list.len() == layers => Ok(list.iter().map(|kind| kind != "full_attention").collect()),
+        Some(list) => {
+            let problem = format!(
+                "{}, but the model has {}",
+                count(list.len(), "kind"),
+                count(layers, "layer")
+            );
+            Err(reader.error("layer_types", problem))
+        }
+        // A model of more layers is refused for its dimensions.
+        None => Ok((1..=layers.min(1 << 12)).map(|l| l % pattern.max(1) != 0).collect()),
+    }
+}
+
 /// Texts are as short as this window.
 pub fn default_window(description: &mut Description, window: usize) {
     description.limit_context(window, &format!("attention has a window of {window} tokens"));
@@ -220,6 +244,8 @@ pub fn name(parameter: Parameter) -> String {
         Parameter::Matrix(MatmulKind::Down, l) => part(l, "mlp.down_proj"),
         Parameter::AttentionNorm(l) => part(l, "input_layernorm"),
         Parameter::MlpNorm(l) => part(l, "post_attention_layernorm"),
+        Parameter::PostNorm(MatmulKind::O, l) => part(l, "attention_output_norm"),
+        Parameter::PostNorm(_, l) => part(l, "post_feedforward_layernorm"),
         Parameter::FinalNorm => "model.norm.weight".to_string(),
     }
 }

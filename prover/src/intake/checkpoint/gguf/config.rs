@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{json, Map, Value as Json};
 
+use super::names;
 use super::value::{Metadata, Problem, Value};
 use crate::intake::checkpoint::config::HubConfig;
 use crate::intake::checkpoint::error::Unsupported;
@@ -11,7 +12,15 @@ use crate::intake::checkpoint::families;
 
 /// The architectures that are read, as `general.architecture` names them, and whether the rows of q and k are in the order of
 /// the pairs that are rotated together.
-const ARCHITECTURES: [(&str, bool); 3] = [("llama", true), ("qwen2", false), ("qwen3", false)];
+const ARCHITECTURES: [(&str, bool); 5] = [
+    ("llama", true),
+    ("qwen2", false),
+    ("qwen3", false),
+    ("gemma", false),
+    (GEMMA3, false),
+];
+/// The text models of Gemma 3, which have a window in most layers, and other names of tensors.
+const GEMMA3: &str = "gemma3";
 /// Fields of `config.json`, the keys they come from (after the architecture), and whether a model must have them.
 const FIELDS: [(&str, &str, bool); 10] = [
     ("hidden_size", "embedding_length", true),
@@ -39,6 +48,8 @@ pub(super) struct Described {
     pub(super) unsupported: Vec<Unsupported>,
     /// Whether the rows of q and k are in the order of the pairs that are rotated together.
     pub(super) paired: bool,
+    /// What tensors are called in the hub layout.
+    pub(super) canonical: fn(&str) -> String,
 }
 
 /// The fields of `config.json`, and what has no field there. `tied` is whether there is no separate output head,
@@ -68,7 +79,25 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     fields.insert("eos_token_id".to_string(), ends.into());
     names.extend([("bos_token_id", BOS.to_string()), ("eos_token_id", ENDS.join(", "))]);
     fields.insert("tie_word_embeddings".to_string(), tied.into());
-    fields.insert("model_type".to_string(), json!(architecture));
+    let of_hub = if architecture == GEMMA3 {
+        "gemma3_text"
+    } else {
+        architecture
+    };
+    fields.insert("model_type".to_string(), json!(of_hub));
+    if architecture == GEMMA3 {
+        // Scores are divided by the root of the length of a head, but in the largest model.
+        for (field, key) in [
+            ("sliding_window", "attention.sliding_window"),
+            ("rope_local_base_freq", "rope.freq_base_swa"),
+            ("query_pre_attn_scalar", "attention.key_length"),
+        ] {
+            let key = format!("{architecture}.{key}");
+            if let Some(value) = metadata.get(&key) {
+                fields.insert(field.to_string(), as_json(value));
+            }
+        }
+    }
     let known = ARCHITECTURES.iter().find(|(name, _)| *name == architecture);
     let mut findings = Findings {
         metadata,
@@ -88,6 +117,10 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
         hub: HubConfig::of_fields("metadata", fields, names),
         unsupported,
         paired: known.is_some_and(|(_, paired)| *paired),
+        canonical: match architecture {
+            GEMMA3 => names::post_normed,
+            _ => names::canonical,
+        },
     })
 }
 
@@ -177,6 +210,7 @@ impl Findings<'_> {
                 "expert_count" | "expert_used_count" | "expert_shared_count" => {
                     self.add("mixture of experts", format!("{key} is {shown}"));
                 }
+                "attention.sliding_window" | "rope.freq_base_swa" if self.architecture == GEMMA3 => {}
                 "attention.sliding_window" if number == Some(0.0) => {}
                 "attention.sliding_window" => self.add("sliding_window", format!("{key} is {shown}")),
                 "rope.scale_linear" if number == Some(1.0) => {}

@@ -42,6 +42,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
         hub,
         mut unsupported,
         paired,
+        canonical,
     } = described;
     let tokenizer = tokenizer.unwrap_or_else(|detail| {
         unsupported.push(Unsupported {
@@ -60,7 +61,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
     }
     Ok(Source {
         hub,
-        storage: Storage::of_file(path.to_path_buf(), map, end, tensors, names::canonical),
+        storage: Storage::of_file(path.to_path_buf(), map, end, tensors, canonical),
         tokenizer: TokenizerSource::Made(tokenizer),
         unsupported,
     })

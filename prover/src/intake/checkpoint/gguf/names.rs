@@ -37,6 +37,23 @@ pub(super) fn canonical(stored: &str) -> String {
     known.unwrap_or_else(|| format!("other.{stored}"))
 }
 
+/// The norms of a layer in models that norm what attention and MLP add, too.
+const POST_NORMED: [(&str, &str); 3] = [
+    ("ffn_norm", "pre_feedforward_layernorm"),
+    ("post_attention_norm", "post_attention_layernorm"),
+    ("post_ffw_norm", "post_feedforward_layernorm"),
+];
+
+/// As [`canonical`], in such models.
+pub(super) fn post_normed(stored: &str) -> String {
+    let part = |(own, hub): &(&str, &str)| {
+        let layer = stored.strip_prefix("blk.")?.strip_suffix(&format!(".{own}.weight"))?;
+        Some(format!("model.layers.{layer}.{hub}.weight"))
+    };
+    let norm = POST_NORMED.iter().find_map(part);
+    norm.unwrap_or_else(|| canonical(stored))
+}
+
 /// `blk.LAYER.PART.weight` or `.bias`. The number stays as it is written, so that no two names become one.
 fn of_layer(stored: &str) -> Option<String> {
     let (layer, rest) = stored.strip_prefix("blk.")?.split_once('.')?;

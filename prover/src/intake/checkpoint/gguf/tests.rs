@@ -3,11 +3,12 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use super::super::families::Parameter;
 use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError, Survey, EMBED, HEAD};
 use crate::intake::synth::{write_synthetic_as, Dtype, Layout};
 use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, SplitMix, FIXTURE};
-use tessera_circuits::model::{MatmulKind, Rotation};
+use tessera_circuits::model::{Activation, MatmulKind, Rotation};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -211,15 +212,15 @@ fn defaults_and_numbers_are_those_of_the_format() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let mut gguf = tiny(F32, false);
-    gguf.set("general.architecture", "gemma3".into());
-    gguf.set("gemma3.embedding_length", Value::U32(4));
-    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "gemma3"));
+    gguf.set("general.architecture", "gemma2".into());
+    gguf.set("gemma2.embedding_length", Value::U32(4));
+    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "gemma2"));
     let survey = survey(&gguf);
-    assert_eq!((survey.architecture.as_str(), survey.config), ("gemma3", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("gemma2", None));
     assert!(survey
         .unsupported
         .iter()
-        .any(|u| u.detail.contains("gemma3.attention.head_count")));
+        .any(|u| u.detail.contains("gemma2.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
@@ -473,4 +474,64 @@ fn changed_files_are_read_or_refused() {
         }
     }
     assert!(read > 100 && refused > 100, "{read} {refused}");
+}
+
+/// Files of Gemma have whole gains, where the hub has them less one.
+#[test]
+fn files_of_gemma_have_whole_gains() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "gemma.");
+    }
+    gguf.set("general.architecture", "gemma".into());
+    let own = opened(&gguf).unwrap();
+    let description = own.description();
+    assert!(!description.gains_less_one);
+    assert_eq!(description.activation, Activation::GeluTanh);
+    assert_eq!(description.factors.embedding, f64::from(20f32.sqrt()));
+    for norm in [Parameter::AttentionNorm(1), Parameter::MlpNorm(0), Parameter::FinalNorm] {
+        assert_eq!(own.gain(norm).unwrap(), hub.gain(norm).unwrap());
+    }
+}
+
+/// Files of Gemma 3 have other names of norms, and a window; the key says of their scores what their heads say.
+#[test]
+fn files_of_gemma3_are_read() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "gemma3.");
+    }
+    gguf.set("general.architecture", "gemma3".into());
+    gguf.set("gemma3.attention.sliding_window", Value::U32(12));
+    let (hidden, head_dim) = (hub.config().hidden, hub.config().head_dim);
+    gguf.set("gemma3.attention.key_length", Value::U32(head_dim as u32));
+    let gain = |n: usize, length: usize| (0..length).map(|i| (n * 100 + i) as f32 / 8.0).collect::<Vec<_>>();
+    let norms = [
+        ("post_attention_norm", hidden),
+        ("post_ffw_norm", hidden),
+        ("attn_q_norm", head_dim),
+        ("attn_k_norm", head_dim),
+    ];
+    for layer in 0..2 {
+        for (n, (part, length)) in norms.into_iter().enumerate() {
+            let values = Tensor::of(&[length], F32, &gain(10 * layer + n, length));
+            gguf.tensors.push((format!("blk.{layer}.{part}.weight"), values));
+        }
+    }
+    let own = opened(&gguf).unwrap();
+    let (config, description) = (own.config(), own.description());
+    assert!(config.is_post_normed() && config.head_norms && !description.gains_less_one);
+    assert_eq!(
+        (config.context, description.factors.attention),
+        (12, 1.0 / (head_dim as f64).sqrt())
+    );
+    assert_eq!(config.rotations[0], Rotation::Base(10_000.0));
+    let norm = |parameter| own.gain(parameter).unwrap();
+    assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
+    assert_eq!(norm(Parameter::PostNorm(MatmulKind::O, 1)), gain(10, hidden));
+    assert_eq!(norm(Parameter::PostNorm(MatmulKind::Down, 0)), gain(1, hidden));
+    assert_eq!(own.head_gain(MatmulKind::K, 1).unwrap(), Some(gain(13, head_dim)));
+    gguf.set("gemma3.attn_logit_softcapping", Value::F32(50.0));
+    let refused = survey(&gguf).unsupported;
+    assert!(refused.iter().any(|u| u.detail.contains("attn_logit_softcapping")));
 }

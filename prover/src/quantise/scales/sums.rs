@@ -1,0 +1,109 @@
+//! Scales of what is normed before it is added: the sums of a state and a normed output of O or Down, times its gains.
+
+use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, PostNorm, PostNorms, StreamShift};
+
+use super::super::limbs::BASE;
+use super::super::options::MAX_SHIFT;
+use super::super::QuantiseError;
+use super::bits::Bits;
+use super::limits::{lower, signed, small, CLASSES};
+use super::Scales;
+
+/// log2 of what gains stay below in a key.
+const GAIN_BITS: i32 = 21;
+/// As many bits as no state has.
+const NO_STATE: i32 = 1 << 16;
+
+impl Scales<'_> {
+    /// The gains of an output of O or Down that is normed before it is added.
+    fn gains_of_output(&self, kind: MatmulKind, layer: usize) -> &[f32] {
+        let own = usize::from(kind == MatmulKind::Down);
+        self.post_gains.get(layer).map_or(&[], |gains| &gains[own])
+    }
+
+    /// The most bits of what a normed output, state `n - 1`, is added up with, less the base shift, so that all gains fit.
+    fn most_sum(&self, n: usize, gains: &[f32]) -> i32 {
+        let channels = gains.iter().enumerate().filter(|(_, gain)| **gain != 0.0);
+        let room = channels.map(|(c, gain)| {
+            let log = f64::from(gain.abs()).log2().floor() as i32 + 1;
+            // A unit of room, so that no gain is as large as the limit.
+            GAIN_BITS - 1 - BASE + self.norms[n - 1] + self.exponent(c) - log
+        });
+        room.min().unwrap_or(NO_STATE)
+    }
+
+    /// Bits of a sum before it is rounded into state `n`, less the base shift: as many as shifts and gains have room for.
+    fn sum_bits(&self, n: usize, gains: &[f32], [before, after]: [ByClass<i32>; 2]) -> i32 {
+        let most = CLASSES.map(|class| before.of(class).min(after.of(class)) + MAX_SHIFT);
+        most[0].min(most[1]).min(self.most_sum(n, gains))
+    }
+
+    /// Lowers the bits of states until the sum or the output that state `n` is has shifts.
+    pub(super) fn lower_state(
+        &self,
+        n: usize,
+        x: &mut [ByClass<i32>],
+        input: impl Fn(MatmulKind, usize) -> ByClass<i32>,
+    ) {
+        let (front, back) = x.split_at_mut(n);
+        let after = &mut back[0];
+        match self.config.maker(n) {
+            Maker::Sum(kind, layer) => {
+                let most = self.most_sum(n, self.gains_of_output(kind, layer));
+                lower([&mut front[n - 2], after], most, 0, MAX_SHIFT);
+            }
+            Maker::Matmul(kind, layer) => {
+                let (input, mut nothing) = (input(kind, layer), ByClass::both(NO_STATE));
+                let accumulator = input.body - BASE + self.min_writer(kind, layer);
+                lower(
+                    [&mut nothing, after],
+                    accumulator,
+                    input.lead - input.body,
+                    self.limit(kind),
+                );
+            }
+        }
+    }
+
+    /// The norms of what a layer adds, whose states are `x` from that which attention reads on.
+    pub(super) fn post_norms(&self, l: usize, x: &[ByClass<i32>]) -> Result<Option<PostNorms>, QuantiseError> {
+        if !self.config.is_post_normed() {
+            return Ok(None);
+        }
+        let of = |kind, at: usize| {
+            let n = self.config.attention_state(l) + at;
+            let (before, after) = (x[at - 1], x[at + 1]);
+            let bits = self.sum_bits(n + 1, self.gains_of_output(kind, l), [before, after]);
+            let name = || format!("what is added in layer {l}");
+            Ok::<_, QuantiseError>(PostNorm {
+                norm: self.norm(n, x[at])?,
+                sum: StreamShift {
+                    body: ChannelShift(vec![small(bits - after.body, name)?]),
+                    lead: signed(after.body - after.lead, name)?,
+                },
+            })
+        };
+        Ok(Some(PostNorms {
+            attn: of(MatmulKind::O, 1)?,
+            mlp: of(MatmulKind::Down, 3)?,
+        }))
+    }
+
+    /// The gains of all states, as the key has them; nothing of models that add outputs as they are.
+    pub(super) fn sum_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
+        let of = |n: usize| {
+            let Maker::Sum(kind, layer) = self.config.maker(n + 1) else {
+                return Vec::new();
+            };
+            let gains = self.gains_of_output(kind, layer);
+            let sum = self.sum_bits(n + 1, gains, [bits.residual[n - 1], bits.residual[n + 1]]);
+            let channel = |(c, gain): (usize, &f32)| {
+                let bits = sum - self.exponent(c) + BASE - self.norms[n];
+                (f64::from(*gain) * f64::from(bits).exp2()).round() as i32
+            };
+            gains.iter().enumerate().map(channel).collect()
+        };
+        let states = (0..self.config.states()).filter(|_| self.config.is_post_normed());
+        states.map(|n| if n % 2 == 1 { of(n) } else { Vec::new() }).collect()
+    }
+}
