@@ -163,7 +163,7 @@ library Field {
     }
 
     /// The element of sums of products, as in `mul`: of first halves, of second ones, and mixed. 2^12 terms below 2^67 are below 2^79.
-    function closed(uint256 w, uint256 q, uint256 m) private pure returns (uint256 z) {
+    function closed(uint256 w, uint256 q, uint256 m) internal pure returns (uint256 z) {
         assembly ("memory-safe") {
             let m80 := 0xffffffffffffffffffff
             w := add(w, shl(1, q))

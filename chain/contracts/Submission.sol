@@ -8,7 +8,7 @@ import {Stages} from "./Stages.sol";
 /// are in the proof, with the state before them; the chain holds a digest of it. The order is that of the proof; both parts are
 /// independent of one another. `proved` is called when all stages of both are done, once. There is no owner, nothing to set, and no way
 /// to change the contracts that verify.
-/// @dev This is no verifier yet: what is claimed has to come from the steps before, which are not written.
+/// @dev What is claimed comes from the steps before: `Verifier.sol`.
 abstract contract Submission {
     /// The digests of the states before what comes next, or DONE, which is the digest of none.
     struct Run {

@@ -8,8 +8,10 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 // solc takes its output for a module of older times.
 const solc = createRequire(import.meta.url)("solc");
 
-/** Compiles a file of this folder; returns bytecode and selectors of the contract of this name. */
-export function compile(file, contract) {
+/** The contracts of a file of this folder, compiled once. */
+const compiled = new Map();
+function contracts(file) {
+  if (compiled.has(file)) return compiled.get(file);
   const sources = { [file]: { content: readFileSync(join(root, file), "utf8") } };
   const input = {
     language: "Solidity",
@@ -25,7 +27,13 @@ export function compile(file, contract) {
   // Harnesses have many functions in one contract, and are deployed nowhere else: more code than a chain takes is no problem (5574, 3860).
   const problems = (output.errors ?? []).filter((p) => !["5574", "3860"].includes(p.errorCode));
   if (problems.length > 0) throw new Error(problems.map((p) => p.formattedMessage).join("\n"));
-  const { evm } = output.contracts[file][contract];
+  compiled.set(file, output.contracts[file]);
+  return output.contracts[file];
+}
+
+/** Compiles a file of this folder; returns bytecode and selectors of the contract of this name. */
+export function compile(file, contract) {
+  const { evm } = contracts(file)[contract];
   const selectors = Object.fromEntries(
     Object.entries(evm.methodIdentifiers).map(([signature, selector]) => [signature.split("(")[0], selector]),
   );

@@ -2,6 +2,7 @@
 // `chain_vectors` prints. Every transaction is also tried as it must not be: changed, out of order, twice.
 import { readFileSync } from "node:fs";
 import { compile } from "./compile.mjs";
+import { bytes, number, pointed, sections, word } from "./encoding.mjs";
 import { start } from "./node.mjs";
 
 /** Gas and bytes of a transaction, at most. */
@@ -18,22 +19,6 @@ if (!file) {
 const cases = readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 const honest = (name) => cases.find((own) => own.name === name && own.expected).input;
 const proof = { open: honest("opening"), aggregate: honest("stark") };
-
-const word = (number) => BigInt(number).toString(16).padStart(64, "0");
-const bytes = (hex) => word(hex.length / 2) + hex.padEnd(Math.ceil(hex.length / 64) * 64, "0");
-const number = (hex, at) => Number(BigInt(`0x${hex.slice(64 * at, 64 * at + 64)}`));
-
-/** Where the sections end that begin at a byte: of numbers of four or sixteen bytes, and nodes. */
-function sections(hex, from, sizes) {
-  const ends = [from];
-  for (const size of sizes) {
-    const at = ends[ends.length - 1];
-    const count = (place) => parseInt(hex.slice(2 * (at + place), 2 * (at + place) + 8), 16);
-    ends.push(at + 8 + size * count(0) + 32 * count(4));
-  }
-  if (ends[ends.length - 1] !== hex.length / 2) throw new Error("the sections are not the rest of the proof");
-  return ends;
-}
 
 const parts = ["OpeningStages", "StarkStages"].map((name) => compile("contracts/Stages.sol", name));
 for (const { size } of parts) if (size > CODE) throw new Error(`${size} bytes of code, more than a chain takes`);
@@ -93,8 +78,6 @@ try {
   const input = beginning(proof.open.slice(0, 2 * ends.open), proof.aggregate.slice(0, 2 * ends.aggregate));
   const begun = await call(input);
   const id = begun.slice(0, 64);
-  /** The bytes that a word of an answer points to. */
-  const pointed = (hex, at) => hex.slice(2 * number(hex, at) + 64).slice(0, 2 * number(hex.slice(2 * number(hex, at)), 0));
   const beginnings = { open: pointed(begun, 3), aggregate: pointed(begun, 4) };
   const states = { ...beginnings };
   const step = (name, own, state, count, part) =>

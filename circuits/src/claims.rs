@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 
-use crate::mle::{dot, eq_eval, eq_table, index_eq};
+use crate::mle::{eq_eval, eq_table, index_eq};
+use crate::scalar::{Corner, Scalar, Word};
 use crate::shape::{Cut, Part, Shape};
 
 /// A vector of weights, or a range of it, shared by all that have it: vectors are long, and tensors and lanes many.
 #[derive(Clone, Debug)]
-pub struct Values {
-    all: Arc<Vec<SecureField>>,
+pub struct Values<K = SecureField> {
+    all: Arc<Vec<K>>,
     range: Range<usize>,
 }
 
-impl Values {
+impl<K> Values<K> {
     /// The parts of so many entries, in order.
     fn chunks_of(&self, len: usize) -> impl Iterator<Item = Self> + '_ {
         let starts = self.range.clone().step_by(len.max(1));
@@ -31,23 +31,23 @@ impl Values {
     }
 }
 
-impl From<Vec<SecureField>> for Values {
-    fn from(all: Vec<SecureField>) -> Self {
+impl<K> From<Vec<K>> for Values<K> {
+    fn from(all: Vec<K>) -> Self {
         let range = 0..all.len();
         let all = Arc::new(all);
         Self { all, range }
     }
 }
 
-impl Deref for Values {
-    type Target = [SecureField];
+impl<K> Deref for Values<K> {
+    type Target = [K];
 
-    fn deref(&self) -> &[SecureField] {
+    fn deref(&self) -> &[K] {
         self.all.get(self.range.clone()).unwrap_or_default()
     }
 }
 
-impl PartialEq for Values {
+impl<K: PartialEq> PartialEq for Values<K> {
     fn eq(&self, other: &Self) -> bool {
         (Arc::ptr_eq(&self.all, &other.all) && self.range == other.range) || **self == **other
     }
@@ -55,23 +55,31 @@ impl PartialEq for Values {
 
 /// Weights along one axis.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Weight {
+pub enum Weight<K = SecureField> {
     /// `eq(point, .)`
-    Eq(Vec<SecureField>),
+    Eq(Vec<K>),
     /// An explicit vector, of power-of-two length.
-    Dense(Values),
+    Dense(Values<K>),
     /// All ones, over `2^log` entries.
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
-    Sparse(u32, Vec<(usize, SecureField)>),
+    Sparse(u32, Vec<(usize, K)>),
     /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, for two axes of equal length together.
-    Causal(Vec<SecureField>, Vec<SecureField>),
+    Causal(Vec<K>, Vec<K>),
 }
 
-impl Weight {
+impl<K: Scalar> Weight<K> {
     /// An explicit vector, of power-of-two length.
-    pub fn dense(values: Vec<SecureField>) -> Self {
+    pub fn dense(values: Vec<K>) -> Self {
         Self::Dense(values.into())
+    }
+
+    /// `eq(word, .)` over `2^log` entries.
+    pub fn one_at(log: u32, word: Word) -> Self {
+        match K::corner(log, word) {
+            Corner::Index(index) => Self::Sparse(log, vec![(index, K::one())]),
+            Corner::Point(point) => Self::Eq(point),
+        }
     }
 
     /// log2 of the length.
@@ -85,13 +93,13 @@ impl Weight {
     }
 
     /// All weights.
-    pub fn table(&self) -> Vec<SecureField> {
+    pub fn table(&self) -> Vec<K> {
         match self {
             Self::Eq(point) => eq_table(point),
             Self::Dense(values) => values.to_vec(),
-            Self::Ones(log) => vec![SecureField::one(); 1 << log],
+            Self::Ones(log) => vec![K::one(); 1 << log],
             Self::Sparse(log, entries) => {
-                let mut table = vec![SecureField::zero(); 1 << log];
+                let mut table = vec![K::zero(); 1 << log];
                 for (i, value) in entries {
                     if let Some(own) = table.get_mut(*i) {
                         *own = *value;
@@ -102,8 +110,8 @@ impl Weight {
             Self::Causal(row, key) => {
                 let keys = eq_table(key);
                 let rows = eq_table(row).into_iter().enumerate();
-                let of_row = |(i, w): (usize, SecureField)| {
-                    let open = move |j: usize, v: SecureField| if j <= i { w * v } else { SecureField::zero() };
+                let of_row = |(i, w): (usize, K)| {
+                    let open = move |j: usize, v: K| if j <= i { w * v } else { K::zero() };
                     keys.iter()
                         .enumerate()
                         .map(move |(j, v)| open(j, *v))
@@ -115,21 +123,21 @@ impl Weight {
     }
 
     /// One weight.
-    pub fn at(&self, index: usize) -> SecureField {
+    pub fn at(&self, index: usize) -> K {
         match self {
             Self::Eq(point) => index_eq(index, point),
             Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
-            Self::Ones(_) => SecureField::one(),
+            Self::Ones(_) => K::one(),
             Self::Sparse(_, entries) => {
                 let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
                 own.and_then(|at| entries.get(at))
-                    .map_or(SecureField::zero(), |(_, value)| *value)
+                    .map_or(K::zero(), |(_, value)| *value)
             }
             Self::Causal(row, key) => {
                 let (i, j) = (index >> key.len(), index & ((1 << key.len()) - 1));
                 match j <= i {
                     true => index_eq(i, row) * index_eq(j, key),
-                    false => SecureField::zero(),
+                    false => K::zero(),
                 }
             }
         }
@@ -138,9 +146,9 @@ impl Weight {
 
 /// `sum_(j <= i) eq(a, i) eq(u, i) eq(b, j) eq(v, j)`, bit by bit from the first: with the bits of `i` and `j` equal so far, or `j`
 /// below `i`.
-fn causal(a: &[SecureField], b: &[SecureField], u: &[SecureField], v: &[SecureField]) -> SecureField {
-    let one = SecureField::one();
-    let (mut equal, mut below) = (one, SecureField::zero());
+fn causal<K: Scalar>(a: &[K], b: &[K], u: &[K], v: &[K]) -> K {
+    let one = K::one();
+    let (mut equal, mut below) = (one, K::zero());
     for ((a, u), (b, v)) in a.iter().zip(u).zip(b.iter().zip(v)) {
         let [i0, i1] = [(one - *a) * (one - *u), *a * *u];
         let [j0, j1] = [(one - *b) * (one - *v), *b * *v];
@@ -151,29 +159,29 @@ fn causal(a: &[SecureField], b: &[SecureField], u: &[SecureField], v: &[SecureFi
 }
 
 /// A point at which many weights are evaluated: the tables of `eq` of its ranges are made once.
-struct End<'a> {
-    point: &'a [SecureField],
-    tables: BTreeMap<(usize, usize), Vec<SecureField>>,
+struct End<'a, K> {
+    point: &'a [K],
+    tables: BTreeMap<(usize, usize), Vec<K>>,
 }
 
-impl<'a> End<'a> {
-    const fn new(point: &'a [SecureField]) -> Self {
+impl<'a, K: Scalar> End<'a, K> {
+    const fn new(point: &'a [K]) -> Self {
         let tables = BTreeMap::new();
         Self { point, tables }
     }
 
     /// Multilinear extension of a weight at the coordinates from `start` on; zero where there are too few, which does not
     /// happen, as weights have the lengths of axes.
-    fn eval(&mut self, weight: &Weight, start: usize) -> SecureField {
+    fn eval(&mut self, weight: &Weight<K>, start: usize) -> K {
         let length = weight.log_len() as usize;
         let Some(own) = self.point.get(start..start + length) else {
-            return SecureField::zero();
+            return K::zero();
         };
-        let zero = SecureField::zero();
+        let zero = K::zero();
         match weight {
             Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
-            Weight::Dense(values) => dot(values, self.table(start, own)),
-            Weight::Ones(_) => SecureField::one(),
+            Weight::Dense(values) => K::dot(values, self.table(start, own)),
+            Weight::Ones(_) => K::one(),
             Weight::Sparse(_, entries) if entries.len() * length < 1 << length => {
                 let terms = entries.iter().map(|(i, value)| *value * index_eq(*i, own));
                 terms.fold(zero, |sum, term| sum + term)
@@ -191,65 +199,66 @@ impl<'a> End<'a> {
     }
 
     /// `eq(own, .)`, of the coordinates from `start` on.
-    fn table(&mut self, start: usize, own: &[SecureField]) -> &[SecureField] {
+    fn table(&mut self, start: usize, own: &[K]) -> &[K] {
         let table = self.tables.entry((start, own.len()));
         table.or_insert_with(|| eq_table(own))
     }
 
     /// `W~` of a sum of tensor products.
-    fn eval_sum(&mut self, tensors: &[Tensor]) -> SecureField {
-        let mut sum = SecureField::zero();
+    fn eval_sum(&mut self, tensors: &[Tensor<K>]) -> K {
+        let mut sum = K::zero();
         for tensor in tensors {
-            let (mut product, mut start) = (SecureField::one(), 0);
-            for weight in tensor {
-                product *= self.eval(weight, start);
+            let mut start = 0;
+            let factors = tensor.iter().map(|weight| {
+                let own = self.eval(weight, start);
                 start += weight.log_len() as usize;
-            }
-            sum += product;
+                own
+            });
+            sum += K::product(&factors.collect::<Vec<_>>());
         }
         sum
     }
 }
 
 /// A tensor product: one weight per axis of a part, or for an axis and those after it together.
-pub type Tensor = Vec<Weight>;
+pub type Tensor<K = SecureField> = Vec<Weight<K>>;
 
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct Group<K = SecureField> {
     /// The part whose columns they are.
     pub part: Part,
     /// `W` is the sum of these.
-    pub weights: Vec<Tensor>,
+    pub weights: Vec<Tensor<K>>,
     /// (column, coefficient)
-    pub columns: Vec<(usize, SecureField)>,
+    pub columns: Vec<(usize, K)>,
 }
 
-impl Group {
+impl<K: Scalar> Group<K> {
     /// Columns under one tensor product.
-    pub fn new(part: Part, weights: Tensor, columns: Vec<(usize, SecureField)>) -> Self {
+    pub fn new(part: Part, weights: Tensor<K>, columns: Vec<(usize, K)>) -> Self {
         let weights = vec![weights];
         Self { part, weights, columns }
     }
 
     /// Columns under a sum of tensor products.
-    pub const fn new_sum(part: Part, weights: Vec<Tensor>, columns: Vec<(usize, SecureField)>) -> Self {
+    pub const fn new_sum(part: Part, weights: Vec<Tensor<K>>, columns: Vec<(usize, K)>) -> Self {
         Self { part, weights, columns }
     }
 
     /// `W`, row by row.
-    pub fn table(&self) -> Vec<SecureField> {
-        let length = |tensor: &Tensor| tensor.iter().map(Weight::log_len).sum::<u32>();
-        let mut sum = vec![SecureField::zero(); self.weights.first().map_or(0, |t| 1 << length(t))];
+    pub fn table(&self) -> Vec<K> {
+        let length = |tensor: &Tensor<K>| tensor.iter().map(Weight::log_len).sum::<u32>();
+        let mut sum = vec![K::zero(); self.weights.first().map_or(0, |t| 1 << length(t))];
         for tensor in &self.weights {
-            add_tensor(&mut sum, tensor, SecureField::one());
+            add_tensor(&mut sum, tensor, K::one());
         }
         sum
     }
 }
 
 /// Adds a multiple of a tensor product to a table that is as long; most tensors of a long sum have few entries.
-pub fn add_tensor(sum: &mut [SecureField], tensor: &[Weight], scale: SecureField) {
+pub fn add_tensor<K: Scalar>(sum: &mut [K], tensor: &[Weight<K>], scale: K) {
     let Some((first, rest)) = tensor.split_first() else {
         sum.iter_mut().for_each(|s| *s += scale);
         return;
@@ -275,13 +284,13 @@ pub fn add_tensor(sum: &mut [SecureField], tensor: &[Weight], scale: SecureField
     }
 }
 
-impl Group {
+impl<K: Scalar> Group<K> {
     fn in_lanes(self, shape: &Shape) -> Vec<Self> {
         let width = shape.lane_columns(self.part);
         let cuts = shape.cuts(self.part);
         let axes = shape.full_axes(self.part);
         let Self { part, weights, columns } = self;
-        let mut terms: Vec<Term> = weights.into_iter().map(|tensor| (tensor, columns.clone())).collect();
+        let mut terms: Vec<Term<K>> = weights.into_iter().map(|tensor| (tensor, columns.clone())).collect();
         for (i, cut) in cuts.iter().enumerate() {
             // How many columns further the next lane along this axis is.
             let later = cuts.iter().skip(i + 1).map(|cut| cut.lanes);
@@ -303,10 +312,10 @@ impl Group {
 }
 
 /// A tensor product and the columns under it.
-type Term = (Tensor, Vec<(usize, SecureField)>);
+type Term<K> = (Tensor<K>, Vec<(usize, K)>);
 
 /// Cuts a term along one of the axes; the columns of the next lane are `step` further.
-fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec<Term> {
+fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step: usize) -> Vec<Term<K>> {
     // Taken out, not copied: it is long, and every lane has another one in its place.
     let Some(weight) = tensor
         .get_mut(cut.axis)
@@ -318,18 +327,18 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
     let within = weight.log_len() - axes.get(cut.axis).copied().unwrap_or(0).min(weight.log_len());
     let log_lane = cut.log_lane + within;
     // The columns of a lane, times a factor.
-    let columns = |lane: usize, factor: SecureField| {
+    let columns = |lane: usize, factor: K| {
         let own = own.iter();
         own.map(move |(c, k)| (lane * step + c, *k * factor))
     };
-    let with = |weight: Weight, columns: Vec<(usize, SecureField)>| {
+    let with = |weight: Weight<K>, columns: Vec<(usize, K)>| {
         let mut tensor = tensor.clone();
         if let Some(own) = tensor.get_mut(cut.axis) {
             *own = weight;
         }
         (tensor, columns)
     };
-    let one = SecureField::one();
+    let one = K::one();
     match weight {
         Weight::Eq(point) => {
             let at = point.len().saturating_sub(log_lane as usize);
@@ -343,7 +352,7 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
         }
         Weight::Sparse(_, entries) => {
             let with_entries = entries.chunk_by(|(i, _), (j, _)| i >> log_lane == j >> log_lane);
-            let lane = |own: &[(usize, SecureField)]| {
+            let lane = |own: &[(usize, K)]| {
                 let lane = own.first().map_or(0, |(i, _)| i >> log_lane);
                 let within = own.iter().map(|(i, value)| (i - (lane << log_lane), *value));
                 (lane, Weight::Sparse(log_lane, within.collect()))
@@ -368,16 +377,16 @@ fn cut_term((mut tensor, own): Term, axes: &[u32], cut: Cut, step: usize) -> Vec
 /// consumed by [`batch`].
 #[must_use = "a claim that is not batched is not proved"]
 #[derive(Debug)]
-pub struct LinearClaim {
+pub struct LinearClaim<K = SecureField> {
     /// What is claimed, for messages.
     pub name: &'static str,
     /// What is summed, part by part.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Group<K>>,
     /// The claimed sum.
-    pub value: SecureField,
+    pub value: K,
 }
 
-impl LinearClaim {
+impl<K: Scalar> LinearClaim<K> {
     /// The same claim on the columns of all lanes of each part. Groups are made as if a part had one lane that is as
     /// long as its axes.
     pub fn in_lanes(self, shape: &Shape) -> Self {
@@ -388,14 +397,14 @@ impl LinearClaim {
 
 /// All claims as one: `sum over groups = value`, groups with equal weights merged.
 #[derive(Debug)]
-pub struct Batch {
+pub struct Batch<K = SecureField> {
     /// What is summed, part by part.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Group<K>>,
     /// The claimed sum.
-    pub value: SecureField,
+    pub value: K,
 }
 
-impl Batch {
+impl<K: Scalar> Batch<K> {
     /// Columns of a part that carry a claim, ascending.
     pub fn columns(&self, part: Part) -> Vec<usize> {
         let mut columns: Vec<usize> = self
@@ -410,19 +419,19 @@ impl Batch {
     }
 
     /// Groups of one part.
-    pub fn of(&self, part: Part) -> impl Iterator<Item = &Group> {
+    pub fn of(&self, part: Part) -> impl Iterator<Item = &Group<K>> {
         self.groups.iter().filter(move |g| g.part == part)
     }
 
     /// What weighs the evaluations of the columns of a part at `point` in the end claim of the batch: the sum over the part's
     /// groups of `W~(point)` times the coefficient, for every column that has a claim, ascending.
-    pub fn coefficients(&self, part: Part, point: &[SecureField]) -> BTreeMap<usize, SecureField> {
+    pub fn coefficients(&self, part: Part, point: &[K]) -> BTreeMap<usize, K> {
         let mut end = End::new(point);
         let mut sums = BTreeMap::new();
         for group in self.of(part) {
             let weight = end.eval_sum(&group.weights);
             for (column, coefficient) in &group.columns {
-                *sums.entry(*column).or_insert_with(SecureField::zero) += weight * *coefficient;
+                *sums.entry(*column).or_insert_with(K::zero) += weight * *coefficient;
             }
         }
         sums
@@ -430,25 +439,25 @@ impl Batch {
 }
 
 /// What most tensors differ in that differ at all: equal ones have equal sketches.
-pub fn sketch(tensor: &[Weight]) -> Vec<(usize, [u32; 4])> {
-    let of = |weight: &Weight| match weight {
+pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
+    let of = |weight: &Weight<K>| match weight {
         Weight::Eq(point) => point.first().map(|k| (0, *k)),
         Weight::Dense(values) => values.first().map(|k| (1, *k)),
         Weight::Ones(_) => None,
         Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
         Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
     };
-    let words = |(i, k): (usize, SecureField)| (i, k.to_m31_array().map(|c| c.0));
+    let words = |(i, k): (usize, K)| (i, k.words());
     tensor.iter().filter_map(of).map(words).collect()
 }
 
 /// Batches claims with the powers of a challenge drawn after all of them are fixed.
-pub fn batch(claims: Vec<LinearClaim>, challenge: SecureField) -> Batch {
-    let mut groups: Vec<Group> = Vec::new();
+pub fn batch<K: Scalar>(claims: Vec<LinearClaim<K>>, challenge: K) -> Batch<K> {
+    let mut groups: Vec<Group<K>> = Vec::new();
     // Groups that may be alike: there are thousands, and weights are long.
     let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    let mut value = SecureField::zero();
-    let mut power = SecureField::one();
+    let mut value = K::zero();
+    let mut power = K::one();
     for claim in claims {
         value += power * claim.value;
         for mut group in claim.groups {

@@ -25,6 +25,7 @@ pub mod gains;
 pub mod mle;
 pub mod model;
 pub mod rounding;
+pub mod scalar;
 pub mod semantics;
 pub mod shape;
 pub mod statement;

@@ -4,10 +4,12 @@
 //! Every function is total. Where lengths must agree, a mismatch is an error; indicator functions are
 //! defined for every index and bound.
 
-use num_traits::{One, Zero};
-use stwo::core::fields::m31::{BaseField, P};
+use num_traits::Zero;
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
+
+use crate::scalar::{eq_factor, Scalar};
 
 /// Lengths that do not fit together.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub enum MleError {
     TableLength { entries: usize, variables: usize },
 }
 
-fn check_points(a: &[SecureField], b: &[SecureField]) -> Result<(), MleError> {
+fn check_points<K>(a: &[K], b: &[K]) -> Result<(), MleError> {
     if a.len() != b.len() {
         return Err(MleError::PointLengths {
             left: a.len(),
@@ -59,52 +61,30 @@ fn in_table(index: usize, variables: usize) -> bool {
 }
 
 /// All `2^k` values `eq(point, z)`, `z` in order. The caller bounds `k`: the table is allocated.
-pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
-    point.iter().fold(vec![SecureField::one()], |table, &r| {
-        let mut next = Vec::with_capacity(2 * table.len());
-        for v in table {
-            let high = v * r;
-            next.extend([v - high, high]);
-        }
-        next
-    })
-}
-
-/// One factor of `eq`: `a b + (1 - a)(1 - b)`.
-fn eq_factor(a: SecureField, b: SecureField) -> SecureField {
-    let ab = a * b;
-    ab + ab + SecureField::one() - a - b
+pub fn eq_table<K: Scalar>(point: &[K]) -> Vec<K> {
+    K::eq_table(point)
 }
 
 /// `eq(a, b)`, the MLE of `[a = b]`.
-pub fn eq_eval(a: &[SecureField], b: &[SecureField]) -> Result<SecureField, MleError> {
+pub fn eq_eval<K: Scalar>(a: &[K], b: &[K]) -> Result<K, MleError> {
     check_points(a, b)?;
-    Ok(a.iter()
-        .zip(b)
-        .map(|(&x, &y)| eq_factor(x, y))
-        .fold(SecureField::one(), |acc, f| acc * f))
+    Ok(K::eq_eval(a, b))
 }
 
 /// The MLE of `[v = index]` at `point`; zero when `index >= 2^k`.
-pub fn index_eq(index: usize, point: &[SecureField]) -> SecureField {
+pub fn index_eq<K: Scalar>(index: usize, point: &[K]) -> K {
     if !in_table(index, point.len()) {
-        return SecureField::zero();
+        return K::zero();
     }
-    point.iter().enumerate().fold(SecureField::one(), |acc, (i, &r)| {
-        acc * if bit(index, point.len(), i) {
-            r
-        } else {
-            SecureField::one() - r
-        }
-    })
+    K::index_eq(index, point)
 }
 
 /// The MLE of `[v < bound]` at `point`, in O(k); one when `bound >= 2^k`.
-pub fn less_than_eval(bound: usize, point: &[SecureField]) -> SecureField {
+pub fn less_than_eval<K: Scalar>(bound: usize, point: &[K]) -> K {
     if !in_table(bound, point.len()) {
-        return SecureField::one();
+        return K::one();
     }
-    let (mut less, mut equal) = (SecureField::zero(), SecureField::one());
+    let (mut less, mut equal) = (K::zero(), K::one());
     for (i, &r) in point.iter().enumerate() {
         let high = equal * r;
         if bit(bound, point.len(), i) {
@@ -118,9 +98,9 @@ pub fn less_than_eval(bound: usize, point: &[SecureField]) -> SecureField {
 }
 
 /// The MLE of `[j <= i]` at `(ri, rj)`, in O(k): the causal mask.
-pub fn causal_eval(ri: &[SecureField], rj: &[SecureField]) -> Result<SecureField, MleError> {
+pub fn causal_eval<K: Scalar>(ri: &[K], rj: &[K]) -> Result<K, MleError> {
     check_points(ri, rj)?;
-    let (mut less, mut equal) = (SecureField::zero(), SecureField::one());
+    let (mut less, mut equal) = (K::zero(), K::one());
     for (&i, &j) in ri.iter().zip(rj) {
         less += equal * (i - i * j);
         equal *= eq_factor(i, j);
@@ -141,31 +121,6 @@ pub fn fold_msb_in_place(values: &mut Vec<SecureField>, r: SecureField) {
         *l += r * (h - *l);
     }
     values.truncate(half);
-}
-
-/// `sum_i a_i b_i`. Coordinates of products are summed in 64 bits and reduced once: four products of words fit, and what is left
-/// of them after one folding is below `2^34`.
-pub fn dot(a: &[SecureField], b: &[SecureField]) -> SecureField {
-    const ORDER: u64 = P as u64;
-    let fold = |v: u64| (v & ORDER) + (v >> 31);
-    let mut sums = [0u64; 4];
-    for (x, y) in a.iter().zip(b) {
-        let [a, b, c, d] = x.to_m31_array().map(|v| u64::from(v.0));
-        let [e, f, g, h] = y.to_m31_array().map(|v| u64::from(v.0));
-        // `(a + b i + (c + d i) u)(e + f i + (g + h i) u)` with `u^2 = 2 + i`: `-b`, `-d`, `2 g - h` and `2 h + g`.
-        let (nb, nd) = (ORDER - b, ORDER - d);
-        let (p, q) = (fold(2 * g + ORDER - h), fold(2 * h + g));
-        let products = [
-            fold(a * e + nb * f) + fold(c * p + nd * q),
-            fold(a * f + b * e) + fold(c * q + d * p),
-            fold(a * g + nb * h) + fold(c * e + nd * f),
-            fold(a * h + b * g) + fold(c * f + d * e),
-        ];
-        for (sum, product) in sums.iter_mut().zip(products) {
-            *sum += product;
-        }
-    }
-    SecureField::from_m31_array(sums.map(|v| BaseField::reduce(fold(v))))
 }
 
 /// The MLE of a table at `point`; `values` has `2^k` entries.
@@ -200,6 +155,9 @@ fn eval_folded(mut values: Vec<SecureField>, point: &[SecureField]) -> SecureFie
 
 #[cfg(test)]
 mod tests {
+    use num_traits::One;
+    use stwo::core::fields::m31::P;
+
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -209,7 +167,7 @@ mod tests {
         let largest = SecureField::from_m31_array([BaseField::from_u32_unchecked(P - 1); 4]);
         let all = vec![largest; 100_000];
         let expected = largest * largest * BaseField::from_u32_unchecked(100_000);
-        assert_eq!(dot(&all, &all), expected);
+        assert_eq!(SecureField::dot(&all, &all), expected);
     }
 
     fn base() -> impl Strategy<Value = BaseField> {

@@ -1,13 +1,12 @@
 //! What is rounded to 16 bits, and by which parameters of the model (docs/protocol.md, section 8.1).
 
-use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::SecureField;
 
 use crate::air::Air;
 use crate::chunk::INPUT_SHIFT;
 use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, Maker, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::ROPE_BITS;
 use crate::shape::{Part, Shape};
 use crate::statement::{class_of, norm_of};
@@ -273,12 +272,12 @@ impl Powers<'_> {
     ///
     /// A power depends on the first index of its entry (layer or state), on the class of the token row and on the channel, or on
     /// fewer of them; in the logits, on the channel alone.
-    pub fn eval(&self, part: Part, column: usize, point: &[SecureField]) -> SecureField {
+    pub fn eval<K: Scalar>(&self, part: Part, column: usize, point: &[K]) -> K {
         self.eval_with(part, column, &self.tables(part, point))
     }
 
     /// The tables of `eq` of the axes of a part, at a point of its rows.
-    pub fn tables(&self, part: Part, point: &[SecureField]) -> Vec<Vec<SecureField>> {
+    pub fn tables<K: Scalar>(&self, part: Part, point: &[K]) -> Vec<Vec<K>> {
         let mut rest = point;
         let axes = self.shape.axes(part);
         let table = |log: &u32| {
@@ -290,11 +289,11 @@ impl Powers<'_> {
     }
 
     /// As [`Self::eval`], from the tables of the point.
-    pub fn eval_with(&self, part: Part, column: usize, tables: &[Vec<SecureField>]) -> SecureField {
+    pub fn eval_with<K: Scalar>(&self, part: Part, column: usize, tables: &[Vec<K>]) -> K {
         let width = self.shape.lane_columns(part).max(1);
         let lane_powers = self.shape.air(part).air.powers();
         let Some((_, tensor)) = lane_powers.iter().find(|(own, _)| *own == column % width) else {
-            return SecureField::zero();
+            return K::zero();
         };
         let rounded = Rounded { part, tensor: *tensor };
         let start = self.shape.lane_start(part, column / width);
@@ -309,24 +308,14 @@ impl Powers<'_> {
             let bits = shift_at(self.shape, self.params, rounded, &place, self.leading);
             BaseField::from_u32_unchecked(1 << bits.min(30))
         };
-        let by_layer = || {
-            let layers = table(0).iter().enumerate();
-            layers.fold(SecureField::zero(), |sum, (l, w)| {
-                sum + *w * power([first_of(0) + l, 0, 0, 0])
-            })
-        };
+        let by_layer = || K::combine(table(0), |l| power([first_of(0) + l, 0, 0, 0]));
         match part {
-            Part::Logits => {
-                let entries = table(1).iter().enumerate();
-                entries.fold(SecureField::zero(), |sum, (v, w)| {
-                    sum + *w * power([0, first_of(1) + v, 0, 0])
-                })
-            }
+            Part::Logits => K::combine(table(1), |v| power([0, first_of(1) + v, 0, 0])),
             Part::Scores | Part::Att => by_layer(),
             Part::Q | Part::K if *tensor >= 4 => by_layer(),
             _ => {
                 let classes = self.classes(rounded, table(1));
-                let mut sum = SecureField::zero();
+                let mut sum = K::zero();
                 for (l, layer) in table(0).iter().enumerate() {
                     for (token, rows) in &classes {
                         let at =
@@ -340,38 +329,29 @@ impl Powers<'_> {
     }
 
     /// A token row of each class that matters, with the weights of all rows of the class.
-    fn classes(&self, rounded: Rounded, tokens: &[SecureField]) -> Vec<(usize, SecureField)> {
+    fn classes<K: Scalar>(&self, rounded: Rounded, tokens: &[K]) -> Vec<(usize, K)> {
         // The weights of all tokens add up to one.
         if !matches!(rounded, Rounded::STATE | Rounded::PRODUCT) || self.leading == 0 {
-            return vec![(self.leading, SecureField::one())];
+            return vec![(self.leading, K::one())];
         }
-        let lead = tokens
-            .iter()
-            .take(self.leading)
-            .fold(SecureField::zero(), |sum, w| sum + *w);
-        vec![(0, lead), (self.leading, SecureField::one() - lead)]
+        let lead = K::sum_below(tokens, Word::new(self.leading, Source::Leading));
+        vec![(0, lead), (self.leading, K::one() - lead)]
     }
 
     /// The weighted powers of the channels of one layer or state in one class of rows.
-    fn channels(
+    fn channels<K: Scalar>(
         &self,
         rounded: Rounded,
-        [third, fourth]: [&[SecureField]; 2],
+        [third, fourth]: [&[K]; 2],
         at: &impl Fn(usize, usize) -> BaseField,
-    ) -> SecureField {
+    ) -> K {
         if rounded == Rounded::PRODUCT {
             return at(0, 0).into();
         }
-        let mut sum = SecureField::zero();
-        for (i, w) in third.iter().enumerate() {
-            match fourth {
-                [] => sum += *w * at(i, 0),
-                fourth => {
-                    let inner = fourth.iter().enumerate();
-                    sum += *w * inner.fold(SecureField::zero(), |sum, (j, v)| sum + *v * at(i, j));
-                }
-            }
+        if fourth.is_empty() {
+            return K::combine(third, |i| at(i, 0));
         }
-        sum
+        let heads = third.iter().enumerate();
+        heads.fold(K::zero(), |sum, (i, w)| sum + *w * K::combine(fourth, |j| at(i, j)))
     }
 }

@@ -7,15 +7,14 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use crate::air::lookups::{Linear, Lookup};
+use crate::air::lookups::{Linear, Lookup, Relation};
 use crate::air::{Air, Relations};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{index_eq, less_than_eval};
 use crate::rounding::Powers;
+use crate::scalar::Scalar;
 use crate::shape::{Part, Shape};
 use crate::wiring::suffix;
-
-type K = SecureField;
 
 /// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
 pub const LOG_LEAVES: u32 = 24;
@@ -42,7 +41,7 @@ pub struct LookupTree {
 /// What is left to show of a tree: its leaves, as multilinear polynomials, have these values at a point.
 #[must_use = "a claim that is not proved"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafClaim {
+pub struct LeafClaim<K = SecureField> {
     /// Coordinates of the leaf.
     pub point: Vec<K>,
     /// The numerators at the point.
@@ -70,6 +69,17 @@ impl LookupTree {
     /// The claim on the columns that a claim on the leaves comes down to. `None` if it is false whatever the columns are: the
     /// numerators are not one.
     pub fn claim(&self, powers: &Powers<'_>, relations: &Relations, leaf: &LeafClaim) -> Option<LinearClaim> {
+        let claim = self.columns_claim(powers, |relation| relations.challenges(relation), leaf);
+        (leaf.numerator == SecureField::one()).then_some(claim)
+    }
+
+    /// The same, of numerators that are one.
+    pub fn columns_claim<K: Scalar>(
+        &self,
+        powers: &Powers<'_>,
+        challenges: impl Fn(Relation) -> [K; 2],
+        leaf: &LeafClaim<K>,
+    ) -> LinearClaim<K> {
         let mut claim = Claim {
             powers,
             point: &leaf.point,
@@ -85,19 +95,19 @@ impl LookupTree {
                 .split_at(leaf.point.len().saturating_sub(plane.log_rows as usize));
             let mut weight = index_eq(start >> plane.log_rows, prefix);
             start += 1 << plane.log_rows;
-            let [z, alpha] = relations.challenges(plane.lookup.relation);
+            let [z, alpha] = challenges(plane.lookup.relation);
             claim.value += weight * z;
             for value in &plane.lookup.tuple {
                 claim.add(plane, value, weight);
                 weight *= alpha;
             }
         }
-        (leaf.numerator == K::one()).then(|| claim.finish())
+        claim.finish()
     }
 }
 
 /// A claim that is being made: columns of parts with their coefficients.
-struct Claim<'a> {
+struct Claim<'a, K> {
     powers: &'a Powers<'a>,
     point: &'a [K],
     value: K,
@@ -106,7 +116,7 @@ struct Claim<'a> {
     tables: BTreeMap<Part, Vec<Vec<K>>>,
 }
 
-impl Claim<'_> {
+impl<K: Scalar> Claim<'_, K> {
     /// Adds a linear form times a weight to the left side; what is public goes to the right.
     fn add(&mut self, plane: &Plane, form: &Linear, weight: K) {
         self.value -= weight * form.constant;
@@ -126,7 +136,7 @@ impl Claim<'_> {
     }
 
     /// The claim, on the rows at the end of the point.
-    fn finish(self) -> LinearClaim {
+    fn finish(self) -> LinearClaim<K> {
         let shape = self.powers.shape;
         let group = |(part, columns): (Part, BTreeMap<usize, K>)| {
             let mut rest = suffix(self.point, shape.log_rows(part));
@@ -179,16 +189,16 @@ fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
 }
 
 /// What the padding of all trees adds to the sum of their fractions.
-pub fn padding(trees: &[LookupTree]) -> K {
+pub fn padding(trees: &[LookupTree]) -> SecureField {
     let of = |tree: &LookupTree| BaseField::from(tree.padding());
     trees.iter().map(of).fold(BaseField::zero(), |sum, v| sum + v).into()
 }
 
 /// The denominator of a plane in one row: the tuple, combined.
-pub fn denominator(plane: &Plane, relations: &Relations, column: impl Fn(usize) -> BaseField) -> K {
+pub fn denominator(plane: &Plane, relations: &Relations, column: impl Fn(usize) -> BaseField) -> SecureField {
     let [z, alpha] = relations.challenges(plane.lookup.relation);
     let values = plane.lookup.tuple.iter().rev();
-    values.fold(K::zero(), |sum, value| sum * alpha + value.eval(&column)) - z
+    values.fold(SecureField::zero(), |sum, value| sum * alpha + value.eval(&column)) - z
 }
 
 #[cfg(test)]

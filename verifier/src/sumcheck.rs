@@ -81,9 +81,14 @@ pub fn round_value(claim: SecureField, [s0, s2]: [SecureField; 2], r: SecureFiel
 
 /// `2^-(variables - instance_variables)`: what the embedding multiplies an instance with.
 pub fn instance_scale(variables: usize, instance_variables: usize) -> SecureField {
+    instance_factor(variables, instance_variables).into()
+}
+
+/// The same as a number.
+pub fn instance_factor(variables: usize, instance_variables: usize) -> BaseField {
     // 2 has order 31 modulo 2^31 - 1.
     let exponent = (instance_variables % 31 + 31 - variables % 31) % 31;
-    BaseField::from_u32_unchecked(1 << exponent).into()
+    BaseField::from_u32_unchecked(1 << exponent)
 }
 
 /// Verifies a batch over `variables` variables whose values add up to `claim`; the returned claim must be

@@ -1,26 +1,27 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/mod.rs`.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
-use tessera_circuits::claims::{batch, Batch, LinearClaim};
-use tessera_circuits::mle::eq_table;
+use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
 use tessera_circuits::rounding::Powers;
-use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, StatisticsError};
-use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
 
 use crate::codec::CodecError;
-use crate::gkr::{self, GkrError, TreeProof};
+use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::ledger::security_bits;
 use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
 use crate::policy::{opening_policy, parameter_words, LOOKUP_WORK_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
+use crate::public::{families_of, Inputs, Outputs};
+pub use crate::public::{linear_variables, unit_coefficients};
 use crate::stark::{self, StarkClaim, StarkError};
 use crate::suite::Suite;
 use crate::sumcheck::{self, instance_scale, SumcheckError};
@@ -206,8 +207,27 @@ impl ChunkStatement<'_> {
     }
 }
 
-/// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
-pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
+/// What is said of a chunk before its opening, verified, and what it leaves to be opened.
+#[derive(Debug)]
+pub struct Conversation {
+    /// The transcript after it.
+    pub transcript: Transcript,
+    /// Challenges, and what sumchecks end in.
+    pub inputs: Inputs,
+    /// What follows from them and the statement.
+    pub outputs: Outputs,
+    /// The commitment to the activations.
+    pub activations: CommitmentParams,
+    /// The challenges of the lookups.
+    pub relations: Relations,
+    /// The sum of all lookups.
+    pub lookups: SecureField,
+    /// The value of the claim on the activations.
+    pub end: SecureField,
+}
+
+/// Verifies what is said of a chunk before its opening. Total on hostile proofs.
+pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<Conversation, VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
     claim.check_ends()?;
     let shape = key.shape(claim.chunk, statement.lengths());
@@ -235,10 +255,13 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         params: &params,
         leading: statement.leading(&params.leading, shape.token),
     };
-    let (lookup_sum, lookup_claims) = verify_lookups(&powers, &trees, &relations, &proof.lookups, &mut transcript)?;
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let leaves = gkr::verify(&logs, &proof.lookups, &mut transcript)?;
+    let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
 
     // Matmuls.
-    let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
+    let coordinates = transcript.challenges("points", Points::count(&shape));
+    let points = Points::new(&shape, coordinates.clone());
     let public = Public {
         shape: &shape,
         params: &params,
@@ -247,76 +270,108 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         statistics: &proof.statistics,
         points: &points,
     };
-    let product_point = verify_matmuls(&public, &proof.matmuls, &mut transcript)?;
-    let families = weight_families(&mut transcript);
+    let (products, embedding) = verify_matmuls(&public, &proof.matmuls, &mut transcript)?;
+    let family = transcript.challenge("weight families");
 
     // Linear claims.
     let mut claims = public.trace_claims(proof.matmuls.claim);
-    claims.extend(public.operand_claims(&product_point, &proof.matmuls.operands));
+    claims.extend(public.operand_claims(&products, &proof.matmuls.operands));
     claims.extend(lookup_claims);
-    let batch = batch(claims, transcript.challenge("claims"));
+    let chi = transcript.challenge("claims");
+    let batch = batch(claims, chi);
     let variables = linear_variables(&shape);
     let end = sumcheck::verify("claims", batch.value, variables, &proof.linear, &mut transcript)?;
 
-    // Weights and activations.
     let columns = key.opened(claim.chunk);
+    let families = families_of(family);
+    Ok(Conversation {
+        outputs: Outputs {
+            embedding,
+            value: batch.value,
+            bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band),
+            units: unit_coefficients(&shape, &batch, &end.point),
+            band_point: public.local_point(&products, columns.log_band),
+            unit_point: suffix(&end.point, MIN_ROWS_LOG).to_vec(),
+        },
+        inputs: Inputs {
+            relations: Relation::ALL.map(|relation| relations.drawn(relation)),
+            leaves: leaves.into_iter().map(|leaf| (leaf.point, leaf.denominator)).collect(),
+            points: coordinates,
+            accumulators: proof.matmuls.claim,
+            products,
+            operands: proof.matmuls.operands,
+            family,
+            chi,
+            linear: end.point,
+        },
+        transcript,
+        activations,
+        relations,
+        lookups: gkr::sum(&proof.lookups) - padding(&trees),
+        end: end.value,
+    })
+}
+
+/// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
+pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
+    let key = claim.key;
+    let mut said = verify_conversation(claim, proof)?;
+
+    // Weights and activations.
     let weights = Claimed {
         commitment: key.weights,
         root: key.weights_root,
         claim: OpeningClaim {
-            columns,
-            gamma: &public.band_coefficients(&product_point, &families, columns.bands(), columns.log_band),
-            local_point: &public.local_point(&product_point, columns.log_band),
-            value: weight_claim(&proof.matmuls.operands, &families),
+            columns: key.opened(claim.chunk),
+            gamma: &said.outputs.bands,
+            local_point: &said.outputs.band_point,
+            value: weight_claim(&proof.matmuls.operands, &families_of(said.inputs.family)),
         },
     };
     let activations = Claimed {
-        commitment: activations,
+        commitment: said.activations,
         root: proof.activations,
         claim: OpeningClaim {
-            columns: activations.columns_of(&(0..activations.tiles), 0),
-            gamma: &unit_coefficients(&shape, &batch, &end.point),
-            local_point: suffix(&end.point, MIN_ROWS_LOG),
-            value: end.value,
+            columns: said.activations.columns_of(&(0..said.activations.tiles), 0),
+            gamma: &said.outputs.units,
+            local_point: &said.outputs.unit_point,
+            value: said.end,
         },
     };
     let policy = opening_policy(key.weights.log_blowup);
-    opening::verify(&policy, &[weights, activations], &proof.opening, &mut transcript)?;
+    opening::verify(&policy, &[weights, activations], &proof.opening, &mut said.transcript)?;
 
     // Aggregator.
     let claim = StarkClaim {
-        relations: &relations,
-        lookups: lookup_sum,
+        relations: &said.relations,
+        lookups: said.lookups,
         claimed_sum: proof.claimed_sum,
     };
-    stark::verify(&claim, &proof.stark, &mut transcript)?;
+    stark::verify(&claim, &proof.stark, &mut said.transcript)?;
     Ok(())
 }
 
-/// Section 8.5: the sum of all lookups, and the claims on the columns that its proof ends in.
-fn verify_lookups(
+/// Section 8.5: the claims on the columns that the proofs of the sums of lookups end in.
+fn lookup_claims(
     powers: &Powers<'_>,
     trees: &[LookupTree],
     relations: &Relations,
-    proofs: &[TreeProof],
-    transcript: &mut Transcript,
-) -> Result<(SecureField, Vec<LinearClaim>), VerifyError> {
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
-    let leaves = gkr::verify(&logs, proofs, transcript)?;
+    leaves: &[LeafClaim],
+) -> Result<Vec<LinearClaim>, VerifyError> {
     let mut claims = Vec::with_capacity(trees.len());
-    for (tree, (own, leaf)) in trees.iter().zip(&leaves).enumerate() {
+    for (tree, (own, leaf)) in trees.iter().zip(leaves).enumerate() {
         let own = own.claim(powers, relations, leaf);
         claims.push(own.ok_or(VerifyError::Numerators { tree })?);
     }
-    Ok((gkr::sum(proofs) - padding(trees), claims))
+    Ok(claims)
 }
 
-/// Section 5 and 6: all matmuls; returns the end point of their sumcheck.
+/// Section 5 and 6: all matmuls; returns the end point of their sumcheck, and the operand of the embedding.
 fn verify_matmuls(
     public: &Public<'_>,
     matmuls: &MatmulProof,
     transcript: &mut Transcript,
-) -> Result<Vec<SecureField>, VerifyError> {
+) -> Result<(Vec<SecureField>, SecureField), VerifyError> {
     let variables = product_variables(public.shape) as usize;
     let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, transcript)?;
     let mut value = SecureField::default();
@@ -327,7 +382,8 @@ fn verify_matmuls(
         return Err(VerifyError::Matmuls);
     }
     let [_, _, _, embed, ..] = matmuls.operands;
-    if embed[0] != public.embed_operand(&end.point) {
+    let embedding = public.embed_operand(&end.point);
+    if embed[0] != embedding {
         return Err(VerifyError::Embedding);
     }
     let absent = |product: Product| product != Product::Embed && !product.exists(public.shape);
@@ -340,7 +396,7 @@ fn verify_matmuls(
         return Err(VerifyError::Matmuls);
     }
     absorb_operands(&matmuls.operands, transcript);
-    Ok(end.point)
+    Ok((end.point, embedding))
 }
 
 /// Absorbs the final evaluations of the matmul sumcheck.
@@ -350,13 +406,7 @@ pub fn absorb_operands(operands: &Operands, transcript: &mut Transcript) {
 
 /// Random weights of the weighted products in the claim on the weights.
 pub fn weight_families(transcript: &mut Transcript) -> [SecureField; WEIGHTED.len()] {
-    let challenge = transcript.challenge("weight families");
-    let mut power = challenge;
-    std::array::from_fn(|_| {
-        let own = power;
-        power *= challenge;
-        own
-    })
+    families_of(transcript.challenge("weight families"))
 }
 
 /// Value of the claim on the weights.
@@ -369,28 +419,4 @@ pub fn weight_claim(operands: &Operands, families: &[SecureField; WEIGHTED.len()
     values
         .zip(families)
         .fold(SecureField::default(), |sum, (v, f)| sum + v * *f)
-}
-
-/// What weighs the evaluations of the units of activations, in the order in which they are committed, in the claim that the
-/// linear sumcheck ends in at `point` (section 7).
-pub fn unit_coefficients(shape: &Shape, batch: &Batch, point: &[SecureField]) -> Vec<SecureField> {
-    let mut gamma = Vec::with_capacity(usize::try_from(shape.units()).unwrap_or(0));
-    for &part in shape.parts() {
-        let log_rows = shape.log_rows(part);
-        let own = suffix(point, log_rows);
-        let scale = instance_scale(point.len(), log_rows as usize);
-        let coefficients = batch.coefficients(part, own);
-        let (units, _) = own.split_at(own.len().saturating_sub(MIN_ROWS_LOG as usize));
-        let units = eq_table(units);
-        for column in shape.committed(part) {
-            let coefficient = coefficients.get(&column).copied().unwrap_or_default() * scale;
-            gamma.extend(units.iter().map(|unit| *unit * coefficient));
-        }
-    }
-    gamma
-}
-
-/// Number of variables of the linear sumcheck: the tallest part with claims.
-pub fn linear_variables(shape: &Shape) -> usize {
-    shape.max_log_rows() as usize
 }

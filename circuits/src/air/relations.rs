@@ -40,11 +40,24 @@ impl Relations {
     /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second + alpha^2
     /// third - z`.
     pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
+        let [z, alpha] = self.drawn(relation);
+        [
+            z,
+            if relation.values() == 1 {
+                SecureField::zero()
+            } else {
+                alpha
+            },
+        ]
+    }
+
+    /// Both elements that are drawn for a relation.
+    pub fn drawn(&self, relation: Relation) -> [SecureField; 2] {
         fn pair<const N: usize>(elements: &LookupElements<N>) -> [SecureField; 2] {
             [elements.z, elements.alpha]
         }
         match relation {
-            Relation::Range16 => [self.range16.0.z, SecureField::zero()],
+            Relation::Range16 => pair(&self.range16.0),
             Relation::Bits => pair(&self.bits.0),
             Relation::Exp => pair(&self.exp.0),
             Relation::Silu => pair(&self.silu.0),

@@ -10,9 +10,9 @@ mod stream;
 
 use std::collections::BTreeMap;
 
-use num_traits::{One, Zero};
+use crate::scalar::Scalar;
 
-use super::{eq, felt, suffix, Public, K};
+use super::{eq, felt, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
@@ -25,43 +25,43 @@ use crate::shape::Part;
 use crate::statistics::Clip;
 
 /// Values of a part that were rounded, and what weighs them in a claim.
-struct Rounding {
+struct Rounding<K> {
     rounded: Rounded,
     /// The output, as a sum of columns.
     out: Vec<(usize, K)>,
-    plain: Vec<Tensor>,
+    plain: Vec<Tensor<K>>,
     /// `plain` times `2^s` of the entry.
-    powered: Vec<Tensor>,
+    powered: Vec<Tensor<K>>,
     /// Of the columns of the output and the remainder.
     factor: K,
 }
 
 /// The sides of a claim: groups that add up to a value.
 #[derive(Default)]
-struct Sides {
-    groups: Vec<Group>,
+struct Sides<K> {
+    groups: Vec<Group<K>>,
     value: K,
 }
 
-impl Sides {
-    fn claim(self, name: &'static str) -> LinearClaim {
+impl<K: Scalar> Sides<K> {
+    fn claim(self, name: &'static str) -> LinearClaim<K> {
         let Self { groups, value } = self;
         LinearClaim { name, groups, value }
     }
 }
 
 /// All claims on roundings, as they are made.
-struct Claims {
+struct Claims<K> {
     /// Accumulators of matmuls and products.
-    accumulators: Sides,
+    accumulators: Sides<K>,
     /// Those of their own: rotations, chosen logits.
-    own: Vec<LinearClaim>,
-    clipped: Sides,
+    own: Vec<LinearClaim<K>>,
+    clipped: Sides<K>,
     /// Weight of the next clipped value.
     power: K,
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
     pub(super) fn head_point(&self, heads_log: u32) -> (&[K], K, &[K]) {
         let half = self.shape.padded.half as usize;
@@ -72,14 +72,14 @@ impl Public<'_> {
     }
 
     /// Sum of the weights of a tensor over the committed entries of a part.
-    fn total(&self, part: Part, tensor: &[Weight]) -> K {
+    fn total(&self, part: Part, tensor: &[Weight<K>]) -> K {
         let axes = self.shape.full_axes(part);
         let factors = tensor.iter().enumerate().map(|(axis, weight)| {
             let own = axes.get(axis).copied().unwrap_or(0);
             let extent = self.shape.extent(part, axis) << (weight.log_len() - own.min(weight.log_len()));
             match weight {
                 Weight::Eq(point) => less_than_eval(extent, point),
-                Weight::Dense(values) => values.iter().take(extent).fold(K::zero(), |sum, v| sum + *v),
+                Weight::Dense(values) => K::sum_of(values.get(..extent).unwrap_or(values)),
                 Weight::Ones(_) => felt(extent as i64),
                 // Of pairs of tokens, which are all committed.
                 Weight::Causal(row, key) => causal_eval(row, key).unwrap_or_default(),
@@ -92,14 +92,14 @@ impl Public<'_> {
         factors.fold(K::one(), |product, v| product * v)
     }
 
-    fn totals(&self, part: Part, tensors: &[Tensor]) -> K {
+    fn totals(&self, part: Part, tensors: &[Tensor<K>]) -> K {
         let totals = tensors.iter().map(|tensor| self.total(part, tensor));
         totals.fold(K::zero(), |sum, v| sum + v)
     }
 
     /// Adds what the rounded values are by section 8.1: in one limb `2^(8 + s) OUT + REM - 2^(7 + s)`; in two, the high limb is
     /// `2^s OUT + DELTA`, the low one `REM - 2^(7 + s) - 256 DELTA`.
-    fn add(&self, to: &mut Sides, rounding: &Rounding, remainder: Remainder) {
+    fn add(&self, to: &mut Sides<K>, rounding: &Rounding<K>, remainder: Remainder) {
         let (part, factor) = (rounding.rounded.part, rounding.factor);
         let powers = self.totals(part, &rounding.powered);
         let scale = base(remainder.scale());
@@ -130,7 +130,7 @@ impl Public<'_> {
     }
 
     /// Weighted sum of what the values exceed their outputs by.
-    fn excesses(&self, rounding: &Rounding) -> K {
+    fn excesses(&self, rounding: &Rounding<K>) -> K {
         let axes = self.shape.full_axes(rounding.rounded.part);
         let clips: Vec<_> = self
             .clips(rounding.rounded)
@@ -140,8 +140,8 @@ impl Public<'_> {
         // The list ascends: of a long sum, the tensors of a layer or state are found once for all its entries.
         for same in clips.chunk_by(|(a, _), (b, _)| a.first() == b.first()) {
             let first = same.first().and_then(|(place, _)| place.first()).copied().unwrap_or(0);
-            let reaches = |tensor: &&Tensor| tensor.first().is_some_and(|w| !w.at(first).is_zero());
-            let tensors: Vec<&Tensor> = rounding.powered.iter().filter(reaches).collect();
+            let reaches = |tensor: &&Tensor<K>| tensor.first().is_some_and(|w| !w.at(first).is_zero());
+            let tensors: Vec<&Tensor<K>> = rounding.powered.iter().filter(reaches).collect();
             for (place, clip) in same {
                 let weights = tensors.iter().map(|tensor| at(tensor, &axes, place));
                 sum += weights.fold(K::zero(), |sum, w| sum + w) * base(i64::from(clip.excess));
@@ -151,7 +151,7 @@ impl Public<'_> {
     }
 
     /// A clipped value is the largest or smallest one there is; `value` is what the columns must add up to.
-    fn clipped(&self, claims: &mut Claims, rounding: &Rounding, value: impl Fn(&[usize], &Clip) -> i64) {
+    fn clipped(&self, claims: &mut Claims<K>, rounding: &Rounding<K>, value: impl Fn(&[usize], &Clip) -> i64) {
         let axes = self.shape.full_axes(rounding.rounded.part);
         let mut entries = Vec::new();
         for clip in self.clips(rounding.rounded) {
@@ -173,14 +173,14 @@ impl Public<'_> {
     }
 
     /// All claims on a rounding of accumulators of matmuls or products.
-    fn accumulated(&self, claims: &mut Claims, rounding: &Rounding, remainder: Remainder) {
+    fn accumulated(&self, claims: &mut Claims<K>, rounding: &Rounding<K>, remainder: Remainder) {
         self.add(&mut claims.accumulators, rounding, remainder);
         self.clipped(claims, rounding, |_, clip| clip.value());
     }
 
     /// The layers on the first axis, and along the axes after the tokens what `values` makes of the shifts of a matmul. Layers that
     /// have the same shifts share a tensor.
-    fn by_layer(&self, part: Part, kind: MatmulKind, values: &dyn Fn(&ChannelShift) -> Vec<K>) -> Vec<Tensor> {
+    fn by_layer(&self, part: Part, kind: MatmulKind, values: &dyn Fn(&ChannelShift) -> Vec<K>) -> Vec<Tensor<K>> {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind, l)?, (l, weight))));
         let tensors = alike(shifts).into_iter().map(|(shifts, layers)| {
@@ -214,10 +214,10 @@ impl Public<'_> {
             }
             let weights = eq_table(points.out(m.out_log));
             let limb = |bias: i32| match self.shape.limbs.of(m.kind) {
-                Limbs::One => felt(bias.into()),
+                Limbs::One => felt::<K>(bias.into()),
                 Limbs::Two => {
                     let (high, low) = bias_limbs(bias);
-                    felt(high.into()) + points.limb * base(low.into())
+                    felt::<K>(high.into()) + points.limb * base(low.into())
                 }
             };
             let terms = bias.iter().enumerate();
@@ -233,7 +233,7 @@ impl Public<'_> {
 
     /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
     /// Beside it the claims on other roundings and on clipped values.
-    pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim> {
+    pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim<K>> {
         let mut claims = Claims {
             accumulators: Sides {
                 groups: Vec::new(),
@@ -269,7 +269,7 @@ impl Public<'_> {
 
 /// The weights of layers or states that are alike, by what they have in common: vectors of weights are as long as rows, so
 /// each is made once.
-fn alike<T: Ord>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, Vec<(usize, K)>> {
+fn alike<T: Ord, K>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, Vec<(usize, K)>> {
     let mut same: BTreeMap<T, Vec<(usize, K)>> = BTreeMap::new();
     for (common, entry) in entries {
         same.entry(common).or_default().push(entry);
@@ -279,7 +279,7 @@ fn alike<T: Ord>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, 
 
 /// Weight of one entry of a part, of these indices along its axes. Most tensors of a sum weigh one layer or state: what is zero
 /// along an axis is not looked at along the others.
-fn at(tensor: &[Weight], axes: &[u32], place: &[usize]) -> K {
+fn at<K: Scalar>(tensor: &[Weight<K>], axes: &[u32], place: &[usize]) -> K {
     let mut rest = axes.iter().zip(place);
     let mut product = K::one();
     for weight in tensor {

@@ -1,17 +1,18 @@
 //! What the products of normed heads end in (docs/protocol.md, section 16.11): claims on queries or keys, and on the rows of their
 //! norms.
 
-use num_traits::One;
+use crate::scalar::Scalar;
+use stwo::core::fields::qm31::SecureField;
 
 use super::operands::{claim, times, RootFactors};
-use super::{eq, felt, padded, NormWeights, Public, K};
+use super::{eq, felt, padded, NormWeights, Public};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::eq_table;
 use crate::model::MatmulKind;
 use crate::shape::Part;
 
 /// Queries or keys whose heads are normed, and the random point of their channels.
-pub struct NormedHeads<'a> {
+pub struct NormedHeads<'a, K = SecureField> {
     /// The heads.
     pub part: Part,
     /// Their norms.
@@ -29,10 +30,10 @@ pub struct NormedHeads<'a> {
     /// The point of the index in a half.
     pub index: &'a [K],
     /// What weighs the products.
-    pub weights: NormWeights,
+    pub weights: NormWeights<K>,
 }
 
-impl NormedHeads<'_> {
+impl<K: Scalar> NormedHeads<'_, K> {
     /// `eq(head, .)` on the real heads.
     pub fn real(&self) -> Vec<K> {
         let mut table = eq_table(self.head);
@@ -41,9 +42,9 @@ impl NormedHeads<'_> {
     }
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Queries or keys.
-    pub fn normed_heads(&self, part: Part) -> NormedHeads<'_> {
+    pub fn normed_heads(&self, part: Part) -> NormedHeads<'_, K> {
         let (config, p) = (&self.shape.config, &self.shape.padded);
         let (norms, kind, heads, heads_log) = match part {
             Part::Q => (Part::QNorms, MatmulKind::Q, config.heads, p.heads),
@@ -74,7 +75,12 @@ impl Public<'_> {
     }
 
     /// Heads times themselves: the first factor is a table of products, entry by entry.
-    pub(super) fn head_squares(&self, own: &NormedHeads<'_>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+    pub(super) fn head_squares(
+        &self,
+        own: &NormedHeads<'_, K>,
+        at: &[K],
+        [first, second]: [K; 2],
+    ) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, own.part);
         let (layer, rest) = at.split_at(self.lead(part) as usize);
         let (token, rest) = rest.split_at(self.shape.token as usize);
@@ -101,7 +107,12 @@ impl Public<'_> {
     }
 
     /// What the rows of norms of heads multiply, as those of states: the first factor is a table of products, entry by entry.
-    pub(super) fn head_roots(&self, own: &NormedHeads<'_>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+    pub(super) fn head_roots(
+        &self,
+        own: &NormedHeads<'_, K>,
+        at: &[K],
+        [first, second]: [K; 2],
+    ) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, own.norms);
         let (layer, rest) = at.split_at(self.lead(part) as usize);
         let (token, rest) = rest.split_at(self.shape.token as usize);
@@ -118,7 +129,7 @@ impl Public<'_> {
         let factors = RootFactors::new(factor, points.limb, own.weights);
         let rows = vec![self.real_layers(part, &layers), eq(token), real.clone()];
         let heads = vec![self.real_layers(own.part, &layers), eq(token), real, eq(own.index)];
-        let values = self.head_limbs(own.part, own.halves, [factors.values * felt(256), factors.values]);
+        let values = self.head_limbs(own.part, own.halves, [factors.values * felt::<K>(256), factors.values]);
         [
             claim("reciprocal roots of heads", part, weighted, factors.first, first),
             LinearClaim {

@@ -11,6 +11,9 @@ mod scores;
 mod terms;
 mod trace;
 
+use crate::scalar::{Scalar, Source, Word};
+use stwo::core::fields::qm31::SecureField;
+
 use crate::chunk::Ends;
 use crate::claims::Weight;
 use crate::model::ModelParams;
@@ -19,7 +22,7 @@ use crate::shape::{Part, Shape};
 use crate::statement::Statement;
 use crate::statistics::Statistics;
 
-use self::terms::{eq, felt, padded, K};
+use self::terms::{eq, felt, padded};
 pub use heads::NormedHeads;
 pub use points::{suffix, NormWeights, Points};
 pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
@@ -28,7 +31,7 @@ pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS,
 pub const MAX_CLAIMS: usize = 64;
 
 /// Everything public that claims depend on.
-pub struct Public<'a> {
+pub struct Public<'a, K = SecureField> {
     /// The row spaces.
     pub shape: &'a Shape,
     /// The parameters of the chunk alone.
@@ -40,10 +43,10 @@ pub struct Public<'a> {
     /// What a proof has in clear: logits and clipped values.
     pub statistics: &'a Statistics,
     /// The random point.
-    pub points: &'a Points,
+    pub points: &'a Points<K>,
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     fn lead(&self, part: Part) -> u32 {
         self.shape.full_axes(part).first().copied().unwrap_or(0)
     }
@@ -62,12 +65,17 @@ impl Public<'_> {
         self.statement.leading(&self.params.leading, self.shape.token)
     }
 
+    /// The same as a number of the statement.
+    fn leading_rows(&self) -> Word {
+        Word::new(self.leading(), Source::Leading)
+    }
+
     fn layers(&self) -> usize {
         self.shape.config.layers
     }
 
     /// `eq(layer, .)` on the real layers, on the leading axis of `part`.
-    fn plain_layers(&self, part: Part) -> Weight {
+    fn plain_layers(&self, part: Part) -> Weight<K> {
         padded(self.points.layer_weights(self.layers()), self.lead(part))
     }
 }

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use num_traits::{One, Zero};
+use crate::scalar::{Scalar, Source, Word};
 
 use super::scores::Keys;
 use super::terms::power;
-use super::{eq, felt, padded, suffix, NormWeights, Operands, Product, Public, K, WEIGHTED};
+use super::{eq, felt, padded, suffix, NormWeights, Operands, Product, Public, WEIGHTED};
 use crate::air::{ff, norms, requant, scores, softmax, stream};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
@@ -15,13 +15,13 @@ use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
 
 /// A claim on one group of columns.
-pub(super) fn claim(
+pub(super) fn claim<K: Scalar>(
     name: &'static str,
     part: Part,
-    weights: Vec<Weight>,
+    weights: Vec<Weight<K>>,
     columns: Vec<(usize, K)>,
     value: K,
-) -> LinearClaim {
+) -> LinearClaim<K> {
     LinearClaim {
         name,
         groups: vec![Group::new(part, weights, columns)],
@@ -30,7 +30,7 @@ pub(super) fn claim(
 }
 
 /// What rows of norms multiply, as columns.
-pub(super) struct RootFactors {
+pub(super) struct RootFactors<K> {
     /// The first factors: reciprocal roots, quotients, roots.
     pub(super) first: Vec<(usize, K)>,
     /// The second ones: sums of squares and roots.
@@ -39,9 +39,9 @@ pub(super) struct RootFactors {
     pub(super) values: K,
 }
 
-impl RootFactors {
+impl<K: Scalar> RootFactors<K> {
     /// At a point of the last axis, with these weights of the products.
-    pub(super) fn new(factor: &[K], limb: K, weights: NormWeights) -> Self {
+    pub(super) fn new(factor: &[K], limb: K, weights: NormWeights<K>) -> Self {
         let factors = eq_table(factor);
         let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());
         let limbs = |at: usize, count: usize, weight: K, radix: K| -> Vec<(usize, K)> {
@@ -65,14 +65,14 @@ impl RootFactors {
 }
 
 /// The products of entries.
-pub(super) fn times(a: &[K], b: &[K]) -> Vec<K> {
+pub(super) fn times<K: Scalar>(a: &[K], b: &[K]) -> Vec<K> {
     a.iter().zip(b).map(|(a, b)| *a * *b).collect()
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Claims on the trace operands that the product sumcheck ends with. `operands` are the claimed final
     /// evaluations (first, second factor) in the order of [`super::PRODUCTS`]; `point` is the sumcheck's.
-    pub fn operand_claims(&self, point: &[K], operands: &Operands) -> Vec<LinearClaim> {
+    pub fn operand_claims(&self, point: &[K], operands: &Operands<K>) -> Vec<LinearClaim<K>> {
         let shape = self.shape;
         let at = |product: Product| suffix(point, product.variables(shape));
         let [norm, att, ff_, _, score, value, head, norm_limbs, act, square, reciprocal, root, ..] = *operands;
@@ -110,7 +110,7 @@ impl Public<'_> {
     }
 
     /// What the projections read.
-    fn normed_operand(&self, limbs: Limbs, at: &[K], operand: K) -> LinearClaim {
+    fn normed_operand(&self, limbs: Limbs, at: &[K], operand: K) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::Stream) as usize);
         let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
         claim(
@@ -122,7 +122,7 @@ impl Public<'_> {
         )
     }
 
-    fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim {
+    fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::Att) as usize);
         let (head, index) = rest.split_at(self.shape.padded.heads as usize);
         let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, self.points.limb)];
@@ -130,7 +130,7 @@ impl Public<'_> {
         claim("attention output", Part::Att, weights, columns, operand)
     }
 
-    fn mlp_operand(&self, at: &[K], operand: K) -> LinearClaim {
+    fn mlp_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::Ff) as usize);
         let [high, low] = self.shape.ff().product();
         let columns = vec![(high, K::one()), (low, self.points.limb)];
@@ -139,12 +139,12 @@ impl Public<'_> {
     }
 
     /// `eq(layer, .)` on the real layers of an axis of `part`.
-    pub(super) fn real_layers(&self, part: Part, layer: &[K]) -> Weight {
+    pub(super) fn real_layers(&self, part: Part, layer: &[K]) -> Weight<K> {
         padded(layer.iter().copied().take(self.layers()).collect(), self.lead(part))
     }
 
     /// Queries and keys.
-    fn score_operands(&self, at: &[K], [query, key]: [K; 2]) -> [LinearClaim; 2] {
+    fn score_operands(&self, at: &[K], [query, key]: [K; 2]) -> [LinearClaim<K>; 2] {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, rest) = rest.split_at(p.heads as usize);
@@ -198,7 +198,7 @@ impl Public<'_> {
     }
 
     /// Probabilities and values.
-    fn value_operands(&self, at: &[K], [probability, value]: [K; 2]) -> [LinearClaim; 2] {
+    fn value_operands(&self, at: &[K], [probability, value]: [K; 2]) -> [LinearClaim<K>; 2] {
         let (p, points) = (&self.shape.padded, self.points);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, key) = rest.split_at(p.heads as usize);
@@ -227,7 +227,7 @@ impl Public<'_> {
     }
 
     /// The last state at the generated positions.
-    fn head_operand(&self, at: &[K], operand: K) -> LinearClaim {
+    fn head_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
         let shape = self.shape;
         let last = Weight::Sparse(self.lead(Part::Stream), vec![(shape.states() - 1, K::one())]);
         let weights = vec![last, Weight::dense(self.generated_rows()), eq(at)];
@@ -236,7 +236,7 @@ impl Public<'_> {
     }
 
     /// SiLU of the gate times up projection: the first factor is a table of products, entry by entry.
-    fn act_operands(&self, at: &[K], [gate, up]: [K; 2]) -> [LinearClaim; 2] {
+    fn act_operands(&self, at: &[K], [gate, up]: [K; 2]) -> [LinearClaim<K>; 2] {
         let points = self.points;
         let (layer, rest) = at.split_at(self.lead(Part::Ff) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
@@ -255,7 +255,7 @@ impl Public<'_> {
     }
 
     /// The stream times itself: the first factor is a table of products, entry by entry.
-    fn square_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+    fn square_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, Part::Stream);
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
@@ -282,7 +282,7 @@ impl Public<'_> {
             ];
             (!outputs || self.params.is_post_normed()).then_some(tensor)
         });
-        let weighted: Vec<Tensor> = weighted.collect();
+        let weighted: Vec<Tensor<K>> = weighted.collect();
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
         let plain = vec![eq(state), eq(token), eq(feature)];
         [
@@ -301,7 +301,7 @@ impl Public<'_> {
 
     /// Reciprocals of softmax, and what they multiply: the sums of exponentials, and the exponentials at the key point. The
     /// first factor is a table of products, entry by entry.
-    fn reciprocal_operands(&self, at: &[K], [reciprocal, factor]: [K; 2]) -> [LinearClaim; 2] {
+    fn reciprocal_operands(&self, at: &[K], [reciprocal, factor]: [K; 2]) -> [LinearClaim<K>; 2] {
         let (p, points, part) = (&self.shape.padded, self.points, Part::Softmax);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, token) = rest.split_at(p.heads as usize);
@@ -339,7 +339,7 @@ impl Public<'_> {
 
     /// What the rows of norms multiply: reciprocal roots and states, quotients and sums of squares, roots and roots. The first
     /// factor is a table of products, entry by entry.
-    fn root_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim; 2] {
+    fn root_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, Part::Norms);
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, factor) = rest.split_at(self.shape.token as usize);
@@ -360,7 +360,7 @@ impl Public<'_> {
         let features = eq(points.out(self.shape.padded.hidden));
         let factors = RootFactors::new(factor, points.limb, points.norms(part));
         let weight = factors.values;
-        let values = vec![(stream::X_HI, weight * felt(256)), (stream::X_LO, weight)];
+        let values = vec![(stream::X_HI, weight * felt::<K>(256)), (stream::X_LO, weight)];
         [
             claim("reciprocal roots", part, weighted, factors.first, first),
             LinearClaim {
@@ -398,13 +398,10 @@ impl Public<'_> {
 
     /// Weights of the token rows of the last state in the product of the head: of the generated positions.
     pub fn generated_rows(&self) -> Vec<K> {
-        let mut rows = vec![K::zero(); 1 << self.shape.token];
-        for ((row, _), weight) in self.statement.generated().zip(eq_table(&self.points.output)) {
-            if let Some(own) = rows.get_mut(row) {
-                *own = weight;
-            }
-        }
-        rows
+        let first = self.statement.generated().next().map_or(0, |(row, _)| row);
+        let count = self.statement.generated_ids().len();
+        let weights: Vec<K> = eq_table(&self.points.output).into_iter().take(count).collect();
+        K::placed(&weights, Word::new(first, Source::FirstRow), 1 << self.shape.token)
     }
 
     /// Weights of the (padded) query heads summed over the query heads of each key/value head.
@@ -428,11 +425,12 @@ impl Public<'_> {
         let vocab = suffix(point, Product::Embed.variables(self.shape));
         let ids = self.statement.row_ids(self.shape.token);
         let sum = tokens.iter().zip(ids).enumerate().fold(K::zero(), |sum, (i, (t, id))| {
+            let id = Word::new(id as usize, Source::RowId(i));
             let position = self.shape.config.position_row(i);
             let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
-            sum + *t * (index_eq(id as usize, vocab) + position)
+            sum + *t * (K::word_eq(id, vocab) + position)
         });
-        sum * felt(1 << self.params.embed_exponent)
+        sum * felt::<K>(1 << self.params.embed_exponent)
     }
 
     /// Coefficients of `bands` of `2^log_band` tiles, among which are those of the chunk, in the claim on the weights,

@@ -1,15 +1,17 @@
 //! The random point at which accumulators, wires and public columns are claimed.
 
-use num_traits::One;
+use crate::scalar::Scalar;
 
-use super::terms::{power, K};
+use stwo::core::fields::qm31::SecureField;
+
+use super::terms::power;
 use crate::mle::{eq_table, index_eq};
 use crate::model::{Maker, MatmulKind, LAYER_KINDS};
 use crate::shape::{Part, Shape};
 
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
 #[derive(Clone, Debug)]
-pub struct Points {
+pub struct Points<K = SecureField> {
     /// Of layers.
     pub layer: Vec<K>,
     /// Of residual states.
@@ -34,7 +36,7 @@ pub struct Points {
 
 /// What weighs the products of norms among the batched accumulators.
 #[derive(Clone, Copy, Debug)]
-pub struct NormWeights {
+pub struct NormWeights<K = SecureField> {
     /// Of the squares of what is normed.
     pub square: K,
     /// Of the values times their reciprocal roots.
@@ -66,12 +68,14 @@ impl Points {
     pub fn count(shape: &Shape) -> usize {
         Self::lengths(shape).iter().sum::<usize>() + 3
     }
+}
 
+impl<K: Scalar> Points<K> {
     /// From [`Points::count`] challenges, in order.
     pub fn new(shape: &Shape, challenges: Vec<K>) -> Self {
         let mut rest = challenges.into_iter();
         let [layer, state, token, key, head, out, output] =
-            Self::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
+            Points::<SecureField>::lengths(shape).map(|n| rest.by_ref().take(n).collect::<Vec<_>>());
         let kind = rest.next().unwrap_or_default();
         let limb = rest.next().unwrap_or_default();
         let clip = rest.next().unwrap_or_default();
@@ -125,7 +129,7 @@ impl Points {
     }
 
     /// Weights of the products of norms among the batched accumulators: of the states', of the queries' or of the keys'.
-    pub fn norms(&self, part: Part) -> NormWeights {
+    pub fn norms(&self, part: Part) -> NormWeights<K> {
         let powers = match part {
             Part::QNorms => [18, 19, 20, 21],
             Part::KNorms => [22, 23, 24, 25],
@@ -178,6 +182,6 @@ impl Points {
 }
 
 /// Last `log` coordinates of a point.
-pub fn suffix(point: &[K], log: u32) -> &[K] {
+pub fn suffix<K>(point: &[K], log: u32) -> &[K] {
     point.get(point.len().saturating_sub(log as usize)..).unwrap_or(point)
 }

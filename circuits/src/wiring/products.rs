@@ -64,7 +64,7 @@ pub const PRODUCTS: [Product; 16] = [
 ];
 
 /// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
-pub type Operands = [[SecureField; 2]; PRODUCTS.len()];
+pub type Operands<K = SecureField> = [[K; 2]; PRODUCTS.len()];
 
 /// The products with weights, in order.
 pub const WEIGHTED: [Product; 6] = [

@@ -1,16 +1,15 @@
 //! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.5).
 
-use num_traits::{One, Zero};
-
-use super::terms::{eq, padded, K};
+use super::terms::{eq, padded};
 use super::Public;
 use crate::claims::{Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
+use crate::scalar::Scalar;
 use crate::shape::Part;
 
 /// What weighs the keys of a query.
 #[derive(Clone, Copy)]
-pub(super) enum Keys<'a> {
+pub(super) enum Keys<'a, K> {
     /// `eq` of a point.
     At(&'a [K]),
     /// One for each.
@@ -26,14 +25,14 @@ pub(super) enum Pairs {
     Masked,
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// A point of tokens as one of blocks and one within a block.
     pub(super) fn split<'a>(&self, point: &'a [K]) -> (&'a [K], &'a [K]) {
         point.split_at((self.shape.blocks() as usize).min(point.len()))
     }
 
     /// The pairs of blocks for which `which` holds, weighed as their tokens are.
-    fn blocks(&self, query: &[K], keys: Keys, which: impl Fn(usize, usize) -> bool) -> Weight {
+    fn blocks(&self, query: &[K], keys: Keys<K>, which: impl Fn(usize, usize) -> bool) -> Weight<K> {
         let query = self.split(query).0;
         let key = |block: usize| match keys {
             Keys::At(point) => index_eq(block, self.split(point).0),
@@ -48,7 +47,7 @@ impl Public<'_> {
     }
 
     /// `layers (x) heads (x) eq(query) (x) keys` on the committed scores.
-    pub(super) fn score_tensor(&self, [layers, heads]: [Weight; 2], query: &[K], keys: Keys) -> Tensor {
+    pub(super) fn score_tensor(&self, [layers, heads]: [Weight<K>; 2], query: &[K], keys: Keys<K>) -> Tensor<K> {
         let within = match keys {
             Keys::At(point) => eq(self.split(point).1),
             Keys::All => Weight::Ones(self.shape.block()),
@@ -58,7 +57,7 @@ impl Public<'_> {
     }
 
     /// The same on the open or on the masked pairs of tokens, as a sum.
-    pub(super) fn masked_tensors(&self, front: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
+    pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
         match self.shape.config.is_encoder() {
             true => self.padding_tensors(front, query, key, pairs),
             false => self.causal_tensors(front, query, key, pairs),
@@ -66,7 +65,7 @@ impl Public<'_> {
     }
 
     /// In encoders the keys of the text are open, and those of padding rows are masked.
-    fn padding_tensors(&self, front: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
+    fn padding_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
         let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
         let rows = self.statement.rows();
         // The block in which the text ends, and where.
@@ -96,7 +95,7 @@ impl Public<'_> {
     }
 
     /// In all other models blocks below that of the query are open as a whole.
-    fn causal_tensors(&self, [layers, heads]: [Weight; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor> {
+    fn causal_tensors(&self, [layers, heads]: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
         let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
         let keys = Keys::At(key);
         let own = self.blocks(query, keys, |a, b| a == b);
@@ -121,12 +120,15 @@ impl Public<'_> {
 }
 
 /// The weights with the other sign.
-fn negated(weight: &Weight) -> Weight {
+fn negated<K: Scalar>(weight: &Weight<K>) -> Weight<K> {
     Weight::dense(weight.table().into_iter().map(|w| -w).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use num_traits::{One, Zero};
+    use stwo::core::fields::qm31::SecureField as K;
+
     use super::*;
     use crate::chunk::{Chunk, Ends};
     use crate::claims::add_tensor;

@@ -1,9 +1,9 @@
 //! Claims that are fixed with the trace: accumulators, wires, statistics.
 
-use num_traits::{One, Zero};
+use crate::scalar::Scalar;
 
 use super::scores::{Keys, Pairs};
-use super::{eq, felt, padded, Public, K};
+use super::{eq, felt, padded, Public};
 use crate::air::{base, scores, softmax, stream};
 use crate::chunk::Boundary;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
@@ -11,7 +11,7 @@ use crate::mle::{eq_table, less_than_eval};
 use crate::model::Limbs;
 use crate::shape::Part;
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// MLE of a boundary at the point of tokens and features; nothing is zero.
     pub(super) fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
         let features = eq_table(self.points.out(self.shape.padded.hidden));
@@ -28,11 +28,11 @@ impl Public<'_> {
     }
 
     /// Section 16.1: what leaves the chunk.
-    fn stream(&self, claims: &mut Vec<LinearClaim>) {
+    fn stream(&self, claims: &mut Vec<LinearClaim<K>>) {
         let (points, n_states) = (self.points, self.shape.states());
         let lead = self.lead(Part::Stream);
         let at = points.out(self.shape.padded.hidden);
-        let group = |first: Weight, last: Weight, columns: Vec<(usize, K)>| {
+        let group = |first: Weight<K>, last: Weight<K>, columns: Vec<(usize, K)>| {
             Group::new(Part::Stream, vec![first, eq(&points.token), last], columns)
         };
         let mut last = vec![K::zero(); n_states];
@@ -50,7 +50,7 @@ impl Public<'_> {
     }
 
     /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
-    fn vector(&self, last: Weight) -> Option<LinearClaim> {
+    fn vector(&self, last: Weight<K>) -> Option<LinearClaim<K>> {
         let vector = self.statement.vector().filter(|_| self.shape.config.is_encoder())?;
         let rows = self.shape.config.pooled_rows(self.statement.rows());
         let rows = (0..1 << self.shape.token).map(|i| if i < rows { K::one() } else { K::zero() });
@@ -72,13 +72,13 @@ impl Public<'_> {
     }
 
     /// Weights of rows of softmax: real layers, real heads, and what is along the tokens.
-    pub(super) fn rows_of_heads(&self, tokens: Weight) -> Tensor {
+    pub(super) fn rows_of_heads(&self, tokens: Weight<K>) -> Tensor<K> {
         let heads = padded(self.head_weights(), self.shape.padded.heads);
         vec![self.plain_layers(Part::Softmax), heads, tokens]
     }
 
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
-    fn softmax(&self, claims: &mut Vec<LinearClaim>) {
+    fn softmax(&self, claims: &mut Vec<LinearClaim<K>>) {
         let points = self.points;
         let layers = points.layer_weights(self.layers());
         let front = |part: Part| {
@@ -88,7 +88,7 @@ impl Public<'_> {
             ]
         };
         let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
-        let pairs = |keys: Keys, column: usize| {
+        let pairs = |keys: Keys<K>, column: usize| {
             let weights = self.score_tensor(front(Part::Scores), &points.token, keys);
             Group::new(Part::Scores, weights, ones(&[column]))
         };
@@ -96,8 +96,8 @@ impl Public<'_> {
             let weights = self.masked_tensors(front(Part::Scores), &points.token, &points.key, of);
             Group::new_sum(Part::Scores, weights, ones(columns))
         };
-        let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt(*k))).collect();
-        let rows = |rest: Weight, columns: &[(usize, i64)]| {
+        let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt::<K>(*k))).collect();
+        let rows = |rest: Weight<K>, columns: &[(usize, i64)]| {
             Group::new(Part::Softmax, self.rows_of_heads(rest), minus(columns))
         };
         let claim = |name, groups, value| LinearClaim { name, groups, value };
@@ -145,7 +145,7 @@ impl Public<'_> {
     }
 
     /// All claims that are fixed before the product sumcheck; `product` is its claim.
-    pub fn trace_claims(&self, product: K) -> Vec<LinearClaim> {
+    pub fn trace_claims(&self, product: K) -> Vec<LinearClaim<K>> {
         let mut claims = self.accumulators(product);
         self.stream(&mut claims);
         self.softmax(&mut claims);

@@ -41,6 +41,12 @@ impl Before<'_> {
         lookup_trees(self.shape).iter().map(|tree| tree.log_leaves()).collect()
     }
 
+    /// What is said before the opening, as contracts take it.
+    pub fn said(&self, own: &ChunkProof) -> Vec<u8> {
+        let (data, from) = self.calldata(own);
+        data.bytes[from - 12..].to_vec()
+    }
+
     fn calldata(&self, own: &ChunkProof) -> (Calldata, usize) {
         let (key, statement) = (self.key, &self.proof.statement);
         let mut data = Calldata::default();

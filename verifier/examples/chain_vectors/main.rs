@@ -4,6 +4,7 @@
 mod before;
 mod calldata;
 mod opening;
+mod plans;
 mod tables;
 mod whole;
 
@@ -356,6 +357,14 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     evaluations(&mut random);
     opening::rows(&mut random);
     opening::oracles(&mut random);
+    plans::programs(&mut random);
+    let plan = plans::plan(&key, &proof, &mut random)?;
+    println!(
+        r#"{{"name":"plan","header":"{}","program":"{}","id":"{}"}}"#,
+        hex::encode(plan.header(&key)?),
+        hex::encode(&plan.program.code),
+        hex::encode(plan.id(&key)?)
+    );
     whole::parts(&key, &proof, &mut random)
 }
 

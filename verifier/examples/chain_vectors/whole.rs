@@ -119,6 +119,7 @@ fn opening_of(
         params: &params,
         claimed: batch.value,
     };
+    println!(r#"{{"name":"said","data":"{}"}}"#, hex::encode(before.said(own)));
     before.cases(own, random);
     let about = format!("linear claims in {} variables", own.linear.rounds.len());
     sumchecks(&about, "claims", batch.value, &own.linear, t, random);

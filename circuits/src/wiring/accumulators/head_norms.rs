@@ -1,6 +1,6 @@
 //! Norms of heads: squares, reciprocal roots and normed queries and keys (docs/protocol.md, section 16.11).
 
-use num_traits::Zero;
+use crate::scalar::Scalar;
 
 use super::norms::{bound_value, epsilon_value, quotient_columns, root_columns, square_columns};
 use super::{Claims, Rounding};
@@ -10,11 +10,11 @@ use crate::model::{HeadNorm, NormParams};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::shape::Part;
 use crate::wiring::heads::NormedHeads;
-use crate::wiring::{eq, padded, Public, K};
+use crate::wiring::{eq, padded, Public};
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Everything that the norms of queries or keys round or divide, as accumulators of products.
-    pub(super) fn head_norms(&self, claims: &mut Claims, part: Part) {
+    pub(super) fn head_norms(&self, claims: &mut Claims<K>, part: Part) {
         let own = self.normed_heads(part);
         let (limb, weights) = (self.points.limb, &own.weights);
         let width = self.shape.config.head_dim;
@@ -38,7 +38,7 @@ impl Public<'_> {
     }
 
     /// The sum of a value of the norm of every layer over all rows, weighed: weights of tokens add up to one.
-    fn sum_of_norms(&self, own: &NormedHeads<'_>, value: &dyn Fn(&NormParams) -> K) -> K {
+    fn sum_of_norms(&self, own: &NormedHeads<'_, K>, value: &dyn Fn(&NormParams) -> K) -> K {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let sum = layers.fold(K::zero(), |sum, (l, weight)| {
             let norm = self.params.head_norm(own.kind, l).map(HeadNorm::norm);
@@ -48,7 +48,7 @@ impl Public<'_> {
     }
 
     /// Values times the reciprocal root of their head, rounded.
-    fn normed_values(&self, claims: &mut Claims, own: &NormedHeads<'_>) {
+    fn normed_values(&self, claims: &mut Claims<K>, own: &NormedHeads<'_, K>) {
         let (part, rope) = (own.part, self.shape.rope(own.part));
         let layers = self.points.layer_weights(self.layers());
         let power = |(l, weight): (usize, &K)| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use num_traits::{One, Zero};
+use crate::scalar::Scalar;
 
 use super::{Claims, Rounding, Sides};
 use crate::air::{base, requant};
@@ -12,11 +12,11 @@ use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::semantics::{direction, turn, ROPE_BITS};
 use crate::shape::Part;
-use crate::wiring::{eq, felt, Public, K};
+use crate::wiring::{eq, felt, Public};
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Queries or keys before and after their rotation.
-    pub(super) fn heads(&self, claims: &mut Claims, part: Part, kind: MatmulKind) {
+    pub(super) fn heads(&self, claims: &mut Claims<K>, part: Part, kind: MatmulKind) {
         let (points, p) = (self.points, &self.shape.padded);
         let rope = self.shape.rope(part);
         let heads_log = match kind {
@@ -81,12 +81,12 @@ impl Public<'_> {
     }
 
     /// Rotations: `a cos - b sin` and `b cos + a sin` are `2^14 OUT + REM - 2^13`, cos and sin times the gain of what they multiply.
-    fn rotation(&self, part: Part, kind: MatmulKind, plain: &[Weight], halves: [K; 2]) -> LinearClaim {
+    fn rotation(&self, part: Part, kind: MatmulKind, plain: &[Weight<K>], halves: [K; 2]) -> LinearClaim<K> {
         let (points, rope) = (self.points, self.shape.rope(part));
         let [layers, _, head, index] = plain else {
             return Sides::default().claim("rotations");
         };
-        let unit = felt(1 << ROPE_BITS);
+        let unit: K = felt(1 << ROPE_BITS);
         let mut sides = Sides::default();
         let mut columns = Vec::new();
         for (side, k) in halves.into_iter().enumerate() {
@@ -103,8 +103,9 @@ impl Public<'_> {
         }
         sides.groups.push(Group::new(part, plain.to_vec(), columns));
         // The halves' weights add up to 1.
-        sides.value += felt(1 << (ROPE_BITS - 1)) * self.total(part, plain);
-        let (weights, mut sources) = (index.table(), [Vec::<Tensor>::new(), Vec::new()]);
+        sides.value += self.total(part, plain) * base(1 << (ROPE_BITS - 1));
+        let mut sources = [Vec::<Tensor<K>>::new(), Vec::new()];
+        let weights = halves.map(|half| index.table().into_iter().map(|w| w * half).collect());
         let tokens = eq_table(&points.token);
         // Layers share their rotations, however many have gains of their own: each direction is made once.
         let mut known: BTreeMap<usize, Vec<Directions>> = BTreeMap::new();
@@ -113,7 +114,7 @@ impl Public<'_> {
             let directions = known.entry(rotation).or_insert_with(of_rotation);
             for ((i, token), directions) in tokens.iter().enumerate().zip(directions) {
                 let rows = Weight::Sparse(self.shape.token, vec![(i, *token)]);
-                let turns = turns(directions, gains, &weights, halves);
+                let turns = turns(directions, gains, &weights);
                 for (source, turns) in sources.iter_mut().zip(turns) {
                     source.push(vec![layers.clone(), rows.clone(), head.clone(), Weight::dense(turns)]);
                 }
@@ -127,7 +128,7 @@ impl Public<'_> {
     }
 
     /// The rotations, with their gains and the weights of the layers that have each: every layer has its own gains, if any.
-    fn rotated_layers(&self, kind: MatmulKind, layers: &Weight) -> Vec<(usize, &[i16], Weight)> {
+    fn rotated_layers(&self, kind: MatmulKind, layers: &Weight<K>) -> Vec<(usize, &[i16], Weight<K>)> {
         let config = &self.shape.config;
         if config.head_norms {
             let of_layer = |l: usize| {
@@ -163,7 +164,7 @@ impl Public<'_> {
             .collect()
     }
 
-    pub(super) fn values(&self, claims: &mut Claims) {
+    pub(super) fn values(&self, claims: &mut Claims<K>) {
         let (points, p, part) = (self.points, &self.shape.padded, Part::V);
         let (head, ..) = self.head_point(p.kv_heads);
         let plain = vec![
@@ -188,17 +189,18 @@ impl Public<'_> {
 /// cos and sin of every pair of a head, as numbers.
 type Directions = Vec<(f64, f64)>;
 
-/// What weighs the pairs of a row in each half before their rotation: those of the output, turned back.
-fn turns(directions: &[(f64, f64)], gains: &[i16], weights: &[K], [first, second]: [K; 2]) -> [Vec<K>; 2] {
-    let mut turns = [vec![K::zero(); weights.len()], vec![K::zero(); weights.len()]];
+/// What weighs the pairs of a row in each half before their rotation: those of the output, turned back. `weights` are those of the
+/// pairs in both halves of the output.
+fn turns<K: Scalar>(directions: &[(f64, f64)], gains: &[i16], [first, second]: &[Vec<K>; 2]) -> [Vec<K>; 2] {
+    let mut turns = [vec![K::zero(); first.len()], vec![K::zero(); first.len()]];
     let half = directions.len();
-    for (x, (w, direction)) in weights.iter().zip(directions).enumerate() {
+    for (x, ((first, second), direction)) in first.iter().zip(second).zip(directions).enumerate() {
         let pair = turn(*direction, gains, x, half);
         let [(a_cos, a_sin), (b_cos, b_sin)] = pair.map(|(cos, sin)| (base(cos.into()), base(sin.into())));
-        let own = [first * a_cos + second * a_sin, second * b_cos - first * b_sin];
+        let own = [*first * a_cos + *second * a_sin, *second * b_cos - *first * b_sin];
         for (turned, v) in turns.iter_mut().zip(own) {
             if let Some(entry) = turned.get_mut(x) {
-                *entry = *w * v;
+                *entry = v;
             }
         }
     }

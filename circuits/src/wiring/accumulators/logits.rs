@@ -1,6 +1,6 @@
 //! Logits of the generated positions.
 
-use num_traits::{One, Zero};
+use crate::scalar::{Scalar, Source, Word};
 
 use super::{Claims, Rounding};
 use crate::air::{base, logits};
@@ -9,12 +9,12 @@ use crate::mle::eq_table;
 use crate::model::MatmulKind;
 use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::wiring::{padded, Public, K};
+use crate::wiring::{padded, Public};
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// The logits of the generated positions, which are those of the output tokens less the margins, and that the margins of
     /// the output tokens are 0.
-    pub(super) fn logits(&self, claims: &mut Claims) {
+    pub(super) fn logits(&self, claims: &mut Claims<K>) {
         let (points, config, part) = (self.points, &self.shape.config, Part::Logits);
         let log = self.shape.padded.vocab;
         let outputs: Vec<K> = eq_table(&points.output).into_iter().take(self.shape.outputs).collect();
@@ -25,14 +25,13 @@ impl Public<'_> {
         let plain = eq_table(points.out(log));
         let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &plain));
         let plain = real(plain);
-        let total = |values: &[K]| values.iter().fold(K::zero(), |sum, v| sum + *v);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.
-        let (mut fixed, all) = (K::zero(), total(&powered));
-        let generated = self.statement.generated().zip(&self.statistics.tops).zip(&outputs);
-        for (((_, id), top), weight) in generated {
-            let below = total(powered.get(..id as usize).unwrap_or_default());
-            fixed += *weight * (all * base(i64::from(*top)) - below);
+        let (mut fixed, all) = (K::zero(), K::sum_of(&powered));
+        let tops = self.statistics.tops.iter().enumerate();
+        for ((id, (o, top)), weight) in self.output_ids().zip(tops).zip(&outputs) {
+            let below = K::sum_below(&powered, id);
+            fixed += *weight * (all * K::top(*top, o) - below);
         }
         let remainder = logits::remainder(self.shape.limbs.head);
         let factor = points.kind_weight(MatmulKind::Head);
@@ -50,18 +49,24 @@ impl Public<'_> {
             clip.value() - self.logit_without_margin(place)
         });
 
-        let entry = |(o, ((_, id), weight)): (usize, ((usize, u32), &K))| {
+        let entry = |(o, (id, weight)): (usize, (Word, &K))| {
             vec![
                 Weight::Sparse(self.lead(part), vec![(o, *weight)]),
-                Weight::Sparse(log, vec![(id as usize, K::one())]),
+                Weight::one_at(log, id),
             ]
         };
-        let chosen = self.statement.generated().zip(&outputs).enumerate().map(entry);
+        let chosen = self.output_ids().zip(&outputs).enumerate().map(entry);
         claims.own.push(LinearClaim {
             name: "chosen logits",
             groups: vec![Group::new_sum(part, chosen.collect(), vec![(logits::MARGIN, K::one())])],
             value: K::zero(),
         });
+    }
+
+    /// The generated tokens.
+    fn output_ids(&self) -> impl Iterator<Item = Word> + '_ {
+        let ids = self.statement.generated().enumerate();
+        ids.map(|(o, (_, id))| Word::new(id as usize, Source::OutputId(o)))
     }
 
     /// What the logit of an entry would be if its margin were 0.

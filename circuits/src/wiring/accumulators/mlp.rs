@@ -1,6 +1,6 @@
 //! The MLP between its matmuls.
 
-use num_traits::One;
+use crate::scalar::Scalar;
 
 use super::{Claims, Rounding};
 use crate::air::ff;
@@ -8,10 +8,10 @@ use crate::mle::eq_table;
 use crate::model::{ChannelShift, MatmulKind};
 use crate::rounding::Rounded;
 use crate::shape::Part;
-use crate::wiring::{eq, felt, Public, K};
+use crate::wiring::{eq, felt, Public};
 
-impl Public<'_> {
-    pub(super) fn mlp(&self, claims: &mut Claims) {
+impl<K: Scalar> Public<'_, K> {
+    pub(super) fn mlp(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::Ff);
         let at = points.out(self.shape.padded.ff);
         let air = self.shape.ff();

@@ -1,6 +1,6 @@
 //! Norms: squares, reciprocal roots and normed states (docs/protocol.md, section 16.2).
 
-use num_traits::{One, Zero};
+use crate::scalar::Scalar;
 
 use super::{alike, Claims, Rounding};
 use crate::air::norms::{
@@ -15,10 +15,10 @@ use crate::rounding::Rounded;
 use crate::shape::Part;
 use crate::statement::norm_of;
 use crate::wiring::terms::power;
-use crate::wiring::{eq, felt, padded, Public, K};
+use crate::wiring::{eq, felt, padded, Public};
 
 /// Of squares of limbs `hi + limb lo`: what the sum of squares is made of, with these weights.
-pub(super) fn square_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+pub(super) fn square_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
     let [high, cross, low] = [weight, weight * limb, weight * limb * limb];
     let (radix, byte) = (base(1 << LIMB_BITS), base(1 << 8));
     let half = radix * radix;
@@ -35,13 +35,13 @@ pub(super) fn square_columns(limb: K, weight: K) -> Vec<(usize, K)> {
 }
 
 /// What an epsilon adds to the value of the claim on squares.
-pub(super) fn epsilon_value(eps: u64, limb: K, weight: K) -> K {
+pub(super) fn epsilon_value<K: Scalar>(eps: u64, limb: K, weight: K) -> K {
     let [eps_hi, eps_lo] = epsilon(eps).map(base);
     weight * (limb * limb * eps_lo + base(1 << 8) * eps_hi)
 }
 
 /// Of quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
-pub(super) fn quotient_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+pub(super) fn quotient_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
     let radix = base(1 << LIMB_BITS);
     let at = |k: usize| weight * power(limb, k);
     let left = (0..LIMBS).map(|k| (LEFT + k, -at(k)));
@@ -50,13 +50,13 @@ pub(super) fn quotient_columns(limb: K, weight: K) -> Vec<(usize, K)> {
 }
 
 /// The limbs of the bound of a norm of rows of so many values, weighed.
-pub(super) fn bound_value(width: usize, scale: u8, limb: K, weight: K) -> K {
+pub(super) fn bound_value<K: Scalar>(width: usize, scale: u8, limb: K, weight: K) -> K {
     let limbs = bound_limbs(width, scale).into_iter().enumerate();
     limbs.fold(K::zero(), |sum, (k, own)| sum + weight * power(limb, k) * base(own))
 }
 
 /// Of squares of reciprocal roots: the quotients less the rest.
-pub(super) fn root_columns(limb: K, weight: K) -> Vec<(usize, K)> {
+pub(super) fn root_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
     let radix = base(1 << LIMB_BITS);
     let at = |k: usize| weight * power(limb, k);
     vec![
@@ -71,9 +71,9 @@ pub(super) fn root_columns(limb: K, weight: K) -> Vec<(usize, K)> {
     ]
 }
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// Everything that norms round or divide, as accumulators of products.
-    pub(super) fn norms(&self, claims: &mut Claims) {
+    pub(super) fn norms(&self, claims: &mut Claims<K>) {
         self.squares(claims);
         self.quotients(claims);
         self.roots(claims);
@@ -81,13 +81,13 @@ impl Public<'_> {
     }
 
     /// Weights of the rows of norms.
-    fn norm_rows(&self) -> Tensor {
+    fn norm_rows(&self) -> Tensor<K> {
         let states = self.points.state_weights(self.shape.states());
         vec![padded(states, self.lead(Part::Norms)), eq(&self.points.token)]
     }
 
     /// Squares of the stream's rows, of limbs `hi + limb lo`: the columns say what the sum of squares is made of.
-    fn squares(&self, claims: &mut Claims) {
+    fn squares(&self, claims: &mut Claims<K>) {
         let (limb, weight) = (self.points.limb, self.points.norms(Part::Norms).square);
         let states = self.points.state_weights(self.shape.states());
         let mut epsilons = K::zero();
@@ -105,12 +105,12 @@ impl Public<'_> {
     /// Sum of the weights of the token rows of each class.
     fn class_weights(&self) -> [(RowClass, K); 2] {
         let rows = eq_table(&self.points.token);
-        let lead = rows.iter().take(self.leading()).fold(K::zero(), |sum, w| sum + *w);
+        let lead = K::sum_below(&rows, self.leading_rows());
         [(RowClass::Lead, lead), (RowClass::Body, K::one() - lead)]
     }
 
     /// Quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
-    fn quotients(&self, claims: &mut Claims) {
+    fn quotients(&self, claims: &mut Claims<K>) {
         let (limb, weight) = (self.points.limb, self.points.norms(Part::Norms).quotient);
         let states = self.points.state_weights(self.shape.states());
         let hidden = self.shape.config.hidden;
@@ -124,14 +124,14 @@ impl Public<'_> {
     }
 
     /// Squares of reciprocal roots: the quotients less the rest.
-    fn roots(&self, claims: &mut Claims) {
+    fn roots(&self, claims: &mut Claims<K>) {
         let columns = root_columns(self.points.limb, self.points.norms(Part::Norms).root);
         let group = Group::new(Part::Norms, self.norm_rows(), columns);
         claims.accumulators.groups.push(group);
     }
 
     /// The normed states: values times the reciprocal root of their row.
-    fn normed(&self, claims: &mut Claims) {
+    fn normed(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at);

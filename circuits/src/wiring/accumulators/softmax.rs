@@ -1,6 +1,6 @@
 //! Attention: scores, probabilities and output.
 
-use num_traits::One;
+use crate::scalar::Scalar;
 
 use super::{Claims, Rounding};
 use crate::air::{base, requant, scores, softmax};
@@ -9,18 +9,18 @@ use crate::model::Limbs;
 use crate::rounding::Rounded;
 use crate::shape::Part;
 use crate::wiring::scores::Keys;
-use crate::wiring::{eq, felt, padded, Public, K};
+use crate::wiring::{eq, felt, padded, Public};
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// `eq(layer, .)` times `2^s` of every layer.
-    pub(super) fn layer_powers(&self, part: Part, shift: impl Fn(usize) -> u8) -> Weight {
+    pub(super) fn layer_powers(&self, part: Part, shift: impl Fn(usize) -> u8) -> Weight<K> {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         padded(layers.map(|(l, w)| w * base(1 << shift(l))).collect(), self.lead(part))
     }
 
-    pub(super) fn scores(&self, claims: &mut Claims) {
+    pub(super) fn scores(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::Scores);
-        let tensor = |layers: Weight| {
+        let tensor = |layers: Weight<K>| {
             let front = [layers, eq(&points.head)];
             self.score_tensor(front, &points.token, Keys::At(&points.key))
         };
@@ -38,7 +38,7 @@ impl Public<'_> {
     }
 
     /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.
-    fn probabilities(&self, claims: &mut Claims) {
+    fn probabilities(&self, claims: &mut Claims<K>) {
         let (part, points) = (Part::Scores, self.points);
         let (limb, weight) = (points.limb, points.probability_weight());
         let front = [self.plain_layers(part), eq(&points.head)];
@@ -56,7 +56,7 @@ impl Public<'_> {
     }
 
     /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
-    fn reciprocals(&self, claims: &mut Claims) {
+    fn reciprocals(&self, claims: &mut Claims<K>) {
         let (part, limb, weight) = (Part::Softmax, self.points.limb, self.points.reciprocal_weight());
         let plain = self.rows_of_heads(eq(&self.points.token));
         let (middle, low) = (weight * limb, weight * limb * limb);
@@ -73,10 +73,10 @@ impl Public<'_> {
         sides.groups.push(Group::new(part, plain, columns));
     }
 
-    pub(super) fn attention(&self, claims: &mut Claims) {
+    pub(super) fn attention(&self, claims: &mut Claims<K>) {
         let (points, p, part) = (self.points, &self.shape.padded, Part::Att);
         let rest = [eq(&points.token), eq(&points.head), eq(points.out(p.head_dim()))];
-        let with = |layers: Weight| vec![std::iter::once(layers).chain(rest.clone()).collect::<Tensor>()];
+        let with = |layers: Weight<K>| vec![std::iter::once(layers).chain(rest.clone()).collect::<Tensor<K>>()];
         let rounding = Rounding {
             rounded: Rounded::ATTENTION,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],

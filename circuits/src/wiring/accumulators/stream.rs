@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use num_traits::One;
+use crate::scalar::Scalar;
 
 use super::{alike, Claims, Rounding};
 use crate::air::{base, stream};
@@ -13,11 +13,11 @@ use crate::model::{Limbs, RowClass};
 use crate::rounding::Rounded;
 use crate::rounding::{Update, PADDED_EXPONENT};
 use crate::shape::Part;
-use crate::wiring::{eq, felt, padded, Public, K};
+use crate::wiring::{eq, felt, padded, Public};
 
-impl Public<'_> {
+impl<K: Scalar> Public<'_, K> {
     /// What updates the residual stream: embedding, O and Down, with the state before, or sums of a state and a normed output.
-    pub(super) fn updates(&self, claims: &mut Claims) {
+    pub(super) fn updates(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::Stream);
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at);
@@ -28,7 +28,7 @@ impl Public<'_> {
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
         plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
         // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
-        claims.accumulators.value += weight(0) * felt(2) * self.boundary_eval(self.ends.input);
+        claims.accumulators.value += weight(0) * felt::<K>(2) * self.boundary_eval(self.ends.input);
         for (class, rows) in self.classes() {
             let states = 0..self.shape.states();
             let updates = states.filter_map(|n| Some((Update::of(self.params, n, class)?, (n, weight(n)))));
@@ -74,10 +74,10 @@ impl Public<'_> {
 
     /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these and have factors of
     /// these exponents: limbs of [`Gains::residual`], the low one times its challenge.
-    fn normed_residual(&self, gains: &Gains, weights: &[K], skip: &dyn Fn(usize) -> u8) -> Weight {
+    fn normed_residual(&self, gains: &Gains, weights: &[K], skip: &dyn Fn(usize) -> u8) -> Weight<K> {
         let limbs = |factor: i32, skip: u8| {
             let [high, low] = factor_limbs(factor, skip);
-            felt(high) + self.points.limb * base(low)
+            felt::<K>(high) + self.points.limb * base(low)
         };
         let real = gains.own.iter().zip(weights).enumerate();
         // The sums of the weights of all channels of an exponent.
@@ -95,18 +95,11 @@ impl Public<'_> {
     }
 
     /// Weights of the token rows of each class.
-    pub(super) fn classes(&self) -> Vec<(RowClass, Weight)> {
-        let (log, leading) = (self.shape.token, self.leading());
+    pub(super) fn classes(&self) -> Vec<(RowClass, Weight<K>)> {
+        let log = self.shape.token;
         let rows = eq_table(&self.points.token);
-        let of = |range: std::ops::Range<usize>| {
-            let own = range.filter_map(|i| Some((i, *rows.get(i)?)));
-            Weight::Sparse(log, own.collect())
-        };
-        let classes = [
-            (RowClass::Lead, of(0..leading)),
-            (RowClass::Body, of(leading..1 << log)),
-        ];
-        classes.to_vec()
+        let of = |before: bool| Weight::Sparse(log, K::part_of(&rows, self.leading_rows(), before));
+        vec![(RowClass::Lead, of(true)), (RowClass::Body, of(false))]
     }
 
     /// Weights of the features times a power of two: that of the channel, and that of [`PADDED_EXPONENT`] for padding.

@@ -1,0 +1,85 @@
+//! Plans (docs/chain.md): a program calculates what the wiring does, for models of every kind and statements of all lengths.
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::model::{Blocks, ModelConfig, Pooling, WeightFormat};
+use tessera_circuits::statement::Statement;
+use tessera_prover::testing::{
+    encoder_config, normed_config, odd_config, plain_config, ragged_config, random_ids, random_model, rotations_config,
+    unrooted_key, SplitMix,
+};
+use tessera_verifier::plan::{run, token_log, Plan};
+use tessera_verifier::public::{calculate, Inputs};
+
+fn element(random: &mut SplitMix) -> SecureField {
+    let mut word = || (random.next_u64() >> 33) as u32 % 0x7fff_ffff;
+    SecureField::from_u32_unchecked(word(), word(), word(), word())
+}
+
+/// A plan of a model, followed with statements of its lengths that are not the one it was made with.
+fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usize) {
+    let key = unrooted_key(&random_model(config.clone(), format, 3));
+    let mut random = SplitMix(prompt as u64);
+    for seed in 0..3 {
+        let mut ids = random_ids(config, prompt + outputs, seed);
+        if seed == 0 {
+            // All rows but the last ones are leading ones, if equal ids make them so.
+            ids.fill(5);
+        }
+        let (prompt, output) = ids.split_at(prompt);
+        let statement = Statement {
+            prompt: prompt.to_vec(),
+            output: output.to_vec(),
+        };
+        let plan = Plan::new(&key, token_log(&statement), outputs).expect("a plan");
+        let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
+        let inputs = Inputs::of(&plan.shape, || element(&mut random));
+        let words = plan.words(&key, &statement, &tops);
+        let expected = calculate(&key, &plan.shape, (&statement, &tops), &inputs).in_order();
+        let got = run(&plan.program.code, &inputs.in_order(), &words, plan.outputs);
+        assert!(
+            got == Some(expected),
+            "{config:?}, {} and {outputs} tokens",
+            prompt.len()
+        );
+    }
+}
+
+#[test]
+fn plans_of_models_of_every_kind_say_what_the_wiring_says() {
+    let parallel = ModelConfig {
+        blocks: Blocks::Parallel,
+        ..plain_config()
+    };
+    for config in [
+        odd_config(),
+        rotations_config(),
+        plain_config(),
+        normed_config(),
+        ragged_config(),
+        parallel,
+    ] {
+        agree(&config, WeightFormat::Int16, 4, 3);
+        agree(&config, WeightFormat::Int8, 1, 1);
+    }
+}
+
+#[test]
+fn plans_are_for_statements_of_all_lengths() {
+    for (prompt, outputs) in [(1, 2), (2, 1), (9, 8), (16, 1), (17, 1), (20, 6), (1, 25)] {
+        agree(&odd_config(), WeightFormat::Int16, prompt, outputs);
+    }
+}
+
+/// What nobody can state has no plan.
+#[test]
+fn there_are_no_plans_of_encoders_and_of_other_lengths() {
+    let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
+    assert!(Plan::new(&key(encoder_config(Pooling::Mean)), 3, 1).is_none());
+    for (token_log, outputs) in [(3, 0), (3, 9), (6, 1), (64, 1)] {
+        assert!(
+            Plan::new(&key(odd_config()), token_log, outputs).is_none(),
+            "{token_log}, {outputs}"
+        );
+    }
+    assert!(Plan::new(&key(odd_config()), 3, 8).is_some());
+}

@@ -1,0 +1,85 @@
+//! What a plan says beside its program, in bytes that a contract reads, and its digest.
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::trees::{lookup_trees, padding};
+use tessera_circuits::wiring::{Points, PRODUCTS};
+
+use super::Plan;
+use crate::codec::CodecError;
+use crate::key::ModelKey;
+use crate::ledger::security_bits;
+use crate::opening::merkle::Digest;
+use crate::opening::CommitmentParams;
+use crate::policy::opening_policy;
+use crate::public::linear_variables;
+use crate::suite::Suite;
+
+/// The variables of a product that does not exist.
+const NONE: u8 = 255;
+
+impl Plan {
+    /// The model's id, the roots of tables and weights, numbers of four bytes, big-endian, then the variables of the products and log2
+    /// of the leaves of the trees, a byte each: what `Plan.sol` reads. `key` is the one that the plan was made of.
+    pub fn header(&self, key: &ModelKey) -> Result<Vec<u8>, CodecError> {
+        let (shape, config) = (&self.shape, &key.config);
+        let whole = Chunk::whole(config.layers);
+        let trees = lookup_trees(shape);
+        let activations = CommitmentParams::of_activations(shape, &key.weights);
+        let opened = key.opened(&whole);
+        let lengths = Lengths {
+            rows: 1 << shape.token,
+            outputs: shape.outputs,
+        };
+        let [padded, ..] = padding(&trees).to_m31_array();
+        let numbers = [
+            config.layers,
+            key.weights.log_blowup as usize,
+            opening_policy(key.weights.log_blowup).queries,
+            activations.log_message as usize,
+            activations.tiles,
+            Points::count(shape),
+            linear_variables(shape),
+            shape.token as usize,
+            shape.outputs,
+            config.vocab,
+            config.context,
+            key.params.leading.first.into(),
+            key.params.leading.run.into(),
+            key.weights.tiles,
+            key.weights.log_message as usize,
+            opened.first,
+            opened.params.tiles,
+            opened.log_band as usize,
+            padded.0 as usize,
+            // Tenths, rounded down.
+            (security_bits(key, &[whole], lengths) * 10.0) as usize,
+            self.outputs,
+            trees.len(),
+        ];
+        let mut bytes = [key.id()?.0, key.tables_root, key.weights_root].concat();
+        bytes.extend(numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()));
+        bytes.extend(PRODUCTS.map(|product| match product.exists(shape) {
+            true => product.variables(shape) as u8,
+            false => NONE,
+        }));
+        bytes.extend(trees.iter().map(|tree| tree.log_leaves() as u8));
+        Ok(bytes)
+    }
+
+    /// The digest of the program.
+    pub fn program_digest(&self) -> Digest {
+        keccak(&self.program.code)
+    }
+
+    /// The digest of the plan, which facts on a chain name: that of the digests of header and program.
+    pub fn id(&self, key: &ModelKey) -> Result<Digest, CodecError> {
+        Ok(keccak(&[keccak(&self.header(key)?), self.program_digest()].concat()))
+    }
+}
+
+fn keccak(bytes: &[u8]) -> Digest {
+    let mut hasher = Suite::Keccak.hasher();
+    hasher.update(bytes);
+    hasher.finalize()
+}

@@ -1,0 +1,192 @@
+//! What is public in a proof: what a verifier calculates from challenges and the statement before the opening.
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::rounding::Powers;
+use tessera_circuits::scalar::Scalar;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::{lookup_trees, LeafClaim};
+use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Public, WEIGHTED};
+
+use crate::key::ModelKey;
+use crate::sumcheck::instance_factor;
+
+/// What the public part of a proof is calculated from, but for its statement: challenges, and what the proof ends in before its opening.
+#[derive(Clone, Debug)]
+pub struct Inputs<K = SecureField> {
+    /// `z` and `alpha` of every relation.
+    pub relations: [[K; 2]; 4],
+    /// Of every tree of lookups the point of its leaves, and the denominators there.
+    pub leaves: Vec<(Vec<K>, K)>,
+    /// The random point with its scalars.
+    pub points: Vec<K>,
+    /// The claim of the sumcheck of the products.
+    pub accumulators: K,
+    /// Where it ends.
+    pub products: Vec<K>,
+    /// The operands there.
+    pub operands: Operands<K>,
+    /// The challenge of the claim on the weights.
+    pub family: K,
+    /// The challenge of the linear claims.
+    pub chi: K,
+    /// Where their sumcheck ends.
+    pub linear: Vec<K>,
+}
+
+impl<K: Scalar> Inputs<K> {
+    /// As many as a shape has, one after the other.
+    pub fn of(shape: &Shape, mut next: impl FnMut() -> K) -> Self {
+        Self {
+            relations: std::array::from_fn(|_| [next(), next()]),
+            leaves: (lookup_trees(shape).iter())
+                .map(|tree| ((0..tree.log_leaves()).map(|_| next()).collect(), next()))
+                .collect(),
+            points: (0..Points::count(shape)).map(|_| next()).collect(),
+            accumulators: next(),
+            products: (0..product_variables(shape)).map(|_| next()).collect(),
+            operands: std::array::from_fn(|_| [next(), next()]),
+            family: next(),
+            chi: next(),
+            linear: (0..linear_variables(shape)).map(|_| next()).collect(),
+        }
+    }
+
+    /// One after the other.
+    pub fn in_order(&self) -> Vec<K> {
+        let leaves = self
+            .leaves
+            .iter()
+            .flat_map(|(point, value)| point.iter().chain([value]));
+        let front = self.relations.as_flattened().iter().chain(leaves).chain(&self.points);
+        let products = front
+            .chain([&self.accumulators])
+            .chain(&self.products)
+            .chain(self.operands.as_flattened());
+        products
+            .chain([&self.family, &self.chi])
+            .chain(&self.linear)
+            .copied()
+            .collect()
+    }
+}
+
+/// What is calculated: what a verifier compares, and what the opening is about.
+#[derive(Clone, Debug)]
+pub struct Outputs<K = SecureField> {
+    /// The operand of the embedding.
+    pub embedding: K,
+    /// The value of the linear claims.
+    pub value: K,
+    /// Coefficients of the bands of weights.
+    pub bands: Vec<K>,
+    /// Coefficients of the units of activations.
+    pub units: Vec<K>,
+    /// The point of a band.
+    pub band_point: Vec<K>,
+    /// The point of a unit.
+    pub unit_point: Vec<K>,
+}
+
+impl<K: Copy> Outputs<K> {
+    /// One after the other.
+    pub fn in_order(&self) -> Vec<K> {
+        let front = [self.embedding, self.value];
+        let coefficients = front.iter().chain(&self.bands).chain(&self.units);
+        coefficients
+            .chain(&self.band_point)
+            .chain(&self.unit_point)
+            .copied()
+            .collect()
+    }
+}
+
+/// The powers of the challenge of the claim on the weights: random weights of the weighted products.
+pub fn families_of<K: Scalar>(challenge: K) -> [K; WEIGHTED.len()] {
+    let mut power = challenge;
+    std::array::from_fn(|_| {
+        let own = power;
+        power *= challenge;
+        own
+    })
+}
+
+/// What weighs the evaluations of the units of activations, in the order in which they are committed, in the claim that the
+/// linear sumcheck ends in at `point` (section 7).
+pub fn unit_coefficients<K: Scalar>(shape: &Shape, batch: &Batch<K>, point: &[K]) -> Vec<K> {
+    let mut gamma = Vec::with_capacity(usize::try_from(shape.units()).unwrap_or(0));
+    for &part in shape.parts() {
+        let log_rows = shape.log_rows(part);
+        let own = suffix(point, log_rows);
+        let scale = instance_factor(point.len(), log_rows as usize);
+        let coefficients = batch.coefficients(part, own);
+        let (units, _) = own.split_at(own.len().saturating_sub(MIN_ROWS_LOG as usize));
+        let units = eq_table(units);
+        for column in shape.committed(part) {
+            let coefficient = coefficients.get(&column).copied().unwrap_or_default() * scale;
+            gamma.extend(units.iter().map(|unit| *unit * coefficient));
+        }
+    }
+    gamma
+}
+
+/// Number of variables of the linear sumcheck: the tallest part with claims.
+pub fn linear_variables(shape: &Shape) -> usize {
+    shape.max_log_rows() as usize
+}
+
+/// What is public in a proof of a model in one piece without clipped values: what a program calculates. `tops` are the logits of the
+/// output.
+pub fn calculate<K: Scalar>(
+    key: &ModelKey,
+    shape: &Shape,
+    (statement, tops): (&Statement, &[i16]),
+    inputs: &Inputs<K>,
+) -> Outputs<K> {
+    let points = Points::new(shape, inputs.points.clone());
+    let statistics = Statistics {
+        tops: tops.to_vec(),
+        clips: Vec::new(),
+    };
+    let public = Public {
+        shape,
+        params: &key.params,
+        statement,
+        ends: Ends::default(),
+        statistics: &statistics,
+        points: &points,
+    };
+    let mut claims = public.trace_claims(inputs.accumulators);
+    claims.extend(public.operand_claims(&inputs.products, &inputs.operands));
+    let powers: Powers<'_> = public.powers();
+    let challenges = |relation: Relation| {
+        let own = inputs.relations.get(relation.index());
+        let [z, alpha] = own.copied().unwrap_or([K::zero(); 2]);
+        [z, if relation.values() == 1 { K::zero() } else { alpha }]
+    };
+    for (tree, (point, denominator)) in lookup_trees(shape).iter().zip(&inputs.leaves) {
+        let leaf = LeafClaim {
+            point: point.clone(),
+            numerator: K::one(),
+            denominator: *denominator,
+        };
+        claims.push(tree.columns_claim(&powers, challenges, &leaf));
+    }
+    let batch = batch(claims, inputs.chi);
+    let columns = key.opened(&Chunk::whole(key.config.layers));
+    let families = families_of(inputs.family);
+    Outputs {
+        embedding: public.embed_operand(&inputs.products),
+        value: batch.value,
+        bands: public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band),
+        units: unit_coefficients(shape, &batch, &inputs.linear),
+        band_point: public.local_point(&inputs.products, columns.log_band),
+        unit_point: suffix(&inputs.linear, MIN_ROWS_LOG).to_vec(),
+    }
+}
