@@ -116,10 +116,15 @@ fn norms_of_outputs_are_those_of_the_document() {
 /// With the largest gain and state no sum wraps: what lemma 2 needs.
 #[test]
 fn sums_are_below_the_bounds_of_two_limbs() {
-    let [high, low] = factor_limbs(MAX_SUM_GAIN as i32, 0);
-    assert_eq!(high, 1 << 13);
-    let (v_hi, v_lo) = (high << 15, 128i64 << 15);
-    assert!(low.abs() <= 128 && v_hi <= (1 << 29) && (v_lo as u64) < LOW_LIMIT);
+    let most = MAX_SUM_GAIN as i32;
+    let high = (1i64 << 13) - 1;
+    for gain in (most - 512..=most).flat_map(|gain| [gain, -gain]) {
+        let limbs = factor_limbs(gain, 0);
+        assert!(limbs[0].abs() <= high && limbs[1].abs() <= 128, "{gain}: {limbs:?}");
+    }
+    assert_eq!(factor_limbs(most, 0), [high, 0]);
+    let (v_hi, v_lo) = ((high + 1) << 15, 128i64 << 15);
+    assert!(v_hi <= (1 << 29) && (v_lo as u64) < LOW_LIMIT);
     // Both sides of the first equation, and of the second.
     assert!(v_hi + (1 << 28) + (1 << 30) + (1 << 22) < i64::from(P));
     // A value that is rounded, without its divisor: what is not clipped is below 2^(30 - s).
