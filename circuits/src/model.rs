@@ -420,7 +420,7 @@ impl ModelConfig {
 
     /// Padded dimensions.
     pub fn padded(&self) -> Padded {
-        let half = log_ceil(self.head_dim / 2, 0);
+        let half = self.log_half();
         let head_min = TILE_LOG.saturating_sub(half + 1);
         Padded {
             hidden: log_ceil(self.hidden, TILE_LOG),
@@ -434,6 +434,11 @@ impl ModelConfig {
         }
     }
 
+    /// Logarithm of the padded half of a head.
+    fn log_half(&self) -> u32 {
+        log_ceil(self.head_dim / 2, 0)
+    }
+
     /// Key/value head of (padded) query head `h`.
     pub fn kv_head(&self, h: usize) -> usize {
         if h < self.heads {
@@ -445,7 +450,7 @@ impl ModelConfig {
 
     /// Padded position of element `x` of head `h`.
     pub fn head_index(&self, h: usize, x: usize) -> usize {
-        let half = self.padded().half;
+        let half = self.log_half();
         let (hi, lo) = (x / (self.head_dim / 2), x % (self.head_dim / 2));
         (((h << 1) | hi) << half) | lo
     }

@@ -240,6 +240,7 @@ impl<'m> ForwardState<'m> {
             let read = if model.config.is_parallel() { &stream } else { &middle };
             let h = self.mlp(l, &read.y, &mut layer, pass);
             let (last_output, end) = self.leave(l, &h, &middle, pass);
+            layer.h = h;
             let start = std::mem::replace(&mut stream, end);
             if keep {
                 let states = [Some(start), output, Some(middle), last_output];
@@ -449,17 +450,14 @@ impl<'m> ForwardState<'m> {
             .collect();
         let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent_of(n, c)).collect();
         let counted = self.counted_here(rsqrt.len());
-        let mut clipped = Clipped::default();
-        let mut y = Vec::with_capacity(x.len());
-        for (i, (row, &r)) in x.chunks_exact(hidden).zip(&rsqrt).enumerate() {
-            y.extend(row.iter().zip(&shifts).map(|(&v, &shift)| {
-                let out = norm_element(v, r, shift);
-                if i < counted {
-                    clipped.count(out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
-                }
-                out
-            }));
-        }
+        let (y, clipped) = in_rows([rsqrt.len(), hidden], counted, |i, out| {
+            let (row, r, mut clipped) = (&x[i * hidden..], rsqrt[i], Clipped::default());
+            for ((&v, &shift), out) in row.iter().zip(&shifts).zip(out) {
+                *out = norm_element(v, r, shift);
+                clipped.count(*out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
+            }
+            clipped
+        });
         self.count(norm_tensor, clipped, counted * hidden);
         Stream {
             acc_hi: acc.hi,
@@ -486,14 +484,13 @@ impl<'m> ForwardState<'m> {
     /// What the table has for rows of values, of which the first `counted` count.
     fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
         let width = self.model.config.ff;
-        let (out, clipped) = in_rows(values.len() / width, counted, |i| {
+        let (out, clipped) = in_rows([values.len() / width, width], counted, |i, out| {
             let mut clipped = Clipped::default();
-            let entry = |&v: &i16| {
-                let out = self.silu[(i32::from(v) + (1 << 15)) as usize];
-                clipped.count(out, || self.unclamped_silu(v));
-                out
-            };
-            (values[i * width..][..width].iter().map(entry).collect(), clipped)
+            for (out, &v) in out.iter_mut().zip(&values[i * width..]) {
+                *out = self.silu[(i32::from(v) + (1 << 15)) as usize];
+                clipped.count(*out, || self.unclamped_silu(v));
+            }
+            clipped
         });
         self.count(tensor, clipped, counted * width);
         out
@@ -508,23 +505,21 @@ impl<'m> ForwardState<'m> {
             let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
             let h = self.activate(name("act"), &up, counted);
             (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
-            out.h.clone_from(&h);
             return h;
         }
         let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass);
         let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
         let silu = self.activate(name("silu"), &gate, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
-        let (h, clipped) = in_rows(silu.len() / width, counted, |i| {
+        let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
             let (shift, own) = (params.act.of(class_of(i, leading)), i * width..(i + 1) * width);
             let products = silu[own.clone()].iter().zip(&up[own]);
-            requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)))
+            requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)), out)
         });
         self.count(name("act"), clipped, counted * width);
 
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
         (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);
-        out.h.clone_from(&h);
         h
     }
 

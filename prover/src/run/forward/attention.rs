@@ -4,9 +4,12 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 use tessera_circuits::semantics::{turn, Turn};
 
-use super::kernels::{attend, in_rows, norm_heads, requantise_rows, rotate, Acc, AttentionRow, Clipped};
+use super::kernels::{attend, in_rows, norm_heads, requantise_rows, rotate, Acc, AttentionRow, Clipped, Pairs, Seen};
 use super::matmul::matmul;
 use super::{ForwardState, LayerWitness, NormedHeads, Pass, Stream};
+
+/// Pairs of a query and a key that are not worth sharing between threads.
+const MIN_PAIRS: usize = 1 << 10;
 
 impl ForwardState<'_> {
     /// The attention block of layer `l`, from the stream before it to the stream after it, and to its output where that is a state. The scores of
@@ -85,10 +88,10 @@ impl ForwardState<'_> {
         let (half, gains) = (head_dim / 2, gains.map_or(&[][..], |norm| &norm.gains));
         let counted = self.counted_here(rows.len() / width);
         let directions = &self.rope[model.config.rotation(l)];
-        let (out, clipped) = in_rows(rows.len() / width, counted, |i| {
+        let (out, clipped) = in_rows([rows.len() / width, width], counted, |i, out| {
             let own = directions[(self.rows + i) * half..][..half].iter().enumerate();
             let turns: Vec<Turn> = own.map(|(x, direction)| turn(*direction, gains, x, half)).collect();
-            rotate(&rows[i * width..][..width], head_dim, &turns)
+            rotate(&rows[i * width..][..width], head_dim, &turns, out)
         });
         self.count(tensor, clipped, counted * width);
         out
@@ -100,16 +103,24 @@ impl ForwardState<'_> {
         let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
         let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
         let rows = q_rot.len() / (heads * head_dim);
-        let attended: Vec<AttentionRow> = (0..heads * rows)
-            .into_par_iter()
-            .map(|at| {
-                let (h, i) = (at / rows, at % rows);
-                let visible = self.visible(i, rows);
-                let keys = if keep { first + rows } else { visible };
-                let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
-                attend(q, &self.cache[l][config.kv_head(h)], keys, visible, shift, &self.exp)
-            })
-            .collect();
+        let of = |at: usize, seen: Seen<'_>| {
+            let (h, i) = (at / rows, at % rows);
+            let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
+            let cache = &self.cache[l][config.kv_head(h)];
+            attend(q, cache, self.visible(i, rows), shift, &self.exp, seen)
+        };
+        let keys = first + rows;
+        let attended: Vec<AttentionRow> = if keep {
+            let mut pairs = Pairs::new(heads * rows * keys);
+            let attended = pairs.rows(keys).enumerate().map(|(at, seen)| of(at, seen)).collect();
+            (out.score_acc_hi, out.score_acc_lo) = (pairs.acc.hi, pairs.acc.lo);
+            (out.score, out.exp, out.prob) = (pairs.score, pairs.exp, pairs.prob);
+            attended
+        } else {
+            let lines = (0..heads * rows).into_par_iter();
+            let of = |at| of(at, Pairs::new(self.visible(at % rows, rows)).row());
+            lines.with_min_len(MIN_PAIRS.div_ceil(keys)).map(of).collect()
+        };
         let counted = self.counted_here(rows);
         self.count(
             format!("layers.{l}.score"),
@@ -129,15 +140,10 @@ impl ForwardState<'_> {
             acc.lo.extend(&row.att_acc.lo);
         }
         for row in attended.into_iter().filter(|_| keep) {
-            out.score_acc_hi.extend(row.score_acc.hi);
-            out.score_acc_lo.extend(row.score_acc.lo);
-            out.score.extend(row.score);
             out.max.push(row.max);
             out.arg.push(row.arg);
-            out.exp.extend(row.exp);
             out.sum.push(row.sum);
             out.recip.push(row.recip);
-            out.prob.extend(row.prob);
         }
         acc
     }

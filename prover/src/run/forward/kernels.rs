@@ -1,8 +1,9 @@
 //! Integer kernels of the forward pass but the matmuls: requantisation with saturation counts, one row of
 //! attention.
 
-use std::iter::{repeat, Sum};
-use std::ops::AddAssign;
+use std::iter::{repeat, Map, Sum, Zip};
+use std::ops::{AddAssign, Range};
+use std::slice::Iter;
 
 use rayon::prelude::*;
 use tessera_circuits::gains::Gains;
@@ -35,10 +36,16 @@ pub(super) struct Acc {
     pub lo: Vec<i32>,
 }
 
+/// Accumulators `256 hi + lo`.
+type Totals<'a> = Map<Zip<Iter<'a, i32>, Iter<'a, i32>>, fn((&'a i32, &'a i32)) -> i64>;
+
 /// The accumulators `256 hi + lo`.
-fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> impl Iterator<Item = i64> + 'a {
+fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> Totals<'a> {
     hi.iter().zip(lo).map(|(&hi, &lo)| (i64::from(hi) << 8) + i64::from(lo))
 }
+
+/// Columns of a row that a thread takes at a time: a row of logits is shared between threads.
+pub(super) const PIECE: usize = 1 << 12;
 
 /// Dot product. This form compiles to multiply-add instructions on pairs of int16.
 fn dot(a: &[i16], b: &[i16]) -> i32 {
@@ -77,15 +84,14 @@ impl Sum for Clipped {
     }
 }
 
-/// Requantises `(accumulator, shift)` pairs; also returns what saturated.
-pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>) -> (Vec<i16>, Clipped) {
+/// Requantises `(accumulator, shift)` pairs; returns what saturated.
+pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>, out: &mut [i16]) -> Clipped {
     let mut clipped = Clipped::default();
-    let out = pairs.map(|(acc, shift)| {
-        let v = requantise(acc, shift);
-        clipped.count(v, || round_shift(acc, 8 + u32::from(shift)));
-        v
-    });
-    (out.collect(), clipped)
+    for (out, (acc, shift)) in out.iter_mut().zip(pairs) {
+        *out = requantise(acc, shift);
+        clipped.count(*out, || round_shift(acc, 8 + u32::from(shift)));
+    }
+    clipped
 }
 
 /// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates in the first
@@ -97,8 +103,8 @@ pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize, co
 
 /// The same with the shifts of the output channels one by one.
 pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8], counted: usize) -> (Vec<i16>, Clipped) {
-    by_rows(acc, shifts.len(), counted, |_, hi, lo| {
-        requantise_all(totals(hi, lo).zip(shifts.iter().copied()))
+    by_rows(acc, shifts.len(), counted, |_, columns, totals, out| {
+        requantise_all(totals.zip(shifts[columns].iter().copied()), out)
     })
 }
 
@@ -113,19 +119,17 @@ pub(super) fn requantise_stream(
     counted: usize,
 ) -> (Vec<i16>, Clipped) {
     let outputs = exponents[0].len();
-    by_rows(acc, outputs, counted, |i, hi, lo| {
+    by_rows(acc, outputs, counted, |i, columns, totals, out| {
         let mut clipped = Clipped::default();
-        let exponents = exponents[usize::from(i >= leading)];
-        let previous = previous.map_or([].as_slice(), |p| &p[i * outputs..][..outputs]);
+        let exponents = &exponents[usize::from(i >= leading)][columns.clone()];
+        let previous = previous.map_or([].as_slice(), |p| &p[i * outputs..][columns]);
         let previous = previous.iter().copied().chain(repeat(0));
-        let row = totals(hi, lo).zip(previous).zip(exponents);
-        let row = row.map(|((acc, p), &[shift, skip])| {
-            let v = requantise_residual(acc, p, skip, shift);
+        for (((acc, p), &[shift, skip]), out) in totals.zip(previous).zip(exponents).zip(out) {
+            *out = requantise_residual(acc, p, skip, shift);
             let unclamped = || round_shift(acc + (i64::from(p) << (8 + u32::from(skip))), 8 + u32::from(shift));
-            clipped.count(v, unclamped);
-            v
-        });
-        (row.collect(), clipped)
+            clipped.count(*out, unclamped);
+        }
+        clipped
     })
 }
 
@@ -146,27 +150,53 @@ pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[u8];
     sum
 }
 
-/// Maps rows of accumulators in parallel, as [`in_rows`].
+/// Fills rows from accumulators in parallel, as [`in_pieces`]; `fill` gets the totals of a piece, too.
 fn by_rows(
     acc: &Acc,
     width: usize,
     counted: usize,
-    f: impl Fn(usize, &[i32], &[i32]) -> (Vec<i16>, Clipped) + Sync,
+    fill: impl Fn(usize, Range<usize>, Totals<'_>, &mut [i16]) -> Clipped + Sync,
 ) -> (Vec<i16>, Clipped) {
-    in_rows(acc.hi.len() / width, counted, |i| {
-        let own = i * width..(i + 1) * width;
-        f(i, &acc.hi[own.clone()], &acc.lo[own])
+    in_pieces([acc.hi.len() / width, width], PIECE, counted, |i, columns, out| {
+        let own = i * width + columns.start..i * width + columns.end;
+        fill(i, columns, totals(&acc.hi[own.clone()], &acc.lo[own]), out)
     })
 }
 
-/// Makes rows in parallel; concatenates them and adds the counts of the first `counted`.
+/// Fills rows of `width` values in parallel; adds the counts of the first `counted`.
 pub(super) fn in_rows(
-    rows: usize,
+    [rows, width]: [usize; 2],
     counted: usize,
-    row: impl Fn(usize) -> (Vec<i16>, Clipped) + Sync,
+    fill: impl Fn(usize, &mut [i16]) -> Clipped + Sync,
 ) -> (Vec<i16>, Clipped) {
-    let (rows, clipped): (Vec<Vec<i16>>, Vec<Clipped>) = (0..rows).into_par_iter().map(&row).unzip();
-    (rows.concat(), clipped.into_iter().take(counted).sum())
+    in_pieces([rows, width], width, counted, |i, _, out| fill(i, out))
+}
+
+/// Fills rows of `width` values in parallel, `piece` columns at a time; adds the counts of the first `counted` rows.
+fn in_pieces(
+    [rows, width]: [usize; 2],
+    piece: usize,
+    counted: usize,
+    fill: impl Fn(usize, Range<usize>, &mut [i16]) -> Clipped + Sync,
+) -> (Vec<i16>, Clipped) {
+    let mut out = vec![0; rows * width];
+    let of_row = |(i, row)| split(row, piece).map(move |(start, out)| (i, start, out));
+    let pieces: Vec<_> = out.chunks_exact_mut(width).enumerate().flat_map(of_row).collect();
+    let fill = |(i, start, out): (usize, usize, &mut [i16])| {
+        let clipped = fill(i, start..start + out.len(), out);
+        if i < counted {
+            clipped
+        } else {
+            Clipped::default()
+        }
+    };
+    let clipped = pieces.into_par_iter().map(fill).sum();
+    (out, clipped)
+}
+
+/// Pieces of a row, with their first columns.
+pub(super) fn split<T>(row: &mut [T], piece: usize) -> impl Iterator<Item = (usize, &mut [T])> {
+    row.chunks_mut(piece).enumerate().map(move |(i, out)| (i * piece, out))
 }
 
 /// Norms the head vectors of one row (`[heads][head_dim]`): limb sums of squares and reciprocal roots of every head, and the normed
@@ -191,9 +221,8 @@ pub(super) fn norm_heads(row: &[i16], head_dim: usize, norm: &NormParams) -> (No
 }
 
 /// Rotates the head vectors of one row (`[heads][head_dim]`) by what turns the pairs of its position.
-pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn]) -> (Vec<i16>, Clipped) {
+pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn], out: &mut [i16]) -> Clipped {
     let half = head_dim / 2;
-    let mut out = vec![0; row.len()];
     let mut clipped = Clipped::default();
     for (from, to) in row.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
         for (x, &turn) in turns.iter().enumerate() {
@@ -204,7 +233,7 @@ pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn]) -> (Vec<i16>,
             (to[x], to[x + half]) = (first, second);
         }
     }
-    (out, clipped)
+    clipped
 }
 
 /// Rotated keys and values of one key/value head, `[positions][head_dim]`.
@@ -214,87 +243,125 @@ pub(super) struct HeadCache {
     pub values: Limbs,
 }
 
-/// One query row of one head. Vectors over keys have one entry per key that was asked for.
+/// What query rows see of keys, one entry for each pair.
+#[derive(Clone, Debug)]
+pub(super) struct Pairs {
+    pub acc: Acc,
+    pub score: Vec<i16>,
+    pub exp: Vec<u32>,
+    pub prob: Vec<i16>,
+}
+
+/// The pairs of one query row of one head with the keys that were asked for.
+pub(super) struct Seen<'a> {
+    acc_hi: &'a mut [i32],
+    acc_lo: &'a mut [i32],
+    score: &'a mut [i16],
+    /// Of the visible keys; the others keep what they have.
+    exp: &'a mut [u32],
+    prob: &'a mut [i16],
+}
+
+impl Pairs {
+    /// Zeros.
+    pub fn new(len: usize) -> Self {
+        let acc = Acc {
+            hi: vec![0; len],
+            lo: vec![0; len],
+        };
+        Self {
+            acc,
+            score: vec![0; len],
+            exp: vec![0; len],
+            prob: vec![0; len],
+        }
+    }
+
+    /// Rows with so many keys each.
+    pub fn rows(&mut self, keys: usize) -> impl IndexedParallelIterator<Item = Seen<'_>> {
+        let acc = (self.acc.hi.par_chunks_mut(keys), self.acc.lo.par_chunks_mut(keys));
+        let shares = (self.exp.par_chunks_mut(keys), self.prob.par_chunks_mut(keys));
+        let rows = (acc, self.score.par_chunks_mut(keys), shares).into_par_iter();
+        rows.map(|((acc_hi, acc_lo), score, (exp, prob))| Seen {
+            acc_hi,
+            acc_lo,
+            score,
+            exp,
+            prob,
+        })
+    }
+
+    /// All of them as one row.
+    pub fn row(&mut self) -> Seen<'_> {
+        Seen {
+            acc_hi: &mut self.acc.hi,
+            acc_lo: &mut self.acc.lo,
+            score: &mut self.score,
+            exp: &mut self.exp,
+            prob: &mut self.prob,
+        }
+    }
+}
+
+/// One query row of one head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AttentionRow {
-    pub score_acc: Acc,
-    pub score: Vec<i16>,
     pub max: i16,
     pub arg: u32,
-    pub exp: Vec<u32>,
     pub sum: u32,
     pub recip: u32,
-    pub prob: Vec<i16>,
     /// `[head_dim]`
     pub att_acc: Acc,
     /// Saturated scores, masked ones not counted.
     pub clipped: Clipped,
 }
 
-/// Scores of a rotated query against the first `keys` keys; softmax and attention over the first
+/// Scores of a rotated query against the first keys, as many as `seen` has entries; softmax and attention over the first
 /// `visible` of them (at least one), the others are masked.
 pub(super) fn attend(
     q: &[i16],
     cache: &HeadCache,
-    keys: usize,
     visible: usize,
     shift: u8,
     exp_table: &[u32],
+    seen: Seen<'_>,
 ) -> AttentionRow {
     let n = q.len();
-    let mut row = AttentionRow::default();
-    for (k_hi, k_lo) in cache
-        .keys
-        .hi
-        .chunks_exact(n)
-        .zip(cache.keys.lo.chunks_exact(n))
-        .take(keys)
-    {
-        row.score_acc.hi.push(dot(q, k_hi));
-        row.score_acc.lo.push(dot(q, k_lo));
+    for (limbs, acc) in [(&cache.keys.hi, &mut *seen.acc_hi), (&cache.keys.lo, &mut *seen.acc_lo)] {
+        let keys = limbs.chunks_exact(n).zip(acc);
+        keys.for_each(|(key, acc)| *acc = dot(q, key));
     }
-    let pairs = |range: std::ops::Range<usize>| {
-        totals(&row.score_acc.hi[range.clone()], &row.score_acc.lo[range]).map(|acc| (acc, shift))
-    };
-    let (mut score, clipped) = requantise_all(pairs(0..visible));
-    score.extend(requantise_all(pairs(visible..keys)).0);
+    let (open, masked) = seen.score.split_at_mut(visible);
+    let mut totals = totals(seen.acc_hi, seen.acc_lo).map(|acc| (acc, shift));
+    let clipped = requantise_all(totals.by_ref().take(visible), open);
+    requantise_all(totals, masked);
 
-    let (arg, max) = score[..visible]
-        .iter()
-        .enumerate()
-        .fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });
-    let mut exp: Vec<u32> = score[..visible]
-        .iter()
-        .map(|&s| exp_table[(i32::from(max) - i32::from(s)) as usize])
-        .collect();
+    let scores = open.iter().enumerate();
+    let (arg, max) = scores.fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });
+    let exp = &mut seen.exp[..visible];
+    for (exp, score) in exp.iter_mut().zip(open) {
+        *exp = exp_table[(i32::from(max) - i32::from(*score)) as usize];
+    }
     let sum = exp.iter().sum();
     let recip = reciprocal(sum);
-    let mut prob: Vec<i16> = exp.iter().map(|&e| probability(e, recip)).collect();
-
-    row.att_acc = Acc {
+    let mut att_acc = Acc {
         hi: vec![0; n],
         lo: vec![0; n],
     };
-    for (j, &p) in prob.iter().enumerate() {
-        let (v_hi, v_lo) = (&cache.values.hi[j * n..][..n], &cache.values.lo[j * n..][..n]);
-        for (acc, &v) in row.att_acc.hi.iter_mut().zip(v_hi) {
-            *acc += i32::from(p) * i32::from(v);
-        }
-        for (acc, &v) in row.att_acc.lo.iter_mut().zip(v_lo) {
-            *acc += i32::from(p) * i32::from(v);
+    for (j, (prob, exp)) in seen.prob.iter_mut().zip(exp).enumerate() {
+        *prob = probability(*exp, recip);
+        for (limbs, acc) in [(&cache.values.hi, &mut att_acc.hi), (&cache.values.lo, &mut att_acc.lo)] {
+            for (acc, &v) in acc.iter_mut().zip(&limbs[j * n..][..n]) {
+                *acc += i32::from(*prob) * i32::from(v);
+            }
         }
     }
-    exp.resize(keys, 0);
-    prob.resize(keys, 0);
     AttentionRow {
-        score,
         max,
         arg: arg as u32,
-        exp,
         sum,
         recip,
-        prob,
+        att_acc,
         clipped,
-        ..row
     }
 }

@@ -1,6 +1,6 @@
 //! Weight matmuls of the forward pass.
 
-use std::iter;
+use std::iter::{self, repeat};
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -8,7 +8,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatmulKind};
 use tessera_circuits::semantics::bias_limbs;
 
-use super::kernels::Acc;
+use super::kernels::{split, Acc, PIECE};
 use crate::model::passes::{cut, window_tiles, WeightPass, Window};
 use crate::model::tiles::{planes, tile_bytes, TileSource};
 use crate::model::QuantisedModel;
@@ -16,7 +16,7 @@ use crate::run::kernels::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANE
 
 /// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
 const STRIP: usize = 4;
-/// Tiles of a strip that are not worth sharing between threads.
+/// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
 
 /// Blocks of a matrix that are in memory together.
@@ -81,11 +81,8 @@ pub(super) fn matmul(
     for piece in pieces(model, m) {
         let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
         pass.next(|| {
-            let share = piece
-                .outputs
-                .len()
-                .div_ceil(4 * rayon::current_num_threads())
-                .max(MIN_TILES.div_ceil(STRIP));
+            let even = piece.outputs.len().div_ceil(8 * rayon::current_num_threads());
+            let share = even.max(MIN_TILES.div_ceil(piece.inputs.len()));
             sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
                 let first = piece.outputs.start + i * share;
                 for strip in piece.inputs.clone().step_by(STRIP) {
@@ -113,27 +110,21 @@ pub(super) fn matmul(
             });
         });
     }
+    let bias: Vec<(i32, i32)> = model.params.bias(kind, layer).iter().copied().map(bias_limbs).collect();
     let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
-    let limb = |limb: usize, bias: fn((i32, i32)) -> i32| {
-        let mut out = vec![0; rows * m.out_dim];
-        let biases: Vec<i32> = model
-            .params
-            .bias(kind, layer)
-            .iter()
-            .map(|b| bias(bias_limbs(*b)))
-            .collect();
-        out.par_chunks_mut(m.out_dim).enumerate().for_each(|(row, out)| {
-            for (v, place) in out.iter_mut().zip(&places) {
-                *v = sums[place / SIMD_LANES * rows + row][limb][place % SIMD_LANES];
-            }
-            out.iter_mut().zip(&biases).for_each(|(v, bias)| *v += bias);
-        });
-        out
-    };
-    Acc {
-        hi: limb(0, |(hi, _)| hi),
-        lo: limb(1, |(_, lo)| lo),
-    }
+    let (mut hi, mut lo) = (vec![0; rows * m.out_dim], vec![0; rows * m.out_dim]);
+    let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
+    let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
+    let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
+    pieces.into_par_iter().for_each(|(row, ((start, hi), (_, lo)))| {
+        let bias = bias.iter().skip(start).copied().chain(repeat((0, 0)));
+        for ((place, (hi, lo)), bias) in places[start..].iter().zip(hi.iter_mut().zip(lo)).zip(bias) {
+            let [high, low] = &sums[place / SIMD_LANES * rows + row];
+            *hi = high[place % SIMD_LANES] + bias.0;
+            *lo = low[place % SIMD_LANES] + bias.1;
+        }
+    });
+    Acc { hi, lo }
 }
 
 /// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`.

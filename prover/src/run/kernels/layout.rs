@@ -1,5 +1,7 @@
 //! How the kernels take weights, coefficients, activations and sums, and which instructions they may use.
 
+use rayon::prelude::*;
+
 use crate::support::pages::Item;
 
 /// `2^31 - 1`, the order of the field.
@@ -110,6 +112,9 @@ pub struct Lines {
 /// Elements of a line of the cache.
 pub const LINE: usize = 4;
 
+/// Rows of a block that are not worth sharing between threads.
+const MIN_ROWS: usize = 256;
+
 /// Activations of a matmul, in limbs `256 hi + lo` and blocks of 64 inputs.
 #[derive(Clone, Debug)]
 pub struct Activations {
@@ -130,26 +135,32 @@ impl Activations {
     /// If an input has no place.
     pub fn new(a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
         let tokens = a.len() / inputs;
-        let places: Vec<usize> = (0..inputs).map(position).collect();
+        let mut sources = vec![None; blocks * SIMD_LANES];
+        (0..inputs).for_each(|x| sources[position(x)] = Some(x));
         let (mut hi, mut lo) = (
             vec![[0; SIMD_LANES]; blocks * tokens],
             vec![[0; SIMD_LANES]; blocks * tokens],
         );
-        for (t, row) in a.chunks_exact(inputs).enumerate() {
-            for (&v, &place) in row.iter().zip(&places) {
-                let at = place / SIMD_LANES * tokens + t;
-                [lo[at][place % SIMD_LANES], hi[at][place % SIMD_LANES]] = v.to_le_bytes();
+        let mut bias = vec![0; blocks * tokens];
+        let of_blocks = sources
+            .par_chunks_exact(SIMD_LANES)
+            .zip(bias.par_chunks_exact_mut(tokens.max(1)));
+        let limbs = hi
+            .par_chunks_exact_mut(tokens.max(1))
+            .zip(lo.par_chunks_exact_mut(tokens.max(1)));
+        let of_blocks = of_blocks.zip(limbs).with_min_len(MIN_ROWS.div_ceil(tokens.max(1)));
+        of_blocks.for_each(|((sources, bias), (hi, lo))| {
+            let limbs = hi.iter_mut().zip(lo).zip(bias);
+            for (row, ((hi, lo), bias)) in a.chunks_exact(inputs).zip(limbs) {
+                for ((source, hi), lo) in sources.iter().zip(&mut *hi).zip(lo) {
+                    if let Some(x) = source {
+                        [*lo, *hi] = row[*x].to_le_bytes();
+                    }
+                }
+                *bias = 128 * hi.iter().map(|&v| i32::from(v as i8)).sum::<i32>();
             }
-        }
-        let bias = hi
-            .iter()
-            .map(|row| 128 * row.iter().map(|&v| i32::from(v as i8)).sum::<i32>());
-        Self {
-            tokens,
-            bias: bias.collect(),
-            hi,
-            lo,
-        }
+        });
+        Self { tokens, bias, hi, lo }
     }
 
     /// Number of tokens.
