@@ -25,7 +25,8 @@ pub(super) fn open_planned(
     given::model_dir(dir)?;
     let path = dir.join(KEY_FILE);
     let key = read_key(&path)?;
-    let task = task(&key, key_tokenizer(&key, &path)?.as_ref())?;
+    let tokenizer = key_tokenizer(&key, &path)?;
+    let task = task(&key, tokenizer.as_ref())?;
     let allowance = Allowance::new(memory, mapped(dir));
     let subject = Subject::of_dir(&key, dir);
     let plan = subject.plan(task, allowance.budget).map_err(|error| {
@@ -35,7 +36,7 @@ pub(super) fn open_planned(
             _ => Failure(text),
         }
     })?;
-    let model = Model::open(dir)?.with_choices(plan.choices);
+    let model = Model::of_key(dir, key, tokenizer)?.with_choices(plan.choices);
     Ok((model, plan))
 }
 

@@ -44,12 +44,13 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     given::model_dir(&args.model)?;
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
-    let prompt = Prompt::of(&args.prompt, &key, key_tokenizer(&key, &path)?.as_ref())?;
+    let tokenizer = key_tokenizer(&key, &path)?;
+    let prompt = Prompt::of(&args.prompt, &key, tokenizer.as_ref())?;
     let lengths = lengths(&key, prompt.ids.len(), args.length.tokens)?;
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
-    let model = Model::open(&args.model)?.with_choices(plan.choices);
+    let model = Model::of_key(&args.model, key, tokenizer)?.with_choices(plan.choices);
     let driver = work::drive(dir)?;
     on_interrupt(dir);
     let clock = Instant::now();

@@ -86,8 +86,15 @@ impl Model {
     /// Opens a model directory and checks that its files are whole and belong together. Weights stay on disk. Only the
     /// contents of the codeword are not read here, but checked where they are opened.
     pub fn open(dir: &Path) -> Result<Self, LoadError> {
+        let path = dir.join(KEY_FILE);
+        let key = read_key(&path)?;
+        let tokenizer = key_tokenizer(&key, &path)?;
+        Self::of_key(dir, key, tokenizer)
+    }
+
+    /// The same with a key that was read from the directory, and its tokenizer ([`key_tokenizer`]).
+    pub fn of_key(dir: &Path, key: ModelKey, tokenizer: Option<Tokenizer>) -> Result<Self, LoadError> {
         let key_path = dir.join(KEY_FILE);
-        let key = read_key(&key_path)?;
         let id = key_id(&key, &key_path)?;
         let quantised = directory::load_model(dir)?;
         let other = |what| LoadError::OtherModel {
@@ -112,7 +119,6 @@ impl Model {
             true => Codeword::with_file(key.weights, tree, &values)?,
             false => Codeword::new(key.weights, tree),
         };
-        let tokenizer = key_tokenizer(&key, &key_path)?;
         Ok(Self {
             dir: dir.to_owned(),
             key,

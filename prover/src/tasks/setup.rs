@@ -36,6 +36,7 @@ use crate::quantise::comparison::FidelityReport;
 use crate::quantise::{quantise, CalibrationReport};
 use crate::support::digest::FileDigest;
 use crate::support::files::{self, AtomicFile};
+use crate::support::pages;
 use crate::support::progress::Progress;
 use crate::tasks::loaded::directory_bytes;
 use crate::tasks::plan::{Plan, Subject, Task};
@@ -86,6 +87,7 @@ pub fn setup(
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
     let subject = Subject {
         suite: options.suite,
+        tokenizer: texts.files.tokenizer.as_ref().map_or(0, Vec::len),
         ..Subject::of_config(opened.config(), options.quantise.strategy.format(), true)
     };
     let rows = options.quantise.rows(tokens);
@@ -344,6 +346,8 @@ impl Texts {
         };
         let calibration = CalibrationText::read(&reader, options.calibration.as_ref())?;
         let held_out = HeldOut::read(&reader)?;
+        drop(parsed);
+        pages::trim_heaps();
         Ok(Self {
             files,
             calibration,

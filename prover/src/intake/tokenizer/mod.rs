@@ -28,6 +28,7 @@ use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
 use crate::intake::json;
 use crate::support::files::FileError;
+use crate::support::pages;
 
 /// Why text and token ids could not be converted.
 #[derive(Debug, Error)]
@@ -182,6 +183,9 @@ fn load(bytes: &[u8]) -> Result<(Inner, Growth), TokenizerError> {
     let value: Value = serde_json::from_slice(bytes).map_err(format)?;
     let growth = Growth::of(&value).map_err(TokenizerError::Limit)?;
     let mut inner = Inner::deserialize(&value).map_err(format)?;
+    // A large vocabulary takes more memory as it is read than afterwards.
+    drop(value);
+    pages::trim_heaps();
     inner.with_padding(None);
     let untruncated = inner.with_truncation(None);
     untruncated.map_err(|e| TokenizerError::Format(e.to_string()))?;

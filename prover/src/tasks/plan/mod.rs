@@ -48,6 +48,8 @@ pub struct Subject {
     pub suite: Suite,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
     pub codeword_file: bool,
+    /// Bytes of the tokenizer's file; 0 if the model has none.
+    pub tokenizer: usize,
 }
 
 /// What is to be done.
@@ -132,6 +134,7 @@ impl Subject {
             commitment: key.weights,
             suite: key.header.hash_suite,
             codeword_file,
+            tokenizer: key.tokenizer.len(),
         }
     }
 
@@ -140,7 +143,7 @@ impl Subject {
         Self::of_key(key, dir.join(CODEWORD_FILE).exists())
     }
 
-    /// A model that is not set up yet.
+    /// A model that is not set up yet, without tokenizer.
     pub fn of_config(config: &ModelConfig, format: WeightFormat, codeword_file: bool) -> Self {
         Self {
             config: config.clone(),
@@ -151,6 +154,7 @@ impl Subject {
             commitment: params_for(config.total_tiles()),
             suite: Suite::default(),
             codeword_file,
+            tokenizer: 0,
         }
     }
 
@@ -164,10 +168,14 @@ impl Subject {
             commitment: self.commitment,
             suite: self.suite,
             codeword_file: self.codeword_file,
+            tokenizer: self.tokenizer as u64,
         };
         let phases = match task {
             Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices),
-            Task::Generate { rows, logits } => vec![model.generate(rows as u64, logits, choices.residency)],
+            Task::Generate { rows, logits } => vec![
+                model.read_tokenizer(),
+                model.generate(rows as u64, logits, choices.residency),
+            ],
             Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
             Task::Compare { tokens, window } => vec![estimate::compare(&model, tokens, window, choices.residency)],
         };

@@ -43,6 +43,27 @@ fn tasks(config: &ModelConfig) -> [Task; 5] {
     ]
 }
 
+/// A tokenizer of 14 MB takes half a gigabyte as it is read: a budget below that is refused before anything is read.
+#[test]
+fn large_tokenizers_are_part_of_every_prediction() {
+    let config = fixture_size_config();
+    let large = Subject {
+        tokenizer: 14 << 20,
+        ..subject(&config, false)
+    };
+    for task in tasks(&config) {
+        let least = if matches!(task, Task::Compare { .. }) {
+            0
+        } else {
+            500 << 20
+        };
+        let [with, without] = [&large, &subject(&config, false)].map(|s| s.smallest(task).predicted_bytes());
+        assert!(with >= without.max(least), "{task:?}: {with}, {without}");
+    }
+    let refused = large.plan(prove(&config, 4), Some(Budget(500 << 20))).unwrap_err();
+    assert_eq!(refused.phase, "read tokenizer");
+}
+
 /// More rows or layers never need less, whatever is chosen.
 #[test]
 fn predictions_are_monotone() {
