@@ -232,14 +232,13 @@ pub(super) struct AttentionRow {
 }
 
 /// Scores of a rotated query against the first `keys` keys; softmax and attention over the first
-/// `visible` of them (at least one), the others are masked.
+/// `visible` of them (at least one), the others are masked. Softmax has what the second table, if there is one, has for scores.
 pub(super) fn attend(
     q: &[i16],
     cache: &HeadCache,
-    keys: usize,
-    visible: usize,
+    (keys, visible): (usize, usize),
     shift: u8,
-    exp_table: &[u32],
+    (exp_table, cap_table): (&[u32], Option<&[i16]>),
 ) -> AttentionRow {
     let n = q.len();
     let mut row = AttentionRow::default();
@@ -258,6 +257,10 @@ pub(super) fn attend(
     };
     let (mut score, clipped) = requantise_all(pairs(0..visible));
     score.extend(requantise_all(pairs(visible..keys)).0);
+    if let Some(table) = cap_table {
+        let capped = |s: &mut i16| *s = table[(i32::from(*s) + (1 << 15)) as usize];
+        score.iter_mut().for_each(capped);
+    }
 
     let (arg, max) = score[..visible]
         .iter()

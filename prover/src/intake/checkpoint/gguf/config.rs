@@ -12,13 +12,16 @@ use crate::intake::checkpoint::families;
 
 /// The architectures that are read, as `general.architecture` names them, and whether the rows of q and k are in the order of
 /// the pairs that are rotated together.
-const ARCHITECTURES: [(&str, bool); 5] = [
+const ARCHITECTURES: [(&str, bool); 6] = [
     ("llama", true),
     ("qwen2", false),
     ("qwen3", false),
     ("gemma", false),
+    (GEMMA2, false),
     (GEMMA3, false),
 ];
+/// Models with a window in every second layer, capped scores, and the same other names of tensors as the next ones.
+const GEMMA2: &str = "gemma2";
 /// The text models of Gemma 3, which have a window in most layers, and other names of tensors.
 const GEMMA3: &str = "gemma3";
 /// Fields of `config.json`, the keys they come from (after the architecture), and whether a model must have them.
@@ -98,6 +101,19 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
             }
         }
     }
+    if architecture == GEMMA2 {
+        for (field, key) in [
+            ("sliding_window", "attention.sliding_window"),
+            ("attn_logit_softcapping", "attn_logit_softcapping"),
+            ("final_logit_softcapping", "final_logit_softcapping"),
+        ] {
+            let key = format!("{architecture}.{key}");
+            if let Some(value) = metadata.get(&key) {
+                fields.insert(field.to_string(), as_json(value));
+            }
+        }
+        fields.insert("query_pre_attn_scalar".to_string(), json!(gemma2_scalar(&fields)));
+    }
     let known = ARCHITECTURES.iter().find(|(name, _)| *name == architecture);
     let mut findings = Findings {
         metadata,
@@ -118,10 +134,21 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
         unsupported,
         paired: known.is_some_and(|(_, paired)| *paired),
         canonical: match architecture {
-            GEMMA3 => names::post_normed,
+            GEMMA2 | GEMMA3 => names::post_normed,
             _ => names::canonical,
         },
     })
+}
+
+/// Files do not say what scores are divided by the root of. It is the length of a head, but in the model of 46 layers, where it is
+/// the part of a head in the residual stream: llama.cpp tells them apart in the same way.
+fn gemma2_scalar(fields: &Map<String, Json>) -> Option<u64> {
+    let of = |field: &str| fields.get(field).and_then(Json::as_u64);
+    let (hidden, heads) = (of("hidden_size")?, of("num_attention_heads")?);
+    match of("num_hidden_layers") {
+        Some(46) => hidden.checked_div(heads),
+        _ => of("head_dim").or_else(|| hidden.checked_div(heads)),
+    }
 }
 
 /// Strings and arrays do not become numbers: errors say what they are.
@@ -211,6 +238,8 @@ impl Findings<'_> {
                     self.add("mixture of experts", format!("{key} is {shown}"));
                 }
                 "attention.sliding_window" | "rope.freq_base_swa" if self.architecture == GEMMA3 => {}
+                "attention.sliding_window" | "attn_logit_softcapping" | "final_logit_softcapping"
+                    if self.architecture == GEMMA2 => {}
                 "attention.sliding_window" if number == Some(0.0) => {}
                 "attention.sliding_window" => self.add("sliding_window", format!("{key} is {shown}")),
                 "rope.scale_linear" if number == Some(1.0) => {}
