@@ -12,7 +12,9 @@ use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
-use tessera_circuits::semantics::{cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
+use tessera_circuits::semantics::{
+    cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
+};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -436,11 +438,7 @@ impl Source<'_> {
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && blocks.is_some() && j < self.visible(i);
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
-            let difference = if open {
-                i64::from(max) - compared
-            } else {
-                MASKED.into()
-            };
+            let difference = if open { i64::from(max) - compared } else { MASKED.into() };
             row[scores::D] = felt(difference);
             row[scores::EXP] = exp;
             row[scores::ZERO] = u32::from(difference == 0);

@@ -18,7 +18,9 @@ use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::rounding::Update;
-use tessera_circuits::semantics::{direction, cap_table, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
+use tessera_circuits::semantics::{
+    cap_table, direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift,
+};
 use tessera_circuits::statement::{class_of, norm_of, Lengths};
 use thiserror::Error;
 

@@ -11,8 +11,8 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, ScoreCap, StreamShift, WeightFormat, KINDS,
-    LAYER_KINDS,
+    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, ScoreCap, StreamShift, WeightFormat,
+    KINDS, LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -116,7 +116,7 @@ pub fn post_normed_config() -> ModelConfig {
 /// The same, with scores that are capped.
 pub fn capped_config() -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::Capped(ScoreCap { units: 1 << 5 }),
+        blocks: Blocks::Capped(ScoreCap { units: 1 << 10 }),
         ..post_normed_config()
     }
 }

@@ -107,7 +107,13 @@ impl ForwardState<'_> {
                 let visible = self.visible(i, rows);
                 let keys = if keep { first + rows } else { visible };
                 let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
-                attend(q, &self.cache[l][config.kv_head(h)], (keys, visible), shift, (&self.exp, self.cap.as_deref()))
+                attend(
+                    q,
+                    &self.cache[l][config.kv_head(h)],
+                    (keys, visible),
+                    shift,
+                    (&self.exp, self.cap.as_deref()),
+                )
             })
             .collect();
         let counted = self.counted_here(rows);

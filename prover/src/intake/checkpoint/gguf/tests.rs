@@ -8,7 +8,7 @@ use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError,
 use crate::intake::synth::{write_synthetic_as, Dtype, Layout};
 use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, SplitMix, FIXTURE};
-use tessera_circuits::model::{Activation, MatmulKind, Rotation};
+use tessera_circuits::model::{Activation, MatmulKind, Rotation, ScoreCap};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -492,6 +492,42 @@ fn files_of_gemma_have_whole_gains() {
     for norm in [Parameter::AttentionNorm(1), Parameter::MlpNorm(0), Parameter::FinalNorm] {
         assert_eq!(own.gain(norm).unwrap(), hub.gain(norm).unwrap());
     }
+}
+
+/// Files of Gemma 2 have the names of norms of Gemma 3, the caps, and no factor of scores: the length of a head says it, but in the largest
+/// model.
+#[test]
+fn files_of_gemma2_are_read() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "gemma2.");
+    }
+    gguf.set("general.architecture", "gemma2".into());
+    gguf.set("gemma2.attention.sliding_window", Value::U32(12));
+    gguf.set("gemma2.attn_logit_softcapping", Value::F32(50.0));
+    gguf.set("gemma2.final_logit_softcapping", Value::F32(30.0));
+    let (hidden, head_dim) = (hub.config().hidden, hub.config().head_dim);
+    gguf.set("gemma2.attention.key_length", Value::U32(head_dim as u32));
+    for layer in 0..2 {
+        for part in ["post_attention_norm", "post_ffw_norm"] {
+            let values = Tensor::of(&[hidden], F32, &vec![1.0; hidden]);
+            gguf.tensors.push((format!("blk.{layer}.{part}.weight"), values));
+        }
+    }
+    let own = opened(&gguf).unwrap();
+    let (config, description) = (own.config(), own.description());
+    assert!(config.is_post_normed() && !config.head_norms && !description.gains_less_one);
+    assert_eq!(config.score_cap().map(ScoreCap::value), Some(50.0));
+    assert_eq!(
+        (config.context, description.factors.attention),
+        (12, 1.0 / (head_dim as f64).sqrt())
+    );
+    let norm = |parameter| own.gain(parameter).unwrap();
+    assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
+    // What no number of units is is refused by name.
+    gguf.set("gemma2.attn_logit_softcapping", Value::F32(0.001));
+    let error = opened(&gguf).unwrap_err().to_string();
+    assert!(error.contains("attn_logit_softcapping"), "{error}");
 }
 
 /// Files of Gemma 3 have other names of norms, and a window; the key says of their scores what their heads say.
