@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use tessera_circuits::model::{Rotation, ScoreCap};
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::intake::checkpoint::families::FAMILIES;
-use tessera_prover::intake::checkpoint::{Checkpoint, CheckpointError};
+use tessera_prover::intake::checkpoint::{gguf_architectures, Checkpoint, CheckpointError};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::run::float::FloatModel;
@@ -405,4 +405,13 @@ fn the_readme_lists_every_family() {
     let rows = FAMILIES.map(|f| format!("| {} | `{}` |\n", f.models, f.architecture));
     let table = format!("| models | `architectures` |\n|---|---|\n{}", rows.concat());
     assert!(readme.contains(&table), "README.md should have\n{table}");
+    let architectures: Vec<String> = gguf_architectures().iter().map(|a| format!("`{a}`")).collect();
+    let (last, others) = architectures.split_last().expect("architectures");
+    let line = format!("GGUF files of the architectures {} and {last}", others.join(", "));
+    for document in ["README.md", "docs/faq.md", "docs/format.md"] {
+        let path = format!("{}/../{document}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("a document");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(&line), "{document} should have: {line}");
+    }
 }
