@@ -208,7 +208,6 @@ pub(super) fn describe(
     let mut findings = Findings {
         metadata,
         architecture,
-        known,
         fields: &mut fields,
         list: Vec::new(),
     };
@@ -276,7 +275,6 @@ struct Findings<'a> {
     metadata: &'a Metadata<'a>,
     /// As `general.architecture` names it.
     architecture: &'a str,
-    known: Option<&'static Architecture>,
     fields: &'a mut Map<String, Json>,
     list: Vec<Unsupported>,
 }

@@ -214,15 +214,15 @@ fn defaults_and_numbers_are_those_of_the_format() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let mut gguf = tiny(F32, false);
-    gguf.set("general.architecture", "gemma2".into());
-    gguf.set("gemma2.embedding_length", Value::U32(4));
-    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "gemma2"));
+    gguf.set("general.architecture", "olmo2".into());
+    gguf.set("olmo2.embedding_length", Value::U32(4));
+    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "olmo2"));
     let survey = survey(&gguf);
-    assert_eq!((survey.architecture.as_str(), survey.config), ("gemma2", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("olmo2", None));
     assert!(survey
         .unsupported
         .iter()
-        .any(|u| u.detail.contains("gemma2.attention.head_count")));
+        .any(|u| u.detail.contains("olmo2.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
