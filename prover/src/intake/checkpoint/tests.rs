@@ -300,7 +300,7 @@ fn other_architectures_are_refused_and_surveyed() {
     assert!(matches!(&error, CheckpointError::Architecture { found, .. } if found == "Olmo2ForCausalLM"));
     // What is missing, and what there is.
     let error = error.to_string();
-    assert!(error.contains("the soft-cap of the scores") && error.contains("Granite 3"));
+    assert!(error.contains("one norm of all heads together") && error.contains("Granite 3"));
     let survey = Survey::of(dir.path()).unwrap();
     assert_eq!(survey.architecture, "Olmo2ForCausalLM");
     assert_eq!(survey.unsupported[0].feature, "architecture");
