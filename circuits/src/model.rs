@@ -17,7 +17,7 @@ pub use params::{
     NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
-pub use blocks::{Blocks, Pooling};
+pub use blocks::{Blocks, Pooling, ScoreCap};
 pub use mlp::Activation;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 #[cfg(test)]
@@ -370,6 +370,10 @@ impl ModelConfig {
         )?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;
+        if let Some(cap) = self.score_cap() {
+            let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
+            range("cap of scores", cap.units.into(), least.into(), most.into())?;
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
                 heads: self.heads,
@@ -510,7 +514,7 @@ impl ModelConfig {
     pub const fn pooling(&self) -> Option<Pooling> {
         match self.blocks {
             Blocks::Encoder(pooling) => Some(pooling),
-            Blocks::Sequential | Blocks::Parallel | Blocks::PostNormed => None,
+            Blocks::Sequential | Blocks::Parallel | Blocks::PostNormed | Blocks::Capped(_) => None,
         }
     }
 
@@ -521,6 +525,11 @@ impl ModelConfig {
             Some(Pooling::First) => rows.min(1),
             None => 0,
         }
+    }
+
+    /// The cap of the scores of attention, if they are capped.
+    pub const fn score_cap(&self) -> Option<ScoreCap> {
+        self.blocks.score_cap()
     }
 
     /// Whether the model makes a vector of a text, instead of generating tokens.

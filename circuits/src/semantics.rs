@@ -1,7 +1,7 @@
 //! The integer semantics, normative and written once (docs/protocol.md, sections 2 and 16). Plain integers, no
 //! field arithmetic; the forward pass, the lookup tables and the constraints all derive from these.
 
-use crate::model::{Activation, ModelConfig, ModelParams, NormParams, RowClass};
+use crate::model::{Activation, ModelConfig, ModelParams, NormParams, RowClass, ScoreCap};
 
 /// Fractional bits of softmax probabilities and of the exp table.
 pub const PROB_BITS: u32 = 15;
@@ -158,6 +158,15 @@ pub fn mlp_table(params: &ModelParams) -> Vec<i16> {
     activation_table(params.activation, params.gate_bits, params.silu_bits)
 }
 
+/// The table of capped scores: entry `s + 2^15` is `round(2^b c tanh(s / (2^b c)))`, `b` the fractional bits of scores and `c` the
+/// cap. None is larger than its score in absolute value, so that none is saturated.
+pub fn cap_table(cap: ScoreCap, score_bits: i32) -> Vec<i16> {
+    let scale = libm::pow(2.0, f64::from(score_bits)) * cap.value();
+    (-(1 << 15)..1 << 15)
+        .map(|s: i32| sat16(libm::round(scale * libm::tanh(f64::from(s) / scale)) as i64))
+        .collect()
+}
+
 /// What a unit of a normed channel with this gain has in the mean of `hidden` channels, rounded.
 pub const fn mean_gain(gain: i32, hidden: usize) -> i32 {
     let twice = 2 * hidden as i64;
@@ -305,6 +314,28 @@ mod tests {
             let finest = activation_table(activation, 0, crate::bounds::MAX_SILU_BITS.into());
             assert!(finest.iter().all(|v| *v > i16::MIN), "{activation:?}");
             assert!((-64..=64).all(|bits| activation_table(activation, bits, bits)[1 << 15] == 0));
+        }
+    }
+
+    /// Capped scores, against values worked out by hand: small scores stay what they are, large ones stay below the cap.
+    #[test]
+    fn capped_scores_are_their_function() {
+        let cap = ScoreCap::new(50.0).expect("a cap");
+        let table = cap_table(cap, 8);
+        let of = |s: i32| table[(s + (1 << 15)) as usize];
+        // 12800 tanh(1) is 9748.44, and tanh(2.56) is 0.988119...
+        assert_eq!((of(0), of(1), of(100), of(12_800)), (0, 1, 100, 9748));
+        assert_eq!(of(i32::from(i16::MAX)), 12_648);
+        assert_eq!(of(i32::from(i16::MIN)), -12_648);
+        for bits in [-64, -3, 0, 8, 12, 64] {
+            for cap in [1, 12_800, 1 << 18] {
+                let table = cap_table(ScoreCap { units: cap }, bits);
+                let all = (-(1 << 15)..1 << 15).zip(&table);
+                assert!(all.clone().all(|(s, t): (i32, _)| i32::from(*t).abs() <= s.abs()));
+                assert!(table.is_sorted() && table[1 << 15] == 0);
+                // It is odd, but for the lowest score.
+                assert!((1..1 << 15).all(|s| table[(1 << 15) + s] == -table[(1 << 15) - s]));
+            }
         }
     }
 

@@ -426,7 +426,7 @@ impl Shape {
             Part::Q | Part::K => AnyAir::Rope(self.rope(part)),
             Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
             Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
-            Part::Scores => AnyAir::Scores(Scores),
+            Part::Scores => AnyAir::Scores(self.scores()),
             Part::Softmax => AnyAir::Softmax(Softmax),
             Part::Ff => AnyAir::Ff(self.ff()),
             Part::Logits => AnyAir::Logits(Logits { limbs: self.limbs.head }),
@@ -454,6 +454,13 @@ impl Shape {
         };
         let normed = self.config.head_norms;
         Rope { limbs, out, normed }
+    }
+
+    /// The columns of the scores.
+    pub const fn scores(&self) -> Scores {
+        Scores {
+            capped: self.config.score_cap().is_some(),
+        }
     }
 
     /// The columns of the MLP.

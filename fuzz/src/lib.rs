@@ -11,7 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation,
+    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation, ScoreCap,
     StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
@@ -353,7 +353,11 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
     let (config, params) = (&mut key.config, &mut key.params);
     match input.byte() % 5 {
         0 => config.positions = !config.positions,
-        1 => config.blocks = Blocks::try_from(input.byte() % 4).unwrap_or(config.blocks),
+        1 => {
+            let units = u32::from(input.byte()) << (input.byte() % 13);
+            let capped = Blocks::Capped(ScoreCap { units });
+            config.blocks = Blocks::try_from(input.byte() % 6).unwrap_or(capped);
+        }
         2 => {
             config.gated = false;
             if input.byte() % 4 < 3 {

@@ -90,7 +90,7 @@ fn lookups(bencher: Bencher, log: u32) {
     let trees = [LookupTree {
         planes: (0..planes).map(plane).collect(),
     }];
-    let relations = air::Relations::dummy();
+    let relations = air::Relations::dummy(false);
     bencher.counter(ItemsCount::new(1usize << log)).bench_local(|| {
         gkr::prove(
             &trees,

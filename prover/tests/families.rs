@@ -2,10 +2,10 @@
 
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_circuits::model::Rotation;
+use tessera_circuits::model::{Rotation, ScoreCap};
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::intake::checkpoint::families::FAMILIES;
-use tessera_prover::intake::checkpoint::{Checkpoint, CheckpointError};
+use tessera_prover::intake::checkpoint::{gguf_architectures, Checkpoint, CheckpointError};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::Strategy;
 use tessera_prover::run::float::FloatModel;
@@ -165,6 +165,18 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("gemma", json!({"hidden_activation": "quick_gelu"})),
         ("gemma", json!({"hidden_act": "silu"})),
         ("gemma", json!({"attn_logit_softcapping": 50.0})),
+        ("gemma2", json!({"attn_logit_softcapping": 50.001})),
+        ("gemma2", json!({"attn_logit_softcapping": 2000.0})),
+        ("gemma2", json!({"attn_logit_softcapping": "50"})),
+        ("gemma2", json!({"final_logit_softcapping": -30.0})),
+        ("gemma2", json!({"sliding_window": null})),
+        ("gemma2", json!({"use_bidirectional_attention": true})),
+        (
+            "gemma2",
+            json!({"layer_types": ["chunked_attention", "full_attention", "full_attention"]}),
+        ),
+        ("gemma3", json!({"attn_logit_softcapping": 50.0})),
+        ("gemma3", json!({"final_logit_softcapping": 30.0})),
     ] {
         let field = edit
             .as_object()
@@ -172,6 +184,20 @@ fn an_unknown_switch_refuses_the_model_by_name() {
             .expect("a field");
         assert!(refusal(name, edit).contains(&field), "{name}");
     }
+}
+
+/// A config that does not say so has the cap of Gemma 2; null has none.
+#[test]
+fn scores_are_capped_as_the_config_says() {
+    let mut config = case("gemma2").config;
+    let cap = |config: &Value| written(config).1.config().score_cap().map(ScoreCap::value);
+    assert_eq!(cap(&config), Some(1.5));
+    config["attn_logit_softcapping"] = Value::Null;
+    assert_eq!(cap(&config), None);
+    let fields = config.as_object_mut().expect("fields");
+    (fields.remove("attn_logit_softcapping"), fields.remove("sliding_window"));
+    fields.insert("max_position_embeddings".to_string(), json!(8192));
+    assert_eq!((cap(&config), written(&config).1.config().context), (Some(50.0), 4096));
 }
 
 /// What is wrong with rotations is named, and so is what they cannot be.
@@ -379,4 +405,13 @@ fn the_readme_lists_every_family() {
     let rows = FAMILIES.map(|f| format!("| {} | `{}` |\n", f.models, f.architecture));
     let table = format!("| models | `architectures` |\n|---|---|\n{}", rows.concat());
     assert!(readme.contains(&table), "README.md should have\n{table}");
+    let architectures: Vec<String> = gguf_architectures().iter().map(|a| format!("`{a}`")).collect();
+    let (last, others) = architectures.split_last().expect("architectures");
+    let line = format!("GGUF files of the architectures {} and {last}", others.join(", "));
+    for document in ["README.md", "docs/faq.md", "docs/format.md"] {
+        let path = format!("{}/../{document}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("a document");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(&line), "{document} should have: {line}");
+    }
 }

@@ -77,7 +77,7 @@ struct Golden {
     config: [usize; 8],
     head_norms: bool,
     /// The number of the order of blocks.
-    blocks: u8,
+    blocks: Blocks,
     rows: usize,
     outputs: usize,
     /// The matmuls that are claimed in one limb.
@@ -135,7 +135,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             vocab,
             context,
             head_norms: case.head_norms,
-            blocks: Blocks::try_from(case.blocks).expect("an order of blocks"),
+            blocks: case.blocks,
             ..odd_config()
         };
         let name = format!("{} with {} rows", case.model, case.rows);

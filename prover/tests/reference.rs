@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use tessera_circuits::model::{Matmul, ModelConfig, WeightFormat, LAYER_KINDS, TILE};
-use tessera_circuits::semantics::{arg_max, exp_table, mlp_table, rope_angle};
+use tessera_circuits::semantics::{arg_max, cap_table, exp_table, mlp_table, rope_angle};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::testing::{
-    extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids, random_model,
-    rotations_config,
+    capped_config, extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids,
+    random_model, rotations_config,
 };
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
@@ -59,6 +59,8 @@ fn tables(model: &QuantisedModel) -> Vec<u8> {
     words.extend(angles().map(|(_, sin)| sin as u16));
     words.extend(exp_table(params.score_bits).iter().map(|&v| v as u16));
     words.extend(mlp_table(params).iter().map(|&v| v as u16));
+    let capped = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
+    words.extend(capped.iter().flatten().map(|&v| v as u16));
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -128,6 +130,7 @@ fn python_reproduces_the_logits_bit_for_bit() {
         check(&random_model(rotations_config(), format, seed), 25, seed);
         check(&random_model(normed_config(), format, seed), 25, seed);
         check(&random_model(post_normed_config(), format, seed), 25, seed);
+        check(&random_model(capped_config(), format, seed), 25, seed);
         // As large as gains of a valid key are.
         let mut extreme = extreme_model(post_normed_config(), format, seed);
         let first = LAYER_KINDS.len() * extreme.config.layers + 1;

@@ -133,8 +133,11 @@ pub fn dimensions(c: &ModelConfig) -> String {
         Some(Pooling::Mean) => ", encoder (mean of all tokens)",
         Some(Pooling::First) => ", encoder (first token)",
     };
+    let cap = c
+        .score_cap()
+        .map_or_else(String::new, |cap| format!(", scores capped at {}", cap.value()));
     format!(
-        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{vector}",
+        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{vector}{cap}",
         count(c.layers, "layer"),
         c.hidden,
         count(c.heads, "head"),

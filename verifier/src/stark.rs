@@ -15,7 +15,7 @@ use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
-use tessera_circuits::air::tables::{Tables, LOG_ROWS, PREPROCESSED};
+use tessera_circuits::air::tables::{names, Tables, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use thiserror::Error;
 
@@ -61,7 +61,8 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
 
 /// The component of the tables.
 pub fn component(relations: &Relations, claimed_sum: SecureField) -> FrameworkComponent<Tables> {
-    let ids = PREPROCESSED.map(|id| PreProcessedColumnId { id: id.to_owned() });
+    let ids = names(relations.cap.is_some()).iter();
+    let ids: Vec<_> = ids.map(|id| PreProcessedColumnId { id: (*id).to_owned() }).collect();
     let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
     let relations = relations.clone();
     FrameworkComponent::new(&mut allocator, Tables { relations }, claimed_sum)
@@ -70,13 +71,14 @@ pub fn component(relations: &Relations, claimed_sum: SecureField) -> FrameworkCo
 fn components(component: &FrameworkComponent<Tables>) -> Components<'_> {
     Components {
         components: vec![component],
-        n_preprocessed_columns: PREPROCESSED.len(),
+        n_preprocessed_columns: names(component.relations.cap.is_some()).len(),
     }
 }
 
-/// log2 sizes of the columns of the three committed trees (tables, multiplicities, interaction).
-fn column_sizes() -> TreeVec<Vec<u32>> {
-    let component = component(&Relations::dummy(), SecureField::zero());
+/// log2 sizes of the columns of the three committed trees (tables, multiplicities, interaction), of a model whose scores are capped
+/// or not.
+fn column_sizes(capped: bool) -> TreeVec<Vec<u32>> {
+    let component = component(&Relations::dummy(capped), SecureField::zero());
     components(&component).column_log_sizes()
 }
 
@@ -137,7 +139,7 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
 ) -> Result<(), StarkError> {
     let [tables, counts, interaction, _] = roots(&proof)?;
     let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
-    let sizes = column_sizes();
+    let sizes = column_sizes(claim.relations.cap.is_some());
     let mut committed = [tables, counts, interaction].into_iter().zip(sizes.iter());
     // The first two are absorbed: this is what made the challenges of the lookups.
     for (root, tree) in committed.by_ref().take(INTERACTION_TRACE_IDX) {
@@ -162,10 +164,11 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     }
 }
 
-/// The challenges of the lookups. Both sides call it when activations and statistics are absorbed.
-pub fn draw_relations(transcript: &mut Transcript) -> Relations {
+/// The challenges of the lookups of a model whose scores are capped or not. Both sides call it when activations and statistics are
+/// absorbed.
+pub fn draw_relations(transcript: &mut Transcript, capped: bool) -> Relations {
     transcript.words("lookups", &[]);
-    Relations::draw(transcript.channel())
+    Relations::draw(transcript.channel(), capped)
 }
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions.

@@ -248,7 +248,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
         let bits = LOOKUP_WORK_BITS;
         return Err(VerifyError::Work { bits, nonce });
     }
-    let relations = stark::draw_relations(&mut transcript);
+    let relations = stark::draw_relations(&mut transcript, shape.config.score_cap().is_some());
     let trees = lookup_trees(&shape);
     let powers = Powers {
         shape: &shape,

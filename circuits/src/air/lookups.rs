@@ -19,22 +19,34 @@ pub enum Relation {
     Exp,
     /// `(g + 2^15, silu(g))`.
     Silu,
+    /// `(s + 2^15, cap(s))`, where scores are capped.
+    Cap,
 }
 
 impl Relation {
-    /// All of them, in the order of the columns of multiplicities.
+    /// Those of all models, in the order of the columns of multiplicities.
     pub const ALL: [Self; 4] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
+    /// Those of models whose scores are capped.
+    pub const CAPPED: [Self; 5] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu, Self::Cap];
+
+    /// Those of a model, in the order of the columns of multiplicities.
+    pub const fn of(capped: bool) -> &'static [Self] {
+        match capped {
+            true => &Self::CAPPED,
+            false => &Self::ALL,
+        }
+    }
 
     /// Number of values of its tuples.
     pub const fn values(self) -> usize {
         match self {
             Self::Range16 => 1,
-            Self::Bits | Self::Silu => 2,
+            Self::Bits | Self::Silu | Self::Cap => 2,
             Self::Exp => 3,
         }
     }
 
-    /// Position in [`Self::ALL`].
+    /// Position in [`Self::of`].
     pub const fn index(self) -> usize {
         self as usize
     }

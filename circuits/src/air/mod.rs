@@ -20,7 +20,7 @@ pub mod tables;
 
 pub use self::integers::base;
 use self::lookups::Lookup;
-pub use self::relations::{Bits, Exp, Range16, Relations, Silu};
+pub use self::relations::{Bits, Cap, Exp, Range16, Relations, Silu};
 pub use self::row::Air;
 
 /// The kinds of rows.

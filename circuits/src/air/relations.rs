@@ -12,6 +12,7 @@ relation!(Range16, 1);
 relation!(Bits, 2);
 relation!(Exp, 3);
 relation!(Silu, 2);
+relation!(Cap, 2);
 
 /// Lookup challenges, one independent pair per relation.
 #[derive(Clone, Debug)]
@@ -24,16 +25,19 @@ pub struct Relations {
     pub exp: Exp,
     /// `(g + 2^15, silu(g))`.
     pub silu: Silu,
+    /// `(s + 2^15, cap(s))`, where scores are capped.
+    pub cap: Option<Cap>,
 }
 
 impl Relations {
-    /// Draws the challenges; the trace must have been absorbed.
-    pub fn draw(channel: &mut impl Channel) -> Self {
+    /// Draws the challenges of a model whose scores are capped or not; the trace must have been absorbed.
+    pub fn draw(channel: &mut impl Channel, capped: bool) -> Self {
         Self {
             range16: Range16::draw(channel),
             bits: Bits::draw(channel),
             exp: Exp::draw(channel),
             silu: Silu::draw(channel),
+            cap: capped.then(|| Cap::draw(channel)),
         }
     }
 
@@ -61,16 +65,19 @@ impl Relations {
             Relation::Bits => pair(&self.bits.0),
             Relation::Exp => pair(&self.exp.0),
             Relation::Silu => pair(&self.silu.0),
+            // No lookup and no table has it where scores are not capped.
+            Relation::Cap => self.cap.as_ref().map_or([SecureField::zero(); 2], |cap| pair(&cap.0)),
         }
     }
 
     /// Fixed challenges, for counting columns and constraints before any exist.
-    pub fn dummy() -> Self {
+    pub fn dummy(capped: bool) -> Self {
         Self {
             range16: Range16::dummy(),
             bits: Bits::dummy(),
             exp: Exp::dummy(),
             silu: Silu::dummy(),
+            cap: capped.then(Cap::dummy),
         }
     }
 }

@@ -26,25 +26,50 @@ pub const SCORE: Remainder = Remainder {
     at: 8,
     limbs: Limbs::Two,
 };
-/// Number of columns.
-pub const COLUMNS: usize = 13;
+/// The capped score, where scores are capped.
+pub const CAPPED: usize = 13;
+/// Number of columns where they are not.
+const PLAIN: usize = 13;
 /// `DELTA` of a probability is in -36736..=4095.
 pub const P_OFFSET: i64 = 40960;
 
 /// Scores, their exponentials and probabilities.
 #[derive(Clone, Copy, Debug)]
-pub struct Scores;
+pub struct Scores {
+    /// Whether scores are capped before differences are taken.
+    pub capped: bool,
+}
+
+impl Scores {
+    /// The column of the scores whose maximum and differences softmax takes.
+    pub const fn compared(self) -> usize {
+        if self.capped {
+            CAPPED
+        } else {
+            S
+        }
+    }
+
+    /// The score in its range, or with what the table has for it.
+    fn score(self) -> Lookup {
+        let index = Linear::column(S) + Linear::constant(1 << 15);
+        match self.capped {
+            true => Lookup::new(Relation::Cap, [index, Linear::column(CAPPED)]),
+            false => Lookup::int16(S),
+        }
+    }
+}
 
 impl Air for Scores {
     fn columns(&self) -> usize {
-        COLUMNS
+        PLAIN + usize::from(self.capped)
     }
     fn powers(&self) -> Vec<(usize, u8)> {
         vec![(SCORE.pow(), 0)]
     }
     fn lookups(&self) -> Vec<Lookup> {
         let mut list = vec![
-            Lookup::int16(S),
+            self.score(),
             Lookup::new(Relation::Exp, [D, EXP, ZERO].map(Linear::column)),
             Lookup::range16(Linear::column(P)),
             Lookup::below(13, Linear::column(P_HI)),

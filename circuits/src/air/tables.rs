@@ -6,8 +6,8 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use super::lookups::Relation;
 use super::{base, Relations};
-use crate::model::ModelParams;
-use crate::semantics::{exp_table, mlp_table};
+use crate::model::{ModelParams, ScoreCap};
+use crate::semantics::{cap_table, exp_table, mlp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
@@ -20,11 +20,24 @@ pub const BITS: usize = 1;
 pub const EXP: usize = 2;
 /// Multiplicities of SiLU.
 pub const SILU: usize = 3;
-/// Number of multiplicity columns.
-pub const COLUMNS: usize = Relation::ALL.len();
+/// Multiplicities of capped scores, where there are any.
+pub const CAP: usize = 4;
 
-/// Names of the preprocessed columns, in commitment order.
-pub const PREPROCESSED: [&str; 6] = ["index", "bits bound", "bits value", "exp", "zero", "silu"];
+/// Number of multiplicity columns, one per relation.
+pub const fn columns(capped: bool) -> usize {
+    Relation::of(capped).len()
+}
+
+/// Names of the preprocessed columns, in commitment order; models whose scores are not capped have all but the last.
+const NAMES: [&str; 7] = ["index", "bits bound", "bits value", "exp", "zero", "silu", "cap"];
+
+/// Names of the preprocessed columns of a model, in commitment order.
+pub fn names(capped: bool) -> &'static [&'static str] {
+    match (capped, NAMES.split_last()) {
+        (false, Some((_, plain))) => plain,
+        _ => &NAMES,
+    }
+}
 
 /// Row of `(2^b, v)` in the bits table: `2^b - 1 + v`; the last row repeats `(1, 0)`.
 pub const fn bits_row(bound: u32, v: u32) -> usize {
@@ -36,14 +49,14 @@ impl Relation {
     pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
         let row = match self {
             Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
-            Self::Range16 | Self::Exp | Self::Silu => u64::from(first.0),
+            Self::Range16 | Self::Exp | Self::Silu | Self::Cap => u64::from(first.0),
         };
         usize::try_from(row).ok().filter(|row| *row < 1 << LOG_ROWS)
     }
 }
 
-/// The preprocessed columns of a model, in row order.
-pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
+/// The preprocessed columns of a model with this cap of scores, in row order.
+pub fn preprocessed(params: &ModelParams, cap: Option<ScoreCap>) -> Vec<Vec<BaseField>> {
     let mut bound = Vec::with_capacity(1 << LOG_ROWS);
     let mut value = Vec::with_capacity(1 << LOG_ROWS);
     for b in 0..16 {
@@ -54,7 +67,7 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
     }
     bound.push(BaseField::one());
     value.push(base(0));
-    vec![
+    let mut columns = vec![
         (0..1u32 << LOG_ROWS).map(BaseField::from_u32_unchecked).collect(),
         bound,
         value,
@@ -64,7 +77,10 @@ pub fn preprocessed(params: &ModelParams) -> Vec<Vec<BaseField>> {
             .collect(),
         (0..1 << LOG_ROWS).map(|d| base(i64::from(d == 0))).collect(),
         mlp_table(params).into_iter().map(|v| base(i64::from(v))).collect(),
-    ]
+    ];
+    let capped = cap.map(|cap| cap_table(cap, params.score_bits));
+    columns.extend(capped.map(|table| table.into_iter().map(|v| base(i64::from(v))).collect()));
+    columns
 }
 
 /// The lookup tables, as a component of the STARK: every entry with minus its multiplicity.
@@ -85,15 +101,23 @@ impl FrameworkEval for Tables {
 
     fn evaluate<E: EvalAtRow>(&self, mut e: E) -> E {
         let relations = &self.relations;
-        let counts: [E::F; COLUMNS] = std::array::from_fn(|_| e.next_trace_mask());
-        let [range16, bits, exp, silu] = counts.map(|count| E::EF::one() * (E::F::zero() - count));
-        let [index, bound, value, exps, zero, silus] =
-            PREPROCESSED.map(|id| e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }));
+        let capped = relations.cap.is_some();
+        let counts: [E::F; Relation::ALL.len()] = std::array::from_fn(|_| e.next_trace_mask());
+        let negative = |count: E::F| E::EF::one() * (E::F::zero() - count);
+        let [range16, bits, exp, silu] = counts.map(negative);
+        let cap = capped.then(|| negative(e.next_trace_mask()));
+        let [index, bound, value, exps, zero, silus, caps] = NAMES.map(|id| match id {
+            "cap" if !capped => E::F::zero(),
+            id => e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }),
+        });
         let only = std::slice::from_ref(&index);
         e.add_to_relation(RelationEntry::new(&relations.range16, range16, only));
         e.add_to_relation(RelationEntry::new(&relations.bits, bits, &[bound, value]));
         e.add_to_relation(RelationEntry::new(&relations.exp, exp, &[index.clone(), exps, zero]));
         e.add_to_relation(RelationEntry::new(&relations.silu, silu, &[index.clone(), silus]));
+        if let (Some(relation), Some(cap)) = (&relations.cap, cap) {
+            e.add_to_relation(RelationEntry::new(relation, cap, &[index.clone(), caps]));
+        }
         e.finalize_logup_in_pairs();
         e
     }
@@ -113,7 +137,7 @@ mod tests {
                 assert_eq!(Relation::Bits.row(first, second), Some(expected));
             }
         }
-        for relation in [Relation::Range16, Relation::Exp, Relation::Silu] {
+        for relation in [Relation::Range16, Relation::Exp, Relation::Silu, Relation::Cap] {
             assert_eq!(relation.row(base(0), base(7)), Some(0));
             assert_eq!(relation.row(base(0xffff), base(7)), Some(0xffff));
             assert_eq!(relation.row(base(1 << 16), base(7)), None);

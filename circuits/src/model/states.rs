@@ -1,6 +1,6 @@
 //! The states of the residual stream, and what makes them.
 
-use super::{Blocks, MatmulKind, ModelConfig};
+use super::{MatmulKind, ModelConfig};
 
 /// What makes a state of the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,6 @@ impl ModelConfig {
 
     /// Whether what attention and MLP add is normed before.
     pub const fn is_post_normed(&self) -> bool {
-        matches!(self.blocks, Blocks::PostNormed)
+        self.blocks.is_post_normed()
     }
 }

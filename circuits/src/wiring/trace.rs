@@ -120,7 +120,7 @@ impl<K: Scalar> Public<'_, K> {
         claims.push(claim(
             "differences",
             vec![
-                causal(Pairs::Open, &[scores::S, scores::D]),
+                causal(Pairs::Open, &[self.shape.scores().compared(), scores::D]),
                 rows(queries, &[(softmax::MAX, 1)]),
             ],
             K::zero(),

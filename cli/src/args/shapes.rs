@@ -26,6 +26,8 @@ pub enum ShapeArg {
     Qwen3_0_6b,
     #[value(name = "gemma-2b")]
     Gemma2b,
+    #[value(name = "gemma2-2b")]
+    Gemma2_2b,
     #[value(name = "gemma3-270m")]
     Gemma3_270m,
     #[value(name = "tinyllama-1.1b")]
@@ -67,6 +69,7 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Qwen2_5_0_5b => Self::Qwen2_5_0_5b,
             ShapeArg::Qwen3_0_6b => Self::Qwen3_0_6b,
             ShapeArg::Gemma2b => Self::Gemma2b,
+            ShapeArg::Gemma2_2b => Self::Gemma2_2b,
             ShapeArg::Gemma3_270m => Self::Gemma3_270m,
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{
     ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS, TILE,
 };
-use tessera_circuits::semantics::{exp_table, mlp_table, rope_angle};
+use tessera_circuits::semantics::{cap_table, exp_table, mlp_table, rope_angle};
 use thiserror::Error;
 
 use crate::intake::checkpoint::matmul_tensor;
@@ -322,8 +322,8 @@ pub(crate) fn check_weights(
     wrong.map(|()| norms.finish())
 }
 
-/// The lookup tables: cos and sin (i16, `[rotation][context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16),
-/// all little-endian.
+/// The lookup tables: cos and sin (i16, `[rotation][context][head_dim / 2]` each), exp (65536 u16), SiLU (65536 i16), capped
+/// scores (65536 i16) where there are any, all little-endian.
 pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     let pairs = || (0..config.context).flat_map(|pos| (0..config.head_dim / 2).map(move |x| (pos, x)));
     let of = |rotation| pairs().map(move |(pos, x)| rope_angle(config, rotation, pos, x));
@@ -332,6 +332,8 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     words.extend(angles.iter().map(|(_, sin)| *sin as u16));
     words.extend(exp_table(params.score_bits).into_iter().map(|v| v as u16));
     words.extend(mlp_table(params).into_iter().map(|v| v as u16));
+    let capped = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
+    words.extend(capped.into_iter().flatten().map(|v| v as u16));
     words.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 

@@ -31,7 +31,8 @@ fn missing_from(
     let column = |at: usize| trace[at][row];
     let value = |at: usize| lookup.tuple.get(at).map(|v| v.eval(column)).unwrap_or_default();
     let [first, second, third] = [0, 1, 2].map(value);
-    let [_, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| tables.get(i).map_or(&[][..], Vec::as_slice));
+    let table = |i: usize| tables.get(i).map_or(&[][..], Vec::as_slice);
+    let [_, bound, value, exp, zero, silu, cap] = [0, 1, 2, 3, 4, 5, 6].map(table);
     let present = lookup
         .relation
         .row(first, second)
@@ -40,6 +41,7 @@ fn missing_from(
             Relation::Bits => bound.get(row) == Some(&first) && value.get(row) == Some(&second),
             Relation::Exp => exp.get(row) == Some(&second) && zero.get(row) == Some(&third),
             Relation::Silu => silu.get(row) == Some(&second),
+            Relation::Cap => cap.get(row) == Some(&second),
         });
     (!present).then_some((lookup.relation, [first.0, second.0, third.0]))
 }

@@ -330,13 +330,14 @@ fn unchecked(
     transcript.bytes("activations", activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
-        Counted::commit(&run.params, multiplicities(shape, columns), &twiddles, &mut transcript)
+        let tables = (&run.params, shape.config.score_cap());
+        Counted::commit(tables, multiplicities(shape, columns), &twiddles, &mut transcript)
     });
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
     let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut transcript);
-    let relations = draw_relations(&mut transcript);
+    let relations = draw_relations(&mut transcript, shape.scores().capped);
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 

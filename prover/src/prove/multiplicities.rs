@@ -16,7 +16,7 @@ const TASK: usize = 1 << 8;
 /// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
 pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
-    let empty = || vec![0u32; tables::COLUMNS * size];
+    let empty = || vec![0u32; tables::columns(shape.scores().capped) * size];
     let pieces = shape.parts().iter().flat_map(|part| {
         let own = &columns[part.index()];
         let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();

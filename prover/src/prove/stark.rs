@@ -21,7 +21,7 @@ use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
-use tessera_circuits::model::ModelParams;
+use tessera_circuits::model::{ModelParams, ScoreCap};
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
 use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
@@ -52,22 +52,22 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
     SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
 }
 
-/// Merkle root of the preprocessed columns of a model.
-pub fn tables_root(suite: Suite, params: &ModelParams) -> [u8; 32] {
+/// Merkle root of the preprocessed columns of a model with this cap of scores.
+pub fn tables_root(suite: Suite, params: &ModelParams, cap: Option<ScoreCap>) -> [u8; 32] {
+    let columns = tables::preprocessed(params, cap);
     match suite {
-        Suite::Blake2s => tables_root_with::<Blake2sMerkleHasher>(params),
-        Suite::Keccak => tables_root_with::<Keccak>(params),
+        Suite::Blake2s => tables_root_with::<Blake2sMerkleHasher>(&columns),
+        Suite::Keccak => tables_root_with::<Keccak>(&columns),
     }
 }
 
-fn tables_root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(params: &ModelParams) -> [u8; 32]
+fn tables_root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(columns: &Columns) -> [u8; 32]
 where
     SimdBackend: BackendForChannel<ProverTrees<H>>,
 {
     let twiddles = twiddles();
     let mut scheme = Scheme::<H>::new(stark_config(), &twiddles);
-    let columns = tables::preprocessed(params);
-    commit(&mut scheme, &columns, &mut SuiteChannel::default());
+    commit(&mut scheme, columns, &mut SuiteChannel::default());
     scheme.roots()[0].0
 }
 
@@ -114,12 +114,12 @@ enum SuiteScheme<'a> {
 impl<'a> Counted<'a> {
     /// Commits to the tables and to multiplicities, before any challenge.
     pub fn commit(
-        params: &ModelParams,
+        (params, cap): (&ModelParams, Option<ScoreCap>),
         counts: Columns,
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
-        let tables = tables::preprocessed(params);
+        let tables = tables::preprocessed(params, cap);
         let scheme = match transcript.suite() {
             Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables, &counts, twiddles, transcript)),
             Suite::Keccak => SuiteScheme::Keccak(begin(&tables, &counts, twiddles, transcript)),
@@ -179,16 +179,19 @@ where
     Ok(with_hasher(proof))
 }
 
-/// The LogUp columns of the tables and their claimed sum: the first has the sum of the first two entries of a row, the last one
+/// The LogUp columns of the tables and their claimed sum: each has the sum of the entries of a row up to a pair, the last one
 /// sums on over rows.
 pub fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
     let [index, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| &entries[i]);
-    let tuples = [
+    let mut tuples = vec![
         (Relation::Range16, vec![index]),
         (Relation::Bits, vec![bound, value]),
         (Relation::Exp, vec![index, exp, zero]),
         (Relation::Silu, vec![index, silu]),
     ];
+    if relations.cap.is_some() {
+        tuples.push((Relation::Cap, vec![index, &entries[6]]));
+    }
     let fractions = tuples.into_par_iter().map(|(relation, values)| {
         let [z, alpha] = relations.challenges(relation);
         let tuple = |row: usize| {
@@ -204,13 +207,18 @@ pub fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseFi
             .collect::<Vec<SecureField>>()
     });
     let fractions: Vec<_> = fractions.collect();
-    let [first, second, third, fourth] = fractions.as_slice() else {
-        unreachable!("one for each relation")
-    };
-    let pair =
-        |a: &[SecureField], b: &[SecureField]| -> Vec<SecureField> { a.iter().zip(b).map(|(a, b)| *a + *b).collect() };
-    let pairs = pair(first, second);
-    running_sum(coordinates(&pairs), &pair(&pairs, &pair(third, fourth)))
+    let mut sums = vec![SecureField::zero(); 1 << tables::LOG_ROWS];
+    let mut columns = Columns::new();
+    let mut pairs = fractions.chunks(2).peekable();
+    while let Some(pair) = pairs.next() {
+        for fractions in pair {
+            sums.iter_mut().zip(fractions).for_each(|(sum, f)| *sum += *f);
+        }
+        if pairs.peek().is_some() {
+            columns.extend(coordinates(&sums));
+        }
+    }
+    running_sum(columns, &sums)
 }
 
 /// Coordinates of a column.

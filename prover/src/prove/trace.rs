@@ -12,7 +12,9 @@ use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
-use tessera_circuits::semantics::{reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
+use tessera_circuits::semantics::{
+    cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
+};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -411,6 +413,7 @@ impl Source<'_> {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
         let pairs: Vec<_> = shape.pairs().collect();
+        let cap = config.score_cap().map(|cap| cap_table(cap, self.params.score_bits));
         build(shape, Part::Scores, |[l, h, pair, i, j], row| {
             let blocks = pairs.get(pair).copied();
             let (query, key) = blocks.unwrap_or_default();
@@ -425,14 +428,17 @@ impl Source<'_> {
             let score = acc.rounded(shift);
             acc.write(row, scores::SCORE, shift, score);
             row[scores::S] = felt(score.out);
+            let compared = match &cap {
+                Some(table) => i64::from(table[(score.out + (1 << 15)) as usize]),
+                None => score.out,
+            };
+            if cap.is_some() {
+                row[scores::CAPPED] = felt(compared);
+            }
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && blocks.is_some() && j < self.visible(i);
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
-            let difference = if open {
-                i64::from(max) - score.out
-            } else {
-                MASKED.into()
-            };
+            let difference = if open { i64::from(max) - compared } else { MASKED.into() };
             row[scores::D] = felt(difference);
             row[scores::EXP] = exp;
             row[scores::ZERO] = u32::from(difference == 0);

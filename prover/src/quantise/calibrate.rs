@@ -4,7 +4,7 @@ use std::iter::repeat;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{LeadingRows, MatmulKind, ModelConfig, RowClass};
+use tessera_circuits::model::{LeadingRows, MatmulKind, ModelConfig, RowClass, ScoreCap};
 
 use super::folded::Folded;
 use super::QuantiseError;
@@ -13,6 +13,8 @@ use crate::run::float::{Observer, Site};
 
 /// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
 const SCORE_DEPTH: f32 = 16.0;
+/// So many times the cap of scores: those beyond may saturate, as what they are capped to differs by less than a ten-thousandth of it.
+const CAPPED: f32 = 5.0;
 /// Gates below this have no influence: `silu(-16)` is `-1.8e-6`.
 const GATE_DEPTH: f32 = 16.0;
 /// A token that calibration did not see may have a smaller embedding than those that it saw; down to this
@@ -191,6 +193,7 @@ pub(super) struct Ranges {
     hidden: usize,
     ff: usize,
     head_dim: usize,
+    cap: Option<ScoreCap>,
     running: Sequences,
     /// Classes of the rows that come, `None` for second rows of heads, and how many of those came before.
     rows: Vec<Option<RowClass>>,
@@ -227,6 +230,7 @@ impl Ranges {
             hidden: config.hidden,
             ff: config.ff,
             head_dim: config.head_dim,
+            cap: config.score_cap(),
             running: Sequences {
                 set: Set::Texts,
                 lengths: Vec::new(),
@@ -424,6 +428,18 @@ fn score_max(row: &[f32]) -> f32 {
         .fold(0.0, |m, s| m.max(s.abs()))
 }
 
+/// What a score was before it was capped, up to what may saturate.
+fn uncapped(score: f32, cap: f32) -> f32 {
+    let most = CAPPED * cap;
+    let score = cap * (score / cap).atanh();
+    // Beyond the cap, or at it, there is no such score.
+    if score < most {
+        score
+    } else {
+        most
+    }
+}
+
 fn gate_max(values: &[f32]) -> f32 {
     largest(values, |v| v.max(-GATE_DEPTH).abs())
 }
@@ -450,7 +466,11 @@ impl Observer for Ranges {
             Site::Q(l) => grow(&mut self.layers[l].q, pair_max(values, self.head_dim)),
             Site::K(l) => grow(&mut self.layers[l].k, pair_max(values, self.head_dim)),
             Site::V(l) => grow(&mut self.layers[l].v, abs_max(values)),
-            Site::Scores(l) => grow(&mut self.layers[l].scores, score_max(values)),
+            Site::Scores(l) => {
+                let largest = score_max(values);
+                let range = self.cap.map_or(largest, |cap| uncapped(largest, cap.value() as f32));
+                grow(&mut self.layers[l].scores, range);
+            }
             Site::Attention(l) => grow(&mut self.layers[l].attention, abs_max(values)),
             Site::NormMlp(l) => grow(&mut self.layers[l].norm_mlp, abs_max(values)),
             Site::Gate(l) => {
@@ -481,6 +501,8 @@ mod tests {
         assert_eq!(gate_max(&[-2.0, 1.0]), 2.0);
         assert_eq!(score_max(&[5.0, -10.0, -60.0]), 10.0);
         assert_eq!(score_max(&[-40.0, -41.0, -90.0]), 41.0);
+        assert!((uncapped(50.0 * 2f32.tanh(), 50.0) - 100.0).abs() < 1e-2);
+        assert_eq!([50.0, 51.0, 49.999].map(|s| uncapped(s, 50.0)), [250.0; 3]);
         assert_eq!(pair_max(&[3.0, 0.0, 4.0, 1.0], 4), 5.0);
     }
 }

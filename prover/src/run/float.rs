@@ -39,7 +39,7 @@ pub enum Site {
     Q(usize),
     K(usize),
     V(usize),
-    /// Scores of one head and position, of the keys that it sees.
+    /// Scores of one head and position, of the keys that it sees; where scores are capped, capped ones.
     Scores(usize),
     /// Output of attention before the output projection.
     Attention(usize),

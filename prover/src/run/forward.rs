@@ -18,7 +18,9 @@ use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::rounding::Update;
-use tessera_circuits::semantics::{direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
+use tessera_circuits::semantics::{
+    cap_table, direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift,
+};
 use tessera_circuits::statement::{class_of, norm_of, Lengths};
 use thiserror::Error;
 
@@ -73,6 +75,8 @@ pub struct ForwardState<'m> {
     rope: Vec<Vec<(f64, f64)>>,
     exp: Vec<u32>,
     silu: Vec<i16>,
+    /// Of scores, where they are capped.
+    cap: Option<Vec<i16>>,
     /// `[layers][kv_heads]`.
     cache: Vec<Vec<HeadCache>>,
     rows: usize,
@@ -101,6 +105,7 @@ impl<'m> ForwardState<'m> {
             rope: vec![Vec::new(); config.rotations.len()],
             exp: exp_table(model.params.score_bits),
             silu: mlp_table(&model.params),
+            cap: config.score_cap().map(|cap| cap_table(cap, model.params.score_bits)),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             leading: 0,

@@ -243,7 +243,7 @@ impl SetUp<'_> {
         let settings = recipe::settings(&self.options.quantise);
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let key = ModelKey {
-            tables_root: tables_root(self.options.suite, &params),
+            tables_root: tables_root(self.options.suite, &params, config.score_cap()),
             recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
             config,
             params,

@@ -243,7 +243,7 @@ fn names(config: &ModelConfig, tied: bool) -> Vec<(String, String)> {
 }
 
 /// The rows of q or k as the converter orders them: `[heads][2][half][in]` becomes `[heads][half][2][in]`.
-fn permuted(values: &[f32], heads: usize, head_dim: usize, width: usize) -> Vec<f32> {
+pub fn permuted(values: &[f32], heads: usize, head_dim: usize, width: usize) -> Vec<f32> {
     let half = head_dim / 2;
     let mut out = Vec::with_capacity(values.len());
     for head in 0..heads {

@@ -11,8 +11,8 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, StreamShift, WeightFormat, KINDS,
-    LAYER_KINDS,
+    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, ScoreCap, StreamShift, WeightFormat,
+    KINDS, LAYER_KINDS,
 };
 use tessera_circuits::rounding::shift_of;
 
@@ -110,6 +110,14 @@ pub fn post_normed_config() -> ModelConfig {
     ModelConfig {
         blocks: Blocks::PostNormed,
         ..normed_config()
+    }
+}
+
+/// The same, with scores that are capped.
+pub fn capped_config() -> ModelConfig {
+    ModelConfig {
+        blocks: Blocks::Capped(ScoreCap { units: 1 << 10 }),
+        ..post_normed_config()
     }
 }
 
@@ -458,7 +466,7 @@ impl TestModel {
             weights,
             header: CommitmentHeader::of(suite),
             weights_root,
-            tables_root: tables_root(suite, &quantised.params),
+            tables_root: tables_root(suite, &quantised.params, quantised.config.score_cap()),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

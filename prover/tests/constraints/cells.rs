@@ -195,13 +195,19 @@ fn no_lookup_is_dead() {
 fn looked_up(case: &Case) -> SecureField {
     let mut transcript = Transcript::new("test");
     let trees = lookup_trees(&case.shape);
-    let proved = prove(&trees, &case.columns, &Relations::dummy(), &mut transcript).expect("no degenerate challenge");
+    let proved = prove(
+        &trees,
+        &case.columns,
+        &Relations::dummy(case.shape.scores().capped),
+        &mut transcript,
+    )
+    .expect("no degenerate challenge");
     tessera_verifier::gkr::sum(&proved.proofs) - padding(&trees)
 }
 
 /// The sum of the entries of the tables.
 fn entries(case: &Case, counts: &Columns) -> SecureField {
-    entry_sums(&Relations::dummy(), counts, &case.tables).1
+    entry_sums(&Relations::dummy(case.shape.scores().capped), counts, &case.tables).1
 }
 
 #[test]
@@ -211,7 +217,7 @@ fn no_multiplicity_is_free() {
     let mut own = multiplicities(&case.shape, &case.columns);
     assert!((others + entries(&case, &own)).is_zero());
     let mut rng = SplitMix(23);
-    for column in 0..tables::COLUMNS {
+    for column in 0..tables::columns(case.shape.scores().capped) {
         for _ in 0..8 {
             let row = rng.below(1 << tables::LOG_ROWS) as usize;
             let old = own[column][row];
@@ -232,7 +238,7 @@ fn multiplicities_cannot_be_exchanged() {
     let mut own = multiplicities(&case.shape, &case.columns);
     let honest = entries(&case, &own);
     let last = (1 << tables::LOG_ROWS) - 1;
-    for column in 0..tables::COLUMNS {
+    for column in 0..tables::columns(case.shape.scores().capped) {
         for (from, to) in [(0, last), (1, 2), (300, 40_000)] {
             own[column][from] -= BaseField::one();
             own[column][to] += BaseField::one();

@@ -140,8 +140,11 @@ fn of_scores(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
     // Padded heads have no softmax.
     let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
     let real = at[1] < config.heads;
+    let capped = case.shape.scores().capped;
     match column {
-        S if real && open => vec!["accumulators", "differences"],
+        CAPPED if real && open => vec!["differences"],
+        CAPPED => vec![],
+        S if !capped && real && open => vec!["accumulators", "differences"],
         S => vec!["accumulators"],
         D if real && open => vec!["differences"],
         EXP if real && open => vec!["softmax sums", "sums and exponentials"],

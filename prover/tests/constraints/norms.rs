@@ -75,7 +75,7 @@ fn missing(row: &[i64; COLUMNS], tables: &Columns) -> Missing {
 /// Of every sum and epsilon that a key allows, a row is in the tables, and its limbs are those of sum, quotient and root.
 #[test]
 fn the_largest_and_smallest_rows_are_provable() {
-    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params);
+    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None);
     let mut largest = [0; 3];
     for Case {
         hidden,
@@ -123,7 +123,7 @@ fn the_largest_and_smallest_rows_are_provable() {
 #[test]
 fn columns_without_a_claim_have_one_value() {
     use tessera_circuits::air::norms::{GAP, ROOM_HI};
-    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params);
+    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None);
     assert_eq!(Norms.columns(), COLUMNS);
     for Case {
         hidden,

@@ -19,7 +19,8 @@ use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
 use tessera_prover::testing::{
-    extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model, unrooted_key, SplitMix,
+    capped_config, extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model,
+    unrooted_key, SplitMix,
 };
 use tessera_verifier::transcript::Transcript;
 
@@ -75,8 +76,8 @@ pub const MIXED: LimbSet = LimbSet {
 };
 
 /// Cases that together reach every lookup: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
-/// limb and in two; outputs that are normed; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
-pub fn cases() -> [Case; 14] {
+/// limb and in two; outputs that are normed, and scores that are capped; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
+pub fn cases() -> [Case; 15] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
             layers: 7,
@@ -117,6 +118,11 @@ pub fn cases() -> [Case; 14] {
         layers: 3,
         ..post_normed_config()
     };
+    let capped = ModelConfig {
+        layers: 3,
+        head_norms: false,
+        ..capped_config()
+    };
     [
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
@@ -141,6 +147,7 @@ pub fn cases() -> [Case; 14] {
         Case::of_chunk(normed_chunk, &without_head, 6, 5, None, |_, whole| whole),
         Case::new(random_model(normed, WeightFormat::Int16, 21), 6, 5),
         Case::new(random_model(post_normed, WeightFormat::Int8, 21), 6, 5),
+        Case::new(random_model(capped, WeightFormat::Int8, 22), 6, 5),
         first,
         middle,
         last,
@@ -264,7 +271,7 @@ impl Case {
         let opened = unrooted_key(&model).opened(chunk);
         let matmuls = matmul::prove(&public, &columns, &model.weights, &opened, &mut transcript);
         let mut own = Self {
-            tables: tables::preprocessed(&params),
+            tables: tables::preprocessed(&params, shape.config.score_cap()),
             columns,
             claims: Vec::new(),
             shape,

@@ -41,7 +41,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
     absorb_statistics(&own.statistics, &mut transcript);
     assert!(transcript.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work));
-    stark::draw_relations(&mut transcript);
+    stark::draw_relations(&mut transcript, false);
     let trees = lookup_trees(&shape);
     let logs = trees.iter().map(LookupTree::log_leaves);
     own.lookups = logs.map(|log| faked_tree(log, &mut transcript)).collect();

@@ -212,13 +212,13 @@ fn prove_matmuls(
 
 /// Commits to tables and multiplicities.
 fn commit_counts<'a>(
-    params: &ModelParams,
+    key: &ModelKey,
     hooks: &Hooks<'_>,
     counts: &Columns,
     twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
 ) -> (Columns, Scheme<'a>) {
-    let honest = tables::preprocessed(params);
+    let honest = tables::preprocessed(&key.params, key.config.score_cap());
     let mut tables = honest.clone();
     (hooks.tables)(&mut tables);
     let config = hooks.pcs.unwrap_or(stark_config());
@@ -250,7 +250,7 @@ fn aggregate(
     let component = component(relations, sum);
     let own = ComponentProvers {
         components: vec![&component as &dyn ComponentProver<SimdBackend>],
-        n_preprocessed_columns: tables::PREPROCESSED.len(),
+        n_preprocessed_columns: tables::names(relations.cap.is_some()).len(),
     };
     let coefficient = transcript.channel().draw_secure_felt();
     let blowup = scheme.config.fri_config.log_blowup_factor;
@@ -427,7 +427,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut counts = multiplicities(&shape, &columns);
     (hooks.multiplicities)(&mut counts);
     let twiddles = twiddles();
-    let (tables, scheme) = commit_counts(&key.params, hooks, &counts, &twiddles, &mut transcript);
+    let (tables, scheme) = commit_counts(key, hooks, &counts, &twiddles, &mut transcript);
     absorb_statistics(&statistics, &mut transcript);
     (hooks.shown)(&mut statistics);
 
@@ -451,7 +451,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     absorb_statistics(&statistics, &mut heard);
     let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut heard);
     let _ = transcript.work("lookup work", LOOKUP_WORK_BITS, lookup_work);
-    let mut relations = draw_relations(&mut transcript);
+    let mut relations = draw_relations(&mut transcript, shape.scores().capped);
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
     let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);

@@ -4,14 +4,14 @@
 use tessera_circuits::model::{MatmulKind, RowClass};
 use tessera_circuits::rounding::{shift_of, Update};
 use tessera_circuits::semantics::{
-    direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
-    requantise_residual, turn, turn_pair,
+    cap_table, direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal,
+    requantise, requantise_residual, turn, turn_pair,
 };
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::run::forward::{LayerWitness, NormedHeads, Stream, Witness};
 
-/// One row of softmax: the scores of all keys, the number of unmasked ones, and what is made of them.
+/// One row of softmax: the scores of all keys (capped, where they are), the number of unmasked ones, and what is made of them.
 #[derive(Debug)]
 pub struct Softmax {
     pub layer: usize,
@@ -244,7 +244,7 @@ impl Pass<'_> {
         out
     }
 
-    fn attend(&self, l: usize, w: &mut LayerWitness, exps: &[u32]) {
+    fn attend(&self, l: usize, w: &mut LayerWitness, exps: &[u32], cap: Option<&[i16]>) {
         let (config, params) = (&self.model.config, &self.model.params.layers[l]);
         let dim = config.head_dim;
         let width = config.heads * dim;
@@ -261,6 +261,10 @@ impl Pass<'_> {
                     w.score_acc_hi.push(hi);
                     w.score_acc_lo.push(lo);
                     scores.push(requantise(total(hi, lo), params.score));
+                }
+                if let Some(cap) = cap {
+                    let capped = scores.iter().map(|s| cap[(i32::from(*s) + (1 << 15)) as usize]);
+                    scores = capped.collect();
                 }
                 let max = *scores[..=i].iter().max().expect("a key");
                 let arg = scores.iter().position(|s| *s == max).expect("a maximum");
@@ -317,6 +321,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let (config, params) = (&model.config, &model.params);
     let exps = exp_table(params.score_bits);
     let silus = mlp_table(params);
+    let cap = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
     let weight = |id: &u32, y| model.weight(MatmulKind::Embed, 0, *id as usize, y);
     let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
     let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();
@@ -341,7 +346,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         };
         w.q_rot = pass.rotate(l, MatmulKind::Q, q);
         w.k_rot = pass.rotate(l, MatmulKind::K, k);
-        pass.attend(l, &mut w, &exps);
+        pass.attend(l, &mut w, &exps, cap.as_deref());
         let added = pass.update(MatmulKind::O, l, &w.att, &streams[first].x);
         streams.extend(added);
 

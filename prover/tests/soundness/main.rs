@@ -1,5 +1,6 @@
 //! Soundness: attempts to have a false statement accepted.
 
+mod caps;
 mod cells;
 mod cheat;
 mod chunks;
@@ -259,7 +260,7 @@ impl Scene {
     pub fn assert_caught(&self, by: Caught, hooks: &Hooks<'_>) {
         let look = |shape: &Shape, columns: &mut [Columns]| {
             (hooks.columns)(shape, columns);
-            let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params);
+            let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params, shape.config.score_cap());
             let mut missing = false;
             for part in shape.parts() {
                 missing |= check(&shape.air(*part), &columns[part.index()], &tables).is_some();

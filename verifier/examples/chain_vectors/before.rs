@@ -143,7 +143,7 @@ impl Before<'_> {
             return None;
         }
         let relations = relation_elements(t.clone());
-        draw_relations(&mut t);
+        draw_relations(&mut t, false);
         let trees: Vec<TreeProof> = self
             .trees()
             .iter()

@@ -31,14 +31,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of an encoder, and where a
-    /// program does not fit the machine.
+    /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of an encoder, of a model whose
+    /// scores are capped, which has one table more, and where a program does not fit the machine.
     pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
         let rows = 1usize.checked_shl(token_log)?;
         let prompt = (rows + 1)
             .checked_sub(outputs)
             .filter(|prompt| *prompt > 0 && outputs > 0)?;
-        if key.config.is_encoder() || rows > key.config.context.next_power_of_two() {
+        if key.config.is_encoder() || key.config.score_cap().is_some() || rows > key.config.context.next_power_of_two()
+        {
             return None;
         }
         let statement = Statement {

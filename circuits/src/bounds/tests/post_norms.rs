@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::gains::factor_limbs;
-use crate::model::{Blocks, Maker};
+use crate::model::{Blocks, Maker, ScoreCap};
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -111,6 +111,30 @@ fn norms_of_outputs_are_those_of_the_document() {
     assert_eq!(with(&|p| p.layers[1].post_norms = None), norms(0, 1));
     assert_eq!(params().check(&odd_config(2)), norms(1, 0));
     assert_eq!(test_params(&odd_config(2)).check(&config()), norms(0, 1));
+}
+
+/// A cap is in its range, and beside it nothing is another.
+#[test]
+fn caps_of_scores_are_in_range() {
+    let with = |units| {
+        let capped = ModelConfig {
+            blocks: Blocks::Capped(ScoreCap { units }),
+            ..config()
+        };
+        params().check(&capped)
+    };
+    for units in [1, 12_800, 1 << 18] {
+        assert_eq!(with(units), Ok(()));
+    }
+    for units in [0, (1 << 18) + 1, u32::MAX] {
+        let refused = ModelError::OutOfRange {
+            what: "cap of scores",
+            value: units.into(),
+            min: 1,
+            max: 1 << 18,
+        };
+        assert_eq!(with(units), Err(refused));
+    }
 }
 
 /// With the largest gain and state no sum wraps: what lemma 2 needs.

@@ -25,7 +25,7 @@ use std::path::Path;
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 pub use error::{CheckpointError, Unsupported};
-pub use gguf::MAGIC as GGUF_MAGIC;
+pub use gguf::{architectures as gguf_architectures, MAGIC as GGUF_MAGIC};
 pub use mistaken::CONVERT;
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;

@@ -295,14 +295,14 @@ fn biases_that_the_config_promises_must_be_there() {
 
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
-    let dir = with_config(json!({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2"}));
+    let dir = with_config(json!({"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2"}));
     let error = open_error(&dir);
-    assert!(matches!(&error, CheckpointError::Architecture { found, .. } if found == "Gemma2ForCausalLM"));
+    assert!(matches!(&error, CheckpointError::Architecture { found, .. } if found == "Olmo2ForCausalLM"));
     // What is missing, and what there is.
     let error = error.to_string();
-    assert!(error.contains("the soft-cap of the scores") && error.contains("Granite 3"));
+    assert!(error.contains("one norm of all heads together") && error.contains("Granite 3"));
     let survey = Survey::of(dir.path()).unwrap();
-    assert_eq!(survey.architecture, "Gemma2ForCausalLM");
+    assert_eq!(survey.architecture, "Olmo2ForCausalLM");
     assert_eq!(survey.unsupported[0].feature, "architecture");
     let dir = with_config(json!({"hidden_size": null, "model_type": "bloom", "architectures": null}));
     let survey = Survey::of(dir.path()).unwrap();

@@ -38,6 +38,7 @@ pub enum PublicShape {
     Qwen2_5_0_5b,
     Qwen3_0_6b,
     Gemma2b,
+    Gemma2_2b,
     Gemma3_270m,
     TinyLlama1_1b,
     /// Layers of a model of 7 billion weights; one of them by default.
@@ -87,6 +88,7 @@ impl PublicShape {
             Self::Qwen2_5_0_5b => llama([896, 24, 14, 2, 64, 4864, 151_936, 32_768], true),
             Self::Qwen3_0_6b => llama([1024, 28, 16, 8, 128, 3072, 151_936, 40_960], true),
             Self::Gemma2b => llama([2048, 18, 8, 1, 256, 16_384, 256_000, 8192], true),
+            Self::Gemma2_2b => llama([2304, 26, 8, 4, 256, 9216, 256_000, 8192], true),
             Self::Gemma3_270m => llama([640, 18, 4, 1, 256, 2048, 262_144, 32_768], true),
             Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
             Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
@@ -147,6 +149,12 @@ impl PublicShape {
                 json!({"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu",
                 "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16",
                 "bos_token_id": 2, "eos_token_id": 1})
+            }
+            Self::Gemma2_2b => {
+                json!({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh",
+                "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16",
+                "sliding_window": 4096, "query_pre_attn_scalar": 256, "attn_logit_softcapping": 50.0,
+                "final_logit_softcapping": 30.0, "cache_implementation": "hybrid", "bos_token_id": 2, "eos_token_id": 1})
             }
             Self::Gemma3_270m => {
                 json!({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_act": null,
@@ -395,6 +403,7 @@ mod tests {
             (PublicShape::Qwen2_5_0_5b, 494_032_768),
             (PublicShape::Qwen3_0_6b, 596_049_920),
             (PublicShape::Gemma2b, 2_506_172_416),
+            (PublicShape::Gemma2_2b, 2_614_341_888),
             (PublicShape::Gemma3_270m, 268_098_176),
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),

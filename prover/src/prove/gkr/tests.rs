@@ -71,7 +71,7 @@ fn holds([numerators, denominators]: &[Vec<K>; 2], claim: &LeafClaim) -> bool {
 fn challenges() -> Relations {
     let mut channel = Blake2sChannel::default();
     stwo::core::channel::Channel::mix_u64(&mut channel, 11);
-    Relations::draw(&mut channel)
+    Relations::draw(&mut channel, true)
 }
 
 fn heights() -> impl Strategy<Value = Vec<u32>> {

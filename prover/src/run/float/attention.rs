@@ -93,7 +93,7 @@ impl FloatRun<'_> {
     }
 
     /// Attention of a query to the first `visible` keys, which start with their values at `at` of rows of `width`: adds to `out`,
-    /// and returns the scores, which are multiplied by `factor`.
+    /// and returns the scores, which are multiplied by `factor`, and capped where the model does that.
     #[allow(clippy::too_many_arguments)]
     fn attend(
         &self,
@@ -109,7 +109,12 @@ impl FloatRun<'_> {
         let row = |j: usize| j * width + at..j * width + at + query.len();
         let stored = |v| self.precision.round(v);
         let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
-        let scores: Vec<f32> = (0..visible).map(score).collect();
+        let mut scores: Vec<f32> = (0..visible).map(score).collect();
+        if let Some(cap) = self.checkpoint.config().score_cap() {
+            let cap = cap.value() as f32;
+            let capped = |s: &mut f32| *s = stored(stored(stored(*s / cap).tanh()) * cap);
+            scores.iter_mut().for_each(capped);
+        }
         let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
         let sum: f64 = exp.iter().sum();

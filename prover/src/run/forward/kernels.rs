@@ -317,13 +317,13 @@ pub(super) struct AttentionRow {
 }
 
 /// Scores of a rotated query against the first keys, as many as `seen` has entries; softmax and attention over the first
-/// `visible` of them (at least one), the others are masked.
+/// `visible` of them (at least one), the others are masked. Softmax has what the second table, if there is one, has for scores.
 pub(super) fn attend(
     q: &[i16],
     cache: &HeadCache,
     visible: usize,
     shift: u8,
-    exp_table: &[u32],
+    (exp_table, cap_table): (&[u32], Option<&[i16]>),
     seen: Seen<'_>,
 ) -> AttentionRow {
     let n = q.len();
@@ -335,6 +335,10 @@ pub(super) fn attend(
     let mut totals = totals(seen.acc_hi, seen.acc_lo).map(|acc| (acc, shift));
     let clipped = requantise_all(totals.by_ref().take(visible), open);
     requantise_all(totals, masked);
+    if let Some(table) = cap_table {
+        let scores = open.iter_mut().chain(masked);
+        scores.for_each(|score| *score = table[(i32::from(*score) + (1 << 15)) as usize]);
+    }
 
     let scores = open.iter().enumerate();
     let (arg, max) = scores.fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });

@@ -52,6 +52,7 @@ pub struct LayerWitness {
     /// `[heads][rows][rows]` (head, query, key), masked pairs (key after query) included.
     pub score_acc_hi: Vec<i32>,
     pub score_acc_lo: Vec<i32>,
+    /// What softmax compares: where scores are capped, capped ones.
     pub score: Vec<i16>,
     /// `[heads][rows]`: largest unmasked score and the lowest key that attains it.
     pub max: Vec<i16>,

@@ -118,6 +118,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
     claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
+    let relations = Relations::dummy(shape.scores().capped);
     for (t, tree) in trees.iter().enumerate() {
         let leaf = LeafClaim {
             point: (0..tree.log_leaves() as usize)
@@ -126,7 +127,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
             numerator: SecureField::one(),
             denominator: SecureField::one(),
         };
-        claims.extend(tree.claim(&public.powers(), &Relations::dummy(), &leaf));
+        claims.extend(tree.claim(&public.powers(), &relations, &leaf));
     }
     let batch = batch(claims, element(1 << 21));
     let parts = shape.parts().iter().map(|part| split::bytes(&batch, shape, *part));

@@ -82,7 +82,7 @@ impl Challenges {
         absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
         let _ = t.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work);
-        let relations = draw_relations(&mut t);
+        let relations = draw_relations(&mut t, false);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
         let leaves = own
             .lookups

@@ -57,7 +57,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     Ok(description)
 }
 
-fn place(_: &ModelConfig, parameter: Parameter) -> Place {
+/// Names of the norms of what is added, and of what is before attention and MLP.
+pub fn place(_: &ModelConfig, parameter: Parameter) -> Place {
     let part = |layer: usize, part: &str| Place::whole(format!("model.layers.{layer}.{part}_layernorm.weight"));
     match parameter {
         Parameter::MlpNorm(l) => part(l, "pre_feedforward"),

@@ -10,6 +10,7 @@ mod ernie4_5;
 mod exaone;
 mod falcon;
 mod gemma;
+mod gemma2;
 mod gemma3;
 mod glm;
 mod gpt2;
@@ -46,7 +47,7 @@ pub use reader::Reader;
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 25] = [
+pub const FAMILIES: [&Family; 26] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -56,6 +57,7 @@ pub const FAMILIES: [&Family; 25] = [
     &qwen2::FAMILY,
     &qwen3::FAMILY,
     &gemma::FAMILY,
+    &gemma2::FAMILY,
     &gemma3::FAMILY,
     &gpt2::FAMILY,
     &gpt_neox::FAMILY,
@@ -75,11 +77,7 @@ pub const FAMILIES: [&Family; 25] = [
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 7] = [
-    (
-        &["Gemma2ForCausalLM", "gemma2"],
-        "the soft-cap of the scores of attention is missing",
-    ),
+const MISSING: [(&[&str], &str); 6] = [
     (
         &["Gemma3ForConditionalGeneration", "gemma3"],
         "images are missing; the text model alone, Gemma3ForCausalLM, can be read",

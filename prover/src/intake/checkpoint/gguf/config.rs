@@ -10,19 +10,130 @@ use crate::intake::checkpoint::config::HubConfig;
 use crate::intake::checkpoint::error::Unsupported;
 use crate::intake::checkpoint::families;
 
-/// The architectures that are read, as `general.architecture` names them, and whether the rows of q and k are in the order of
-/// the pairs that are rotated together.
-const ARCHITECTURES: [(&str, bool); 5] = [
-    ("llama", true),
-    ("qwen2", false),
-    ("qwen3", false),
-    ("gemma", false),
-    (GEMMA3, false),
+/// A field of `config.json`, the key that it comes from (after the architecture), and whether a model must have it.
+type Field = (&'static str, &'static str, bool);
+
+/// An architecture whose files are read.
+struct Architecture {
+    /// As `general.architecture` names it, and as `config.json` does.
+    name: &'static str,
+    model_type: &'static str,
+    /// Whether the rows of q and k are in the order of the pairs that are rotated together.
+    paired: bool,
+    /// What has a field beside [`FIELDS`].
+    fields: &'static [Field],
+    /// Whether heads may be rotated in part.
+    partly: bool,
+    /// What tensors are called in the hub layout.
+    canonical: fn(&str) -> String,
+}
+
+const RMS_EPS: Field = ("rms_norm_eps", "attention.layer_norm_rms_epsilon", true);
+const WINDOW: Field = ("sliding_window", "attention.sliding_window", false);
+
+/// One whose files say no more than those of Llama.
+const fn plain(name: &'static str, paired: bool) -> Architecture {
+    Architecture {
+        name,
+        model_type: name,
+        paired,
+        fields: &[RMS_EPS],
+        partly: false,
+        canonical: names::canonical,
+    }
+}
+
+/// Another one.
+const fn with(
+    name: &'static str,
+    fields: &'static [Field],
+    partly: bool,
+    canonical: fn(&str) -> String,
+) -> Architecture {
+    Architecture {
+        fields,
+        partly,
+        canonical,
+        ..plain(name, false)
+    }
+}
+
+const GEMMA2: &str = "gemma2";
+const PHI3: &str = "phi3";
+const STARCODER2: &str = "starcoder2";
+
+/// The architectures that are read.
+const ARCHITECTURES: [Architecture; 11] = [
+    plain("llama", true),
+    plain("qwen2", false),
+    plain("qwen3", false),
+    plain("gemma", false),
+    with(
+        GEMMA2,
+        &[
+            RMS_EPS,
+            WINDOW,
+            ("attn_logit_softcapping", "attn_logit_softcapping", false),
+            ("final_logit_softcapping", "final_logit_softcapping", false),
+        ],
+        false,
+        names::post_normed,
+    ),
+    // The text models of Gemma 3. Scores are divided by the root of the length of a head, but in the largest model.
+    Architecture {
+        model_type: "gemma3_text",
+        ..with(
+            "gemma3",
+            &[
+                RMS_EPS,
+                WINDOW,
+                ("rope_local_base_freq", "rope.freq_base_swa", false),
+                ("query_pre_attn_scalar", "attention.key_length", false),
+            ],
+            false,
+            names::post_normed,
+        )
+    },
+    Architecture {
+        fields: &[
+            RMS_EPS,
+            ("attention_multiplier", "attention.scale", true),
+            ("embedding_multiplier", "embedding_scale", false),
+            ("residual_multiplier", "residual_scale", false),
+            ("logits_scaling", "logit_scale", false),
+        ],
+        ..plain("granite", true)
+    },
+    // Q, K and V are one tensor, gate and up another.
+    with(PHI3, &[RMS_EPS, WINDOW], true, names::phi3),
+    with(
+        STARCODER2,
+        &[("norm_epsilon", "attention.layer_norm_epsilon", true), WINDOW],
+        false,
+        names::starcoder2,
+    ),
+    with(
+        "stablelm",
+        &[
+            ("layer_norm_eps", "attention.layer_norm_epsilon", true),
+            ("use_parallel_residual", "use_parallel_residual", false),
+        ],
+        true,
+        names::canonical,
+    ),
+    Architecture {
+        model_type: "phi",
+        ..with(
+            "phi2",
+            &[("layer_norm_eps", "attention.layer_norm_epsilon", true)],
+            true,
+            names::phi2,
+        )
+    },
 ];
-/// The text models of Gemma 3, which have a window in most layers, and other names of tensors.
-const GEMMA3: &str = "gemma3";
-/// Fields of `config.json`, the keys they come from (after the architecture), and whether a model must have them.
-const FIELDS: [(&str, &str, bool); 10] = [
+
+/// Fields of the configs of all of them.
+const FIELDS: [Field; 9] = [
     ("hidden_size", "embedding_length", true),
     ("num_hidden_layers", "block_count", true),
     ("num_attention_heads", "attention.head_count", true),
@@ -31,9 +142,14 @@ const FIELDS: [(&str, &str, bool); 10] = [
     ("intermediate_size", "feed_forward_length", true),
     ("vocab_size", "vocab_size", false),
     ("max_position_embeddings", "context_length", true),
-    ("rms_norm_eps", "attention.layer_norm_rms_epsilon", true),
     ("rope_theta", "rope.freq_base", false),
 ];
+
+/// All architectures that are read, for messages and documents.
+pub fn architectures() -> Vec<&'static str> {
+    ARCHITECTURES.iter().map(|own| own.name).collect()
+}
+
 const BOS: &str = "tokenizer.ggml.bos_token_id";
 /// Keys of tokens that end a generation.
 const ENDS: [&str; 3] = [
@@ -53,18 +169,25 @@ pub(super) struct Described {
 }
 
 /// The fields of `config.json`, and what has no field there. `tied` is whether there is no separate output head,
-/// `tokens` the number of tokens of the tokenizer.
-pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize>) -> Result<Described, Problem> {
+/// `biased` whether queries have a bias, `tokens` the number of tokens of the tokenizer.
+pub(super) fn describe(
+    metadata: &Metadata<'_>,
+    (tied, biased): (bool, bool),
+    tokens: Option<usize>,
+) -> Result<Described, Problem> {
     let architecture = metadata.text("general.architecture")?;
     let architecture = architecture.ok_or("general.architecture is missing")?;
+    let known = ARCHITECTURES.iter().find(|own| own.name == architecture);
     let mut fields = Map::new();
     let mut names = BTreeMap::new();
-    for (field, key, _) in FIELDS {
+    // Of other architectures what most have.
+    let own = known.map_or(&[RMS_EPS][..], |known| known.fields);
+    for (field, key, _) in FIELDS.iter().chain(own) {
         let key = format!("{architecture}.{key}");
         if let Some(value) = metadata.get(&key) {
-            fields.insert(field.to_string(), as_json(value));
+            fields.insert((*field).to_string(), as_json(value));
         }
-        names.insert(field, key);
+        names.insert(*field, key);
     }
     // The embedding has a row per token; files without a tokenizer give the number.
     if let (None, Some(tokens)) = (fields.get("vocab_size"), tokens) {
@@ -79,26 +202,9 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     fields.insert("eos_token_id".to_string(), ends.into());
     names.extend([("bos_token_id", BOS.to_string()), ("eos_token_id", ENDS.join(", "))]);
     fields.insert("tie_word_embeddings".to_string(), tied.into());
-    let of_hub = if architecture == GEMMA3 {
-        "gemma3_text"
-    } else {
-        architecture
-    };
+    let of_hub = known.map_or(architecture, |known| known.model_type);
     fields.insert("model_type".to_string(), json!(of_hub));
-    if architecture == GEMMA3 {
-        // Scores are divided by the root of the length of a head, but in the largest model.
-        for (field, key) in [
-            ("sliding_window", "attention.sliding_window"),
-            ("rope_local_base_freq", "rope.freq_base_swa"),
-            ("query_pre_attn_scalar", "attention.key_length"),
-        ] {
-            let key = format!("{architecture}.{key}");
-            if let Some(value) = metadata.get(&key) {
-                fields.insert(field.to_string(), as_json(value));
-            }
-        }
-    }
-    let known = ARCHITECTURES.iter().find(|(name, _)| *name == architecture);
+    unwritten(architecture, biased, &mut fields);
     let mut findings = Findings {
         metadata,
         architecture,
@@ -106,8 +212,8 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
         list: Vec::new(),
     };
     findings.of_file()?;
-    if known.is_some() {
-        findings.of_model(tokens)?;
+    if let Some(known) = known {
+        findings.of_model(known, tokens)?;
     } else if families::family(architecture).is_some() {
         let detail = format!("GGUF files of {architecture} are not read; the checkpoint in the hub layout can be");
         findings.add("architecture", detail);
@@ -116,12 +222,38 @@ pub(super) fn describe(metadata: &Metadata<'_>, tied: bool, tokens: Option<usize
     Ok(Described {
         hub: HubConfig::of_fields("metadata", fields, names),
         unsupported,
-        paired: known.is_some_and(|(_, paired)| *paired),
-        canonical: match architecture {
-            GEMMA3 => names::post_normed,
-            _ => names::canonical,
-        },
+        paired: known.is_some_and(|known| known.paired),
+        canonical: known.map_or(names::canonical, |known| known.canonical),
     })
+}
+
+/// What configs say and metadata leave to the architecture, or to the tensors.
+fn unwritten(architecture: &str, biased: bool, fields: &mut Map<String, Json>) {
+    let no_window = fields.get("sliding_window").and_then(Json::as_u64) == Some(0);
+    let said: &[(&str, Json)] = match architecture {
+        GEMMA2 => &[("query_pre_attn_scalar", json!(gemma2_scalar(fields)))],
+        // No window is one of length 0.
+        PHI3 if no_window => &[("sliding_window", Json::Null)],
+        // All models of this name have a window, and files do not say so.
+        STARCODER2 if !fields.contains_key("sliding_window") => {
+            &[("use_bias", biased.into()), ("sliding_window", json!(4096))]
+        }
+        STARCODER2 => &[("use_bias", biased.into())],
+        "stablelm" => &[("use_qkv_bias", biased.into())],
+        _ => &[],
+    };
+    fields.extend(said.iter().map(|(field, value)| ((*field).to_string(), value.clone())));
+}
+
+/// Files do not say what scores are divided by the root of. It is the length of a head, but in the model of 46 layers, where it is
+/// the part of a head in the residual stream: llama.cpp tells them apart in the same way.
+fn gemma2_scalar(fields: &Map<String, Json>) -> Option<u64> {
+    let of = |field: &str| fields.get(field).and_then(Json::as_u64);
+    let (hidden, heads) = (of("hidden_size")?, of("num_attention_heads")?);
+    match of("num_hidden_layers") {
+        Some(46) => hidden.checked_div(heads),
+        _ => of("head_dim").or_else(|| hidden.checked_div(heads)),
+    }
 }
 
 /// Strings and arrays do not become numbers: errors say what they are.
@@ -171,8 +303,9 @@ impl Findings<'_> {
     }
 
     /// Every key of the architecture is either used, or neutral, or refused.
-    fn of_model(&mut self, tokens: Option<usize>) -> Result<(), Problem> {
-        for (_, key, _) in FIELDS.iter().filter(|(_, _, required)| *required) {
+    fn of_model(&mut self, known: &'static Architecture, tokens: Option<usize>) -> Result<(), Problem> {
+        let all = || FIELDS.iter().chain(known.fields);
+        for (_, key, _) in all().filter(|(_, _, required)| *required) {
             let key = format!("{}.{key}", self.architecture);
             if self.metadata.get(&key).is_none() {
                 self.add("metadata", format!("{key} is missing"));
@@ -197,22 +330,25 @@ impl Findings<'_> {
             else {
                 continue;
             };
-            if FIELDS.iter().any(|(_, field, _)| *field == own) {
+            if all().any(|(_, field, _)| *field == own) {
                 continue;
             }
             let shown = self.shown(key);
             let number = self.number(key);
             match own {
                 "rope.dimension_count" | "attention.value_length" if number.is_some() && number == head_dim => {}
+                "rope.dimension_count" if known.partly && self.rotated(number, head_dim) => {}
                 "rope.dimension_count" => self.add("partial_rotary_factor", format!("{key} is {shown}")),
                 "attention.value_length" => self.add("dimensions", format!("{key} is {shown}, not that of keys")),
                 "expert_count" | "expert_used_count" | "expert_shared_count" if number == Some(0.0) => {}
                 "expert_count" | "expert_used_count" | "expert_shared_count" => {
                     self.add("mixture of experts", format!("{key} is {shown}"));
                 }
-                "attention.sliding_window" | "rope.freq_base_swa" if self.architecture == GEMMA3 => {}
                 "attention.sliding_window" if number == Some(0.0) => {}
                 "attention.sliding_window" => self.add("sliding_window", format!("{key} is {shown}")),
+                // Texts of this length are not scaled.
+                "rope.scaling.original_context_length"
+                    if self.architecture == PHI3 && number == self.number(&self.own("context_length")) => {}
                 "rope.scale_linear" if number == Some(1.0) => {}
                 _ if own.starts_with("rope.scal") => self.scaling(key, &shown)?,
                 "attention.causal" if self.metadata.get(key) == Some(&Value::Flag(true)) => {}
@@ -223,6 +359,18 @@ impl Findings<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Says of a head of which `rotated` channels are rotated which part that is: a quarter of a channel more, as parts are rounded down.
+    fn rotated(&mut self, rotated: Option<f64>, head_dim: Option<f64>) -> bool {
+        let part = rotated
+            .zip(head_dim)
+            .filter(|(rotated, head_dim)| *rotated > 0.0 && rotated < head_dim);
+        let part = part.map(|(rotated, head_dim)| (rotated + 0.25) / head_dim);
+        if let Some(part) = part {
+            self.fields.insert("partial_rotary_factor".to_string(), json!(part));
+        }
+        part.is_some()
     }
 
     /// RoPE scaling: none if the type is `none`, or without a type if the factor is 1.

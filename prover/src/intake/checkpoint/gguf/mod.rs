@@ -1,4 +1,4 @@
-//! GGUF files of Llama and Qwen2 models: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
+//! GGUF files of models of some families: one file that holds tensors, dimensions and tokenizer. Tensors stay in the mapped file, as
 //! those of safetensors files do, and blocks are decoded where they are read.
 
 mod config;
@@ -12,6 +12,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use config::architectures;
 pub use container::MAGIC;
 
 use super::error::{CheckpointError, Unsupported};
@@ -81,12 +82,13 @@ impl Header {
     fn read(bytes: &[u8]) -> Result<Self, Problem> {
         let Container { metadata, tensors, end } = Container::read(bytes)?;
         let tied = !tensors.keys().any(|name| names::canonical(name) == HEAD);
+        let biased = tensors.contains_key("blk.0.attn_q.bias");
         let made = tokenizer::read(&metadata);
         let tokens = made.as_ref().ok().and_then(|made| Some(made.as_ref()?.tokens));
         Ok(Self {
             tensors,
             end,
-            described: config::describe(&metadata, tied, tokens)?,
+            described: config::describe(&metadata, (tied, biased), tokens)?,
             tokenizer: made.map(|made| made.map(|made| made.files).unwrap_or_default()),
         })
     }

@@ -54,11 +54,50 @@ pub(super) fn post_normed(stored: &str) -> String {
     norm.unwrap_or_else(|| canonical(stored))
 }
 
+/// Matrices of Phi-3: the gate and the other factor are one.
+const PHI3: [(&str, &str); 1] = [("ffn_up", "mlp.gate_up_proj")];
+/// Matrices of StarCoder2, whose MLP has no gate.
+const STARCODER2: [(&str, &str); 2] = [("ffn_up", "mlp.c_fc"), ("ffn_down", "mlp.c_proj")];
+/// Those of Phi-1 and Phi-2.
+const PHI2: [(&str, &str); 3] = [
+    ("attn_output", "self_attn.dense"),
+    ("ffn_up", "mlp.fc1"),
+    ("ffn_down", "mlp.fc2"),
+];
+
+/// As [`canonical`], in Phi-3.
+pub(super) fn phi3(stored: &str) -> String {
+    with(&PHI3, stored)
+}
+
+/// As [`canonical`], in StarCoder2.
+pub(super) fn starcoder2(stored: &str) -> String {
+    with(&STARCODER2, stored)
+}
+
+/// As [`canonical`], in Phi-1 and Phi-2.
+pub(super) fn phi2(stored: &str) -> String {
+    match stored.strip_prefix("output_norm.") {
+        Some(end) => format!("model.final_layernorm.{end}"),
+        None => with(&PHI2, stored),
+    }
+}
+
+/// As [`canonical`], with these names of parts of layers first.
+fn with(parts: &[(&str, &str)], stored: &str) -> String {
+    of_parts(parts, stored).unwrap_or_else(|| canonical(stored))
+}
+
 /// `blk.LAYER.PART.weight` or `.bias`. The number stays as it is written, so that no two names become one.
 fn of_layer(stored: &str) -> Option<String> {
+    of_parts(&PARTS, stored)
+}
+
+/// The same with these names of parts.
+fn of_parts(parts: &[(&str, &str)], stored: &str) -> Option<String> {
     let (layer, rest) = stored.strip_prefix("blk.")?.split_once('.')?;
     let (part, suffix) = rest.split_once('.')?;
-    let (_, hub) = PARTS.iter().find(|(own, _)| *own == part)?;
+    let (_, hub) = parts.iter().find(|(own, _)| *own == part)?;
     let suffix = if part == "attn_rot_embd" { "inv_freq" } else { suffix };
     Some(format!("model.layers.{layer}.{hub}.{suffix}"))
 }

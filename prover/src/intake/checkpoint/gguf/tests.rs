@@ -3,12 +3,14 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::super::families::Parameter;
+use super::super::families::{Factors, Norm, Parameter};
 use super::super::{expected_tensors, matmul_tensor, Checkpoint, CheckpointError, Survey, EMBED, HEAD};
+use super::names;
 use crate::intake::synth::{write_synthetic_as, Dtype, Layout};
-use crate::testing::gguf::{tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
+use crate::testing::families;
+use crate::testing::gguf::{permuted, tiny, Gguf, Tensor, Value, BF16, F16, F32, Q8_0};
 use crate::testing::{odd_config, SplitMix, FIXTURE};
-use tessera_circuits::model::{Activation, MatmulKind, Rotation};
+use tessera_circuits::model::{Activation, MatmulKind, Rotation, ScoreCap};
 
 /// A small checkpoint as a directory, and the same as a file.
 fn small(kind: u32) -> (TempDir, Checkpoint, Gguf) {
@@ -212,15 +214,15 @@ fn defaults_and_numbers_are_those_of_the_format() {
 #[test]
 fn other_architectures_are_refused_and_surveyed() {
     let mut gguf = tiny(F32, false);
-    gguf.set("general.architecture", "gemma2".into());
-    gguf.set("gemma2.embedding_length", Value::U32(4));
-    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "gemma2"));
+    gguf.set("general.architecture", "olmo2".into());
+    gguf.set("olmo2.embedding_length", Value::U32(4));
+    assert!(matches!(opened(&gguf), Err(CheckpointError::Architecture { found, .. }) if found == "olmo2"));
     let survey = survey(&gguf);
-    assert_eq!((survey.architecture.as_str(), survey.config), ("gemma2", None));
+    assert_eq!((survey.architecture.as_str(), survey.config), ("olmo2", None));
     assert!(survey
         .unsupported
         .iter()
-        .any(|u| u.detail.contains("gemma2.attention.head_count")));
+        .any(|u| u.detail.contains("olmo2.attention.head_count")));
     gguf.unset("general.architecture");
     let (_dir, path) = written(&gguf.to_bytes());
     let error = Checkpoint::survey(&path).unwrap_err().to_string();
@@ -492,6 +494,232 @@ fn files_of_gemma_have_whole_gains() {
     for norm in [Parameter::AttentionNorm(1), Parameter::MlpNorm(0), Parameter::FinalNorm] {
         assert_eq!(own.gain(norm).unwrap(), hub.gain(norm).unwrap());
     }
+}
+
+/// A family, as `fixtures/families.json` and `general.architecture` call it, keys with the fields that they are, and names of tensors.
+type Converted = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    fn(&str) -> String,
+);
+
+const CONVERTED: [Converted; 5] = [
+    (
+        "granite",
+        "granite",
+        &[
+            ("attention.scale", "attention_multiplier"),
+            ("embedding_scale", "embedding_multiplier"),
+            ("residual_scale", "residual_multiplier"),
+            ("logit_scale", "logits_scaling"),
+        ],
+        names::canonical,
+    ),
+    ("phi3", "phi3", &[], names::phi3),
+    ("starcoder2", "starcoder2", &[], names::starcoder2),
+    ("stablelm", "stablelm", &[], names::canonical),
+    ("phi", "phi2", &[], names::phi2),
+];
+
+/// What a file calls a tensor of the hub layout.
+fn stored(hub: &str, layers: usize, canonical: fn(&str) -> String) -> String {
+    let parts = [
+        "attn_norm",
+        "attn_q",
+        "attn_k",
+        "attn_v",
+        "attn_qkv",
+        "attn_output",
+        "ffn_norm",
+        "ffn_gate",
+        "ffn_up",
+        "ffn_down",
+    ];
+    let of_layers = (0..layers).flat_map(|l| parts.map(|part| format!("blk.{l}.{part}")));
+    let all = of_layers.chain(["token_embd", "output_norm", "output"].map(String::from));
+    let mut ends = all.flat_map(|name| ["weight", "bias"].map(|end| format!("{name}.{end}")));
+    let found = ends.find(|own| canonical(own) == hub);
+    found.unwrap_or_else(|| panic!("no file has {hub}"))
+}
+
+/// The tiny checkpoint of a family, and the same as llama.cpp's converter would write it.
+fn converted((case, architecture, scales, canonical): Converted) -> (TempDir, Checkpoint, Gguf) {
+    let config = families::case(case).config;
+    let dir = tempfile::tempdir().unwrap();
+    families::write(dir.path(), &config);
+    let hub = Checkpoint::open(dir.path()).unwrap();
+    let (c, description) = (hub.config(), hub.description());
+    let mut gguf = Gguf {
+        version: 3,
+        alignment: 32,
+        metadata: vec![("general.architecture".into(), architecture.into())],
+        tensors: Vec::new(),
+    };
+    let number = |n: usize| Value::U32(n as u32);
+    let real = |field: &str| Value::F32(config[field].as_f64().unwrap() as f32);
+    let eps = match description.norm {
+        Norm::Rms => "attention.layer_norm_rms_epsilon",
+        _ => "attention.layer_norm_epsilon",
+    };
+    for (key, value) in [
+        ("embedding_length", number(c.hidden)),
+        ("block_count", number(c.layers)),
+        ("attention.head_count", number(c.heads)),
+        ("attention.head_count_kv", number(c.kv_heads)),
+        ("feed_forward_length", number(c.ff)),
+        ("vocab_size", number(c.vocab)),
+        ("context_length", number(c.context)),
+        ("rope.dimension_count", number(description.pairs.rotated)),
+        ("rope.freq_base", real("rope_theta")),
+        (eps, Value::F32(c.rms_eps as f32)),
+    ] {
+        gguf.set(&format!("{architecture}.{key}"), value);
+    }
+    for (key, field) in scales {
+        gguf.set(&format!("{architecture}.{key}"), real(field));
+    }
+    match architecture {
+        "phi3" => {
+            gguf.set("phi3.attention.sliding_window", number(2047));
+            gguf.set("phi3.rope.scaling.original_context_length", number(c.context));
+        }
+        "stablelm" => gguf.set("stablelm.use_parallel_residual", Value::Flag(false)),
+        _ => {}
+    }
+    gguf.set("tokenizer.ggml.bos_token_id", Value::U32(1));
+    gguf.set("tokenizer.ggml.eos_token_id", Value::U32(2));
+    for (name, shape) in expected_tensors(hub.family, description) {
+        let (own, mut values) = (stored(&name, c.layers, canonical), hub.values(&name).unwrap());
+        let heads = match own.rsplit('.').nth(1) {
+            Some("attn_q") => c.heads,
+            Some("attn_k") => c.kv_heads,
+            _ => 0,
+        };
+        if architecture == "granite" && heads > 0 {
+            values = permuted(&values, heads, c.head_dim, c.hidden);
+        }
+        let dimensions: Vec<usize> = shape.iter().rev().copied().collect();
+        gguf.tensors.push((own, Tensor::of(&dimensions, F32, &values)));
+    }
+    (dir, hub, gguf)
+}
+
+#[test]
+fn files_of_other_families_hold_their_checkpoints() {
+    for family in CONVERTED {
+        let (_dir, hub, gguf) = converted(family);
+        let own = opened(&gguf).unwrap();
+        let (mut config, architecture) = (own.config().clone(), family.1);
+        // Files have numbers of 32 bits.
+        assert!((config.rms_eps - hub.config().rms_eps).abs() < 1e-12, "{architecture}");
+        config.rms_eps = hub.config().rms_eps;
+        assert_eq!((&config, own.tied()), (hub.config(), hub.tied()), "{architecture}");
+        let (own_said, said) = (own.description(), hub.description());
+        let all = |f: &Factors| [f.embedding, f.attention, f.residual, f.logits, f.rotation];
+        let factors = all(&own_said.factors).into_iter().zip(all(&said.factors));
+        assert!(
+            factors.clone().all(|(a, b)| (a - b).abs() <= 1e-7 * b.abs()),
+            "{architecture}"
+        );
+        assert_eq!(
+            (&own_said.pairs, own_said.norm, own_said.activation, &own_said.biases),
+            (&said.pairs, said.norm, said.activation, &said.biases),
+            "{architecture}"
+        );
+        for name in expected_tensors(hub.family, said).keys() {
+            assert_eq!(
+                own.values(name).unwrap(),
+                hub.values(name).unwrap(),
+                "{architecture}: {name}"
+            );
+        }
+    }
+}
+
+/// What of these families is not supported is refused by the name of its key.
+#[test]
+fn switches_of_other_families_are_refused_by_name() {
+    let changes: [(&str, &str, Option<Value>); 8] = [
+        ("granite", "attention.scale", None),
+        ("granite", "expert_count", Some(Value::U32(8))),
+        ("phi3", "rope.scaling.original_context_length", Some(Value::U32(7))),
+        ("phi3", "rope.scaling.attn_factor", Some(Value::F32(1.25))),
+        ("stablelm", "use_parallel_residual", Some(Value::Flag(true))),
+        ("starcoder2", "attention.layer_norm_epsilon", None),
+        ("phi2", "use_parallel_residual", Some(Value::Flag(true))),
+        ("phi2", "rope.dimension_count", Some(Value::U32(3))),
+    ];
+    for (architecture, key, value) in changes {
+        let family = CONVERTED.into_iter().find(|own| own.1 == architecture).unwrap();
+        let (_dir, _, mut gguf) = converted(family);
+        let whole = format!("{architecture}.{key}");
+        match value {
+            Some(value) => gguf.set(&whole, value),
+            None => gguf.unset(&whole),
+        }
+        let error = opened(&gguf).unwrap_err().to_string();
+        let named = [key, "partial_rotary_factor"].iter().any(|word| error.contains(word));
+        assert!(named, "{whole}: {error}");
+    }
+    // Files of older converters, and models of long texts, have tensors that are not read.
+    let (_dir, _, mut gguf) = converted(CONVERTED[1]);
+    let factors = Tensor::of(&[5], F32, &[1.0; 5]);
+    gguf.tensors.push(("rope_factors_long.weight".into(), factors));
+    assert!(opened(&gguf).unwrap_err().to_string().contains("rope_factors_long"));
+}
+
+/// A window of 0 is none, and StarCoder2 has one that its files do not say.
+#[test]
+fn windows_of_other_families_are_those_of_their_models() {
+    let context = |family: Converted, key: &str, value: u32| {
+        let (_dir, _, mut gguf) = converted(family);
+        gguf.set(&format!("{}.context_length", family.1), Value::U32(8192));
+        gguf.unset("phi3.rope.scaling.original_context_length");
+        if !key.is_empty() {
+            gguf.set(key, Value::U32(value));
+        }
+        opened(&gguf).unwrap().config().context
+    };
+    assert_eq!(context(CONVERTED[1], "phi3.attention.sliding_window", 0), 8192);
+    assert_eq!(context(CONVERTED[1], "phi3.attention.sliding_window", 2047), 2047);
+    assert_eq!(context(CONVERTED[2], "", 0), 4096);
+}
+
+/// Files of Gemma 2 have the names of norms of Gemma 3, the caps, and no factor of scores: the length of a head says it, but in the largest
+/// model.
+#[test]
+fn files_of_gemma2_are_read() {
+    let (_dir, hub, mut gguf) = small(F32);
+    for (key, _) in &mut gguf.metadata {
+        *key = key.replace("llama.", "gemma2.");
+    }
+    gguf.set("general.architecture", "gemma2".into());
+    gguf.set("gemma2.attention.sliding_window", Value::U32(12));
+    gguf.set("gemma2.attn_logit_softcapping", Value::F32(50.0));
+    gguf.set("gemma2.final_logit_softcapping", Value::F32(30.0));
+    let (hidden, head_dim) = (hub.config().hidden, hub.config().head_dim);
+    gguf.set("gemma2.attention.key_length", Value::U32(head_dim as u32));
+    for layer in 0..2 {
+        for part in ["post_attention_norm", "post_ffw_norm"] {
+            let values = Tensor::of(&[hidden], F32, &vec![1.0; hidden]);
+            gguf.tensors.push((format!("blk.{layer}.{part}.weight"), values));
+        }
+    }
+    let own = opened(&gguf).unwrap();
+    let (config, description) = (own.config(), own.description());
+    assert!(config.is_post_normed() && !config.head_norms && !description.gains_less_one);
+    assert_eq!(config.score_cap().map(ScoreCap::value), Some(50.0));
+    assert_eq!(
+        (config.context, description.factors.attention),
+        (12, 1.0 / (head_dim as f64).sqrt())
+    );
+    let norm = |parameter| own.gain(parameter).unwrap();
+    assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
+    // What no number of units is is refused by name.
+    gguf.set("gemma2.attn_logit_softcapping", Value::F32(0.001));
+    let error = opened(&gguf).unwrap_err().to_string();
+    assert!(error.contains("attn_logit_softcapping"), "{error}");
 }
 
 /// Files of Gemma 3 have other names of norms, and a window; the key says of their scores what their heads say.

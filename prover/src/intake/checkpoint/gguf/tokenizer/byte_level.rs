@@ -39,11 +39,11 @@ fn splits(name: &str) -> Option<Split> {
     };
     Some(match name {
         "default" => split(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
-        "gpt-2" => split(&[GPT2]),
+        "gpt-2" | "phi-2" => split(&[GPT2]),
         "smollm" | "starcoder" | "refact" | "codeshell" | "minerva-7b" => split(&[r"\p{N}", GPT2]),
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "pixtral" => whole_words(&[LLAMA3]),
         "smaug-bpe" => split(&[LLAMA3]),
-        "qwen2" => split(&[QWEN2]),
+        "qwen2" | "stablelm2" => split(&[QWEN2]),
         "tekken" => whole_words(&[TEKKEN]),
         _ => return None,
     })
