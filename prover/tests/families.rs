@@ -195,7 +195,8 @@ fn scores_are_capped_as_the_config_says() {
     config["attn_logit_softcapping"] = Value::Null;
     assert_eq!(cap(&config), None);
     let fields = config.as_object_mut().expect("fields");
-    (fields.remove("attn_logit_softcapping"), fields.remove("sliding_window"));
+    fields.remove("attn_logit_softcapping");
+    fields.remove("sliding_window");
     fields.insert("max_position_embeddings".to_string(), json!(8192));
     assert_eq!((cap(&config), written(&config).1.config().context), (Some(50.0), 4096));
 }
