@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_circuits::model::{Rotation, ScoreCap};
+use tessera_circuits::model::{Blocks, Rotation, ScoreCap, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::intake::checkpoint::families::FAMILIES;
 use tessera_prover::intake::checkpoint::{gguf_architectures, Checkpoint, CheckpointError};
@@ -14,7 +14,10 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_prover::testing::families::{case, cases, write, Case};
-use tessera_prover::testing::{quantised, random_ids, reworked, SplitMix, TestModel};
+use tessera_prover::testing::{
+    capped_config, quantised, random_ids, random_model, reworked, unrooted_key, SplitMix, TestModel,
+};
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify;
 
@@ -396,6 +399,38 @@ fn frequencies_are_written_and_read_exactly() {
     let rotation = Rotation::Frequencies(all.collect());
     let text = serde_json::to_string(&rotation).expect("JSON");
     assert_eq!(serde_json::from_str::<Rotation>(&text).expect("a rotation"), rotation);
+}
+
+/// Orders of blocks are numbers, in files and in keys; a cap follows its number, and only there is one.
+#[test]
+fn orders_of_blocks_are_written_and_read_exactly() {
+    for number in 0..5 {
+        let blocks = Blocks::try_from(number).expect("a number of an order");
+        let text = serde_json::to_string(&blocks).expect("JSON");
+        assert_eq!((text.as_str(), blocks.number()), (number.to_string().as_str(), number));
+        assert_eq!(serde_json::from_str::<Blocks>(&text).expect("an order"), blocks);
+        assert_eq!(blocks.score_cap(), None);
+    }
+    let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
+    assert_eq!(serde_json::to_string(&capped).expect("JSON"), "[5,12800]");
+    assert_eq!(serde_json::from_str::<Blocks>("[5,12800]").expect("an order"), capped);
+    for wrong in ["5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]"] {
+        assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
+    }
+    let mut key = unrooted_key(&random_model(capped_config(), WeightFormat::Int8, 5));
+    key.config.blocks = capped;
+    let bytes = key.to_bytes().expect("the key encodes");
+    assert_eq!(ModelKey::from_bytes(&bytes).expect("a key"), key);
+    // The number and its cap, where they stand in the file: another number leaves four bytes too many.
+    let own = [&[5][..], &12_800u32.to_le_bytes()].concat();
+    let at = bytes.windows(5).position(|w| w == own).expect("the order");
+    for (place, byte) in [(at, 4), (at, 6), (at + 4, 1)] {
+        let mut other = bytes.clone();
+        other[place] = byte;
+        assert!(ModelKey::from_bytes(&other).is_err(), "byte {place} is {byte}");
+    }
+    key.config.blocks = Blocks::PostNormed;
+    assert_eq!(key.to_bytes().expect("the key encodes").len() + 4, bytes.len());
 }
 
 /// What README says of models is what there is.
