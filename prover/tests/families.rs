@@ -401,22 +401,10 @@ fn frequencies_are_written_and_read_exactly() {
     assert_eq!(serde_json::from_str::<Rotation>(&text).expect("a rotation"), rotation);
 }
 
-/// Orders of blocks are numbers, in files and in keys; a cap follows its number, and only there is one.
+/// The order of blocks is a byte of a key; a cap follows its number, and only there is one.
 #[test]
-fn orders_of_blocks_are_written_and_read_exactly() {
-    for number in 0..5 {
-        let blocks = Blocks::try_from(number).expect("a number of an order");
-        let text = serde_json::to_string(&blocks).expect("JSON");
-        assert_eq!((text.as_str(), blocks.number()), (number.to_string().as_str(), number));
-        assert_eq!(serde_json::from_str::<Blocks>(&text).expect("an order"), blocks);
-        assert_eq!(blocks.score_cap(), None);
-    }
+fn caps_are_written_and_read_exactly() {
     let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
-    assert_eq!(serde_json::to_string(&capped).expect("JSON"), "[5,12800]");
-    assert_eq!(serde_json::from_str::<Blocks>("[5,12800]").expect("an order"), capped);
-    for wrong in ["5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]"] {
-        assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
-    }
     let mut key = unrooted_key(&random_model(capped_config(), WeightFormat::Int8, 5));
     key.config.blocks = capped;
     let bytes = key.to_bytes().expect("the key encodes");

@@ -155,6 +155,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn orders_of_blocks_are_numbers_and_caps_follow_theirs() {
+        for number in 0..5 {
+            let blocks = Blocks::try_from(number).expect("a number of an order");
+            let text = serde_json::to_string(&blocks).expect("JSON");
+            assert_eq!((text.as_str(), blocks.number()), (number.to_string().as_str(), number));
+            assert_eq!(serde_json::from_str::<Blocks>(&text).expect("an order"), blocks);
+            assert_eq!(blocks.score_cap(), None);
+        }
+        let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
+        assert_eq!(serde_json::to_string(&capped).expect("JSON"), "[5,12800]");
+        assert_eq!(serde_json::from_str::<Blocks>("[5,12800]").expect("an order"), capped);
+        for wrong in ["5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]"] {
+            assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn caps_are_numbers_of_units() {
         for cap in [50.0, 30.0, 0.5, 1024.0, 1.0 / 256.0] {
             assert_eq!(ScoreCap::new(cap).map(ScoreCap::value), Some(cap));

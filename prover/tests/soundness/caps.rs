@@ -200,7 +200,7 @@ fn softmax_is_of_capped_scores() {
 fn uncapped(shape: &Shape, all: &mut [Columns], with_score: bool) {
     let (own, width) = (&mut all[Part::Scores.index()], shape.lane_columns(Part::Scores));
     for first in (0..shape.lanes(Part::Scores)).map(|lane| lane * width) {
-        (0..1 << shape.log_rows(Part::Scores)).for_each(|at| {
+        (0..1 << shape.log_rows(Part::Scores)).for_each(|at: usize| {
             let [s, d, capped] = [scores::S, scores::D, scores::CAPPED].map(|column| own[first + column][at]);
             if d != base(MASKED.into()) {
                 let difference = d + capped - s;
