@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_circuits::model::{Rotation, ScoreCap};
+use tessera_circuits::model::{Blocks, Rotation, ScoreCap, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_prover::intake::checkpoint::families::FAMILIES;
 use tessera_prover::intake::checkpoint::{gguf_architectures, Checkpoint, CheckpointError};
@@ -14,7 +14,10 @@ use tessera_prover::support::progress::Silent;
 use tessera_prover::tasks::loaded::Model;
 use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_prover::testing::families::{case, cases, write, Case};
-use tessera_prover::testing::{quantised, random_ids, reworked, SplitMix, TestModel};
+use tessera_prover::testing::{
+    capped_config, quantised, random_ids, random_model, reworked, unrooted_key, SplitMix, TestModel,
+};
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify;
 
@@ -396,6 +399,26 @@ fn frequencies_are_written_and_read_exactly() {
     let rotation = Rotation::Frequencies(all.collect());
     let text = serde_json::to_string(&rotation).expect("JSON");
     assert_eq!(serde_json::from_str::<Rotation>(&text).expect("a rotation"), rotation);
+}
+
+/// The order of blocks is a byte of a key; a cap follows its number, and only there is one.
+#[test]
+fn caps_are_written_and_read_exactly() {
+    let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
+    let mut key = unrooted_key(&random_model(capped_config(), WeightFormat::Int8, 5));
+    key.config.blocks = capped;
+    let bytes = key.to_bytes().expect("the key encodes");
+    assert_eq!(ModelKey::from_bytes(&bytes).expect("a key"), key);
+    // The number and its cap, where they stand in the file: another number leaves four bytes too many.
+    let own = [&[5][..], &12_800u32.to_le_bytes()].concat();
+    let at = bytes.windows(5).position(|w| w == own).expect("the order");
+    for (place, byte) in [(at, 4), (at, 6), (at + 4, 1)] {
+        let mut other = bytes.clone();
+        other[place] = byte;
+        assert!(ModelKey::from_bytes(&other).is_err(), "byte {place} is {byte}");
+    }
+    key.config.blocks = Blocks::PostNormed;
+    assert_eq!(key.to_bytes().expect("the key encodes").len() + 4, bytes.len());
 }
 
 /// What README says of models is what there is.
