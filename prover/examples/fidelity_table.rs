@@ -17,7 +17,6 @@ use tessera_circuits::model::Limbs;
 use tessera_circuits::model::{ChannelShift, MatmulKind, NormParams, LAYER_KINDS};
 use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::intake::texts::TextReader;
-use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::{compare_logits, Fidelity, QuantiseOptions, Strategy};
 use tessera_prover::run::float::FloatModel;
@@ -186,10 +185,10 @@ fn main() -> Result<(), Failure> {
         return Err("CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..".into());
     };
     let checkpoint = Checkpoint::open(Path::new(dir))?;
-    let tokenizer = Tokenizer::from_bytes(&std::fs::read(Path::new(dir).join("tokenizer.json"))?, None)?;
+    let tokenizer = checkpoint.tokenizer_files()?.parse()?;
     let reader = TextReader {
         config: checkpoint.config(),
-        tokenizer: Some(&tokenizer),
+        tokenizer: tokenizer.as_ref(),
     };
     let calibration = match calibration.as_str() {
         "bundled" => reader.calibration()?,

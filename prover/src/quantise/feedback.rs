@@ -26,7 +26,7 @@ use crate::run::float::{FloatModel, FloatRun, Observer, Site};
 const BLOCK: usize = 2048;
 /// The most bytes of a quantised matrix, which is held in memory whole while its errors are fed back. Larger ones are
 /// rounded channel by channel.
-pub(super) const LARGEST_MATRIX: usize = 256 << 20;
+pub(super) const LARGEST_MATRIX: usize = 512 << 20;
 /// Added to the diagonal of a Gram matrix, relative to its mean: channels that the texts do not use stay where they are.
 const DAMPING: f32 = 0.01;
 /// The most token rows that enter a Gram matrix.
