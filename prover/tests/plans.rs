@@ -4,8 +4,8 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::{Blocks, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
 use tessera_prover::testing::{
-    encoder_config, normed_config, odd_config, plain_config, ragged_config, random_ids, random_model, rotations_config,
-    unrooted_key, SplitMix,
+    encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config, random_ids,
+    random_model, rotations_config, unrooted_key, SplitMix,
 };
 use tessera_verifier::plan::{run, token_log, Plan};
 use tessera_verifier::public::{calculate, Inputs};
@@ -50,12 +50,19 @@ fn plans_of_models_of_every_kind_say_what_the_wiring_says() {
         blocks: Blocks::Parallel,
         ..plain_config()
     };
+    // A vocabulary that leaves rows of its padded table empty.
+    let wide = ModelConfig {
+        vocab: 1_100,
+        ..odd_config()
+    };
     for config in [
         odd_config(),
         rotations_config(),
         plain_config(),
         normed_config(),
         ragged_config(),
+        post_normed_config(),
+        wide,
         parallel,
     ] {
         agree(&config, WeightFormat::Int16, 4, 3);

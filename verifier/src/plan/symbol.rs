@@ -397,9 +397,11 @@ fn sum_below(factors: &[u32], point: &[Symbol], source: Source) -> Symbol {
     // From all before it those before its row.
     let all = push_table(Table::Prefix(within));
     let up_to = select(all, source, [0, 16], 0);
-    let starts: Vec<Symbol> = (0..high.len())
-        .map(|i| push(Node::Entry(all, (i * low.len()) as u32)))
-        .collect();
+    // Of rows that have none of the numbers nothing is asked, and the table ends before them.
+    let begins = (0..high.len())
+        .map(|i| i * low.len())
+        .take_while(|begin| *begin <= factors.len());
+    let starts: Vec<Symbol> = begins.map(|begin| push(Node::Entry(all, begin as u32))).collect();
     let start = select(push_table(Table::List(starts)), source, [low_bits, high_bits], 0);
     before + row * (up_to - start)
 }
@@ -460,8 +462,12 @@ impl Scalar for Symbol {
             _ => None,
         });
         let factors: Vec<u32> = (0..table.len()).map(|i| factor(i).0).collect();
+        // The entries themselves, not multiples of them.
+        let whole = |own: &[u32]| own.iter().all(|factor| *factor == 1);
         match own {
-            Some(point) if factors_of(table, push_table(Table::Eq(point.clone())), 0).is_some() => {
+            Some(point)
+                if factors_of(table, push_table(Table::Eq(point.clone())), 0).is_some_and(|own| whole(&own)) =>
+            {
                 factored(&[point], &factors)
             }
             _ => table.iter().zip(factors).map(|(own, factor)| own.scale(factor)).sum(),
