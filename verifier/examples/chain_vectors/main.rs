@@ -338,6 +338,11 @@ fn lookups(about: &str, proof: &TreeProof, start: &Transcript, random: &mut Rand
     });
 }
 
+fn quoted(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.map(|own| format!("\"{own}\"")).collect();
+    all.join(",")
+}
+
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();
     let [key, proof] = paths.as_slice() else {
@@ -358,13 +363,16 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     opening::rows(&mut random);
     opening::oracles(&mut random);
     plans::programs(&mut random);
-    let plan = plans::plan(&key, &proof, &mut random)?;
-    println!(
-        r#"{{"name":"plan","header":"{}","program":"{}","id":"{}"}}"#,
-        hex::encode(plan.header(&key)?),
-        hex::encode(&plan.program.code),
-        hex::encode(plan.id(&key)?)
-    );
+    let plans = plans::plans(&key, &proof, &mut random)?;
+    for (plan, name) in plans.iter().zip(["plan", "cut plan"]) {
+        println!(
+            r#"{{"name":"{name}","header":"{}","program":[{}],"behind":[{}],"id":"{}"}}"#,
+            hex::encode(plan.header(&key)?),
+            quoted(plan.program.iter().map(|own| hex::encode(&own.code))),
+            quoted(plan.program_digests().iter().map(hex::encode)),
+            hex::encode(plan.id(&key)?)
+        );
+    }
     whole::parts(&key, &proof, &mut random)
 }
 

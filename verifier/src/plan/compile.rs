@@ -192,7 +192,7 @@ impl Compiler<'_> {
         for (i, own) in outputs.iter().enumerate().rev() {
             first.get_mut(own.0 as usize).into_iter().for_each(|own| *own = i);
         }
-        let mut seen = std::collections::HashMap::new();
+        let mut seen = HashMap::new();
         for index in (0..self.record.nodes.len()).rev() {
             let (Some(node), Some(&own)) = (self.record.nodes.get(index), first.get(index)) else {
                 continue;

@@ -13,7 +13,7 @@ use crate::opening::merkle::Digest;
 use crate::opening::CommitmentParams;
 use crate::policy::opening_policy;
 use crate::public::linear_variables;
-use crate::suite::Suite;
+use crate::suite::keccak;
 
 /// The variables of a product that does not exist.
 const NONE: u8 = 255;
@@ -89,10 +89,4 @@ impl Plan {
     pub fn id(&self, key: &ModelKey) -> Result<Digest, CodecError> {
         Ok(keccak(&[keccak(&self.header(key)?), self.program_digest()].concat()))
     }
-}
-
-fn keccak(bytes: &[u8]) -> Digest {
-    let mut hasher = Suite::Keccak.hasher();
-    hasher.update(bytes);
-    hasher.finalize()
 }

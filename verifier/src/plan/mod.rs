@@ -17,7 +17,7 @@ use tessera_circuits::statement::Statement;
 use self::compile::compile;
 pub use self::program::{run, Words};
 use self::segments::cut;
-pub use self::segments::Segment;
+pub use self::segments::{Budget, Segment};
 use self::symbol::{recorded, Symbol};
 use crate::key::ModelKey;
 use crate::public::{calculate, Inputs};
@@ -39,6 +39,11 @@ impl Plan {
     /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of an encoder, and where a
     /// program does not fit the machine.
     pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
+        Self::within(key, token_log, outputs, Budget::TRANSACTION)
+    }
+
+    /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
+    pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Option<Self> {
         let rows = 1usize.checked_shl(token_log)?;
         let prompt = (rows + 1)
             .checked_sub(outputs)
@@ -58,7 +63,7 @@ impl Plan {
             (count, calculate(key, &shape, (&statement, &tops), &inputs).in_order())
         });
         let (instructions, left) = compile(&record, inputs, &results)?;
-        let program = cut(&instructions, inputs, &left)?;
+        let program = cut(&instructions, inputs, &left, budget)?;
         Some(Self {
             program,
             inputs,

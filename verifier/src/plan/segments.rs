@@ -5,10 +5,23 @@ use std::collections::BTreeMap;
 use super::compile::{Element, Instruction, CONSTANT};
 use super::encode::Encoder;
 
-/// Bytes of a segment and of the elements that it is given, at most. A transaction has `2^17`, among them the rest of the state.
-const BYTES: usize = 118_000;
-/// What a transaction may take for a segment: `2^24`, less what the rest of its state and the calls take.
-const GAS: u64 = 15_400_000;
+/// What a segment may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Bytes of it and of the elements that it is given.
+    pub bytes: usize,
+    /// Gas, that of its calldata among it.
+    pub gas: u64,
+}
+
+impl Budget {
+    /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what the rest of the state and the calls take.
+    pub const TRANSACTION: Self = Self {
+        bytes: 118_000,
+        gas: 15_400_000,
+    };
+}
+
 /// Bytes of an element in calldata, and gas of taking and leaving one.
 const ELEMENT: usize = 16;
 const CARRIED: u64 = 420;
@@ -44,6 +57,7 @@ struct Cutter<'a> {
     last: Vec<usize>,
     outputs: &'a [Element],
     inputs: usize,
+    budget: Budget,
 }
 
 impl Cutter<'_> {
@@ -140,20 +154,21 @@ impl Cutter<'_> {
             let own = bytes.get(to)? - bytes.get(from)? + ELEMENT * given + 2 * slack;
             let held = registers.get(to)? - registers.get(from)? + given as u64;
             let all = gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64 + BYTE * own as u64;
-            Some(own <= BYTES && all <= GAS - 100 * slack as u64 && held + (slack as u64) < 1 << 16)
+            let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
+            Some(own <= self.budget.bytes && within)
         };
         // The fewest segments to each place, the elements between them, and the place before.
         let mut best: Vec<Option<(usize, usize, usize)>> = vec![None; count + 1];
         *best.first_mut()? = Some((0, 0, 0));
         for to in 1..=count {
-            let (mut own, mut misses) = (None, 0);
+            let mut own = None;
             for from in (0..to).rev() {
+                // What it has of its own only grows.
+                let alone = (bytes.get(to)? - bytes.get(from)?, gas.get(to)? - gas.get(from)?);
+                if alone.0 > self.budget.bytes || alone.1 > self.budget.gas {
+                    break;
+                }
                 if !fits(from, to)? {
-                    // More elements may be between segments further on.
-                    misses += 1;
-                    if misses > 200 {
-                        break;
-                    }
                     continue;
                 }
                 let Some((segments, elements, _)) = best.get(from).copied().flatten() else {
@@ -175,7 +190,12 @@ impl Cutter<'_> {
 }
 
 /// A program as segments. `None` if one instruction is too long.
-pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element]) -> Option<Vec<Segment>> {
+pub fn cut(
+    instructions: &[Instruction],
+    inputs: usize,
+    outputs: &[Element],
+    budget: Budget,
+) -> Option<Vec<Segment>> {
     let end = instructions.last().map_or(inputs, |own| (own.to + own.count) as usize);
     let (mut written, mut last) = (vec![0; inputs], vec![0; end]);
     for (i, own) in instructions.iter().enumerate() {
@@ -194,6 +214,7 @@ pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element]) -> 
         last,
         outputs,
         inputs,
+        budget,
     };
     // Constants are written in every segment that reads them, and runs end at cuts: how much that is shows when it is done.
     for slack in [0, 1_000, 4_000, 12_000] {
@@ -201,7 +222,7 @@ pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element]) -> 
         let segments: Option<Vec<Segment>> = (cuts.iter().zip(cuts.iter().skip(1)))
             .map(|(from, to)| cutter.segment(*from, *to))
             .collect();
-        let fits = |own: &Segment| own.code.len() + ELEMENT * own.given <= BYTES && own.gas <= GAS;
+        let fits = |own: &Segment| own.code.len() + ELEMENT * own.given <= budget.bytes && own.gas <= budget.gas;
         if let Some(segments) = segments.filter(|own| own.iter().all(fits)) {
             return Some(segments);
         }
