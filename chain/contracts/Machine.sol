@@ -176,46 +176,39 @@ library Machine {
                 }
                 next_ := place
             }
-            // Multiples by powers of two, of which calldata has exponents.
-            function shifted(place, from, last, w, m) -> place_, w_, m_ {
-                for {} iszero(gt(add(from, 256), last)) { from := add(from, 256) } {
-                    let f := calldataload(place)
-                    if and(f, shl(224, 0xe0e0e0e0)) { revert(0, 0) }
-                    let e := byte(0, f)
-                    w := add(w, shl(e, mload(from)))
-                    m := add(m, shl(e, mload(add(from, 32))))
-                    e := byte(1, f)
-                    w := add(w, shl(e, mload(add(from, 64))))
-                    m := add(m, shl(e, mload(add(from, 96))))
-                    e := byte(2, f)
-                    w := add(w, shl(e, mload(add(from, 128))))
-                    m := add(m, shl(e, mload(add(from, 160))))
-                    e := byte(3, f)
-                    w := add(w, shl(e, mload(add(from, 192))))
-                    m := add(m, shl(e, mload(add(from, 224))))
-                    place := add(place, 4)
-                }
-                for {} lt(from, last) { from := add(from, 64) } {
-                    let e := byte(0, calldataload(place))
-                    if gt(e, 31) { revert(0, 0) }
-                    w := add(w, shl(e, mload(from)))
-                    m := add(m, shl(e, mload(add(from, 32))))
-                    place := add(place, 1)
-                }
-                place_ := place
-                w_ := w
-                m_ := m
-            }
             // Sums of multiples: of the first two coordinates, and of the others.
-            function summedMultiples(place, zero, runs) -> next_, w, m {
+            function summedMultiples(place, zero, runs) -> w, m, next_ {
+                next_ := place
                 for {} runs { runs := sub(runs, 1) } {
-                    let head := calldataload(place)
-                    let from := add(zero, shl(6, shr(240, head)))
-                    head := byte(2, head)
-                    place := add(place, 3)
-                    let last := add(from, shl(6, add(and(head, 63), 1)))
-                    switch shr(6, head)
-                    case 1 { place, w, m := shifted(place, from, last, w, m) }
+                    let last := calldataload(next_)
+                    let from := add(zero, shl(6, shr(240, last)))
+                    let kind := byte(2, last)
+                    last := add(from, shl(6, add(and(kind, 63), 1)))
+                    next_ := add(next_, 3)
+                    switch shr(6, kind)
+                    case 1 {
+                        // Exponents of powers of two.
+                        for {} iszero(gt(add(from, 256), last)) { from := add(from, 256) } {
+                            let f := calldataload(next_)
+                            if and(f, shl(224, 0xe0e0e0e0)) { revert(0, 0) }
+                            w := add(w, shl(byte(0, f), mload(from)))
+                            m := add(m, shl(byte(0, f), mload(add(from, 32))))
+                            w := add(w, shl(byte(1, f), mload(add(from, 64))))
+                            m := add(m, shl(byte(1, f), mload(add(from, 96))))
+                            w := add(w, shl(byte(2, f), mload(add(from, 128))))
+                            m := add(m, shl(byte(2, f), mload(add(from, 160))))
+                            w := add(w, shl(byte(3, f), mload(add(from, 192))))
+                            m := add(m, shl(byte(3, f), mload(add(from, 224))))
+                            next_ := add(next_, 4)
+                        }
+                        for {} lt(from, last) { from := add(from, 64) } {
+                            let e := byte(0, calldataload(next_))
+                            if shr(5, e) { revert(0, 0) }
+                            w := add(w, shl(e, mload(from)))
+                            m := add(m, shl(e, mload(add(from, 32))))
+                            next_ := add(next_, 1)
+                        }
+                    }
                     case 0 {
                         for {} lt(from, last) { from := add(from, 64) } {
                             w := add(w, mload(from))
@@ -224,24 +217,23 @@ library Machine {
                     }
                     case 2 {
                         for {} lt(from, last) { from := add(from, 64) } {
-                            let e := byte(0, calldataload(place))
-                            if gt(e, 31) { revert(0, 0) }
+                            let e := byte(0, calldataload(next_))
+                            if shr(5, e) { revert(0, 0) }
                             w := add(w, shl(e, sub(PS, mload(from))))
                             m := add(m, shl(e, sub(PS, mload(add(from, 32)))))
-                            place := add(place, 1)
+                            next_ := add(next_, 1)
                         }
                     }
                     default {
                         for {} lt(from, last) { from := add(from, 64) } {
-                            let f := shr(224, calldataload(place))
+                            let f := shr(224, calldataload(next_))
                             if iszero(lt(f, P)) { revert(0, 0) }
                             w := add(w, mul(f, mload(from)))
                             m := add(m, mul(f, mload(add(from, 32))))
-                            place := add(place, 4)
+                            next_ := add(next_, 4)
                         }
                     }
                 }
-                next_ := place
             }
             // Sums of products of registers.
             function summedProducts(place, zero, count) -> w, q, m {
@@ -279,7 +271,7 @@ library Machine {
             }
             function sum(place, zero, to, linear, single, runs) -> next_ {
                 let w, m
-                next_, w, m := summedMultiples(place, zero, linear)
+                w, m, next_ := summedMultiples(place, zero, linear)
                 let q
                 if single {
                     let v, n
@@ -308,6 +300,32 @@ library Machine {
                 refuse(iszero(lt(index, and(shr(216, head), 0xffff))))
                 copy(to, add(zero, shl(6, add(and(shr(232, head), 0xffff), index))))
             }
+            // Doubles a table with a coordinate: each entry, from the last one on, by what it has of it and what is left.
+            function doubled(to, size, r) {
+                let y1 := mload(add(r, 32))
+                r := mload(r)
+                for { let from := add(to, size) } gt(from, to) {} {
+                    from := sub(from, 64)
+                    let low := sub(shl(1, from), to)
+                    let w := mload(from)
+                    let q := mload(add(from, 32))
+                    let m := add(mul(w, y1), mul(q, r))
+                    q := mul(q, y1)
+                    w := add(mul(w, r), shl(1, q))
+                    w := or(
+                        mod(sub(add(and(w, M80), BIG), add(shr(160, w), and(shr(80, q), M80))), P),
+                        shl(80, mod(sub(add(add(and(shr(80, w), M80), and(q, M80)), BIG), shr(160, q)), P))
+                    )
+                    m := or(mod(sub(add(and(m, M80), BIG), shr(160, m)), P), shl(80, mod(and(shr(80, m), M80), P)))
+                    q := mload(add(from, 32))
+                    let x := add(mload(from), sub(PS, w))
+                    mstore(add(low, 64), w)
+                    mstore(add(low, 96), m)
+                    mstore(low, sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
+                    x := add(q, sub(PS, m))
+                    mstore(add(low, 32), sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
+                }
+            }
             // `eq` of a point: every coordinate doubles it.
             function table(place, zero, to, count) -> next_ {
                 refuse(gt(count, 16))
@@ -315,17 +333,8 @@ library Machine {
                 mstore(add(to, 32), 0)
                 let size := 64
                 for { next_ := place } count { count := sub(count, 1) } {
-                    let r := register(zero, next_)
+                    doubled(to, size, register(zero, next_))
                     next_ := add(next_, 2)
-                    for { let from := add(to, size) } gt(from, to) {} {
-                        from := sub(from, 64)
-                        let low := sub(shl(1, from), to)
-                        let x0 := mload(from)
-                        let x1 := mload(add(from, 32))
-                        times(add(low, 64), from, r)
-                        mstore(low, reduced(add(x0, sub(PS, mload(add(low, 64))))))
-                        mstore(add(low, 32), reduced(add(x1, sub(PS, mload(add(low, 96))))))
-                    }
                     size := shl(1, size)
                 }
             }
@@ -356,14 +365,14 @@ library Machine {
                 let x, y
                 next_ := place
                 for { let last := add(next_, shl(1, count)) } lt(next_, last) { next_ := add(next_, 2) } {
-                    let own := register(zero, next_)
-                    let u := reduced(add(x, mload(own)))
-                    let v := reduced(add(y, mload(add(own, 32))))
+                    let own := add(zero, shl(6, shr(240, calldataload(next_))))
+                    let u := add(x, mload(own))
+                    own := add(y, mload(add(own, 32)))
                     mstore(to, x)
                     mstore(add(to, 32), y)
                     to := add(to, 64)
-                    x := u
-                    y := v
+                    x := sub(u, mul(and(shr(31, add(u, ONES)), ONES), P))
+                    y := sub(own, mul(and(shr(31, add(own, ONES)), ONES), P))
                 }
                 mstore(to, x)
                 mstore(add(to, 32), y)
@@ -393,12 +402,12 @@ library Machine {
                     next := add(next, 64)
                 }
                 case 10 {
-                    products(next, register(base, add(code, 1)), register(base, add(code, 3)), 64, byte(5, head))
+                    products(next, add(base, shl(6, and(shr(232, head), 0xffff))), add(base, shl(6, and(shr(216, head), 0xffff))), 64, byte(5, head))
                     next := add(next, shl(6, byte(5, head)))
                     code := add(code, 6)
                 }
                 case 11 {
-                    products(next, register(base, add(code, 1)), register(base, add(code, 3)), 0, byte(5, head))
+                    products(next, add(base, shl(6, and(shr(232, head), 0xffff))), add(base, shl(6, and(shr(216, head), 0xffff))), 0, byte(5, head))
                     next := add(next, shl(6, byte(5, head)))
                     code := add(code, 6)
                 }

@@ -241,6 +241,15 @@ try {
     open: sections(proof.open, opening.end, [4, 4, ...Array(opening.oracles).fill(16)]),
     aggregate: sections(proof.aggregate, stark.end, [4, 4, 4, 4, 16, 16, 16]),
   };
+  // What `tessera chain pack` makes of the same proof.
+  const packed = named("packed");
+  const parts_ = { open: packed.opening, aggregate: packed.stark };
+  const conversations = { open: ofOpening, aggregate: ofStark };
+  for (const name of ["open", "aggregate"]) {
+    const own = stages[name].slice(1).map((end, i) => proof[name].slice(2 * stages[name][i], 2 * end));
+    const same = parts_[name].conversation === conversations[name] && parts_[name].stages.join(",") === own.join(",");
+    if (!same || packed.said !== said) throw new Error(`${name}: packed in another way`);
+  }
   for (const name of ["open", "aggregate"]) {
     const cut = stages[name];
     for (let stage = 0; stage + 1 < cut.length; ) {

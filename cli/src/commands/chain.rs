@@ -44,7 +44,10 @@ fn plan(args: &PlanArgs) -> Result<Report, Failure> {
         .row("plan", hex::encode(id))
         .row("padded rows", 1u64 << plan.shape.token)
         .row("segments", plan.program.len())
-        .row("program", bytes(plan.program.iter().map(|own| own.code.len() as u64).sum()));
+        .row(
+            "program",
+            bytes(plan.program.iter().map(|own| own.code.len() as u64).sum()),
+        );
     let json = json!({"plan": hex::encode(id), "rows": 1u64 << plan.shape.token, "segments": segments});
     Ok(Report::done(rows.to_string(), json))
 }
@@ -86,7 +89,8 @@ fn pack(args: &PackArgs) -> Result<Report, Failure> {
         .row("prompt", &prompt)
         .row("output", &output)
         .path("calls", &args.out);
-    let json = json!({"plan": hex::encode(own.id), "prompt": prompt, "output": output, "out": args.out.display().to_string()});
+    let json =
+        json!({"plan": hex::encode(own.id), "prompt": prompt, "output": output, "out": args.out.display().to_string()});
     Ok(Report::done(rows.to_string(), json))
 }
 
@@ -97,11 +101,15 @@ fn estimate(args: &EstimateArgs) -> Result<Report, Failure> {
     let gas: u64 = calls.iter().map(|own| own.gas).sum();
     let mut rows = Rows::default().row("plan", hex::encode(own.id));
     for call in &calls {
-        rows = rows.row(call.name.clone(), format!("{} gas, {}", call.gas, bytes(call.bytes as u64)));
+        rows = rows.row(
+            call.name.clone(),
+            format!("{} gas, {}", call.gas, bytes(call.bytes as u64)),
+        );
     }
-    let rows = rows
-        .row("all", format!("about {gas} gas, {}", bytes(all as u64)))
-        .row("transactions", format!("{} or more, by their bytes", all.div_ceil(TRANSACTION)));
+    let rows = rows.row("all", format!("about {gas} gas, {}", bytes(all as u64))).row(
+        "transactions",
+        format!("{} or more, by their bytes", all.div_ceil(TRANSACTION)),
+    );
     let calls: Vec<Value> = calls
         .iter()
         .map(|own| json!({"name": own.name, "bytes": own.bytes, "gas": own.gas}))

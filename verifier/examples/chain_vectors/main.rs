@@ -18,6 +18,7 @@ use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{eq_eval, evaluate};
+use tessera_verifier::packing::{Packed, Part};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -373,6 +374,21 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             hex::encode(plan.id(&key)?)
         );
     }
+    let packed = Packed::new(&key, &proof)?;
+    let part = |own: &Part| {
+        let stages = quoted(own.stages.iter().map(hex::encode));
+        format!(
+            r#"{{"conversation":"{}","stages":[{stages}]}}"#,
+            hex::encode(&own.conversation)
+        )
+    };
+    println!(
+        r#"{{"name":"packed","plan":"{}","said":"{}","opening":{},"stark":{}}}"#,
+        hex::encode(packed.id),
+        hex::encode(&packed.said),
+        part(&packed.opening),
+        part(&packed.stark)
+    );
     whole::parts(&key, &proof, &mut random)
 }
 

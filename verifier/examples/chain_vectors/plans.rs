@@ -142,7 +142,11 @@ pub fn programs(random: &mut Random) {
         let length = 1 + random.below(12);
         let code: Vec<u8> = (0..length).flat_map(|_| instruction(random, &mut next)).collect();
         // All that it has, then some runs again.
-        let runs = [[0, next], [random.below(next), random.below(4)], [random.below(next), 1]];
+        let runs = [
+            [0, next],
+            [random.below(next), random.below(4)],
+            [random.below(next), 1],
+        ];
         let front = std::iter::once(runs.len()).chain(runs.into_iter().flatten());
         let front = front.flat_map(|own| (own as u16).to_be_bytes());
         let mut segment: Vec<u8> = front.chain(code).collect();
@@ -158,7 +162,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
     let small = Budget {
         bytes: 50_000,
-        gas: 5_000_000,
+        gas: 6_000_000,
     };
     let plans = [Budget::TRANSACTION, small].map(|budget| Plan::within(key, log, outputs, budget));
     let [Some(whole), Some(cut)] = plans else {
@@ -182,7 +186,12 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         let count = plan.program.len();
         for (i, segment) in plan.program.iter().enumerate() {
             let other = random.elements(given.len());
-            machine(&format!("segment {i} of {count}, other elements"), &other, &words, &segment.code);
+            machine(
+                &format!("segment {i} of {count}, other elements"),
+                &other,
+                &words,
+                &segment.code,
+            );
             let about = format!("segment {i} of {count} of the plan, about {} gas", segment.gas);
             given = machine(&about, &given, &words, &segment.code).ok_or("a segment is followed")?;
         }

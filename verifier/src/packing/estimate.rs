@@ -72,7 +72,9 @@ impl Packed {
             "conversations of opening and STARK",
             length(&self.opening) + length(&self.stark) + 16 * self.plan.outputs,
             16 * self.plan.outputs + 32 * 60,
-            gas::COEFFICIENT * coefficients + gas::OPENING * length(&self.opening) as u64 + gas::STARK * length(&self.stark) as u64,
+            gas::COEFFICIENT * coefficients
+                + gas::OPENING * length(&self.opening) as u64
+                + gas::STARK * length(&self.stark) as u64,
         ));
         let parts = [("opening", &self.opening, 2), ("STARK", &self.stark, 4)];
         for (name, part, rows) in parts {

@@ -61,7 +61,9 @@ impl Instruction {
     /// All elements that it reads.
     pub fn reads(&self) -> Box<dyn Iterator<Item = Element> + '_> {
         match &self.step {
-            Step::Table(list) | Step::Prefix(list) | Step::Copy(list) | Step::Eq(list) => Box::new(list.iter().copied()),
+            Step::Table(list) | Step::Prefix(list) | Step::Copy(list) | Step::Eq(list) => {
+                Box::new(list.iter().copied())
+            }
             Step::Select(base, length, _) => Box::new(*base..base.saturating_add(*length)),
             Step::Word(_) => Box::new(std::iter::empty()),
             Step::Sum(terms) => {
@@ -98,7 +100,10 @@ pub fn compile(record: &Record, inputs: usize, outputs: &[Symbol]) -> Option<(Ve
     for symbol in compiler.schedule(outputs) {
         compiler.node(symbol)?;
     }
-    let outputs = outputs.iter().map(|own| compiler.element(*own)).collect::<Option<_>>()?;
+    let outputs = outputs
+        .iter()
+        .map(|own| compiler.element(*own))
+        .collect::<Option<_>>()?;
     Some((compiler.instructions, outputs))
 }
 

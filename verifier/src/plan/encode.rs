@@ -5,16 +5,16 @@ use super::program::{op, word_of};
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
 mod gas {
-    pub const INSTRUCTION: u64 = 220;
-    pub const PRODUCT: u64 = 340;
-    pub const SUMMED_PRODUCT: u64 = 130;
-    pub const MULTIPLE: u64 = 260;
-    pub const SUMMED_MULTIPLE: u64 = 90;
-    pub const RUN: u64 = 110;
-    pub const COPY: u64 = 60;
-    pub const SUM: u64 = 300;
-    pub const TABLE_ENTRY: u64 = 300;
-    pub const EQ: u64 = 1200;
+    pub const INSTRUCTION: u64 = 310;
+    pub const PRODUCT: u64 = 415;
+    pub const SUMMED_PRODUCT: u64 = 240;
+    pub const MULTIPLE: u64 = 480;
+    pub const SUMMED_MULTIPLE: u64 = 95;
+    pub const RUN: u64 = 300;
+    pub const COPY: u64 = 160;
+    pub const SUM: u64 = 400;
+    pub const TABLE_ENTRY: u64 = 590;
+    pub const EQ: u64 = 1400;
 }
 
 /// An instruction that the next one may be a part of.
@@ -58,7 +58,11 @@ fn runs_of(multiples: &[(u32, u32)]) -> Vec<(u8, &[(u32, u32)])> {
     let mut rest = multiples;
     while let Some((&(first, factor), _)) = rest.split_first() {
         let beside = |(own, i): (&(u32, u32), u32)| own.0.checked_sub(i) == Some(first);
-        let length = rest.iter().zip(0..op::RUN as u32).take_while(|own| beside(*own)).count();
+        let length = rest
+            .iter()
+            .zip(0..op::RUN as u32)
+            .take_while(|own| beside(*own))
+            .count();
         let kinds = rest.iter().take(length).map(|(_, factor)| kind_of(*factor).0);
         let of = |wanted: &[u8]| kinds.clone().take_while(|kind| wanted.contains(kind)).count();
         let own = kind_of(factor).0;
@@ -155,7 +159,10 @@ impl Encoder {
     }
 
     fn sum(&mut self, terms: &Terms, place: &dyn Fn(Element) -> Option<u32>) -> Option<()> {
-        let multiples = terms.multiples.iter().map(|(own, factor)| Some((place(*own)?, *factor)));
+        let multiples = terms
+            .multiples
+            .iter()
+            .map(|(own, factor)| Some((place(*own)?, *factor)));
         let mut multiples: Vec<(u32, u32)> = multiples.collect::<Option<_>>()?;
         let products = terms.products.iter().map(|(a, b)| Some((place(*a)?, place(*b)?)));
         let mut products: Vec<(u32, u32)> = products.collect::<Option<_>>()?;
@@ -173,7 +180,9 @@ impl Encoder {
         products.iter_mut().for_each(|(a, b)| (*a, *b) = (*a.min(b), *a.max(b)));
         products.sort_unstable();
         let (mut single, mut runs) = (Vec::new(), Vec::new());
-        let beside = |(a, b): &(u32, u32), (c, d): &(u32, u32)| [(c, a), (d, b)].iter().all(|(c, a)| c.checked_sub(**a) == Some(1));
+        let beside = |(a, b): &(u32, u32), (c, d): &(u32, u32)| {
+            [(c, a), (d, b)].iter().all(|(c, a)| c.checked_sub(**a) == Some(1))
+        };
         for run in products.chunk_by(beside) {
             for run in run.chunks(255) {
                 match run {
@@ -237,8 +246,13 @@ impl Encoder {
             kind => kind,
         };
         let follows = |last: &Last| match last.kind {
-            Kind::Scale { from: own, factors: kind } => {
-                kind == factors && own.checked_add(last.count.into()) == Some(from) && u32::from(last.count) < u32::from(op::RUN)
+            Kind::Scale {
+                from: own,
+                factors: kind,
+            } => {
+                kind == factors
+                    && own.checked_add(last.count.into()) == Some(from)
+                    && u32::from(last.count) < u32::from(op::RUN)
             }
             Kind::Multiply { .. } => false,
         };

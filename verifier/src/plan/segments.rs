@@ -116,7 +116,10 @@ impl Cutter<'_> {
         let mut encoder = Encoder::default();
         let at = left.iter().map(|own| place(*own)).collect::<Option<Vec<u32>>>()?;
         let runs: Vec<&[u32]> = at.chunk_by(|a, b| b.checked_sub(*a) == Some(1)).collect();
-        let front = std::iter::once(runs.len()).chain(runs.iter().flat_map(|run| [run.first().map_or(0, |own| *own as usize), run.len()]));
+        let front = std::iter::once(runs.len()).chain(
+            runs.iter()
+                .flat_map(|run| [run.first().map_or(0, |own| *own as usize), run.len()]),
+        );
         let front: Vec<u8> = (front.map(|own| u16::try_from(own).ok().map(u16::to_be_bytes)))
             .collect::<Option<Vec<_>>>()?
             .concat();
@@ -150,10 +153,15 @@ impl Cutter<'_> {
         }
         let fits = |from: usize, to: usize| -> Option<bool> {
             let given = if from == 0 { self.inputs } else { *live.get(from)? };
-            let left = if to == count { self.outputs.len() } else { *live.get(to)? };
+            let left = if to == count {
+                self.outputs.len()
+            } else {
+                *live.get(to)?
+            };
             let own = bytes.get(to)? - bytes.get(from)? + ELEMENT * given + 2 * slack;
             let held = registers.get(to)? - registers.get(from)? + given as u64;
-            let all = gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64 + BYTE * own as u64;
+            let all =
+                gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64 + BYTE * own as u64;
             let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
             Some(own <= self.budget.bytes && within)
         };
@@ -190,12 +198,7 @@ impl Cutter<'_> {
 }
 
 /// A program as segments. `None` if one instruction is too long.
-pub fn cut(
-    instructions: &[Instruction],
-    inputs: usize,
-    outputs: &[Element],
-    budget: Budget,
-) -> Option<Vec<Segment>> {
+pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], budget: Budget) -> Option<Vec<Segment>> {
     let end = instructions.last().map_or(inputs, |own| (own.to + own.count) as usize);
     let (mut written, mut last) = (vec![0; inputs], vec![0; end]);
     for (i, own) in instructions.iter().enumerate() {
