@@ -93,6 +93,35 @@ try {
   const bad = await submit(verifier, wallet, { env: { TESSERA_CHAIN_KEY: `${wallet.privateKey}00` } });
   must(bad.code === 2 && /is no private key/.test(bad.text), "a key that is none", bad);
 
+  // Killed at random moments, until it is done.
+  await reset();
+  let kills = 0;
+  for (let i = 0; i < 10; i++) {
+    const after = Math.floor(Math.random() * whole.time * 0.95);
+    const { code } = await submit(verifier, wallet, { after });
+    if (code !== 0) kills++;
+    if (await fact(verifier)) await reset();
+  }
+  const last = await submit(verifier, wallet);
+  must(last.code === 0 && (await fact(verifier)), "killed at random moments", last);
+  console.log(`killed at ${kills} random moments`);
+
+  // Two at once.
+  await reset();
+  const both = await Promise.all([submit(verifier, wallet), submit(verifier, second)]);
+  must(both.every(({ code }) => code === 0) && (await fact(verifier)), "two submitters", { text: both.map(({ text }) => text).join("\n") });
+  const twice = both.map(({ text }) => (text.match(/^sent: /gm) ?? []).length);
+  console.log(`two at once: ${twice.join(" and ")} transactions`);
+
+  // The chain forgets what was done last.
+  await reset();
+  let count = 0;
+  await submit(verifier, wallet, { watch: (line, kill) => line.startsWith("sent: ") && count++ === 2 && kill() });
+  await node.rpc("anvil_reorg", 2, []);
+  const reorganised = await submit(verifier, wallet);
+  must(reorganised.code === 0 && (await fact(verifier)), "a reorganisation", reorganised);
+  console.log("a reorganisation of two blocks: done again");
+
   // Killed at every boundary.
   for (let boundary = 0; boundary < sent; boundary++) {
     await reset();
@@ -111,34 +140,7 @@ try {
     const rest = await submit(verifier, wallet);
     must(rest.code === 0 && (await fact(verifier)), `killed before transaction ${boundary + 1}`, rest);
   }
-  // Killed at random moments, until it is done.
-  await reset();
-  let kills = 0;
-  for (let i = 0; i < 10; i++) {
-    const after = Math.floor(Math.random() * whole.time * 0.95);
-    const { code } = await submit(verifier, wallet, { after });
-    if (code !== 0) kills++;
-    if (await fact(verifier)) await reset();
-  }
-  const last = await submit(verifier, wallet);
-  must(last.code === 0 && (await fact(verifier)), "killed at random moments", last);
-  console.log(`killed at ${2 * sent} boundaries and ${kills} random moments`);
-
-  // Two at once.
-  await reset();
-  const both = await Promise.all([submit(verifier, wallet), submit(verifier, second)]);
-  must(both.every(({ code }) => code === 0) && (await fact(verifier)), "two submitters", { text: both.map(({ text }) => text).join("\n") });
-  const twice = both.map(({ text }) => (text.match(/^sent: /gm) ?? []).length);
-  console.log(`two at once: ${twice.join(" and ")} transactions`);
-
-  // The chain forgets what was done last.
-  await reset();
-  let count = 0;
-  await submit(verifier, wallet, { watch: (line, kill) => line.startsWith("sent: ") && count++ === 2 && kill() });
-  await node.rpc("anvil_reorg", 2, []);
-  const reorganised = await submit(verifier, wallet);
-  must(reorganised.code === 0 && (await fact(verifier)), "a reorganisation", reorganised);
-  console.log("a reorganisation of two blocks: done again");
+  console.log(`killed at ${2 * sent} boundaries`);
 } finally {
   for (const child of children) child.kill();
   node.stop();

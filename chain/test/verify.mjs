@@ -199,6 +199,12 @@ try {
   let state = begun.slice(128);
   if (another === id) throw new Error("a plan with other bits is the same plan");
   await refuse("the second step first", segment(0, id, state), /another state/);
+  // Several calls in one transaction: where one is refused, none is done.
+  const wide = (hex) => 32 + Math.ceil(hex.length / 64) * 32;
+  const many = (one, two) => data(verifier, "many", word(32), word(2), word(64), word(64 + wide(one)), bytes(one), bytes(two));
+  const spoiled = many(first.slice(2), segment(0, id, flipped(state, 40)).slice(2));
+  await refuse("two steps, the second one changed", spoiled, /./);
+  if ((await receiptOf({ to, data: spoiled, gas })).status !== "0x0") throw new Error("two steps, the second one changed: accepted");
   await send("what is said before the opening", first);
   await refuse("the first step again", first, /begun already/);
 
