@@ -12,9 +12,20 @@ import { createRequire } from "node:module";
 import { parseArgs } from "node:util";
 
 const chain = new URL("../../chain/", import.meta.url);
-const { JsonRpcProvider, Wallet, formatEther } = createRequire(new URL("package.json", chain))("ethers");
-const { selectors } = await import(new URL("lib/selectors.mjs", chain));
-const { steps, left, next, after, GAS } = await import(new URL("lib/proof.mjs", chain));
+const load = async () => {
+  try {
+    return {
+      ...createRequire(new URL("package.json", chain))("ethers"),
+      ...(await import(new URL("lib/selectors.mjs", chain))),
+      ...(await import(new URL("lib/proof.mjs", chain))),
+    };
+  } catch (error) {
+    if (!/MODULE_NOT_FOUND/.test(error.code)) throw error;
+    console.error("its libraries are missing: npm ci --ignore-scripts in the folder chain");
+    return process.exit(2);
+  }
+};
+const { JsonRpcProvider, Wallet, formatEther, selectors, steps, left, next, after, GAS } = await load();
 
 const usage = "usage: submit.mjs CALLS --rpc URL --verifier ADDRESS [--send] [--keystore FILE]";
 const fail = (message) => {
