@@ -101,18 +101,19 @@ async function run() {
     }
     // What was sent before a kill is waited for: the same again would be refused, and paid for.
     while ((await provider.getTransactionCount(wallet.address, "pending")) > (await provider.getTransactionCount(wallet.address, "latest"))) await wait(200);
-    rest = left(own, await standing());
-    const { transaction, about, gas } = await largest(rest, (data) => provider.estimateGas({ from: wallet.address, to: verifier, data: `0x${data}` }));
-    console.log(`${about}: about ${gas} gas, ${transaction.length / 2} bytes, at most ${formatEther(gas * price)} ether`);
-    const limit = gas + gas / 20n < BigInt(GAS) ? gas + gas / 20n : BigInt(GAS);
     let receipt;
     try {
+      rest = left(own, await standing());
+      const estimate = (data) => provider.estimateGas({ from: wallet.address, to: verifier, data: `0x${data}` });
+      const { transaction, about, gas } = await largest(rest, estimate);
+      console.log(`${about}: about ${gas} gas, ${transaction.length / 2} bytes, at most ${formatEther(gas * price)} ether`);
+      const limit = gas + gas / 20n < BigInt(GAS) ? gas + gas / 20n : BigInt(GAS);
       receipt = await (await wallet.sendTransaction({ to: verifier, data: `0x${transaction}`, gasLimit: limit })).wait();
       spent += receipt.gasUsed;
       console.log(`sent: ${receipt.hash}, ${receipt.gasUsed} gas`);
       refused = 0;
     } catch (error) {
-      // Somebody else may have sent the same step, or the chain was reorganised: what it says now decides.
+      // Somebody else may have sent the same step, before or behind the estimate, or the chain was reorganised: what it says now decides.
       spent += error.receipt?.gasUsed ?? 0n;
       if (++refused === 5) throw error;
       console.error(`not done: ${shown(error)}; what the chain says is asked again`);
