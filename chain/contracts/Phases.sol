@@ -9,14 +9,14 @@ import {Plan} from "./Plan.sol";
 import {Stark} from "./Stark.sol";
 import {Transcript} from "./Transcript.sol";
 
-/// What is said before the opening, verified, and what it leaves: the digest of the program; the transcript; what a program is given and
-/// the words of the statement; the operand of the embedding and the value of the linear claims, which it has to find; both values that
+/// What is said before the opening, verified, and what it leaves: the digest of the segments of the program that are left; the
+/// transcript; what the next segment is given, sixteen bytes each, and the words of the statement; the operand of the embedding and the value of the linear claims, which it has to find; both values that
 /// are opened; the roots of activations and multiplicities; `z` and `alpha` of the relations; the sum of all lookups.
 struct Said {
     Plan.Header header;
     bytes32 program;
     uint256 digest;
-    uint256[] inputs;
+    bytes given;
     uint256[][] words;
     uint256 embedding;
     uint256 claimed;
@@ -95,7 +95,7 @@ contract Saying {
         said.relations = end.relations;
         // Padding is 1 / 1.
         said.lookups = Field.sub(end.lookups, said.header.padding << 96);
-        said.inputs = inputs(end);
+        said.given = given(end);
     }
 
     function number(bytes calldata data, uint256 place) private pure returns (uint256) {
@@ -104,66 +104,90 @@ contract Saying {
 
     /// What a program is given: relations, points of leaves and denominators there, the random point, the claim on the products with
     /// its end point and operands, the challenges of families and claims, the end point of the linear claims.
-    function inputs(Conversation.End memory end) private pure returns (uint256[] memory all) {
+    function given(Conversation.End memory end) private pure returns (bytes memory all) {
         uint256 count = 8 + end.points.length + 1 + end.products.length + 32 + 2 + end.linear.length;
         for (uint256 i = 0; i < end.leafPoints.length; i++) count += end.leafPoints[i].length + 1;
-        all = new uint256[](count);
+        all = new bytes(16 * count);
         uint256 place;
-        for (uint256 i = 0; i < 8; i++) all[place++] = end.relations[i];
+        for (uint256 i = 0; i < 8; i++) place = put(all, place, end.relations[i]);
         for (uint256 i = 0; i < end.leafPoints.length; i++) {
             place = append(all, place, end.leafPoints[i]);
             require(end.leafValues[i][0] == Field.ONE, "lookups: numerators");
-            all[place++] = end.leafValues[i][1];
+            place = put(all, place, end.leafValues[i][1]);
         }
         place = append(all, place, end.points);
-        all[place++] = end.accumulators;
+        place = put(all, place, end.accumulators);
         place = append(all, place, end.products);
-        for (uint256 i = 0; i < 32; i++) all[place++] = end.operands[i];
-        all[place++] = end.family;
-        all[place++] = end.chi;
+        for (uint256 i = 0; i < 32; i++) place = put(all, place, end.operands[i]);
+        place = put(all, place, end.family);
+        place = put(all, place, end.chi);
         append(all, place, end.linear);
     }
 
-    function append(uint256[] memory all, uint256 place, uint256[] memory list) private pure returns (uint256) {
-        for (uint256 i = 0; i < list.length; i++) all[place++] = list[i];
+    function append(bytes memory all, uint256 place, uint256[] memory list) private pure returns (uint256) {
+        for (uint256 i = 0; i < list.length; i++) place = put(all, place, list[i]);
         return place;
+    }
+
+    /// From the first element on: what is behind an element is written later, or is behind the last one and 0.
+    function put(bytes memory all, uint256 place, uint256 value) private pure returns (uint256) {
+        assembly ("memory-safe") {
+            let to := add(add(all, 32), place)
+            mstore(to, or(shl(128, value), and(mload(to), sub(shl(128, 1), 1))))
+        }
+        return place + 16;
     }
 }
 
-/// @title The second step: what follows from it by the program of the plan.
+/// @title The second step: what follows from it by the program of the plan, segment by segment.
 contract Deriving {
-    function derive(Said calldata own, bytes calldata program) external pure returns (Claimed memory claimed) {
-        require(keccak256(program) == own.program, "plan: another program");
-        Said memory said = own;
-        uint256[] memory results = machine(said, program);
-        uint256 bands = said.header.opened >> said.header.band;
-        uint256 units = said.header.units;
-        uint256 local = 12 + said.header.band;
-        require(results.length == 14 + bands + units + local, "plan: results");
-        require(results[0] == said.embedding, "conversation: operand of the embedding");
-        require(results[1] == said.claimed, "conversation: value of the linear claims");
-        claimed.header = said.header;
-        claimed.digest = said.digest;
-        claimed.gammaOfWeights = part(results, 2, bands);
-        claimed.gammaOfActivations = part(results, 2 + bands, units);
-        claimed.pointOfWeights = part(results, 2 + bands + units, local);
-        claimed.pointOfActivations = part(results, 2 + bands + units + local, 12);
-        claimed.values = said.values;
-        (claimed.activations, claimed.counts) = (said.activations, said.counts);
-        (claimed.relations, claimed.lookups) = (said.relations, said.lookups);
+    /// A segment that others follow, of which `behind` is the digest. Returns what the next one takes.
+    function follow(Said calldata own, bytes calldata segment, bytes32 behind) external pure returns (Said memory said) {
+        // Behind the last one there is nothing.
+        require(behind != 0, "plan: the last segment");
+        said = own;
+        said.given = results(own, segment, behind);
+        said.program = behind;
     }
 
-    function machine(Said memory said, bytes calldata program) private pure returns (uint256[] memory) {
-        uint256 code;
-        assembly ("memory-safe") {
-            code := program.offset
-        }
-        return Machine.run(code, code + program.length, said.inputs, said.header.results, said.words);
+    /// The last segment. What it leaves is compared with what was said.
+    function derive(Said calldata own, bytes calldata segment) external pure returns (Claimed memory claimed) {
+        bytes memory left = results(own, segment, 0);
+        Plan.Header memory header = own.header;
+        uint256 bands = header.opened >> header.band;
+        uint256 units = header.units;
+        uint256 local = 12 + header.band;
+        require(header.results == 14 + bands + units + local && left.length == 16 * header.results, "plan: results");
+        require(part(left, 0, 1)[0] == own.embedding, "conversation: operand of the embedding");
+        require(part(left, 1, 1)[0] == own.claimed, "conversation: value of the linear claims");
+        claimed.header = header;
+        claimed.digest = own.digest;
+        claimed.gammaOfWeights = part(left, 2, bands);
+        claimed.gammaOfActivations = part(left, 2 + bands, units);
+        claimed.pointOfWeights = part(left, 2 + bands + units, local);
+        claimed.pointOfActivations = part(left, 2 + bands + units + local, 12);
+        claimed.values = own.values;
+        (claimed.activations, claimed.counts) = (own.activations, own.counts);
+        (claimed.relations, claimed.lookups) = (own.relations, own.lookups);
     }
 
-    function part(uint256[] memory all, uint256 from, uint256 count) private pure returns (uint256[] memory own) {
+    /// What a segment leaves. It has to be the next one: the digest of what is left of a program is that of the digests of its first
+    /// segment and of all behind it.
+    function results(Said calldata own, bytes calldata segment, bytes32 behind) private pure returns (bytes memory) {
+        require(keccak256(abi.encode(keccak256(segment), behind)) == own.program, "plan: another segment");
+        return Machine.run(segment, own.given, own.words);
+    }
+
+    function part(bytes memory all, uint256 from, uint256 count) private pure returns (uint256[] memory own) {
         own = new uint256[](count);
-        for (uint256 i = 0; i < count; i++) own[i] = all[from + i];
+        assembly ("memory-safe") {
+            let place := add(add(all, 32), shl(4, from))
+            let to := add(own, 32)
+            for { let last := add(to, shl(5, count)) } lt(to, last) { to := add(to, 32) } {
+                mstore(to, shr(128, mload(place)))
+                place := add(place, 16)
+            }
+        }
     }
 }
 

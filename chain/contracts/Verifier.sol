@@ -13,8 +13,8 @@ interface Facts {
 }
 
 /// @title A verifier of proofs, and the registry of what it verified.
-/// @notice A submission is begun with what is said before the opening, goes on with the program of its plan and the conversations of
-/// opening and STARK, then with stages of both. Anybody may send each step, with the state that the one before it returned. When all are
+/// @notice A submission is begun with what is said before the opening, goes on with the program of its plan, segment by segment, and the
+/// conversations of opening and STARK, then with stages of both. Anybody may send each step, with the state that the one before it returned. When all are
 /// done, the fact is written: by the model that the plan was made of, the prompt has this output. A fact names the digest of the plan.
 /// Whoever reads facts makes that plan again from a key that he trusts, once (docs/chain.md).
 contract Verifier is Submission, Facts {
@@ -72,10 +72,17 @@ contract Verifier is Submission, Facts {
         emit Begun(id, own.plan, own.prompt, own.output);
     }
 
-    /// The second step: the program. Returns the state that the third step takes.
-    function derive(bytes32 id, Said calldata said, bytes calldata program) external returns (Claimed memory claimed) {
+    /// The second step: a segment of the program that others follow, whose digest is `behind`. Returns the state that the next one takes.
+    function follow(bytes32 id, Said calldata said, bytes calldata segment, bytes32 behind) external returns (Said memory next) {
         require(subjects[id].state == keccak256(abi.encode(SAID, said)), "submission: another state");
-        claimed = DERIVING.derive(said, program);
+        next = DERIVING.follow(said, segment, behind);
+        subjects[id].state = keccak256(abi.encode(SAID, next));
+    }
+
+    /// The last segment of the program. Returns the state that the third step takes.
+    function derive(bytes32 id, Said calldata said, bytes calldata segment) external returns (Claimed memory claimed) {
+        require(subjects[id].state == keccak256(abi.encode(SAID, said)), "submission: another state");
+        claimed = DERIVING.derive(said, segment);
         subjects[id].state = keccak256(abi.encode(CLAIMED, claimed));
     }
 
@@ -91,6 +98,27 @@ contract Verifier is Submission, Facts {
         // The digest of no state.
         subjects[id].state = DONE;
         began(id, opening, stark);
+    }
+
+    /// Several of these calls in one transaction, in order. All of them succeed, or none.
+    function many(bytes[] calldata calls) external returns (bytes[] memory answers) {
+        answers = new bytes[](calls.length);
+        for (uint256 i = 0; i < calls.length; i++) {
+            (bool ok, bytes memory answer) = address(this).delegatecall(calls[i]);
+            if (!ok) {
+                assembly ("memory-safe") {
+                    revert(add(answer, 32), mload(answer))
+                }
+            }
+            answers[i] = answer;
+        }
+    }
+
+    /// Where a submission stands: digests of the states that its next steps take. Behind the third step the first one is that of no
+    /// state, as are those of parts that are done.
+    function standing(bytes32 id) external view returns (bytes32 state, bytes32 opening, bytes32 stark) {
+        Run memory own = runs[id];
+        return (subjects[id].state, own.opening, own.stark);
     }
 
     function proved(bytes32 id) internal override {

@@ -1,8 +1,8 @@
 // The contracts against the verifier in Rust: `node test/run.mjs VECTORS`, where VECTORS is what
 // `cargo run --release -p tessera-verifier --example chain_vectors -- KEY PROOF` prints: one case a line.
 import { readFileSync } from "node:fs";
-import { compile } from "./compile.mjs";
-import { start } from "./node.mjs";
+import { compile } from "../lib/compile.mjs";
+import { start } from "../lib/node.mjs";
 
 const [file] = process.argv.slice(2);
 if (!file) {

@@ -1,9 +1,9 @@
 // Opening and STARK of a proof in transactions, within the limits of a chain: `node test/steps.mjs VECTORS`, with the inputs that
 // `chain_vectors` prints. Every transaction is also tried as it must not be: changed, out of order, twice.
 import { readFileSync } from "node:fs";
-import { compile } from "./compile.mjs";
-import { bytes, number, pointed, sections, word } from "./encoding.mjs";
-import { start } from "./node.mjs";
+import { compile } from "../lib/compile.mjs";
+import { bytes, number, pointed, sections, word } from "../lib/encoding.mjs";
+import { start } from "../lib/node.mjs";
 
 /** Gas and bytes of a transaction, at most. */
 const GAS = 1 << 24;

@@ -1,9 +1,9 @@
 // A whole proof in transactions, within the limits of a chain, and what a consumer makes of the fact: `node test/verify.mjs VECTORS`, with
 // what `chain_vectors` prints. Every transaction is also tried as it must not be.
 import { readFileSync } from "node:fs";
-import { compile } from "./compile.mjs";
-import { bytes, number, pointed, sections, word } from "./encoding.mjs";
-import { start } from "./node.mjs";
+import { compile } from "../lib/compile.mjs";
+import { bytes, number, pointed, sections, word } from "../lib/encoding.mjs";
+import { start } from "../lib/node.mjs";
 
 /** Gas and bytes of a transaction, at most. */
 const GAS = 1 << 24;
@@ -11,15 +11,15 @@ const BYTES = 1 << 17;
 /** Bytes of a contract, at most. */
 const CODE = 24576;
 
-const [file] = process.argv.slice(2);
+const [file, cut] = process.argv.slice(2);
 if (!file) {
-  console.error("usage: node test/verify.mjs VECTORS");
+  console.error("usage: node test/verify.mjs VECTORS [cut], with the same program in more segments");
   process.exit(2);
 }
 const lines = readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 const named = (name) => lines.find((own) => own.name === name);
 const honest = (name) => lines.find((own) => own.name === name && own.expected).input;
-const plan = named("plan");
+const plan = named(cut ? "cut plan" : "plan");
 const said = named("said").data;
 
 /** The numbers of a header, by the names that Plan.sol gives them. */
@@ -127,14 +127,20 @@ try {
   const places = (hex, count) => Array.from({ length: count }, (_, i) => Math.floor(((hex.length / 2) * (i + 0.5)) / count));
 
   const begin = (head, program, own) => data(verifier, "begin", word(96), program, word(128 + Math.ceil(head.length / 64) * 32), bytes(head), bytes(own));
-  const derive = (id, state, program) => data(verifier, "derive", id, word(96), word(96 + state.length / 2), state, bytes(program));
+  const derive = (id, state, segment) => data(verifier, "derive", id, word(96), word(96 + state.length / 2), state, bytes(segment));
+  const follow = (id, state, segment, behind) =>
+    data(verifier, "follow", id, word(128), word(128 + state.length / 2), behind, state, bytes(segment));
+  /** The call of a segment of the program. */
+  const segments = plan.program.length;
+  const segment = (i, id, state, own = plan.program[i]) =>
+    i + 1 < segments ? follow(id, state, own, plan.behind[i + 1]) : derive(id, state, own);
   const commit = (id, state, first, second) =>
     data(verifier, "commit", id, word(128), word(128 + state.length / 2), word(160 + state.length / 2 + Math.ceil(first.length / 64) * 32), state, bytes(first), bytes(second));
   const step = (name, id, state, count, part) =>
     data(verifier, name, id, word(128), word(count), word(160 + Math.ceil(state.length / 64) * 32), bytes(state), bytes(part));
   const fact = async (...key) => number(await call(data(verifier, "verified", ...key)), 1);
 
-  const program = await keccak(plan.program);
+  const program = plan.behind[0];
   const [prompts, outputs] = [0, 8].map((at) => parseInt(said.slice(at, at + 8), 16));
   const ids = said.slice(24, 24 + 8 * (prompts + outputs));
   const prompt = await keccak(ids.slice(0, 8 * prompts));
@@ -158,16 +164,18 @@ try {
       return;
     }
     await receiptOf({ to, data: input, gas });
-    const second = derive(answer.slice(0, 64), answer.slice(128), plan.program);
-    let next;
-    try {
-      next = await call(second);
-    } catch {
-      await refuse(about, second, /./);
-      return;
+    let next = answer.slice(128);
+    for (let i = 0; i < segments; i++) {
+      const second = segment(i, answer.slice(0, 64), next);
+      try {
+        next = (await call(second)).slice(64);
+      } catch {
+        await refuse(about, second, /./);
+        return;
+      }
+      await receiptOf({ to, data: second, gas });
     }
-    await receiptOf({ to, data: second, gas });
-    await refuse(about, commit(answer.slice(0, 64), next.slice(64), ofOpening, ofStark), /./);
+    await refuse(about, commit(answer.slice(0, 64), next, ofOpening, ofStark), /./);
     later++;
   }
 
@@ -190,20 +198,39 @@ try {
   const id = begun.slice(0, 64);
   let state = begun.slice(128);
   if (another === id) throw new Error("a plan with other bits is the same plan");
-  await refuse("the second step first", derive(id, state, plan.program), /another state/);
+  await refuse("the second step first", segment(0, id, state), /another state/);
+  // Several calls in one transaction: where one is refused, none is done.
+  const wide = (hex) => 32 + Math.ceil(hex.length / 64) * 32;
+  const many = (one, two) => data(verifier, "many", word(32), word(2), word(64), word(64 + wide(one)), bytes(one), bytes(two));
+  const spoiled = many(first.slice(2), segment(0, id, flipped(state, 40)).slice(2));
+  await refuse("two steps, the second one changed", spoiled, /./);
+  if ((await receiptOf({ to, data: spoiled, gas })).status !== "0x0") throw new Error("two steps, the second one changed: accepted");
   await send("what is said before the opening", first);
   await refuse("the first step again", first, /begun already/);
 
-  // The second step.
-  for (const at of places(plan.program, 6)) await refuse(`program, byte ${at} changed`, derive(id, state, flipped(plan.program, at)), /another program/);
-  for (const at of places(state, 16)) await refuse(`state, byte ${at} changed`, derive(id, flipped(state, at), plan.program), /./);
-  await refuse("of another submission", derive(word(7), state, plan.program), /another state/);
-  await refuse("the third step before the second", commit(id, state, ofOpening, ofStark), /./);
-  const second = derive(id, state, plan.program);
-  const derived = (await call(second)).slice(64);
-  await send("the program of the plan", second);
-  await refuse("the second step again", second, /another state/);
-  state = derived;
+  // The second step, segment by segment.
+  const said_ = state;
+  for (let i = 0; i < segments; i++) {
+    const about = `segment ${i} of the program`;
+    const own = plan.program[i];
+    for (const at of places(own, 6)) await refuse(`${about}, byte ${at} changed`, segment(i, id, state, flipped(own, at)), /another segment/);
+    for (const at of places(state, 16)) await refuse(`${about}, state, byte ${at} changed`, segment(i, id, flipped(state, at)), /./);
+    await refuse(`${about}, of another submission`, segment(i, word(7), state), /another state/);
+    await refuse(`${about}, the third step before it`, commit(id, state, ofOpening, ofStark), /./);
+    for (let other = 0; other < segments; other++) {
+      if (other !== i) await refuse(`${about}, another one`, segment(other, id, state), /another segment/);
+    }
+    // As if it were the last one, or not: what is behind it is in the digest.
+    await refuse(`${about}, others behind it`, follow(id, state, own, i + 1 < segments ? word(7) : word(1)), /another segment/);
+    await refuse(`${about}, none behind it`, follow(id, state, own, word(0)), /last segment/);
+    if (i + 1 < segments) await refuse(`${about}, as the last one`, derive(id, state, own), /another segment/);
+    if (i > 0) await refuse(`${about}, with the state before the first`, segment(i, id, said_), /another state/);
+    const second = segment(i, id, state);
+    const derived = (await call(second)).slice(64);
+    await send(about, second);
+    await refuse(`${about}, again`, second, /another state/);
+    state = derived;
+  }
 
   // The third step.
   for (const at of places(ofOpening, 16)) await refuse(`opening, byte ${at} changed`, commit(id, state, flipped(ofOpening, at), ofStark), /./);
@@ -220,6 +247,15 @@ try {
     open: sections(proof.open, opening.end, [4, 4, ...Array(opening.oracles).fill(16)]),
     aggregate: sections(proof.aggregate, stark.end, [4, 4, 4, 4, 16, 16, 16]),
   };
+  // What `tessera chain pack` makes of the same proof.
+  const packed = named("packed");
+  const parts_ = { open: packed.opening, aggregate: packed.stark };
+  const conversations = { open: ofOpening, aggregate: ofStark };
+  for (const name of ["open", "aggregate"]) {
+    const own = stages[name].slice(1).map((end, i) => proof[name].slice(2 * stages[name][i], 2 * end));
+    const same = parts_[name].conversation === conversations[name] && parts_[name].stages.join(",") === own.join(",");
+    if (!same || packed.said !== said) throw new Error(`${name}: packed in another way`);
+  }
   for (const name of ["open", "aggregate"]) {
     const cut = stages[name];
     for (let stage = 0; stage + 1 < cut.length; ) {

@@ -1,5 +1,6 @@
 //! The command line: what the user can say, nothing about how it is done.
 
+mod chain;
 mod embed;
 mod shapes;
 
@@ -13,6 +14,7 @@ use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
 use tessera_verifier::suite::Suite;
 
+pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs};
 pub use embed::EmbedArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;
@@ -68,6 +70,8 @@ pub enum Command {
     Compose(ComposeArgs),
     /// Check a proof: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
+    /// Make plans and calls for contracts that verify proofs
+    Chain(ChainArgs),
     /// Say what a checkpoint, model directory, model key or proof is, and what it would cost
     Inspect(InspectArgs),
     /// Compare the integer model with the float model of the same checkpoint

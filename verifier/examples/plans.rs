@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{run, token_log, Plan};
+use tessera_verifier::plan::{token_log, Plan};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
 
@@ -48,15 +48,21 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let outputs = proof.statement.output.len();
     let plan = Plan::new(key, token_log(&proof.statement), outputs).ok_or(format!("{about}: no plan"))?;
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
-    let results = run(&plan.program.code, &said.inputs.in_order(), &words, plan.outputs);
+    let results = plan.run(&said.inputs.in_order(), &words);
     if results != Some(said.outputs.in_order()) {
         return Err(format!("{about}: the plan says something else").into());
     }
-    let (bytes, registers) = (plan.program.code.len(), plan.program.registers);
-    println!(
-        "{about}: {bytes} bytes, {registers} registers, {} results",
-        plan.outputs
-    );
+    println!("{about}: {} results", plan.outputs);
+    for own in &plan.program {
+        println!(
+            "  {} bytes, {} registers, {} given, {} left, about {} gas",
+            own.code.len(),
+            own.registers,
+            own.given,
+            own.left,
+            own.gas
+        );
+    }
     Ok(true)
 }
 

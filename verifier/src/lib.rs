@@ -20,6 +20,7 @@ pub mod gkr;
 pub mod key;
 pub mod ledger;
 pub mod opening;
+pub mod packing;
 pub mod plan;
 pub mod policy;
 pub mod proof;

@@ -166,5 +166,12 @@ impl Hasher {
     }
 }
 
+/// Keccak-256 of some bytes, as contracts calculate it.
+pub fn keccak(bytes: &[u8]) -> Digest {
+    let mut hasher = Suite::Keccak.hasher();
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 #[cfg(test)]
 mod tests;

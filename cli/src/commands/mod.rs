@@ -2,6 +2,7 @@
 
 mod bench;
 mod budget;
+mod chain;
 mod claim;
 mod demo;
 mod embed;
@@ -38,6 +39,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, quiet),
         Command::Verify(args) => verify::run(args),
+        Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Embed(args) => embed::run(args, progress),

@@ -18,6 +18,7 @@ use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{eq_eval, evaluate};
+use tessera_verifier::packing::{Packed, Part};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -338,6 +339,11 @@ fn lookups(about: &str, proof: &TreeProof, start: &Transcript, random: &mut Rand
     });
 }
 
+fn quoted(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.map(|own| format!("\"{own}\"")).collect();
+    all.join(",")
+}
+
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();
     let [key, proof] = paths.as_slice() else {
@@ -358,12 +364,30 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     opening::rows(&mut random);
     opening::oracles(&mut random);
     plans::programs(&mut random);
-    let plan = plans::plan(&key, &proof, &mut random)?;
+    let plans = plans::plans(&key, &proof, &mut random)?;
+    for (plan, name) in plans.iter().zip(["plan", "cut plan"]) {
+        println!(
+            r#"{{"name":"{name}","header":"{}","program":[{}],"behind":[{}],"id":"{}"}}"#,
+            hex::encode(plan.header(&key)?),
+            quoted(plan.program.iter().map(|own| hex::encode(&own.code))),
+            quoted(plan.program_digests().iter().map(hex::encode)),
+            hex::encode(plan.id(&key)?)
+        );
+    }
+    let packed = Packed::new(&key, &proof)?;
+    let part = |own: &Part| {
+        let stages = quoted(own.stages.iter().map(hex::encode));
+        format!(
+            r#"{{"conversation":"{}","stages":[{stages}]}}"#,
+            hex::encode(&own.conversation)
+        )
+    };
     println!(
-        r#"{{"name":"plan","header":"{}","program":"{}","id":"{}"}}"#,
-        hex::encode(plan.header(&key)?),
-        hex::encode(&plan.program.code),
-        hex::encode(plan.id(&key)?)
+        r#"{{"name":"packed","plan":"{}","said":"{}","opening":{},"stark":{}}}"#,
+        hex::encode(packed.id),
+        hex::encode(&packed.said),
+        part(&packed.opening),
+        part(&packed.stark)
     );
     whole::parts(&key, &proof, &mut random)
 }

@@ -2,7 +2,7 @@
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{run, token_log, Plan, Words};
+use tessera_verifier::plan::{run, token_log, Budget, Plan, Words};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_conversation, ChunkStatement};
 
@@ -11,34 +11,35 @@ use super::{bytes_of, case, Random, K};
 type Failure = Box<dyn std::error::Error>;
 
 /// What a machine is given, in bytes.
-fn input(inputs: &[K], outputs: usize, words: &Words, program: &[u8]) -> Vec<u8> {
+fn input(given: &[K], words: &Words, segment: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let counts = [inputs.len(), outputs].into_iter().chain(words.0.iter().map(Vec::len));
+    let counts = std::iter::once(given.len()).chain(words.0.iter().map(Vec::len));
     bytes.extend(counts.flat_map(|count| (count as u16).to_be_bytes()));
-    bytes.extend(bytes_of(inputs));
+    bytes.extend(bytes_of(given));
     bytes.extend(words.0.iter().flatten().flat_map(|word| word.to_be_bytes()));
-    bytes.extend(program);
+    bytes.extend(segment);
     bytes
 }
 
-fn machine(about: &str, inputs: &[K], outputs: usize, words: &Words, program: &[u8]) {
-    let answer = run(program, inputs, words, outputs).map(|results| bytes_of(&results));
-    case("machine", about, &input(inputs, outputs, words, program), answer);
+fn machine(about: &str, given: &[K], words: &Words, segment: &[u8]) -> Option<Vec<K>> {
+    let answer = run(segment, given, words);
+    let bytes = answer.as_ref().map(|results| bytes_of(results));
+    case("machine", about, &input(given, words, segment), bytes);
+    answer
 }
 
 /// Instructions made at random, some of which are none.
-fn instruction(random: &mut Random, fresh: &mut u16) -> Vec<u8> {
+fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let op = if random.below(40) == 0 {
+    let op = if random.below(60) == 0 {
         random.below(256)
     } else {
-        1 + random.below(10)
+        1 + random.below(12)
     } as u8;
     bytes.push(op);
-    // Tables are written where nothing else is: what a point that lies in its own table is, nothing says.
-    let to = if op == 2 { *fresh } else { random.below(48) as u16 };
-    bytes.extend(to.to_be_bytes());
-    let register = |random: &mut Random| (random.below(48) as u16).to_be_bytes();
+    // Of those that are written: what a point that lies in its own table is, nothing says.
+    let written = *next;
+    let register = |random: &mut Random| (random.below(written) as u16).to_be_bytes();
     let constant = |random: &mut Random| {
         let edge = [0, 1, (1 << 31) - 2, 1 << 30, (1 << 31) - 1];
         let word = match (random.below(4), random.below(33)) {
@@ -49,29 +50,33 @@ fn instruction(random: &mut Random, fresh: &mut u16) -> Vec<u8> {
         word.to_be_bytes()
     };
     let factors = |random: &mut Random, bytes: &mut Vec<u8>| {
-        let (count, shifts) = (random.below(7), random.below(2));
-        bytes.extend(((count | shifts << 15) as u16).to_be_bytes());
+        let (count, kind) = (1 + random.below(11), random.below(4) as u8);
+        bytes.push((kind << 6) | (count - 1) as u8);
         for _ in 0..count {
-            match shifts {
-                0 => bytes.extend(constant(random)),
-                _ => bytes.push((random.below(31) + 31 * (random.below(40) / 39)) as u8),
+            match kind {
+                0 => {}
+                3 => bytes.extend(constant(random)),
+                _ => bytes.push((random.below(32) + random.below(80) / 79) as u8),
             }
         }
+        count
     };
     let count = random.below(6);
-    match op {
+    *next += match op {
         1 => {
             bytes.extend((count as u16).to_be_bytes());
             (0..count).for_each(|_| bytes.extend(constant(random)));
+            count
         }
         2 => {
-            *fresh += 1 << count;
             bytes.push(count as u8);
             (0..count).for_each(|_| bytes.extend(register(random)));
+            1 << count
         }
         3 | 4 => {
             bytes.extend((count as u16).to_be_bytes());
             (0..count).for_each(|_| bytes.extend(register(random)));
+            count + usize::from(op == 3)
         }
         5 => {
             bytes.extend(register(random));
@@ -81,20 +86,26 @@ fn instruction(random: &mut Random, fresh: &mut u16) -> Vec<u8> {
             bytes.push(random.below(8) as u8);
             bytes.extend((random.below(8) as u16).to_be_bytes());
             bytes.extend((random.below(3) as u16).to_be_bytes());
+            1
         }
         6 => {
             bytes.push(random.below(5) as u8);
             bytes.extend([0, 0]);
+            1
         }
         7 => {
             bytes.push(count as u8);
             (0..2 * count).for_each(|_| bytes.extend(register(random)));
+            1
         }
-        8 => {
+        8 | 12 => {
             let counts = [random.below(3), random.below(4), random.below(3)];
-            counts
-                .iter()
-                .for_each(|count| bytes.extend((*count as u16).to_be_bytes()));
+            for own in counts {
+                match op {
+                    8 => bytes.push(own as u8),
+                    _ => bytes.extend((own as u16).to_be_bytes()),
+                }
+            }
             for _ in 0..counts[0] {
                 bytes.extend(register(random));
                 factors(random, &mut bytes);
@@ -102,43 +113,62 @@ fn instruction(random: &mut Random, fresh: &mut u16) -> Vec<u8> {
             (0..2 * counts[1]).for_each(|_| bytes.extend(register(random)));
             for _ in 0..counts[2] {
                 bytes.extend([register(random), register(random)].concat());
-                bytes.extend((random.below(5) as u16).to_be_bytes());
+                bytes.push(random.below(5) as u8);
             }
+            1
         }
         9 => {
             bytes.extend(register(random));
-            factors(random, &mut bytes);
+            factors(random, &mut bytes)
         }
-        10 => {
+        10 | 11 => {
             bytes.extend([register(random), register(random)].concat());
-            bytes.push(random.below(2) as u8);
-            bytes.extend((count as u16).to_be_bytes());
+            bytes.push(count as u8);
+            count
         }
-        _ => {}
-    }
+        _ => 0,
+    };
     bytes
 }
 
 /// Programs made at random.
 pub fn programs(random: &mut Random) {
-    for number in 0..120 {
-        let inputs = random.elements(20);
+    for number in 0..160 {
+        let given = random.elements(24);
         let words = Words(std::array::from_fn(|_| {
             random.words(1).iter().map(|word| word >> random.below(31)).collect()
         }));
-        let mut fresh = 64;
+        let mut next = given.len();
         let length = 1 + random.below(12);
-        let mut program: Vec<u8> = (0..length).flat_map(|_| instruction(random, &mut fresh)).collect();
+        let code: Vec<u8> = (0..length).flat_map(|_| instruction(random, &mut next)).collect();
+        // All that it has, then some runs again.
+        let runs = [
+            [0, next],
+            [random.below(next), random.below(4)],
+            [random.below(next), 1],
+        ];
+        let front = std::iter::once(runs.len()).chain(runs.into_iter().flatten());
+        let front = front.flat_map(|own| (own as u16).to_be_bytes());
+        let mut segment: Vec<u8> = front.chain(code).collect();
         if number % 10 == 0 {
-            program.pop();
+            segment.pop();
         }
-        machine(&format!("program {number}"), &inputs, 64, &words, &program);
+        machine(&format!("program {number}"), &given, &words, &segment);
     }
 }
 
-/// The plan of a proof: with its inputs, and with others.
-pub fn plan(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<Plan, Failure> {
-    let plan = Plan::new(key, token_log(&proof.statement), proof.statement.output.len()).ok_or("no plan")?;
+/// The plan of a proof, and the same cut into smaller segments: with its inputs, and with others.
+pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan; 2], Failure> {
+    let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
+    let small = Budget {
+        bytes: 50_000,
+        gas: 6_000_000,
+    };
+    let plans = [Budget::TRANSACTION, small].map(|budget| Plan::within(key, log, outputs, budget));
+    let [Some(whole), Some(cut)] = plans else {
+        return Err("no plan".into());
+    };
+    assert!(cut.program.len() > whole.program.len(), "smaller segments");
     let [own] = proof.chunks.as_slice() else {
         return Err("a proof in one piece is needed".into());
     };
@@ -150,29 +180,22 @@ pub fn plan(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<Plan, 
         ends: Ends::default(),
     };
     let said = verify_conversation(&claim, own)?;
-    let (inputs, words) = (
-        said.inputs.in_order(),
-        plan.words(key, &proof.statement, &own.statistics.tops),
-    );
-    let results = run(&plan.program.code, &inputs, &words, plan.outputs);
-    assert_eq!(
-        results,
-        Some(said.outputs.in_order()),
-        "the plan says what the verifier says"
-    );
-    machine(
-        "plan of the proof, gas",
-        &inputs,
-        plan.outputs,
-        &words,
-        &plan.program.code,
-    );
-    machine(
-        "plan, other challenges",
-        &random.elements(inputs.len()),
-        plan.outputs,
-        &words,
-        &plan.program.code,
-    );
-    Ok(plan)
+    for plan in [&whole, &cut] {
+        let words = plan.words(key, &proof.statement, &own.statistics.tops);
+        let mut given = said.inputs.in_order();
+        let count = plan.program.len();
+        for (i, segment) in plan.program.iter().enumerate() {
+            let other = random.elements(given.len());
+            machine(
+                &format!("segment {i} of {count}, other elements"),
+                &other,
+                &words,
+                &segment.code,
+            );
+            let about = format!("segment {i} of {count} of the plan, about {} gas", segment.gas);
+            given = machine(&about, &given, &words, &segment.code).ok_or("a segment is followed")?;
+        }
+        assert_eq!(given, said.outputs.in_order(), "the plan says what the verifier says");
+    }
+    Ok([whole, cut])
 }

@@ -13,7 +13,7 @@ use crate::opening::merkle::Digest;
 use crate::opening::CommitmentParams;
 use crate::policy::opening_policy;
 use crate::public::linear_variables;
-use crate::suite::Suite;
+use crate::suite::keccak;
 
 /// The variables of a product that does not exist.
 const NONE: u8 = 255;
@@ -67,19 +67,26 @@ impl Plan {
         Ok(bytes)
     }
 
+    /// Digests of the segments of the program from each on; behind the last one there is nothing, which is 0. The first one is that of
+    /// the program. Each is the digest of that of a segment and of what is behind it: so no segment can be left out, sent twice or taken
+    /// from another program.
+    pub fn program_digests(&self) -> Vec<Digest> {
+        let mut digests = vec![[0; 32]];
+        for segment in self.program.iter().rev() {
+            let behind = digests.last().copied().unwrap_or_default();
+            digests.push(keccak(&[keccak(&segment.code), behind].concat()));
+        }
+        digests.reverse();
+        digests
+    }
+
     /// The digest of the program.
     pub fn program_digest(&self) -> Digest {
-        keccak(&self.program.code)
+        self.program_digests().first().copied().unwrap_or_default()
     }
 
     /// The digest of the plan, which facts on a chain name: that of the digests of header and program.
     pub fn id(&self, key: &ModelKey) -> Result<Digest, CodecError> {
         Ok(keccak(&[keccak(&self.header(key)?), self.program_digest()].concat()))
     }
-}
-
-fn keccak(bytes: &[u8]) -> Digest {
-    let mut hasher = Suite::Keccak.hasher();
-    hasher.update(bytes);
-    hasher.finalize()
 }

@@ -2,17 +2,22 @@
 //! models can follow one: a contract does (docs/chain.md).
 
 mod compile;
+mod encode;
 mod header;
 mod program;
+mod segments;
 mod symbol;
 
+use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 
-use self::compile::{compile, Program};
+use self::compile::compile;
 pub use self::program::{run, Words};
+use self::segments::cut;
+pub use self::segments::{Budget, Segment};
 use self::symbol::{recorded, Symbol};
 use crate::key::ModelKey;
 use crate::public::{calculate, Inputs};
@@ -20,8 +25,8 @@ use crate::public::{calculate, Inputs};
 /// A model, for statements of so many token rows and output tokens.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is calculated.
-    pub program: Program,
+    /// What is calculated, piece by piece. Each piece is given what the one before it leaves.
+    pub program: Vec<Segment>,
     /// Numbers of inputs and outputs.
     pub inputs: usize,
     /// Of outputs.
@@ -34,6 +39,11 @@ impl Plan {
     /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of an encoder, of a model whose
     /// scores are capped, which has one table more, and where a program does not fit the machine.
     pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
+        Self::within(key, token_log, outputs, Budget::TRANSACTION)
+    }
+
+    /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
+    pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Option<Self> {
         let rows = 1usize.checked_shl(token_log)?;
         let prompt = (rows + 1)
             .checked_sub(outputs)
@@ -53,13 +63,23 @@ impl Plan {
             let tops = vec![0; outputs];
             (count, calculate(key, &shape, (&statement, &tops), &inputs).in_order())
         });
-        let program = compile(&record, inputs, &results)?;
+        let (instructions, left) = compile(&record, inputs, &results)?;
+        let program = cut(&instructions, inputs, &left, budget)?;
         Some(Self {
             program,
             inputs,
             outputs: results.len(),
             shape,
         })
+    }
+
+    /// Follows the program. `None` if it reads beyond the statement.
+    pub fn run(&self, inputs: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
+        let mut given = inputs.to_vec();
+        for segment in &self.program {
+            given = run(&segment.code, &given, words)?;
+        }
+        Some(given)
     }
 
     /// The numbers of a statement that its program reads.

@@ -11,32 +11,46 @@ const REGISTERS: usize = 1 << 17;
 /// log2 of the longest table of `eq`.
 pub(super) const TABLE_LOG: usize = 16;
 
-/// The first byte of an instruction. Numbers after it have two bytes, big-endian, unless it is said otherwise.
+/// The first byte of an instruction. Numbers after it have two bytes, big-endian, unless it is said otherwise. What is written goes to the
+/// registers after all that are written already.
 pub(super) mod op {
-    /// A register, a number n, n constants of four bytes.
+    /// A number n, n constants of four bytes.
     pub const CONSTANTS: u8 = 1;
-    /// A register, a number n of one byte, n registers: a point. Writes `eq` of it, `2^n` entries.
+    /// A number n of one byte, n registers: a point. Writes `eq` of it, `2^n` entries.
     pub const TABLE: u8 = 2;
-    /// A register, a number n, n registers. Writes the sums of those before each, and of all.
+    /// A number n, n registers. Writes the sums of those before each, and of all.
     pub const PREFIX: u8 = 3;
-    /// A register, a number n, n registers. Writes them.
+    /// A number n, n registers. Writes them.
     pub const COPY: u8 = 4;
-    /// A register, the first of a table, its length, a kind (a byte) and number of a word, what it is shifted by (a byte), a mask, what
+    /// The first register of a table, its length, a kind (a byte) and number of a word, what it is shifted by (a byte), a mask, what
     /// is added. Writes the entry.
     pub const SELECT: u8 = 5;
-    /// A register, a kind (a byte) and number of a word, which has a sign.
+    /// A kind (a byte) and number of a word, which has a sign.
     pub const WORD: u8 = 6;
-    /// A register, a number n of one byte, n pairs of registers. Writes `eq` of both points.
+    /// A number n of one byte, n pairs of registers. Writes `eq` of both points.
     pub const EQ: u8 = 7;
-    /// A register, numbers of runs of multiples, of products and of runs of products. A run of multiples is the first of its registers
-    /// and [factors](SHIFTS), a product two registers, a run of products the first ones of two lists and a number. Writes the sum.
+    /// Numbers of runs of multiples, of products and of runs of products, a byte each. A run of multiples is the first of its registers
+    /// and [factors](RUN), a product two registers, a run of products the first ones of two lists and a number of one byte. Writes the
+    /// sum.
     pub const SUM: u8 = 8;
-    /// A register, the first of others and [factors](SHIFTS). Writes multiples.
+    /// The first one of registers and [factors](RUN). Writes multiples.
     pub const SCALE: u8 = 9;
-    /// A register, the first ones of two lists, how far the second one goes on (a byte: 0 or 1), a number. Writes products.
+    /// The first ones of two lists, a number of one byte. Writes products.
     pub const MULTIPLY: u8 = 10;
-    /// Factors are a number n, then n constants of four bytes; or, if n has this bit, n exponents of two, a byte each.
-    pub const SHIFTS: u16 = 1 << 15;
+    /// The same of a list and one register.
+    pub const MULTIPLY_BY: u8 = 11;
+    /// A sum whose numbers have two bytes.
+    pub const LONG_SUM: u8 = 12;
+    /// How many factors there are at most. Their first byte is their number less one, and one of the kinds below in its highest bits.
+    pub const RUN: u8 = 64;
+    /// Factors of 1, without bytes.
+    pub const PLAIN: u8 = 0;
+    /// Exponents of two below 32, a byte each.
+    pub const SHIFTS: u8 = 0x40;
+    /// The same of factors below 0.
+    pub const NEGATIVE: u8 = 0x80;
+    /// Constants of four bytes.
+    pub const CONSTANTS_OF_RUN: u8 = 0xc0;
 }
 
 /// Kinds of words, and their number.
@@ -84,17 +98,18 @@ impl Reader<'_> {
     }
 
     fn factors(&mut self) -> Option<Vec<BaseField>> {
-        let count = self.number()?;
-        let shifts = usize::from(op::SHIFTS);
-        let mut factor = || match count & shifts {
-            0 => self.constant(),
-            _ => (self.byte()?)
-                .try_into()
-                .ok()
-                .filter(|bits| *bits < 31)
-                .map(|bits: u32| BaseField::from_u32_unchecked(1 << bits)),
+        let first = self.byte()? as u8;
+        let mut shift = || {
+            let bits = self.byte().filter(|bits| *bits < 32)?;
+            Some(BaseField::from_u32_unchecked(((1u64 << bits) % u64::from(P)) as u32))
         };
-        (0..count % shifts).map(|_| factor()).collect()
+        let count = 0..first % op::RUN + 1;
+        match first & !(op::RUN - 1) {
+            op::PLAIN => Some(count.map(|_| BaseField::one()).collect()),
+            op::SHIFTS => count.map(|_| shift()).collect(),
+            op::NEGATIVE => count.map(|_| shift().map(|own| -own)).collect(),
+            _ => count.map(|_| self.constant()).collect(),
+        }
     }
 }
 
@@ -105,22 +120,17 @@ impl Machine {
         self.0.get(register).copied().unwrap_or_default()
     }
 
-    fn set(&mut self, register: usize, value: SecureField) {
-        if self.0.len() <= register {
-            self.0.resize((register + 1).min(REGISTERS), SecureField::zero());
-        }
-        if let Some(own) = self.0.get_mut(register) {
-            *own = value;
-        }
+    fn push(&mut self, value: SecureField) -> Option<()> {
+        let fits = self.0.len() < REGISTERS;
+        fits.then(|| self.0.push(value))
     }
 
     fn step(&mut self, code: &mut Reader<'_>, words: &Words) -> Option<()> {
-        let (op, to) = (code.byte()? as u8, code.number()?);
+        let op = code.byte()? as u8;
         match op {
             op::CONSTANTS => {
-                for i in 0..code.number()? {
-                    let value = code.constant()?;
-                    self.set(to + i, value.into());
+                for _ in 0..code.number()? {
+                    self.push(code.constant()?.into())?;
                 }
             }
             op::TABLE => {
@@ -128,21 +138,20 @@ impl Machine {
                 let point = (0..length).map(|_| Some(self.get(code.number()?)));
                 let point: Vec<SecureField> = point.collect::<Option<_>>()?;
                 let table = (length <= TABLE_LOG).then(|| eq_table(&point))?;
-                table.into_iter().enumerate().for_each(|(i, v)| self.set(to + i, v));
+                table.into_iter().try_for_each(|own| self.push(own))?;
             }
             op::PREFIX => {
                 let mut sum = SecureField::zero();
-                let length = code.number()?;
-                for i in 0..length {
-                    self.set(to + i, sum);
-                    sum += self.get(code.number()?);
+                for _ in 0..code.number()? {
+                    let next = sum + self.get(code.number()?);
+                    self.push(sum)?;
+                    sum = next;
                 }
-                self.set(to + length, sum);
+                self.push(sum)?;
             }
             op::COPY => {
-                for i in 0..code.number()? {
-                    let value = self.get(code.number()?);
-                    self.set(to + i, value);
+                for _ in 0..code.number()? {
+                    self.push(self.get(code.number()?))?;
                 }
             }
             op::SELECT => {
@@ -150,13 +159,12 @@ impl Machine {
                 let word = words.get(code.byte()?, code.number()?)?;
                 let (shift, mask, offset) = (code.byte()?, code.number()?, code.number()?);
                 let index = (word.checked_shr(shift as u32)? as usize & mask) + offset;
-                let value = (index < length).then(|| self.get(base + index))?;
-                self.set(to, value);
+                self.push((index < length).then(|| self.get(base + index))?)?;
             }
             op::WORD => {
                 let word = words.get(code.byte()?, code.number()?)? as i32;
                 let value = i64::from(word).rem_euclid(i64::from(P));
-                self.set(to, BaseField::from_u32_unchecked(value as u32).into());
+                self.push(BaseField::from_u32_unchecked(value as u32).into())?;
             }
             op::EQ => {
                 let mut product = SecureField::one();
@@ -165,21 +173,27 @@ impl Machine {
                     let both = a * b;
                     product *= both + both + SecureField::one() - a - b;
                 }
-                self.set(to, product);
+                self.push(product)?;
             }
-            op::SUM => self.sum(to, code)?,
+            op::SUM => {
+                let counts = [code.byte()?, code.byte()?, code.byte()?];
+                self.sum(counts, code)?;
+            }
+            op::LONG_SUM => {
+                let counts = [code.number()?, code.number()?, code.number()?];
+                self.sum(counts, code)?;
+            }
             op::SCALE => {
                 let from = code.number()?;
                 for (i, factor) in code.factors()?.into_iter().enumerate() {
-                    let value = self.get(from + i) * factor;
-                    self.set(to + i, value);
+                    self.push(self.get(from + i) * factor)?;
                 }
             }
-            op::MULTIPLY => {
-                let (a, b, step) = (code.number()?, code.number()?, code.byte()?);
-                for i in 0..code.number()? {
-                    let value = self.get(a + i) * self.get(b + i * step);
-                    self.set(to + i, value);
+            op::MULTIPLY | op::MULTIPLY_BY => {
+                let (a, b) = (code.number()?, code.number()?);
+                let step = usize::from(op == op::MULTIPLY);
+                for i in 0..code.byte()? {
+                    self.push(self.get(a + i) * self.get(b + i * step))?;
                 }
             }
             _ => return None,
@@ -187,8 +201,7 @@ impl Machine {
         Some(())
     }
 
-    fn sum(&mut self, to: usize, code: &mut Reader<'_>) -> Option<()> {
-        let (multiples, products, runs) = (code.number()?, code.number()?, code.number()?);
+    fn sum(&mut self, [multiples, products, runs]: [usize; 3], code: &mut Reader<'_>) -> Option<()> {
         let mut sum = SecureField::zero();
         for _ in 0..multiples {
             let from = code.number()?;
@@ -201,21 +214,23 @@ impl Machine {
         }
         for _ in 0..runs {
             let (a, b) = (code.number()?, code.number()?);
-            for i in 0..code.number()? {
+            for i in 0..code.byte()? {
                 sum += self.get(a + i) * self.get(b + i);
             }
         }
-        self.set(to, sum);
-        Some(())
+        self.push(sum)
     }
 }
 
-/// Follows a program: registers from 0 on have the inputs before it, and those of its outputs are returned after it. `None` if it is no
-/// program, or reads beyond a table or the statement.
-pub fn run(program: &[u8], inputs: &[SecureField], words: &Words, outputs: usize) -> Option<Vec<SecureField>> {
-    let (mut machine, mut code) = (Machine(inputs.to_vec()), Reader(program));
+/// Follows a segment of a program: its first registers have what it is given. Returns what it leaves, or `None` if it is no segment, or
+/// reads beyond a table or the statement.
+pub fn run(segment: &[u8], given: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
+    let (mut machine, mut code) = (Machine(given.to_vec()), Reader(segment));
+    let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
+    let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
     while !code.0.is_empty() {
         machine.step(&mut code, words)?;
     }
-    Some((0..outputs).map(|i| machine.get(i)).collect())
+    let left = runs.into_iter().flat_map(|(first, count)| first..first + count);
+    Some(left.map(|own| machine.get(own)).collect())
 }

@@ -1,5 +1,6 @@
 // Contracts, compiled by solc as it is in npm: no download, no configuration elsewhere.
-import { readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,10 +9,38 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 // solc takes its output for a module of older times.
 const solc = createRequire(import.meta.url)("solc");
 
+/** What compiled contracts are kept under: all sources, this file, and the compiler. */
+function digest() {
+  const hash = createHash("sha256").update(solc.version()).update(readFileSync(fileURLToPath(import.meta.url)));
+  for (const folder of ["contracts", "test"]) {
+    for (const name of readdirSync(join(root, folder)).sort()) {
+      if (name.endsWith(".sol")) hash.update(`${name}\0`).update(readFileSync(join(root, folder, name)));
+    }
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
 /** The contracts of a file of this folder, compiled once. */
 const compiled = new Map();
+const build = join(root, ".build");
+let sources;
 function contracts(file) {
   if (compiled.has(file)) return compiled.get(file);
+  sources ??= digest();
+  const kept = join(build, `${sources}-${file.replaceAll("/", "-")}.json`);
+  if (existsSync(kept)) {
+    compiled.set(file, JSON.parse(readFileSync(kept, "utf8")));
+    return compiled.get(file);
+  }
+  const own = compileFile(file);
+  compiled.set(file, own);
+  mkdirSync(build, { recursive: true });
+  writeFileSync(`${kept}.${process.pid}`, JSON.stringify(own));
+  renameSync(`${kept}.${process.pid}`, kept);
+  return own;
+}
+
+function compileFile(file) {
   const sources = { [file]: { content: readFileSync(join(root, file), "utf8") } };
   const input = {
     language: "Solidity",
@@ -27,7 +56,6 @@ function contracts(file) {
   // Harnesses have many functions in one contract, and are deployed nowhere else: more code than a chain takes is no problem (5574, 3860).
   const problems = (output.errors ?? []).filter((p) => !["5574", "3860"].includes(p.errorCode));
   if (problems.length > 0) throw new Error(problems.map((p) => p.formattedMessage).join("\n"));
-  compiled.set(file, output.contracts[file]);
   return output.contracts[file];
 }
 

@@ -16,7 +16,7 @@ function freePort() {
   });
 }
 
-/** Starts a node; `rpc(method, ...params)` calls it, `stop()` ends it. */
+/** Starts a node; `rpc(method, ...params)` calls it, others find it at `url`, `stop()` ends it. */
 export async function start() {
   const port = await freePort();
   // A transaction of the last rules has 2^24 gas at most. Parts are called here, without a transaction and without that limit.
@@ -38,5 +38,5 @@ export async function start() {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
-  return { rpc, stop: () => child.kill() };
+  return { rpc, url: `http://127.0.0.1:${port}`, stop: () => child.kill() };
 }

@@ -1,0 +1,17 @@
+// Selectors of the functions of the contracts, by the names that the verifier gives to them.
+import { compile } from "./compile.mjs";
+
+/** Where the contracts without state are, in the order of the constructor of the verifier. */
+export const PARTS = [
+  ["SAYING", "contracts/Phases.sol", "Saying"],
+  ["DERIVING", "contracts/Phases.sol", "Deriving"],
+  ["OPENS", "contracts/Phases.sol", "Opens"],
+  ["AGGREGATES", "contracts/Phases.sol", "Aggregates"],
+  ["OPENING", "contracts/Stages.sol", "OpeningStages"],
+  ["STARK", "contracts/Stages.sol", "StarkStages"],
+];
+
+export function selectors() {
+  const own = PARTS.map(([name, file, contract]) => [name, compile(file, contract).selectors]);
+  return { ...Object.fromEntries(own), Verifier: compile("contracts/Verifier.sol", "Verifier").selectors };
+}

@@ -1,0 +1,55 @@
+//! `tessera chain`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub struct ChainArgs {
+    #[command(subcommand)]
+    pub command: ChainCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ChainCommand {
+    /// Make the plan of a key, whose digest facts name
+    Plan(PlanArgs),
+    /// Write what contracts are sent to verify a proof
+    Pack(PackArgs),
+    /// Say what verifying a proof in contracts takes: bytes and gas, call by call
+    Estimate(EstimateArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Model key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Tokens of the text, prompt included; plans are for all lengths with as many padded rows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
+    pub length: u32,
+    /// Tokens of the output
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub tokens: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    /// Proof
+    pub proof: PathBuf,
+    /// Model key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// File to write, in JSON; cli/drivers/submit.mjs reads it
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct EstimateArgs {
+    /// Proof
+    pub proof: PathBuf,
+    /// Model key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+}

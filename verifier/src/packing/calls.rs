@@ -1,0 +1,228 @@
+//! From a proof to what contracts are sent.
+
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::vcs::blake2_hash::Blake2sHash;
+use tessera_circuits::chunk::{Chunk, Ends};
+use thiserror::Error;
+
+use crate::codec::CodecError;
+use crate::key::ModelKey;
+use crate::opening::merkle::Digest;
+use crate::opening::OpeningProof;
+use crate::plan::{token_log, Plan};
+use crate::proof::{ChunkProof, Proof};
+use crate::stark::Stark;
+use crate::suite::{keccak, Suite};
+use crate::verify::{verify, verify_conversation, ChunkStatement, Conversation, VerifyError};
+
+/// Why a proof cannot be sent to contracts.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PackError {
+    /// The key is of another suite than Keccak-256.
+    #[error("contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak")]
+    Suite,
+    /// The proof is refused.
+    #[error("the proof is refused: {0}")]
+    Refused(#[from] VerifyError),
+    /// It is one of several chunks.
+    #[error("the proof has {0} chunks; contracts verify proofs of one")]
+    Chunks(usize),
+    /// It has clipped values, and so many.
+    #[error("the proof has {0} clipped values; contracts verify proofs without any")]
+    Clipped(usize),
+    /// There is no plan of such a statement.
+    #[error("there is no plan for such a statement: it is of an encoder, or the model is too large")]
+    NoPlan,
+    /// The key cannot be encoded.
+    #[error(transparent)]
+    Key(#[from] CodecError),
+}
+
+/// The opening or the STARK: its conversation, and its queries, stage by stage.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What is said before the positions are drawn.
+    pub conversation: Vec<u8>,
+    /// What trees, oracles or layers have at all positions.
+    pub stages: Vec<Vec<u8>>,
+}
+
+/// A proof as what contracts are sent.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// The plan of the proof's model and lengths.
+    pub plan: Plan,
+    /// Its header.
+    pub header: Vec<u8>,
+    /// Its digest, which the fact names.
+    pub id: Digest,
+    /// Digests of prompt and output, which the fact names.
+    pub statement: [Digest; 2],
+    /// All that is said before the opening, with the statement.
+    pub said: Vec<u8>,
+    /// The opening of weights and activations.
+    pub opening: Part,
+    /// The STARK of the tables.
+    pub stark: Part,
+}
+
+impl Packed {
+    /// Verifies a proof and packs it. `key` must be valid.
+    pub fn new(key: &ModelKey, proof: &Proof) -> Result<Self, PackError> {
+        if key.header.hash_suite != Suite::Keccak {
+            return Err(PackError::Suite);
+        }
+        verify(key, proof)?;
+        let [own] = proof.chunks.as_slice() else {
+            return Err(PackError::Chunks(proof.chunks.len()));
+        };
+        if !own.statistics.clips.is_empty() {
+            return Err(PackError::Clipped(own.statistics.clips.len()));
+        }
+        let (statement, outputs) = (&proof.statement, proof.statement.output.len());
+        let plan = Plan::new(key, token_log(statement), outputs).ok_or(PackError::NoPlan)?;
+        let claim = ChunkStatement {
+            key,
+            model: &proof.model,
+            statement,
+            chunk: &Chunk::whole(key.config.layers),
+            ends: Ends::default(),
+        };
+        let conversation = verify_conversation(&claim, own)?;
+        let ids = |ids: &[u32]| keccak(&ids.iter().flat_map(|id| id.to_be_bytes()).collect::<Vec<u8>>());
+        Ok(Self {
+            header: plan.header(key)?,
+            id: plan.id(key)?,
+            plan,
+            statement: [ids(&statement.prompt), ids(&statement.output)],
+            said: said(proof, own, &conversation),
+            opening: opening(&own.opening),
+            stark: stark(&own.stark, own.claimed_sum),
+        })
+    }
+}
+
+/// Bytes that are written one after the other.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn words(&mut self, words: impl IntoIterator<Item = u32>) {
+        self.0.extend(words.into_iter().flat_map(u32::to_be_bytes));
+    }
+
+    fn counts(&mut self, values: usize, nodes: usize) {
+        self.words([values as u32, nodes as u32]);
+    }
+
+    fn numbers<'a>(&mut self, numbers: impl IntoIterator<Item = &'a BaseField>) {
+        self.words(numbers.into_iter().map(|own| own.0));
+    }
+
+    fn elements(&mut self, elements: &[SecureField]) {
+        self.words(elements.iter().flat_map(|own| own.to_m31_array().map(|own| own.0)));
+    }
+
+    fn nodes(&mut self, nodes: &[Blake2sHash]) {
+        self.0.extend(nodes.iter().flat_map(|own| own.0));
+    }
+}
+
+/// Statement, roots, logits, then the messages up to the opening; the value of the linear claims is among them.
+fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8> {
+    let (statement, mut bytes) = (&proof.statement, Bytes::default());
+    bytes.words([statement.prompt.len() as u32, statement.output.len() as u32, 0]);
+    bytes.words(statement.prompt.iter().chain(&statement.output).copied());
+    bytes.0.extend(own.activations);
+    bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());
+    bytes.words(own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
+    bytes.0.extend(own.lookup_work.to_be_bytes());
+    for tree in &own.lookups {
+        bytes.elements(&tree.root);
+        for layer in &tree.layers {
+            bytes.elements(layer.rounds.as_flattened());
+            bytes.elements(&layer.children);
+        }
+    }
+    bytes.elements(&[own.matmuls.claim]);
+    bytes.elements(own.matmuls.sumcheck.rounds.as_flattened());
+    bytes.elements(own.matmuls.operands.as_flattened());
+    bytes.elements(&[conversation.outputs.value]);
+    bytes.elements(own.linear.rounds.as_flattened());
+    bytes.0
+}
+
+fn opening(own: &OpeningProof) -> Part {
+    let mut bytes = Bytes::default();
+    for (_, code) in own.codes() {
+        bytes.elements(code.band_rounds.as_flattened());
+        bytes.elements(&[code.band_value]);
+    }
+    bytes.elements(own.join_rounds.as_flattened());
+    bytes.elements(&[own.weights.joined_value, own.activations.joined_value]);
+    for (i, round) in own.fold_rounds.iter().enumerate() {
+        // Three folds to an oracle.
+        if i % 3 == 0 {
+            bytes.0.extend(own.roots.get(i / 3).into_iter().flatten());
+        }
+        bytes.elements(round);
+    }
+    bytes.elements(&own.final_message);
+    bytes.0.extend(own.nonce.to_be_bytes());
+    let rows = own.codes().map(|(_, code)| {
+        let mut bytes = Bytes::default();
+        bytes.counts(code.rows.values.len(), code.rows.path.len());
+        bytes.numbers(&code.rows.values);
+        bytes.0.extend(code.rows.path.as_flattened());
+        bytes.0
+    });
+    let oracles = own.oracles.iter().map(|oracle| {
+        let mut bytes = Bytes::default();
+        bytes.counts(oracle.values.len(), oracle.path.len());
+        bytes.elements(&oracle.values);
+        bytes.0.extend(oracle.path.as_flattened());
+        bytes.0
+    });
+    Part {
+        conversation: bytes.0,
+        stages: rows.into_iter().chain(oracles).collect(),
+    }
+}
+
+fn stark(own: &Stark, claimed_sum: SecureField) -> Part {
+    let mut bytes = Bytes::default();
+    bytes.elements(&[claimed_sum]);
+    bytes.nodes(own.commitments.get(2..4).unwrap_or_default());
+    own.sampled_values
+        .iter()
+        .flatten()
+        .for_each(|column| bytes.elements(column));
+    let fri = &own.fri_proof;
+    let layers = || std::iter::once(&fri.first_layer).chain(&fri.inner_layers);
+    layers().for_each(|layer| bytes.nodes(&[layer.commitment]));
+    bytes.elements(&fri.last_layer_poly);
+    bytes.0.extend(own.proof_of_work.to_be_bytes());
+    let trees = own.queried_values.iter().zip(&own.decommitments.0);
+    let rows = trees.map(|(columns, path)| {
+        let mut bytes = Bytes::default();
+        let rows = columns.first().map_or(0, Vec::len);
+        bytes.counts(rows * columns.len(), path.hash_witness.len());
+        // Position by position.
+        (0..rows).for_each(|row| bytes.numbers(columns.iter().filter_map(|column| column.get(row))));
+        bytes.nodes(&path.hash_witness);
+        bytes.0
+    });
+    let layers = layers().map(|layer| {
+        let mut bytes = Bytes::default();
+        bytes.counts(layer.fri_witness.len(), layer.decommitment.hash_witness.len());
+        bytes.elements(&layer.fri_witness);
+        bytes.nodes(&layer.decommitment.hash_witness);
+        bytes.0
+    });
+    Part {
+        stages: rows.chain(layers).collect(),
+        conversation: bytes.0,
+    }
+}

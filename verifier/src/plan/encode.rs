@@ -1,0 +1,304 @@
+//! From instructions to bytes, and what they cost a contract.
+
+use super::compile::{Element, Instruction, Step, Terms};
+use super::program::{op, word_of};
+
+/// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
+mod gas {
+    pub const INSTRUCTION: u64 = 310;
+    pub const PRODUCT: u64 = 415;
+    pub const SUMMED_PRODUCT: u64 = 240;
+    pub const MULTIPLE: u64 = 480;
+    pub const SUMMED_MULTIPLE: u64 = 95;
+    pub const RUN: u64 = 300;
+    pub const COPY: u64 = 160;
+    pub const SUM: u64 = 400;
+    pub const TABLE_ENTRY: u64 = 590;
+    pub const EQ: u64 = 1400;
+}
+
+/// An instruction that the next one may be a part of.
+#[derive(Clone, Copy)]
+struct Last {
+    start: usize,
+    count: u8,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Scale { from: u32, factors: u8 },
+    Multiply { a: u32, b: u32, step: Option<u8> },
+}
+
+/// Writes instructions.
+#[derive(Default)]
+pub struct Encoder {
+    /// The bytes.
+    pub code: Vec<u8>,
+    /// What following them takes.
+    pub gas: u64,
+    last: Option<Last>,
+}
+
+/// Which kind of factors one belongs to, and its byte there.
+fn kind_of(factor: u32) -> (u8, u8) {
+    let negative = stwo::core::fields::m31::P - factor;
+    match (factor, factor.is_power_of_two(), negative.is_power_of_two()) {
+        (1, ..) => (op::PLAIN, 0),
+        (_, true, _) => (op::SHIFTS, factor.trailing_zeros() as u8),
+        (_, _, true) => (op::NEGATIVE, negative.trailing_zeros() as u8),
+        _ => (op::CONSTANTS_OF_RUN, 0),
+    }
+}
+
+/// Runs of multiples whose registers are side by side and whose factors are of one kind. A factor of 1 is a shift among shifts.
+fn runs_of(multiples: &[(u32, u32)]) -> Vec<(u8, &[(u32, u32)])> {
+    let mut runs = Vec::new();
+    let mut rest = multiples;
+    while let Some((&(first, factor), _)) = rest.split_first() {
+        let beside = |(own, i): (&(u32, u32), u32)| own.0.checked_sub(i) == Some(first);
+        let length = rest
+            .iter()
+            .zip(0..op::RUN as u32)
+            .take_while(|own| beside(*own))
+            .count();
+        let kinds = rest.iter().take(length).map(|(_, factor)| kind_of(*factor).0);
+        let of = |wanted: &[u8]| kinds.clone().take_while(|kind| wanted.contains(kind)).count();
+        let own = kind_of(factor).0;
+        let (plain, shifts) = (of(&[op::PLAIN]), of(&[op::PLAIN, op::SHIFTS]));
+        let (kind, length) = match own {
+            op::PLAIN if plain == shifts || plain >= 8 => (own, plain),
+            op::PLAIN | op::SHIFTS => (op::SHIFTS, shifts),
+            _ => (own, of(&[own])),
+        };
+        let (run, others) = rest.split_at(length.clamp(1, rest.len()));
+        runs.push((kind, run));
+        rest = others;
+    }
+    runs
+}
+
+impl Encoder {
+    fn number(&mut self, value: u32) {
+        self.code.extend((value as u16).to_be_bytes());
+    }
+
+    fn begin(&mut self, op: u8) {
+        self.last = None;
+        self.gas += gas::INSTRUCTION;
+        self.code.push(op);
+    }
+
+    /// Constants, which are the first registers after those that are carried.
+    pub fn constants(&mut self, values: &[u32]) {
+        if !values.is_empty() {
+            self.begin(op::CONSTANTS);
+            self.number(values.len() as u32);
+            self.code.extend(values.iter().flat_map(|own| own.to_be_bytes()));
+            self.gas += gas::COPY * values.len() as u64;
+        }
+    }
+
+    fn listed(&mut self, list: &[Element], place: &dyn Fn(Element) -> Option<u32>) -> Option<()> {
+        for own in list {
+            self.number(place(*own)?);
+        }
+        Some(())
+    }
+
+    /// Writes an instruction, with these places of elements. `None` if one has none.
+    pub fn instruction(&mut self, own: &Instruction, place: &dyn Fn(Element) -> Option<u32>) -> Option<()> {
+        match &own.step {
+            Step::Table(point) => {
+                self.begin(op::TABLE);
+                self.code.push(u8::try_from(point.len()).ok()?);
+                self.listed(point, place)?;
+                self.gas += gas::TABLE_ENTRY * u64::from(own.count);
+            }
+            Step::Prefix(list) => {
+                self.begin(op::PREFIX);
+                self.number(list.len() as u32);
+                self.listed(list, place)?;
+                self.gas += 2 * gas::COPY * u64::from(own.count);
+            }
+            Step::Copy(list) => {
+                self.begin(op::COPY);
+                self.number(list.len() as u32);
+                self.listed(list, place)?;
+                self.gas += gas::COPY * u64::from(own.count);
+            }
+            Step::Select(base, length, at) => {
+                self.begin(op::SELECT);
+                self.number(place(*base)?);
+                self.number(*length);
+                let (kind, index) = word_of(at.source);
+                self.code.push(kind);
+                self.number(index.into());
+                self.code.push(at.shift);
+                self.number(at.mask.into());
+                self.number(u32::from(u16::try_from(at.offset).ok()?));
+                self.gas += 2 * gas::INSTRUCTION;
+            }
+            Step::Word(source) => {
+                self.begin(op::WORD);
+                let (kind, index) = word_of(*source);
+                self.code.push(kind);
+                self.number(index.into());
+                self.gas += gas::INSTRUCTION;
+            }
+            Step::Eq(pairs) => {
+                self.begin(op::EQ);
+                self.code.push(u8::try_from(pairs.len() / 2).ok()?);
+                self.listed(pairs, place)?;
+                self.gas += gas::EQ * pairs.len() as u64 / 2;
+            }
+            Step::Sum(terms) => self.sum(terms, place)?,
+        }
+        Some(())
+    }
+
+    fn sum(&mut self, terms: &Terms, place: &dyn Fn(Element) -> Option<u32>) -> Option<()> {
+        let multiples = terms
+            .multiples
+            .iter()
+            .map(|(own, factor)| Some((place(*own)?, *factor)));
+        let mut multiples: Vec<(u32, u32)> = multiples.collect::<Option<_>>()?;
+        let products = terms.products.iter().map(|(a, b)| Some((place(*a)?, place(*b)?)));
+        let mut products: Vec<(u32, u32)> = products.collect::<Option<_>>()?;
+        match (multiples.as_slice(), products.as_slice()) {
+            ([(from, factor)], []) => {
+                self.scale(*from, *factor);
+                return Some(());
+            }
+            ([], [(a, b)]) => {
+                self.multiply(*a, *b);
+                return Some(());
+            }
+            _ => {}
+        }
+        products.iter_mut().for_each(|(a, b)| (*a, *b) = (*a.min(b), *a.max(b)));
+        products.sort_unstable();
+        let (mut single, mut runs) = (Vec::new(), Vec::new());
+        let beside = |(a, b): &(u32, u32), (c, d): &(u32, u32)| {
+            [(c, a), (d, b)].iter().all(|(c, a)| c.checked_sub(**a) == Some(1))
+        };
+        for run in products.chunk_by(beside) {
+            for run in run.chunks(255) {
+                match run {
+                    [] => {}
+                    [one] => single.push(*one),
+                    [(a, b), ..] => runs.push((*a, *b, run.len() as u8)),
+                }
+            }
+        }
+        multiples.sort_unstable();
+        let multiples = runs_of(&multiples);
+        let counts = [multiples.len(), single.len(), runs.len()];
+        let long = counts.iter().any(|count| *count > 255);
+        self.begin(if long { op::LONG_SUM } else { op::SUM });
+        for count in counts {
+            match long {
+                true => self.number(u32::from(u16::try_from(count).ok()?)),
+                false => self.code.push(count as u8),
+            }
+        }
+        self.gas += gas::SUM + gas::RUN * counts.iter().sum::<usize>() as u64;
+        for (kind, run) in multiples {
+            self.number(run.first()?.0);
+            self.code.push(kind | (run.len() - 1) as u8);
+            run.iter().for_each(|(_, factor)| self.factor(kind, *factor));
+            self.gas += gas::SUMMED_MULTIPLE * run.len() as u64;
+        }
+        for (a, b) in &single {
+            self.number(*a);
+            self.number(*b);
+        }
+        for (a, b, count) in runs {
+            self.number(a);
+            self.number(b);
+            self.code.push(count);
+        }
+        self.gas += gas::SUMMED_PRODUCT * terms.products.len() as u64;
+        Some(())
+    }
+
+    fn factor(&mut self, kind: u8, factor: u32) {
+        match kind {
+            op::PLAIN => {}
+            op::CONSTANTS_OF_RUN => self.code.extend(factor.to_be_bytes()),
+            _ => self.code.push(kind_of(factor).1),
+        }
+    }
+
+    fn count(&mut self, mut last: Last, at: usize, count: u8) {
+        last.count += 1;
+        if let Some(own) = self.code.get_mut(last.start + at) {
+            *own = count;
+        }
+        self.last = Some(last);
+    }
+
+    fn scale(&mut self, from: u32, factor: u32) {
+        self.gas += gas::MULTIPLE;
+        let factors = match kind_of(factor).0 {
+            op::PLAIN => op::SHIFTS,
+            kind => kind,
+        };
+        let follows = |last: &Last| match last.kind {
+            Kind::Scale {
+                from: own,
+                factors: kind,
+            } => {
+                kind == factors
+                    && own.checked_add(last.count.into()) == Some(from)
+                    && u32::from(last.count) < u32::from(op::RUN)
+            }
+            Kind::Multiply { .. } => false,
+        };
+        let last = self.last.filter(follows).unwrap_or_else(|| {
+            let start = self.code.len();
+            self.begin(op::SCALE);
+            self.number(from);
+            self.code.push(0);
+            let kind = Kind::Scale { from, factors };
+            Last { start, count: 0, kind }
+        });
+        self.factor(factors, factor);
+        self.count(last, 3, factors | last.count);
+    }
+
+    fn multiply(&mut self, a: u32, b: u32) {
+        self.gas += gas::PRODUCT;
+        let follows = |last: &Last, a: u32, b: u32| match last.kind {
+            Kind::Multiply { a: c, b: d, step } if last.count < 255 && c.checked_add(last.count.into()) == Some(a) => {
+                [0, 1].into_iter().find(|own| {
+                    let further = u32::from(last.count) * u32::from(*own);
+                    step.is_none_or(|step| step == *own) && d.checked_add(further) == Some(b)
+                })
+            }
+            _ => None,
+        };
+        let before = self.last;
+        let either = [(a, b), (b, a)]
+            .into_iter()
+            .find_map(|(a, b)| before.and_then(|last| Some((last, follows(&last, a, b)?, (a, b)))));
+        if let Some((mut last, step, _)) = either {
+            if let Kind::Multiply { step: own, .. } = &mut last.kind {
+                *own = Some(step);
+            }
+            if let Some(own) = self.code.get_mut(last.start) {
+                *own = if step == 0 { op::MULTIPLY_BY } else { op::MULTIPLY };
+            }
+            self.count(last, 5, last.count + 1);
+            return;
+        }
+        let start = self.code.len();
+        self.begin(op::MULTIPLY);
+        self.number(a);
+        self.number(b);
+        self.code.push(0);
+        let kind = Kind::Multiply { a, b, step: None };
+        self.count(Last { start, count: 0, kind }, 5, 1);
+    }
+}

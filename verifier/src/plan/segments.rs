@@ -1,0 +1,234 @@
+//! Where a program is cut, so that a chain takes every segment of it in a transaction of its own.
+
+use std::collections::BTreeMap;
+
+use super::compile::{Element, Instruction, CONSTANT};
+use super::encode::Encoder;
+
+/// What a segment may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Bytes of it and of the elements that it is given.
+    pub bytes: usize,
+    /// Gas, that of its calldata among it.
+    pub gas: u64,
+}
+
+impl Budget {
+    /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what the rest of the state and the calls take.
+    pub const TRANSACTION: Self = Self {
+        bytes: 118_000,
+        gas: 15_400_000,
+    };
+}
+
+/// Bytes of an element in calldata, and gas of taking and leaving one.
+const ELEMENT: usize = 16;
+const CARRIED: u64 = 420;
+/// Gas of a byte of calldata, and of it again with its digest and copies.
+const BYTE: u64 = 18;
+
+/// A piece of a program. Its first bytes say which registers it leaves: how many runs there are, and of each the first one and their
+/// number, two bytes each. Its registers are what the one before it left, in order, its constants, and what its instructions write.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The bytes.
+    pub code: Vec<u8>,
+    /// How many elements it is given.
+    pub given: usize,
+    /// How many it leaves.
+    pub left: usize,
+    /// How many it has.
+    pub registers: usize,
+    /// Gas that it takes about, calldata at 16 gas a byte included.
+    pub gas: u64,
+}
+
+/// Gas of memory of so many registers, of two words each.
+const fn memory(registers: u64) -> u64 {
+    let words = 2 * registers;
+    3 * words + words * words / 512
+}
+
+struct Cutter<'a> {
+    instructions: &'a [Instruction],
+    /// Where each element is written, and read last.
+    written: Vec<usize>,
+    last: Vec<usize>,
+    outputs: &'a [Element],
+    inputs: usize,
+    budget: Budget,
+}
+
+impl Cutter<'_> {
+    /// What is written before an instruction and read by it or later, ascending.
+    fn live(&self, at: usize) -> Vec<Element> {
+        let both = self.written.iter().zip(&self.last).zip(0..);
+        both.filter_map(|((written, last), own)| (*written < at && *last >= at).then_some(own))
+            .collect()
+    }
+
+    /// How many elements are live before each instruction.
+    fn counts(&self) -> Vec<usize> {
+        let mut changes = vec![0isize; self.instructions.len() + 2];
+        for (written, last) in self.written.iter().zip(&self.last) {
+            if last >= written && *last > 0 {
+                let first = written + 1;
+                changes.get_mut(first).into_iter().for_each(|own| *own += 1);
+                changes.get_mut(last + 1).into_iter().for_each(|own| *own -= 1);
+            }
+        }
+        let mut own = 0;
+        let sums = changes.into_iter().map(|change| {
+            own += change;
+            own.max(0) as usize
+        });
+        sums.take(self.instructions.len() + 1).collect()
+    }
+
+    fn segment(&self, from: usize, to: usize) -> Option<Segment> {
+        let given = match from {
+            0 => (0..self.inputs as Element).collect(),
+            _ => self.live(from),
+        };
+        let left = match to == self.instructions.len() {
+            true => self.outputs.to_vec(),
+            false => self.live(to),
+        };
+        let own = self.instructions.get(from..to)?;
+        let reads = own.iter().flat_map(Instruction::reads).chain(left.iter().copied());
+        let mut constants: Vec<Element> = reads.filter(|own| own & CONSTANT != 0).collect();
+        constants.sort_unstable();
+        constants.dedup();
+        let before = given.len() + constants.len();
+        let mut places: BTreeMap<Element, u32> = given.iter().chain(&constants).copied().zip(0..).collect();
+        let mut next = before;
+        for own in own {
+            (own.to..own.to + own.count).zip(next as u32..).for_each(|(own, at)| {
+                places.insert(own, at);
+            });
+            next += own.count as usize;
+        }
+        if next > 1 << 16 {
+            return None;
+        }
+        let place = |own: Element| places.get(&own).copied();
+        let mut encoder = Encoder::default();
+        let at = left.iter().map(|own| place(*own)).collect::<Option<Vec<u32>>>()?;
+        let runs: Vec<&[u32]> = at.chunk_by(|a, b| b.checked_sub(*a) == Some(1)).collect();
+        let front = std::iter::once(runs.len()).chain(
+            runs.iter()
+                .flat_map(|run| [run.first().map_or(0, |own| *own as usize), run.len()]),
+        );
+        let front: Vec<u8> = (front.map(|own| u16::try_from(own).ok().map(u16::to_be_bytes)))
+            .collect::<Option<Vec<_>>>()?
+            .concat();
+        encoder.code = front;
+        encoder.constants(&constants.iter().map(|own| own ^ CONSTANT).collect::<Vec<_>>());
+        for own in own {
+            encoder.instruction(own, &place)?;
+        }
+        let bytes = (encoder.code.len() + ELEMENT * given.len()) as u64;
+        let carried = CARRIED * (given.len() + left.len()) as u64;
+        Some(Segment {
+            gas: encoder.gas + memory(next as u64) + carried + BYTE * bytes,
+            code: encoder.code,
+            given: given.len(),
+            left: left.len(),
+            registers: next,
+        })
+    }
+
+    /// Where to cut: as few segments as there can be, then with as few elements between them.
+    fn cuts(&self, slack: usize) -> Option<Vec<usize>> {
+        let count = self.instructions.len();
+        let live = self.counts();
+        let (mut bytes, mut gas, mut registers) = (vec![0], vec![0], vec![0]);
+        let mut encoder = Encoder::default();
+        for own in self.instructions {
+            encoder.instruction(own, &|own| Some(own & !CONSTANT))?;
+            bytes.push(encoder.code.len());
+            gas.push(encoder.gas);
+            registers.push(registers.last()? + u64::from(own.count));
+        }
+        let fits = |from: usize, to: usize| -> Option<bool> {
+            let given = if from == 0 { self.inputs } else { *live.get(from)? };
+            let left = if to == count {
+                self.outputs.len()
+            } else {
+                *live.get(to)?
+            };
+            let own = bytes.get(to)? - bytes.get(from)? + ELEMENT * given + 2 * slack;
+            let held = registers.get(to)? - registers.get(from)? + given as u64;
+            let all =
+                gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64 + BYTE * own as u64;
+            let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
+            Some(own <= self.budget.bytes && within)
+        };
+        // The fewest segments to each place, the elements between them, and the place before.
+        let mut best: Vec<Option<(usize, usize, usize)>> = vec![None; count + 1];
+        *best.first_mut()? = Some((0, 0, 0));
+        for to in 1..=count {
+            let mut own = None;
+            for from in (0..to).rev() {
+                // What it has of its own only grows.
+                let alone = (bytes.get(to)? - bytes.get(from)?, gas.get(to)? - gas.get(from)?);
+                if alone.0 > self.budget.bytes || alone.1 > self.budget.gas {
+                    break;
+                }
+                if !fits(from, to)? {
+                    continue;
+                }
+                let Some((segments, elements, _)) = best.get(from).copied().flatten() else {
+                    continue;
+                };
+                let next = (segments + 1, elements + live.get(from)?, from);
+                own = Some(own.map_or(next, |own: (usize, usize, usize)| own.min(next)));
+            }
+            *best.get_mut(to)? = own;
+        }
+        let (mut cuts, mut at) = (vec![count], count);
+        while at > 0 {
+            at = best.get(at).copied().flatten()?.2;
+            cuts.push(at);
+        }
+        cuts.reverse();
+        Some(cuts)
+    }
+}
+
+/// A program as segments. `None` if one instruction is too long.
+pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], budget: Budget) -> Option<Vec<Segment>> {
+    let end = instructions.last().map_or(inputs, |own| (own.to + own.count) as usize);
+    let (mut written, mut last) = (vec![0; inputs], vec![0; end]);
+    for (i, own) in instructions.iter().enumerate() {
+        written.extend(std::iter::repeat_n(i, own.count as usize));
+        let reads = own.reads().filter(|own| own & CONSTANT == 0);
+        reads.for_each(|own| last.get_mut(own as usize).into_iter().for_each(|own| *own = i));
+    }
+    for own in outputs.iter().filter(|own| **own & CONSTANT == 0) {
+        last.get_mut(*own as usize)
+            .into_iter()
+            .for_each(|own| *own = instructions.len());
+    }
+    let cutter = Cutter {
+        instructions,
+        written,
+        last,
+        outputs,
+        inputs,
+        budget,
+    };
+    // Constants are written in every segment that reads them, and runs end at cuts: how much that is shows when it is done.
+    for slack in [0, 1_000, 4_000, 12_000] {
+        let cuts = cutter.cuts(slack)?;
+        let segments: Option<Vec<Segment>> = (cuts.iter().zip(cuts.iter().skip(1)))
+            .map(|(from, to)| cutter.segment(*from, *to))
+            .collect();
+        let fits = |own: &Segment| own.code.len() + ELEMENT * own.given <= budget.bytes && own.gas <= budget.gas;
+        if let Some(segments) = segments.filter(|own| own.iter().all(fits)) {
+            return Some(segments);
+        }
+    }
+    None
+}
