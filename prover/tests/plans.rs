@@ -7,7 +7,7 @@ use tessera_prover::testing::{
     encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config, random_ids,
     random_model, rotations_config, unrooted_key, SplitMix,
 };
-use tessera_verifier::plan::{run, token_log, Plan};
+use tessera_verifier::plan::{token_log, Budget, Plan};
 use tessera_verifier::public::{calculate, Inputs};
 
 fn element(random: &mut SplitMix) -> SecureField {
@@ -31,13 +31,25 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
             output: output.to_vec(),
         };
         let plan = Plan::new(&key, token_log(&statement), outputs).expect("a plan");
+        // The same in segments that are as short as they may be, of some eighths of its bytes.
+        let all: usize = plan.program.iter().map(|own| own.code.len() + 16 * own.given).sum();
+        let cut = (1..8).find_map(|eighths| {
+            let bytes = all * eighths / 8;
+            let budget = Budget {
+                bytes,
+                ..Budget::TRANSACTION
+            };
+            Plan::within(&key, token_log(&statement), outputs, budget)
+        });
+        let cut = cut.expect("a plan in segments");
+        assert!(cut.program.len() > plan.program.len());
         let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
         let inputs = Inputs::of(&plan.shape, || element(&mut random));
         let words = plan.words(&key, &statement, &tops);
         let expected = calculate(&key, &plan.shape, (&statement, &tops), &inputs).in_order();
-        let got = run(&plan.program.code, &inputs.in_order(), &words, plan.outputs);
+        let got = [&plan, &cut].map(|plan| plan.run(&inputs.in_order(), &words));
         assert!(
-            got == Some(expected),
+            got == [Some(expected.clone()), Some(expected)],
             "{config:?}, {} and {outputs} tokens",
             prompt.len()
         );

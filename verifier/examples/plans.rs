@@ -31,7 +31,8 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     if verify(key, proof).is_err() {
         return Ok(false);
     }
-    let ([own], false) = (proof.chunks.as_slice(), key.config.is_encoder()) else {
+    let none = key.config.is_encoder() || key.config.score_cap().is_some();
+    let ([own], false) = (proof.chunks.as_slice(), none) else {
         return Ok(false);
     };
     let claim = ChunkStatement {
