@@ -35,7 +35,12 @@ fn plan(args: &PlanArgs) -> Result<Report, Failure> {
     }
     let rows = (args.length as usize).saturating_sub(1);
     let plan = Plan::new(&key, ModelConfig::token_log(rows), args.tokens as usize);
-    let plan = plan.ok_or_else(|| Failure("there is no plan for such lengths, or the model is too large".into()))?;
+    let plan = plan.ok_or_else(|| {
+        Failure(
+            "there is no plan: of encoders, models that cap their scores, such lengths, or models that are too large"
+                .into(),
+        )
+    })?;
     let id = plan.id(&key)?;
     let segments: Vec<Value> = (plan.program.iter())
         .map(|own| json!({"bytes": own.code.len(), "given": own.given, "left": own.left, "registers": own.registers, "gas": own.gas}))

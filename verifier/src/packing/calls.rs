@@ -33,7 +33,7 @@ pub enum PackError {
     #[error("the proof has {0} clipped values; contracts verify proofs without any")]
     Clipped(usize),
     /// There is no plan of such a statement.
-    #[error("there is no plan for such a statement: it is of an encoder, or the model is too large")]
+    #[error("there is no plan for such a statement: the model is an encoder, caps its scores, or is too large")]
     NoPlan,
     /// The key cannot be encoded.
     #[error(transparent)]
