@@ -1,5 +1,6 @@
 //! The binary from the outside: what it prints, its exit status, and what it leaves on disk.
 
+mod chain;
 mod chat;
 mod commands;
 mod ending;

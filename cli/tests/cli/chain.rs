@@ -1,0 +1,78 @@
+//! Plans and calls for contracts.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::args;
+use crate::support::{done, fails, json, names, Shared, CHECKPOINT, PROMPT};
+
+#[test]
+fn contracts_take_keys_of_their_hash_only() {
+    let (shared, dir) = (Shared::get(), tempdir().unwrap());
+    let (key, calls) = (shared.key(), dir.path().join("calls"));
+    let words = ["model.key", "Keccak-256", "tessera setup --hash keccak"];
+    let plan = args!["chain", "plan", "--key", key, "--length", "20", "--tokens", "12"];
+    fails(plan, &words);
+    let words = &words[1..];
+    fails(args!["chain", "estimate", shared.proof(), "--key", key], words);
+    fails(
+        args!["chain", "pack", shared.proof(), "--key", key, "--out", calls],
+        words,
+    );
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn plans_and_calls_of_a_proof_name_the_same_plan() {
+    let dir = tempdir().unwrap();
+    let (model, proof, calls) = (
+        dir.path().join("model"),
+        dir.path().join("story.proof"),
+        dir.path().join("calls"),
+    );
+    done(args![
+        "setup",
+        CHECKPOINT,
+        "--hash",
+        "keccak",
+        "--no-fidelity",
+        "--out",
+        model
+    ]);
+    let proved = done(args![
+        "prove", "--model", model, "--prompt", PROMPT, "--tokens", "12", "--out", proof
+    ]);
+    let ids = |side: &str| proved[side].as_array().expect("ids").len();
+    let (length, tokens) = (ids("prompt_ids") + ids("output_ids"), ids("output_ids"));
+    let key = model.join("model.key");
+    let planned = done(args![
+        "chain",
+        "plan",
+        "--key",
+        key,
+        "--length",
+        length.to_string(),
+        "--tokens",
+        tokens.to_string()
+    ]);
+    let packed = done(args!["chain", "pack", proof, "--key", key, "--out", calls]);
+    let estimated = done(args!["chain", "estimate", proof, "--key", key]);
+    let written: Value = serde_json::from_slice(&fs::read(&calls).expect("calls")).expect("JSON");
+    let plan = planned["plan"].as_str().expect("a digest");
+    assert_eq!(plan.len(), 64);
+    for other in [&packed, &estimated, &written] {
+        assert_eq!(other["plan"], planned["plan"]);
+    }
+
+    // What is not a proof of the key is packed into nothing.
+    let mut bytes = fs::read(&proof).expect("a proof");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&proof, bytes).expect("a proof");
+    fs::remove_file(&calls).expect("calls");
+    let (status, refused) = json(args!["chain", "pack", proof, "--key", key, "--out", calls]);
+    assert_ne!(status, 0, "{refused}");
+    assert!(!calls.exists());
+}
