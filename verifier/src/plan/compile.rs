@@ -238,7 +238,8 @@ impl Compiler<'_> {
             Node::Input(index) => Some(*index),
             Node::Entry(table, index) => {
                 let (table, index) = (*table, *index);
-                Some(self.table(table)? + index)
+                // An element behind a table would be another one, or none.
+                ((index as usize) < self.length(table)).then_some(self.table(table)? + index)
             }
             _ => self.elements.get(&symbol).copied(),
         }
