@@ -20,7 +20,7 @@ pub use params::{
 
 pub use blocks::{Blocks, Pooling, ScoreCap};
 pub use mlp::Activation;
-pub use padding::{log_ceil, Padded};
+pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 #[cfg(test)]
 pub(crate) use samples::{odd_config, test_params};
@@ -213,6 +213,11 @@ impl Matmul {
     pub const fn tiles(&self) -> usize {
         self.in_blocks * self.out_blocks
     }
+}
+
+/// log2 of the next power of two, at least `min`.
+pub fn log_ceil(n: usize, min: u32) -> u32 {
+    n.max(1).next_power_of_two().trailing_zeros().max(min)
 }
 
 /// A config or parameter set that the proof system cannot represent.

@@ -1,11 +1,6 @@
 //! How dimensions are padded to powers of two, and where what is real lies among them (docs/protocol.md, notation).
 
-use super::{MatmulKind, ModelConfig, TILE_LOG};
-
-/// log2 of the next power of two, at least `min`.
-pub fn log_ceil(n: usize, min: u32) -> u32 {
-    n.max(1).next_power_of_two().trailing_zeros().max(min)
-}
+use super::{log_ceil, MatmulKind, ModelConfig, TILE_LOG};
 
 /// log2 of the padded dimensions of a model. Head vectors are laid out as (half, index in half) with
 /// each half padded, so that RoPE pairs are rows of one trace row.
