@@ -2,7 +2,7 @@
 //! token types. Their vectors are made of the last states, as `1_Pooling` says.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Rotation, MAX_CONTEXT};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Reranker, Rotation, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -38,7 +38,12 @@ pub(super) struct Fields {
     pub(super) types: Option<usize>,
     /// Rows of positions before that of the first token.
     pub(super) skipped: usize,
+    /// What reads a head to which the first row goes; `None` where the last states make a vector.
+    pub(super) head: Option<ReadHead>,
 }
+
+/// Reads what a reranker has beside an encoder of so many types of tokens, and how many scores it makes.
+pub(super) type ReadHead = fn(&mut Reader<'_>, Option<usize>) -> Result<(Reranker, usize), CheckpointError>;
 
 impl Fields {
     pub(super) const BERT: Self = Self {
@@ -49,6 +54,7 @@ impl Fields {
         activation: "hidden_act",
         types: Some(2),
         skipped: 0,
+        head: None,
     };
 }
 
@@ -71,6 +77,10 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         None => None,
     };
     let head_dim = hidden / heads;
+    let (blocks, labels) = match fields.head {
+        Some(head) => head(reader, types).map(|(own, labels)| (Blocks::Reranker(own), Some(labels)))?,
+        None => (Blocks::Encoder(pooling(reader, hidden)?), None),
+    };
     let config = ModelConfig {
         hidden,
         layers: reader.required(fields.layers)?,
@@ -87,7 +97,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         positions: true,
         gated: false,
         head_norms: false,
-        blocks: Blocks::Encoder(pooling(reader, hidden)?),
+        blocks,
         bos: None,
         eos: Vec::new(),
     };
@@ -95,6 +105,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         config,
         tied: false,
         types,
+        labels,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),
@@ -164,7 +175,9 @@ pub(super) fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::Positions => return embeddings("position_embeddings.weight"),
         Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
         // There are none.
-        Parameter::HeadNorm(..) | Parameter::PostNorm(..) => return super::standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) | Parameter::Head(..) => {
+            return super::standard::place(config, parameter);
+        }
     };
     Place::whole(match kind {
         MatmulKind::Embed => return embeddings("word_embeddings.weight"),
