@@ -50,8 +50,8 @@ const MAX_SUM_GAIN: u64 = (1 << 21) - (1 << 8);
 
 /// Largest absolute value of a gain of a norm of heads: with it cos and sin are those of a rotation.
 const MAX_GAIN: u64 = 1 << ROPE_BITS;
-/// Largest shift (minus 8) of a norm of heads, whose claim is in one limb.
-const MAX_HEAD_SHIFT: u64 = ONE_LIMB_SHIFT as u64 - 8;
+/// Largest shift (minus 8) of a norm, whose claim is in one limb.
+const MAX_NORM_SHIFT: u64 = ONE_LIMB_SHIFT as u64 - 8;
 
 /// Largest epsilon of a norm.
 pub const MAX_EPSILON: u64 = (1 << 44) - (1 << 40);
@@ -289,7 +289,7 @@ impl Check<'_> {
         })?;
         let low = u128::from(255 * config.dims(kind).0 as u64) * u128::from(params.max_weight(kind).unsigned_abs());
         let bound = self.bound(what, kind, layer)?;
-        let mut residual = ResidualBounds::new(&gains, norm_of(params, before));
+        let mut residual = ResidualBounds::new(&gains, params.normed_bits(norm_of(params, before)));
         for class in [RowClass::Body, RowClass::Lead] {
             for out in 0..gains.own.len() {
                 let bias = params.bias(kind, layer).get(out).copied().unwrap_or(0);
@@ -331,7 +331,7 @@ impl Check<'_> {
         }
         let largest = gains.iter().map(|gain| gain.unsigned_abs()).max().unwrap_or(0);
         range("gain of what is added", largest.into(), 0, MAX_SUM_GAIN)?;
-        self.norm_in_range(&post.norm, 0)?;
+        self.norm(&post.norm)?;
         self.channels(what, kind, &post.sum.body)?;
         for class in [RowClass::Body, RowClass::Lead] {
             for out in 0..post.sum.body.0.len() {
@@ -402,20 +402,16 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// A norm of a state: shifts of its channels, with which its outputs are claimed in one limb, scale and epsilon.
     fn norm(&self, norm: &NormParams) -> Result<(), ModelError> {
-        let largest = self.params.exponents.iter().copied().max().unwrap_or(0);
-        self.norm_in_range(norm, largest)
-    }
-
-    /// Of channels with exponents up to this one.
-    fn norm_in_range(&self, norm: &NormParams, largest: u8) -> Result<(), ModelError> {
-        shift_in_range("norm", norm.shift)?;
-        small(
-            "norm shift of a channel",
-            i32::from(norm.shift) - i32::from(largest),
-            1,
-            13,
-        )?;
+        let (got, expected) = (norm.shift.0.len(), self.config.hidden);
+        if got != 1 && got != expected {
+            let what = "shifts of a norm";
+            return Err(ModelError::Length { what, got, expected });
+        }
+        for shift in &norm.shift.0 {
+            range("shift of a norm", (*shift).into(), 1, MAX_NORM_SHIFT)?;
+        }
         root_in_range(self.config.hidden, norm)
     }
 
@@ -432,7 +428,7 @@ impl Check<'_> {
             length("gains of a norm of heads", norm.gains.len(), config.head_dim)?;
             let largest = norm.gains.iter().map(|gain| gain.unsigned_abs()).max().unwrap_or(0);
             range("gain of a norm of heads", largest.into(), 0, MAX_GAIN)?;
-            range("shift of a norm of heads", norm.shift.into(), 1, MAX_HEAD_SHIFT)?;
+            range("shift of a norm of heads", norm.shift.into(), 1, MAX_NORM_SHIFT)?;
             root_in_range(config.head_dim, &norm.norm())?;
             // The claim on norms is in one limb.
             let bound = norm_bound(config.head_dim, norm.scale).next_power_of_two().ilog2();

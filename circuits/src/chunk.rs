@@ -115,7 +115,7 @@ impl Chunk {
             biases: lists.concat(),
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
             columns: own.unwrap_or_default().iter().copied().chain(head).collect(),
-            norm_final: next.map_or(model.norm_final, |layer| layer.norm_attn),
+            norm_final: next.map_or(&model.norm_final, |layer| &layer.norm_attn).clone(),
             embed_exponent,
             embed,
             ..model.clone()
@@ -219,8 +219,8 @@ mod tests {
     fn params() -> ModelParams {
         let mut params = test_params(&config());
         for (l, layer) in params.layers.iter_mut().enumerate() {
-            layer.norm_attn.shift = 1 + l as u8;
-            layer.norm_mlp.shift = 2 + l as u8;
+            layer.norm_attn.shift = ChannelShift::one(1 + l as u8);
+            layer.norm_mlp.shift = ChannelShift::one(2 + l as u8);
             layer.q = ChannelShift(vec![1 + l as u8]);
             layer.down = StreamShift::one(1 + l as u8);
             layer.skip_attn.lead = -(l as i8);
@@ -229,7 +229,7 @@ mod tests {
             let l1 = 1 + (i / LAYER_KINDS.len()) as u64;
             *norms = ColumnNorms { l1, square: l1 };
         }
-        params.norm_final.shift = 13;
+        params.norm_final.shift = ChannelShift::one(13);
         (params.embed_exponent, params.embed) = (5, StreamShift::one(9));
         params
     }
@@ -289,10 +289,10 @@ mod tests {
             assert_eq!(chunk.config(&config).layers, chunk.layers().len());
             assert_eq!(own.layers.len(), chunk.layers().len());
             let norm = match chunk.is_last() {
-                true => params.norm_final,
-                false => params.layers[chunk.end].norm_attn,
+                true => &params.norm_final,
+                false => &params.layers[chunk.end].norm_attn,
             };
-            assert_eq!(own.norm_final, norm);
+            assert_eq!(own.norm_final, *norm);
             for kind in LAYER_KINDS {
                 let norms = |p: &ModelParams, layer: usize| p.norms(kind, layer).unwrap();
                 assert!((chunk.layers().zip(0..)).all(|(layer, l)| norms(&own, l) == norms(&params, layer)));

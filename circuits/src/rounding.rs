@@ -219,9 +219,8 @@ pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[
             (update.map(|u| u.exponents(third)[0]), Limbs::Two)
         }
         (Part::Stream, _) => {
-            let shift = norm_of(params, first).shift;
-            let shift = shift.saturating_sub(params.exponent_of(first, third));
             let real = first < shape.states() && third < config.hidden;
+            let shift = norm_of(params, first).shift.at(third);
             (Some(shift).filter(|_| real), Limbs::One)
         }
         (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),

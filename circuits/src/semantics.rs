@@ -201,7 +201,12 @@ pub fn arg_max(logits: &[i16]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, ByClass, Rotation};
+    use crate::model::{odd_config, ByClass, ChannelShift, Rotation};
+
+    fn norm(scale: u8, eps: ByClass<u64>) -> NormParams {
+        let shift = ChannelShift::one(1);
+        NormParams { scale, eps, shift }
+    }
 
     /// Worked out by hand: `floor(sqrt(hidden 2^(2 scale) / squares))`, where the squares are those of the row and epsilon.
     #[test]
@@ -211,7 +216,7 @@ mod tests {
                 body: eps,
                 lead: 1 << 50,
             };
-            norm_rsqrt(sums, hidden, &NormParams { scale, eps, shift: 1 }, RowClass::Body)
+            norm_rsqrt(sums, hidden, &norm(scale, eps), RowClass::Body)
         };
         assert_eq!(of([0, 0, 3], 1, 10, 1), 1 << 9);
         assert_eq!(of([0, 0, 3], 4, 10, 1), 1 << 10);
@@ -245,11 +250,7 @@ mod tests {
     #[test]
     fn leading_rows_have_their_own_epsilon() {
         let eps = ByClass { body: 1, lead: 13 };
-        let norm = NormParams {
-            scale: 10,
-            eps,
-            shift: 1,
-        };
+        let norm = norm(10, eps);
         assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Body), 1 << 9);
         assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Lead), 1 << 8);
     }

@@ -421,7 +421,10 @@ fn edit_params(params: &mut ModelParams, input: &mut Input<'_>) {
             3 => layer.skip_attn.body = small as i8,
             4 => layer.skip_mlp.lead = small as i8,
             5 => layer.act.lead = small,
-            6 => (layer.norm_attn.scale, layer.norm_attn.shift) = (small, i.byte()),
+            6 => {
+                layer.norm_attn.scale = small;
+                edit(&mut layer.norm_attn.shift.0, i, |s, i| *s = i.byte());
+            }
             _ => layer.norm_mlp.eps.body = number,
         }),
     }

@@ -76,7 +76,7 @@ fn limbs(model: &QuantisedModel) -> String {
     let mut add = |kind, matmuls: Vec<(&NormParams, &ChannelShift)>| {
         let (mut total, mut bound, mut bits) = (0, 0.0f64, Vec::new());
         for (layer, (norm, shift)) in matmuls.into_iter().enumerate() {
-            let output = i32::from(norm.scale) - i32::from(norm.shift) - 8;
+            let output = params.normed_bits(norm);
             let square = params.norms(kind, layer).map_or(0, |n| n.square);
             bound = bound.max((normed_bound(config.hidden, output, square) as f64).log2());
             total = total.max(8 + shift.0.iter().copied().max().unwrap_or(0));

@@ -293,7 +293,7 @@ mod tests {
         let norm = NormParams {
             scale: 30,
             eps: ByClass::both(1),
-            shift: 1,
+            shift: ChannelShift::one(1),
         };
         ModelKey {
             weights: CommitmentParams {

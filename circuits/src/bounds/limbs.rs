@@ -31,7 +31,7 @@ const fn one_if(fits: bool) -> Limbs {
 }
 
 /// The smallest `B` with `hidden (2^(bits + 1) + 1)^2 square <= 4 B^2`: no sum over a norm's output is larger in absolute value.
-/// `bits` are the scale of the norm minus its total shift, `square` is the largest sum of squares of a column.
+/// `bits` are those of [`ModelParams::normed_bits`], `square` is the largest sum of squares of a column.
 ///
 /// An output of the norm is at most `2^bits + 1/2` in the quadratic mean: `r` sees to it that `x r` is at most `2^scale`, and
 /// rounding adds at most a half. Clipping only lowers it, to `2^15` at most. The rest is the inequality of Cauchy and Schwarz.
@@ -124,7 +124,7 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
     match params.norm_limbs(config) {
         Limbs::One => Ok(()),
         Limbs::Two => Err(ModelError::OutOfRange {
-            what: "log2 of hidden 2^(2 scale) of a norm, or its total shift",
+            what: "log2 of hidden 2^(2 scale) of a norm",
             value: u64::from(ONE_LIMB_NORM) + 1,
             min: 0,
             max: ONE_LIMB_NORM.into(),
@@ -180,16 +180,14 @@ impl ModelParams {
         let layers = self.layers.iter().flat_map(|l| [&l.norm_attn, &l.norm_mlp]);
         let outputs = self.layers.iter().flat_map(|l| &l.post_norms);
         let outputs = outputs.flat_map(|post| [&post.attn.norm, &post.mlp.norm]);
-        let least = (0..config.hidden).map(|c| self.exponent(c)).min().unwrap_or(0);
-        let fits = |norm: &NormParams, least: u8| {
+        let fits = |norm: &NormParams| {
             let scale = u32::from(norm.scale);
+            let shifts = || norm.shift.0.iter().map(|shift| i32::from(*shift) + BASE);
             2 * scale <= ONE_LIMB_NORM
                 && (config.hidden as u128) << (2 * scale) <= 1 << ONE_LIMB_NORM
-                && total(norm) - i32::from(least) <= ONE_LIMB_SHIFT
+                && shifts().all(|total| total <= ONE_LIMB_SHIFT)
         };
-        // Outputs have no exponents.
-        let all = layers.chain([&self.norm_final]).all(|norm| fits(norm, least));
-        one_if(all && outputs.into_iter().all(|norm| fits(norm, 0)))
+        one_if(layers.chain(outputs).chain([&self.norm_final]).all(fits))
     }
 
     /// Whether the matmul of a layer fits one limb.
@@ -229,7 +227,7 @@ impl ModelParams {
             MatmulKind::Up => (of_mlp, &at.up),
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
-        let bound = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), norms.square);
+        let bound = normed_bound(config.hidden, self.normed_bits(norm), norms.square);
         let mut channels = self.rounded_channels(kind, layer, shift);
         channels.all(|(out, bias)| {
             let bound = bound + u128::from(bias.unsigned_abs());
@@ -247,11 +245,6 @@ impl ModelParams {
             })
         })
     }
-}
-
-/// Total shift of a norm, for channels without exponent.
-fn total(norm: &NormParams) -> i32 {
-    i32::from(norm.shift) + BASE
 }
 
 #[cfg(test)]

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use super::normed_bound;
 use crate::gains::{factor_limbs, Gains};
-use crate::model::NormParams;
 
-/// Bounds of the limbs of [`Gains::residual`], where the norm is that of the state.
+/// Bounds of the limbs of [`Gains::residual`].
 pub(super) struct ResidualBounds<'a> {
     gains: &'a Gains,
-    norm: &'a NormParams,
+    /// Those of the norm of the state, as [`crate::model::ModelParams::normed_bits`].
+    bits: i32,
     /// Of the means, by exponent. All channels share them: a key may have as many gains as channels, and each adds to every mean.
     means: BTreeMap<u8, [u128; 2]>,
 }
 
 impl<'a> ResidualBounds<'a> {
-    pub(super) const fn new(gains: &'a Gains, norm: &'a NormParams) -> Self {
+    pub(super) const fn new(gains: &'a Gains, bits: i32) -> Self {
         Self {
             gains,
-            norm,
+            bits,
             means: BTreeMap::new(),
         }
     }
@@ -27,8 +27,8 @@ impl<'a> ResidualBounds<'a> {
     pub(super) fn of(&mut self, channel: usize, skip: u8) -> [u128; 2] {
         let own = self.gains.own.get(channel).copied().unwrap_or_default();
         let own = factor_limbs(own, skip);
-        let (gains, norm) = (self.gains, self.norm);
-        let mean = self.means.entry(skip).or_insert_with(|| mean_bound(gains, norm, skip));
+        let (gains, bits) = (self.gains, self.bits);
+        let mean = self.means.entry(skip).or_insert_with(|| mean_bound(gains, bits, skip));
         let bound = |limb: i64, mean: u128| (u128::from(limb.unsigned_abs()) << 15).saturating_add(mean);
         let ([high, low], [highs, lows]) = (own, *mean);
         [bound(high, highs), bound(low, lows)]
@@ -36,8 +36,7 @@ impl<'a> ResidualBounds<'a> {
 }
 
 /// Bounds of the limbs of what is subtracted from all channels of an exponent.
-fn mean_bound(gains: &Gains, norm: &NormParams, skip: u8) -> [u128; 2] {
-    let bits = i32::from(norm.scale) - i32::from(norm.shift) - 8;
+fn mean_bound(gains: &Gains, bits: i32, skip: u8) -> [u128; 2] {
     let limbs = gains.mean.iter().map(|g| factor_limbs(*g, skip));
     let squares = limbs.fold([0u64; 2], |[a, b], [high, low]| {
         [(a, high), (b, low)].map(|(sum, limb)| sum.saturating_add(limb.saturating_mul(limb).unsigned_abs()))
@@ -48,23 +47,17 @@ fn mean_bound(gains: &Gains, norm: &NormParams, skip: u8) -> [u128; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ByClass;
 
     /// No row whose root mean square is that of a norm exceeds the bounds, and one that is aimed at them comes close.
     #[test]
     fn bounds_hold_and_are_close() {
-        let norm = NormParams {
-            scale: 26,
-            eps: ByClass::both(1),
-            shift: 7,
-        };
-        // 2^11 in the root mean square.
         let own = Gains {
             own: vec![(1 << 16) - 1; 20],
             mean: vec![3277; 20],
         };
+        // 2^11 in the root mean square.
         let row = [1i16 << 11; 20];
-        let mut bounds = ResidualBounds::new(&own, &norm);
+        let mut bounds = ResidualBounds::new(&own, 11);
         for skip in [0, 3, 13] {
             let factors = own.mean.iter().map(|g| factor_limbs(*g, skip));
             let sums = factors.fold([0; 2], |[a, b], [c, d]| [a + (c << 11), b + (d << 11)]);

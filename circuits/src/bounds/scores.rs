@@ -42,8 +42,7 @@ pub(super) fn query_sum(params: &ModelParams, config: &ModelConfig, layer: usize
     let (Some(at), Some(norms)) = (params.layers.get(layer), params.norms(MatmulKind::Q, layer)) else {
         return rotated_sum(&vec![MOST; config.head_dim]);
     };
-    let total = i32::from(at.norm_attn.shift) + 8;
-    let bound = normed_bound(config.hidden, i32::from(at.norm_attn.scale) - total, norms.square);
+    let bound = normed_bound(config.hidden, params.normed_bits(&at.norm_attn), norms.square);
     let biases = params.bias(MatmulKind::Q, layer);
     let of = |channel: usize| {
         let bias = biases.get(channel).map_or(0, |b| b.unsigned_abs());

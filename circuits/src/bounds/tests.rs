@@ -81,7 +81,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
     let norm = NormParams {
         scale,
         eps: ByClass::both(eps),
-        shift: shift.min(7),
+        shift: ChannelShift::one(shift.min(7)),
     };
     let skip = ByClass::both(residual as i8 - shift as i8);
     let base = test_params(&odd_config(1));
@@ -89,7 +89,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
         embed_exponent: residual,
         embed: StreamShift::one(shift),
         layers: vec![crate::model::LayerParams {
-            norm_attn: norm,
+            norm_attn: norm.clone(),
             q: one(),
             k: one(),
             v: one(),
@@ -97,7 +97,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
             att: shift,
             o: StreamShift::one(shift),
             skip_attn: skip,
-            norm_mlp: norm,
+            norm_mlp: norm.clone(),
             gate: ChannelShift(vec![shift; 44]),
             up: one(),
             act: ByClass::both(shift.min(MAX_ACT_SHIFT)),
@@ -274,17 +274,46 @@ fn exponents_leave_the_statistics_in_range() {
     let (what, value, min, max) = ("channel exponent", 7, 0, 6);
     assert_eq!(with(&[7]), Err(ModelError::OutOfRange { what, value, min, max }));
     let mut own = params(5, 5, 26, 1 << 10, 10);
-    own.exponents = vec![5; 20];
-    let (what, value, min, max) = ("norm shift of a channel", 0, 1, 13);
-    own.layers[0].norm_attn.shift = 5;
-    own.exponents = [vec![5], vec![0; 19]].concat();
-    assert_eq!(
-        own.check(&config),
-        Err(ModelError::OutOfRange { what, value, min, max })
-    );
-    own.exponents.pop();
+    own.exponents = vec![0; 19];
     let (what, got, expected) = ("channel exponents", 19, 20);
     assert_eq!(own.check(&config), Err(ModelError::Length { what, got, expected }));
+}
+
+/// A norm has one shift, or one for every channel, each of which leaves a remainder of 15 bits at most.
+#[test]
+fn shifts_of_norms_are_those_of_one_limb() {
+    let config = odd_config(1);
+    let with = |norm: fn(&mut ModelParams) -> &mut crate::model::NormParams, shifts: &[u8]| {
+        let mut own = params(5, 5, 26, 1 << 10, 10);
+        norm(&mut own).shift = ChannelShift(shifts.to_vec());
+        own.check(&config)
+    };
+    let norms: [fn(&mut ModelParams) -> &mut crate::model::NormParams; 3] = [
+        |p| &mut p.layers[0].norm_attn,
+        |p| &mut p.layers[0].norm_mlp,
+        |p| &mut p.norm_final,
+    ];
+    for norm in norms {
+        for most in [1, 7] {
+            assert_eq!(with(norm, &[most]), Ok(()));
+            assert_eq!(with(norm, &[vec![4; 19], vec![most]].concat()), Ok(()));
+        }
+        for value in [0, 8, 255] {
+            let refused = Err(ModelError::OutOfRange {
+                what: "shift of a norm",
+                value,
+                min: 1,
+                max: 7,
+            });
+            assert_eq!(with(norm, &[value as u8]), refused);
+            assert_eq!(with(norm, &[vec![4; 19], vec![value as u8]].concat()), refused);
+        }
+        for got in [0, 2, 19, 21] {
+            let (what, expected) = ("shifts of a norm", 20);
+            let refused = Err(ModelError::Length { what, got, expected });
+            assert_eq!(with(norm, &vec![4; got]), refused);
+        }
+    }
 }
 
 /// A weight has at least two bits, and no more than its format holds.

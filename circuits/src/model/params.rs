@@ -43,6 +43,11 @@ pub const fn max_weight(bits: u8) -> i32 {
 pub struct ChannelShift(pub Vec<u8>);
 
 impl ChannelShift {
+    /// One shift for all channels.
+    pub fn one(shift: u8) -> Self {
+        Self(vec![shift])
+    }
+
     /// Shift of (real) output channel `out`.
     pub fn at(&self, out: usize) -> u8 {
         match self.0.as_slice() {
@@ -124,7 +129,7 @@ impl StreamShift {
     /// The same shift for all channels and rows.
     pub fn one(shift: u8) -> Self {
         Self {
-            body: ChannelShift(vec![shift]),
+            body: ChannelShift::one(shift),
             lead: 0,
         }
     }
@@ -140,14 +145,14 @@ impl StreamShift {
 }
 
 /// RMSNorm parameters (docs/protocol.md, section 16.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NormParams {
     /// `r` is the largest integer with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
     pub scale: u8,
     /// `round(rms_eps * hidden * 2^(2 residual bits))` in the unit of the rows, but at least the least of [`crate::bounds::epsilons`].
     pub eps: ByClass<u64>,
-    /// Output `y = (x * r) >> (8 + shift - k)`, rounded, `k` the exponent of the channel; `shift - k` is in `1..=13`.
-    pub shift: u8,
+    /// Output `y = (x * r) >> (8 + s)`, rounded, `s` the shift of the channel, in `1..=7`: one for all of them, or one for each.
+    pub shift: ChannelShift,
 }
 
 /// The norm of every head of queries, or of keys, of a layer (docs/protocol.md, section 16.11).
@@ -165,11 +170,11 @@ pub struct HeadNorm {
 
 impl HeadNorm {
     /// The norm without its gains.
-    pub const fn norm(&self) -> NormParams {
+    pub fn norm(&self) -> NormParams {
         NormParams {
             scale: self.scale,
             eps: ByClass::both(self.eps),
-            shift: self.shift,
+            shift: ChannelShift::one(self.shift),
         }
     }
 }
@@ -453,6 +458,14 @@ impl ModelParams {
     /// Exponent of channel `c` of a state.
     pub fn exponent_of(&self, state: usize, c: usize) -> u8 {
         self.exponents_of(state).get(c).copied().unwrap_or(0)
+    }
+
+    /// Fractional bits that no output of a norm of the residual stream exceeds, where the root mean square of all of them is 1: those of
+    /// the channels in the finest units.
+    pub fn normed_bits(&self, norm: &NormParams) -> i32 {
+        let channels = 0..self.exponents.len().max(norm.shift.0.len());
+        let totals = channels.map(|c| 8 + i32::from(norm.shift.at(c)) + i32::from(self.exponent(c)));
+        i32::from(norm.scale) - totals.min().unwrap_or(0)
     }
 
     /// Exponent of channel `c` of the residual stream.

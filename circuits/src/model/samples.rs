@@ -30,11 +30,11 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
     let norm = NormParams {
         scale: 26,
         eps: ByClass { body: 1700, lead: 1800 },
-        shift: 7,
+        shift: ChannelShift::one(7),
     };
-    let one = |shift| ChannelShift(vec![shift]);
+    let one = ChannelShift::one;
     let layer = LayerParams {
-        norm_attn: norm,
+        norm_attn: norm.clone(),
         q: one(3),
         k: one(3),
         v: one(3),
@@ -42,7 +42,7 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         att: 7,
         o: StreamShift::one(5),
         skip_attn: ByClass::both(0),
-        norm_mlp: norm,
+        norm_mlp: norm.clone(),
         gate: one(3),
         up: one(3),
         act: ByClass::both(3),
@@ -62,7 +62,7 @@ pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
         }),
         post_norms: config.is_post_normed().then(|| {
             let post = PostNorm {
-                norm,
+                norm: norm.clone(),
                 sum: StreamShift::one(5),
             };
             PostNorms {

@@ -88,7 +88,7 @@ fn clipped_values_are_committed_entries_in_order() {
         cuts
     });
     let (_, mut params, statement) = setting();
-    params.layers[0].norm_attn.shift = 3;
+    params.layers[0].norm_attn.shift = ChannelShift::one(3);
     let with = |clips: &[Clip]| {
         let clips = clips.to_vec();
         Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
@@ -188,9 +188,8 @@ fn clipped_values_have_the_range_of_accumulators() {
     params.layers[1].act.lead = 5;
     params.layers[1].o.lead = -2;
     params.layers[1].skip_attn.lead = 2;
-    (params.layers[0].norm_mlp.shift, params.norm_final.shift) = (5, 6);
-    params.exponents = vec![0; 20];
-    params.exponents[6] = 3;
+    params.layers[0].norm_mlp.shift = ChannelShift::one(5);
+    params.norm_final.shift = ChannelShift((0..20).map(|c| if c == 6 { 3 } else { 6 }).collect());
     assert_eq!(params.check(&odd_config(2)), Ok(()));
     // Total shifts of one limb have 8 more than those of two.
     // Padded entries of a head have the shift of the matrix if that is one, and else the smallest.

@@ -314,7 +314,7 @@ impl Source<'_> {
             [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
             let r = state.map_or(0, |s| s.rsqrt[i]);
             let shift = match state {
-                Some(_) if x < hidden => norm_of(self.params, n).shift - self.params.exponent_of(n, x),
+                Some(_) if x < hidden => norm_of(self.params, n).shift.at(x),
                 _ => PADDED_EXPONENT,
             };
             let acc = Accumulator::product(value.out * i64::from(r));

@@ -453,7 +453,7 @@ impl<'m> ForwardState<'m> {
         let rsqrt: Vec<_> = rsqrt
             .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
             .collect();
-        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift - params.exponent_of(n, c)).collect();
+        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift.at(c)).collect();
         let counted = self.counted_here(rsqrt.len());
         let (y, clipped) = in_rows([rsqrt.len(), hidden], counted, |i, out| {
             let (row, r, mut clipped) = (&x[i * hidden..], rsqrt[i], Clipped::default());

@@ -275,7 +275,7 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     params.embed_exponent = 13;
     params.exponents.clear();
     (params.embed, params.head) = (StreamShift::one(1), one());
-    params.norm_final.shift = 1;
+    params.norm_final.shift = one();
     for layer in &mut params.layers {
         (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), StreamShift::one(1));
         (layer.up, layer.down) = (one(), StreamShift::one(1));
@@ -284,13 +284,13 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
             (layer.gate, layer.act) = (one(), ByClass::both(1));
         }
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
-        (layer.norm_attn.shift, layer.norm_mlp.shift) = (1, 1);
+        (layer.norm_attn.shift, layer.norm_mlp.shift) = (one(), one());
         for post in layer
             .post_norms
             .iter_mut()
             .flat_map(|post| [&mut post.attn, &mut post.mlp])
         {
-            (post.norm.shift, post.sum) = (1, StreamShift::one(1));
+            (post.norm.shift, post.sum) = (one(), StreamShift::one(1));
         }
     }
     model
@@ -310,8 +310,16 @@ fn random_norm(hidden: usize) -> NormParams {
     NormParams {
         scale,
         eps: ByClass { body: 1700, lead: 7100 },
-        shift: scale - 8 - 11,
+        shift: ChannelShift::one(scale - 8 - 11),
     }
+}
+
+/// Exponents of a few channels of the stream.
+fn random_exponents(config: &ModelConfig) -> Vec<u8> {
+    // What is added to a state of an encoder has no room for more.
+    let exponent = |c: usize| if config.is_encoder() { 1 } else { 1 + (c % 3) as u8 };
+    let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { exponent(c) } else { 0 });
+    exponents.collect()
 }
 
 fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix) -> ModelParams {
@@ -327,11 +335,21 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             WeightFormat::Int16 => vec![base],
         })
     };
+    // What is read is in units of the channels of the stream, or in one unit, or between both.
     let norm = random_norm(config.hidden);
+    let exponents = random_exponents(config);
+    let normed = |back: fn(u8) -> u8| {
+        let shift = |k: &u8| norm.shift.at(0) - back(*k);
+        NormParams {
+            shift: ChannelShift(exponents.iter().map(shift).collect()),
+            ..norm.clone()
+        }
+    };
+    let (flat, between) = (normed(|k| k), normed(|k| k / 2));
     let head_norm = |l: usize, part: usize| HeadNorm {
         scale: random_norm(config.head_dim).scale,
         eps: 1700 + l as u64,
-        shift: random_norm(config.head_dim).shift,
+        shift: random_norm(config.head_dim).shift.at(0),
         // Of either sign, and up to the largest there may be.
         gains: (0..config.head_dim)
             .map(|x| match (x + l + part) % 5 {
@@ -369,7 +387,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                             body: 1900,
                             lead: 5300 + l as u64,
                         },
-                        ..norm
+                        ..norm.clone()
                     },
                     sum: StreamShift {
                         body: ChannelShift((0..config.hidden).map(|c| shift + (c % 2) as u8).collect()),
@@ -381,13 +399,13 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                     mlp: post(6),
                 }
             }),
-            norm_attn: norm,
+            norm_attn: if config.is_encoder() { flat.clone() } else { norm.clone() },
             q: channels(MatmulKind::Q, 3),
             k: channels(MatmulKind::K, 3),
             v: channels(MatmulKind::V, 3),
             score: head_shift,
             att: 7,
-            norm_mlp: norm,
+            norm_mlp: if config.is_encoder() { flat.clone() } else { between.clone() },
             gate: match config.gated {
                 true => channels(MatmulKind::Gate, 3),
                 false => ChannelShift(Vec::new()),
@@ -400,18 +418,15 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
-    // What is added to a state of an encoder has no room for more.
-    let exponent = |c: usize| if config.is_encoder() { 1 } else { 1 + (c % 3) as u8 };
-    let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { exponent(c) } else { 0 });
     ModelParams {
         format,
         weight_bits: [bits; KINDS],
         leading: LeadingRows { first: 1, run: true },
-        exponents: exponents.collect(),
+        exponents,
         embed_exponent: if format == WeightFormat::Int8 { 6 } else { 2 },
         embed: StreamShift::one(1),
         layers,
-        norm_final: norm,
+        norm_final: flat,
         head: match config.is_encoder() {
             true => ChannelShift(Vec::new()),
             false => channels(MatmulKind::Head, 3),

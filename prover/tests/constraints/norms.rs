@@ -3,7 +3,7 @@
 use tessera_circuits::air::norms::{bound_limbs, Norms, COLUMNS, LIMBS, QUOTIENT, ROOT, SUM};
 use tessera_circuits::air::{base, tables, Air};
 use tessera_circuits::bounds::{epsilons, MAX_SQUARES};
-use tessera_circuits::model::{ByClass, NormParams, RowClass, WeightFormat};
+use tessera_circuits::model::{ByClass, ChannelShift, NormParams, RowClass, WeightFormat};
 use tessera_circuits::semantics::{norm_bound, norm_rsqrt};
 use tessera_prover::prove::check::{check_row, Missing};
 use tessera_prover::prove::trace::{Columns, NormRow};
@@ -87,7 +87,7 @@ fn the_largest_and_smallest_rows_are_provable() {
         let params = NormParams {
             scale,
             eps: ByClass::both(eps),
-            shift: 1,
+            shift: ChannelShift::one(1),
         };
         let root = norm_rsqrt(sums, hidden, &params, RowClass::Body);
         let bound = bound_limbs(hidden, scale);
@@ -135,7 +135,7 @@ fn columns_without_a_claim_have_one_value() {
         let params = NormParams {
             scale,
             eps: ByClass::both(eps),
-            shift: 1,
+            shift: ChannelShift::one(1),
         };
         let root = norm_rsqrt(sums, hidden, &params, RowClass::Body);
         let bound = bound_limbs(hidden, scale);

@@ -291,7 +291,7 @@ fn largest() -> Vec<(&'static str, Box<Enlarge>)> {
                 // There are many attention outputs, and queries of so long heads are small.
                 k.params.weight_bits[4] = 7;
                 let norms = k.params.layers.iter_mut().map(|layer| &mut layer.norm_attn);
-                norms.for_each(|norm| norm.scale = norm.shift + 8);
+                norms.for_each(|norm| norm.scale = norm.shift.at(0) + 8);
             }),
         ),
         ("layers", Box::new(|k| deepened(k, 1 << 10))),

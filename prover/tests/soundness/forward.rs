@@ -144,7 +144,7 @@ impl Pass<'_> {
         });
         let y = x.iter().enumerate();
         let y = y
-            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift - params.exponent_of(n, i % hidden)))
+            .map(|(i, v)| norm_element(*v, rsqrt[i / hidden], norm.shift.at(i % hidden)))
             .collect();
         Stream {
             acc_hi: acc.0,

@@ -338,7 +338,7 @@ fn norms_and_sums_are_those_of_the_key() {
     caught(of_products(), &|post| post.mlp.norm.scale -= 1);
     // The remainder's range follows from the shift, too.
     let of_shifts = || Caught::Claims(&["accumulators", "lookups"]);
-    caught(of_shifts(), &|post| post.attn.norm.shift -= 1);
+    caught(of_shifts(), &|post| post.attn.norm.shift.0[0] -= 1);
     caught(of_shifts(), &|post| post.mlp.sum.body.0[3] -= 1);
 }
 

@@ -505,7 +505,7 @@ fn exponents_are_those_of_the_key() {
 
 #[test]
 fn norm_shifts_are_those_of_the_key() {
-    caught_impostor(SHIFTS, |m| m.params.norm_final.shift -= 1);
+    caught_impostor(SHIFTS, |m| m.params.norm_final.shift.0[0] -= 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn key() -> ModelKey {
     let norm = NormParams {
         scale: 25,
         eps: ByClass::both(1700),
-        shift: 6,
+        shift: ChannelShift::one(6),
     };
     let shift = || ChannelShift(vec![3]);
     let config = ModelConfig {
@@ -36,7 +36,7 @@ fn key() -> ModelKey {
         eos: vec![2],
     };
     let layer = LayerParams {
-        norm_attn: norm,
+        norm_attn: norm.clone(),
         q: shift(),
         k: shift(),
         v: shift(),
@@ -44,7 +44,7 @@ fn key() -> ModelKey {
         att: 7,
         o: StreamShift::one(3),
         skip_attn: ByClass::both(0),
-        norm_mlp: norm,
+        norm_mlp: norm.clone(),
         gate: shift(),
         up: shift(),
         act: ByClass::both(3),

@@ -108,20 +108,25 @@ fn no_row_makes_an_accumulator_larger_than_its_bound() {
         let norm = NormParams {
             scale: (random(&mut state) % 33) as u8,
             eps: ByClass::both(1 + random(&mut state) % 100),
-            shift: 4 + (random(&mut state) % 9) as u8,
+            // One shift, or one for each channel.
+            shift: ChannelShift(match case % 2 {
+                0 => vec![4 + (random(&mut state) % 9) as u8],
+                _ => (0..hidden).map(|_| 1 + (random(&mut state) % 12) as u8).collect(),
+            }),
         };
         let r = norm_rsqrt(norm_sums(&x, &exponents), hidden, &norm, RowClass::Body);
-        let exponent = |c: usize| exponents.get(c).copied().unwrap_or(0);
         let channels = x.iter().enumerate();
-        let y: Vec<i16> = channels
-            .map(|(c, x)| norm_element(*x, r, norm.shift - exponent(c)))
-            .collect();
+        let y: Vec<i16> = channels.map(|(c, x)| norm_element(*x, r, norm.shift.at(c))).collect();
         let largest = y.iter().map(|y| y.unsigned_abs()).max().unwrap_or(0).max(1);
         // Weights of ten bits in proportion to the outputs.
         let column: Vec<i64> = y.iter().map(|y| i64::from(*y) * 511 / i64::from(largest)).collect();
         let acc: i64 = y.iter().zip(&column).map(|(y, w)| i64::from(*y) * w).sum();
         let square = column.iter().map(|w| (w * w) as u64).sum();
-        let bound = normed_bound(hidden, i32::from(norm.scale) - total(&norm), square);
+        let of_case = ModelParams {
+            exponents: exponents.clone(),
+            ..test_params(&odd_config(1))
+        };
+        let bound = normed_bound(hidden, of_case.normed_bits(&norm), square);
         assert!(
             u128::from(acc.unsigned_abs()) <= bound,
             "case {case}: {acc} above {bound}"
@@ -136,9 +141,9 @@ fn params() -> ModelParams {
     let mut params = test_params(&odd_config(2));
     for layer in &mut params.layers {
         (layer.norm_attn.scale, layer.norm_mlp.scale) = (26, 26);
-        (layer.norm_attn.shift, layer.norm_mlp.shift) = (7, 7);
+        (layer.norm_attn.shift, layer.norm_mlp.shift) = (ChannelShift::one(7), ChannelShift::one(7));
     }
-    (params.norm_final.scale, params.norm_final.shift) = (26, 7);
+    (params.norm_final.scale, params.norm_final.shift) = (26, ChannelShift::one(7));
     params
 }
 
@@ -193,7 +198,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
     own.weight_bits = [12; 9];
     own = own.with_largest_norms(&odd_config(2));
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down]);
-    own.layers[0].norm_attn.shift = 3;
+    own.layers[0].norm_attn.shift = ChannelShift::one(3);
     assert_eq!(
         two(&own),
         [
@@ -204,7 +209,14 @@ fn one_channel_puts_its_kind_into_two_limbs() {
             MatmulKind::Down
         ]
     );
-    (own.layers[0].norm_attn.shift, own.norm_final.shift) = (7, 3);
+    (own.layers[0].norm_attn.shift, own.norm_final.shift) = (ChannelShift::one(7), ChannelShift::one(3));
+    assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down, MatmulKind::Head]);
+    // One channel in such units is enough, but for one whose state is in units as much coarser.
+    own.norm_final.shift = ChannelShift([vec![7; 19], vec![3]].concat());
+    assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down, MatmulKind::Head]);
+    own.exponents = [vec![0; 19], vec![4]].concat();
+    assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down]);
+    own.exponents = [vec![4], vec![0; 19]].concat();
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down, MatmulKind::Head]);
 }
 
@@ -264,7 +276,7 @@ fn norms_are_bounded_by_scale_and_shift() {
         let mut own = params().with_largest_norms(&config);
         change(&mut own);
         let checked = own.check(&config);
-        let what = "log2 of hidden 2^(2 scale) of a norm, or its total shift";
+        let what = "log2 of hidden 2^(2 scale) of a norm";
         let refused = matches!(checked, Err(ModelError::OutOfRange { what: w, value: 59, max: 58, .. }) if w == what);
         assert!(refused || checked == Ok(()), "{checked:?}");
         assert_eq!(own.norm_limbs(&config) == Limbs::Two, refused);
@@ -273,18 +285,12 @@ fn norms_are_bounded_by_scale_and_shift() {
     assert!(!with(|_| ()));
     assert!(with(|p| p.norm_final.scale = 27));
     assert!(with(|p| p.layers[1].norm_attn.scale = 48));
-    assert!(with(|p| p.layers[1].norm_mlp.shift = 8));
-    // Exponents lower the shift of a channel, and that without exponent decides.
-    let exponents = |p: &mut ModelParams, last| {
-        p.exponents = vec![1; 64];
-        p.exponents[63] = last;
-        p.layers[1].norm_mlp.shift = 8;
-    };
+    // So is the shift of a channel.
     let mut own = params().with_largest_norms(&config);
-    exponents(&mut own, 1);
-    assert_eq!(own.norm_limbs(&config), Limbs::One);
-    exponents(&mut own, 0);
-    assert_eq!(own.norm_limbs(&config), Limbs::Two);
+    for (last, limbs) in [(7, Limbs::One), (8, Limbs::Two)] {
+        own.layers[1].norm_mlp.shift = ChannelShift([vec![7; 63], vec![last]].concat());
+        assert_eq!(own.norm_limbs(&config), limbs);
+    }
 }
 
 /// Norms that no integers have: a key with them is refused, whatever they would allow.
@@ -379,7 +385,7 @@ fn a_bias_counts_among_what_an_accumulator_can_reach() {
     };
     assert_eq!(limbs(&params), Limbs::One);
     let norm = &params.layers[1].norm_mlp;
-    let own = normed_bound(config.hidden, i32::from(norm.scale) - total(norm), 1);
+    let own = normed_bound(config.hidden, params.normed_bits(norm), 1);
     let total = i32::from(params.layers[1].up.at(0)) + BASE;
     let most = (largest(MatmulKind::Up, total).unwrap() - own) as i32;
     for (bias, expected) in [(most, Limbs::One), (most + 1, Limbs::Two), (-most - 1, Limbs::Two)] {

@@ -168,11 +168,11 @@ fn many_different_gains_are_checked_in_no_time() {
     let norm = NormParams {
         scale: 22,
         eps: ByClass::both(1 << 11),
-        shift: 7,
+        shift: ChannelShift::one(7),
     };
-    params.norm_final = norm;
+    params.norm_final = norm.clone();
     for layer in &mut params.layers {
-        (layer.norm_attn, layer.norm_mlp) = (norm, norm);
+        (layer.norm_attn, layer.norm_mlp) = (norm.clone(), norm.clone());
         (layer.skip_attn, layer.skip_mlp) = (ByClass::both(-5), ByClass { body: -5, lead: -4 });
     }
     let gains = first(&wide);

@@ -66,22 +66,15 @@ fn norms_of_outputs_are_those_of_the_document() {
         );
     }
     assert!(with(&|p| p.biases.truncate(23)).is_err() && with(&|p| p.biases.clear()).is_err());
-    // Norms of outputs have no exponents, so that the smallest shift is one of theirs, but not of a state's.
-    let exponents = |p: &mut ModelParams| p.exponents = (0..20).map(|c| u8::from(c == 4)).collect();
-    let shift = |own: u8| {
-        with(&|p| {
-            exponents(p);
-            post(p).norm.shift = own;
-        })
-    };
-    assert_eq!((shift(1), shift(7)), (Ok(()), Ok(())));
-    assert_eq!(shift(0), refused("norm", 0, 1, 13));
-    assert!(shift(8).is_err());
-    let state = with(&|p| {
-        exponents(p);
-        p.layers[1].norm_mlp.shift = 1;
-    });
-    assert_eq!(state, refused("norm shift of a channel", 0, 1, 13));
+    // Norms of outputs have shifts like others.
+    let shift = |own: &[u8]| with(&|p| post(p).norm.shift = ChannelShift(own.to_vec()));
+    assert_eq!((shift(&[1]), shift(&[7]), shift(&[7; 20])), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(shift(&[0]), refused("shift of a norm", 0, 1, 7));
+    assert_eq!(
+        shift(&[vec![7; 19], vec![8]].concat()),
+        refused("shift of a norm", 8, 1, 7)
+    );
+    assert_eq!(shift(&[7; 19]), length("shifts of a norm", 19, 20));
     assert_eq!(with(&|p| post(p).norm.scale = 49), refused("norm scale", 49, 0, 48));
     assert!(with(&|p| post(p).norm.scale = 28).is_err());
     assert!(with(&|p| post(p).norm.eps.lead = 0).is_err());

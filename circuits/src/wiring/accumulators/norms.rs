@@ -137,16 +137,9 @@ impl<K: Scalar> Public<'_, K> {
         let weights = eq_table(at);
         let states = points.state_weights(self.shape.states());
         let shifts = states.iter().enumerate();
-        let shifts = shifts.map(|(n, weight)| {
-            (
-                (norm_of(self.params, n).shift, self.params.exponents_of(n)),
-                (n, *weight),
-            )
-        });
-        let powered = alike(shifts).into_iter().map(|((shift, exponents), states)| {
-            let own = |c: usize| exponents.get(c).copied().unwrap_or(0);
-            let exponent = |c: usize| u32::from(shift.saturating_sub(own(c)));
-            let features = Weight::dense(self.feature_powers(&weights, &exponent));
+        let shifts = shifts.map(|(n, weight)| (&norm_of(self.params, n).shift, (n, *weight)));
+        let powered = alike(shifts).into_iter().map(|(shift, states)| {
+            let features = Weight::dense(self.feature_powers(&weights, &|c| u32::from(shift.at(c))));
             vec![Weight::Sparse(self.lead(part), states), eq(&points.token), features]
         });
         let out = match self.shape.normed() {

@@ -1,7 +1,7 @@
 //! Scales of norms: the reciprocal square root, its shift and the epsilon.
 
 use tessera_circuits::bounds::{epsilons, ONE_LIMB_SHIFT};
-use tessera_circuits::model::{ByClass, MatmulKind, NormParams, RowClass};
+use tessera_circuits::model::{ByClass, ChannelShift, MatmulKind, NormParams, RowClass};
 
 use super::bits::Bits;
 use super::limits::{small, CLASSES};
@@ -58,6 +58,16 @@ impl Scales<'_> {
         }
     }
 
+    /// Shifts of the channels of the norm of a state, of which those without exponent have this one.
+    fn norm_shifts(&self, n: usize, shift: i32) -> Result<ChannelShift, QuantiseError> {
+        let own = |c: usize| small(shift - if self.is_output(n) { 0 } else { self.exponent(c) }, || format!("norm {n}"));
+        let channels = match self.is_output(n) || self.exponents.is_empty() {
+            true => 0..1,
+            false => 0..self.config.hidden,
+        };
+        channels.map(own).collect::<Result<_, _>>().map(ChannelShift)
+    }
+
     pub(super) fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
         let name = || format!("norm {n}");
         let output = self.norms[n];
@@ -79,7 +89,7 @@ impl Scales<'_> {
                 body: eps(RowClass::Body),
                 lead: eps(RowClass::Lead),
             },
-            shift: small(shift, name)?,
+            shift: self.norm_shifts(n, shift)?,
         })
     }
 }

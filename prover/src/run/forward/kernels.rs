@@ -203,16 +203,16 @@ pub(super) fn split<T>(row: &mut [T], piece: usize) -> impl Iterator<Item = (usi
 /// values.
 pub(super) fn norm_heads(row: &[i16], head_dim: usize, norm: &NormParams) -> (NormedHeads, Clipped) {
     let mut out = NormedHeads::default();
-    let mut clipped = Clipped::default();
+    let (mut clipped, shift) = (Clipped::default(), norm.shift.at(0));
     for head in row.chunks_exact(head_dim) {
         let sums = norm_sums(head, &[]);
         let root = norm_rsqrt(sums, head_dim, norm, RowClass::Body);
         out.sums.push(sums);
         out.rsqrt.push(root);
         out.y.extend(head.iter().map(|&v| {
-            let normed = norm_element(v, root, norm.shift);
+            let normed = norm_element(v, root, shift);
             clipped.count(normed, || {
-                round_shift(i64::from(v) * i64::from(root), 8 + u32::from(norm.shift))
+                round_shift(i64::from(v) * i64::from(root), 8 + u32::from(shift))
             });
             normed
         }));

@@ -79,7 +79,7 @@ fn check_norm(model: &QuantisedModel, stream: &Stream, norm: &NormParams) {
         for (x, &v) in row.iter().enumerate() {
             assert_eq!(
                 stream.y[i * hidden + x],
-                norm_element(v, stream.rsqrt[i], norm.shift - exponent(x) as u8)
+                norm_element(v, stream.rsqrt[i], norm.shift.at(x))
             );
         }
     }
@@ -112,7 +112,7 @@ fn check_heads(model: &QuantisedModel, kind: MatmulKind, l: usize, w: &LayerWitn
         assert!(r * r * total <= bound && (r + 1).pow(2) * total > bound);
         let y = &normed.y[at * n..][..n];
         for (x, v) in head.iter().enumerate() {
-            assert_eq!(y[x], requantise(i64::from(*v) * r as i64, norm.shift));
+            assert_eq!(y[x], requantise(i64::from(*v) * r as i64, norm.shift.at(x)));
         }
         for x in 0..half {
             let angle = config.rotations[config.rotation(l)].frequency(n, x) * (at / heads) as f64;

@@ -27,10 +27,10 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     let norm = NormParams {
         scale: 1,
         eps: ByClass::both(1),
-        shift: 13,
+        shift: ChannelShift::one(7),
     };
     let layer = LayerParams {
-        norm_attn: norm,
+        norm_attn: norm.clone(),
         q: shifts(MatmulKind::Q, 3),
         k: shifts(MatmulKind::K, 5),
         v: shifts(MatmulKind::V, 3),
@@ -38,7 +38,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         att: 1,
         o: StreamShift::one(1),
         skip_attn: ByClass::both(0),
-        norm_mlp: norm,
+        norm_mlp: norm.clone(),
         gate: shifts(MatmulKind::Gate, 3),
         up: shifts(MatmulKind::Up, 5),
         act: ByClass::both(1),
@@ -50,7 +50,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         }),
         post_norms: config.is_post_normed().then(|| {
             let post = PostNorm {
-                norm,
+                norm: norm.clone(),
                 sum: StreamShift::one(1),
             };
             PostNorms {
