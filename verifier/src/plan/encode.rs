@@ -1,20 +1,26 @@
 //! From instructions to bytes, and what they cost a contract.
 
-use super::compile::{Element, Instruction, Step, Terms};
+use tessera_circuits::scalar::Source;
+
+use super::compile::{Element, Instruction, Rows, Step, Terms};
 use super::program::{op, word_of};
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
 mod gas {
-    pub const INSTRUCTION: u64 = 310;
-    pub const PRODUCT: u64 = 415;
-    pub const SUMMED_PRODUCT: u64 = 240;
-    pub const MULTIPLE: u64 = 480;
-    pub const SUMMED_MULTIPLE: u64 = 95;
-    pub const RUN: u64 = 300;
-    pub const COPY: u64 = 160;
-    pub const SUM: u64 = 400;
-    pub const TABLE_ENTRY: u64 = 590;
-    pub const EQ: u64 = 1400;
+    pub const INSTRUCTION: u64 = 320;
+    pub const PRODUCT: u64 = 480;
+    pub const SUMMED_PRODUCT: u64 = 350;
+    pub const MULTIPLE: u64 = 500;
+    pub const SUMMED_MULTIPLE: u64 = 175;
+    pub const RUN: u64 = 240;
+    pub const COPY: u64 = 170;
+    pub const SUM: u64 = 500;
+    pub const TABLE_ENTRY: u64 = 600;
+    pub const EQ: u64 = 1220;
+    pub const ROW: u64 = 500;
+    pub const GROUP: u64 = 220;
+    pub const ROW_ENTRY: u64 = 35;
+    pub const EXPONENT: u64 = 46;
 }
 
 /// An instruction that the next one may be a part of.
@@ -36,6 +42,8 @@ enum Kind {
 pub struct Encoder {
     /// The bytes.
     pub code: Vec<u8>,
+    /// Where instructions begin.
+    pub starts: Vec<usize>,
     /// What following them takes.
     pub gas: u64,
     last: Option<Last>,
@@ -87,7 +95,37 @@ impl Encoder {
     fn begin(&mut self, op: u8) {
         self.last = None;
         self.gas += gas::INSTRUCTION;
+        self.starts.push(self.code.len());
         self.code.push(op);
+    }
+
+    /// What is left at the end: runs of registers.
+    pub fn leave(&mut self, registers: &[u32]) -> Option<()> {
+        let runs: Vec<&[u32]> = registers.chunk_by(|a, b| b.checked_sub(*a) == Some(1)).collect();
+        self.begin(op::LEAVE);
+        self.number(u16::try_from(runs.len()).ok()?.into());
+        for run in runs {
+            self.number(*run.first()?);
+            self.number(u16::try_from(run.len()).ok()?.into());
+        }
+        Some(())
+    }
+
+    /// The bytes, cut at instructions into pages of at most so many. `None` if an instruction is longer.
+    pub fn pages(&self, most: usize) -> Option<Vec<Vec<u8>>> {
+        let (mut pages, mut from) = (Vec::new(), 0);
+        let ends = self.starts.iter().skip(1).copied().chain([self.code.len()]);
+        for (start, end) in self.starts.iter().zip(ends) {
+            if end - from > most {
+                pages.push(self.code.get(from..*start)?.to_vec());
+                from = *start;
+            }
+            if end - from > most {
+                return None;
+            }
+        }
+        pages.push(self.code.get(from..)?.to_vec());
+        Some(pages)
     }
 
     /// Constants, which are the first registers after those that are carried.
@@ -120,7 +158,7 @@ impl Encoder {
                 self.begin(op::PREFIX);
                 self.number(list.len() as u32);
                 self.listed(list, place)?;
-                self.gas += 2 * gas::COPY * u64::from(own.count);
+                self.gas += gas::COPY * u64::from(own.count);
             }
             Step::Copy(list) => {
                 self.begin(op::COPY);
@@ -154,6 +192,13 @@ impl Encoder {
                 self.gas += gas::EQ * pairs.len() as u64 / 2;
             }
             Step::Sum(terms) => self.sum(terms, place)?,
+            Step::Row(from, (total, factor), groups) => self.row(place(*from)?, (place(*total)?, *factor), groups)?,
+            Step::Below(rows, sources) => self.below(place(rows.from)?, rows, sources)?,
+            Step::Multiply(a, b, count) => {
+                let (a, b) = (place(*a)?, place(*b)?);
+                (0..*count).for_each(|i| self.multiply(a + i, b + i));
+                self.last = None;
+            }
         }
         Some(())
     }
@@ -266,6 +311,50 @@ impl Encoder {
         });
         self.factor(factors, factor);
         self.count(last, 3, factors | last.count);
+    }
+
+    fn row(&mut self, from: u32, (total, factor): (u32, u32), groups: &[(u32, Vec<u8>)]) -> Option<()> {
+        self.begin(op::ROW);
+        self.number(from);
+        self.number(total);
+        self.code.extend(factor.to_be_bytes());
+        self.code.push(u8::try_from(groups.len()).ok()?);
+        self.gas += gas::ROW + gas::GROUP * groups.len() as u64;
+        for (factor, places) in groups {
+            self.code.extend(factor.to_be_bytes());
+            self.code.push(u8::try_from(places.len()).ok()?);
+            let mut before = 0;
+            for place in places {
+                self.code.push(place.checked_sub(before)?);
+                before = *place;
+            }
+            self.gas += gas::ROW_ENTRY * places.len() as u64;
+        }
+        Some(())
+    }
+
+    fn below(&mut self, from: u32, rows: &Rows, sources: &[Source]) -> Option<()> {
+        let length = 1usize << rows.log;
+        self.begin(op::BELOW);
+        self.number(from);
+        self.code.push(rows.log);
+        self.number(u16::try_from(rows.first).ok()?.into());
+        self.number(u16::try_from(rows.factors.len().div_ceil(length)).ok()?.into());
+        self.code.push(u8::try_from(sources.len()).ok()?);
+        for source in sources {
+            let (kind, index) = word_of(*source);
+            self.code.push(kind);
+            self.number(index.into());
+            self.gas += gas::ROW + gas::EXPONENT * length as u64 / 2;
+        }
+        for own in rows.factors.chunks(length) {
+            let least = own.iter().map(|factor| factor.trailing_zeros()).min()?;
+            let mut exponents: Vec<u8> = own.iter().map(|factor| (factor.trailing_zeros() - least) as u8).collect();
+            exponents.resize(length, 0);
+            self.code.push(least as u8);
+            self.code.extend(exponents.as_chunks().0.iter().map(|[high, low]| high << 4 | low));
+        }
+        Some(())
     }
 
     fn multiply(&mut self, a: u32, b: u32) {

@@ -41,6 +41,18 @@ pub(super) mod op {
     pub const MULTIPLY_BY: u8 = 11;
     /// A sum whose numbers have two bytes.
     pub const LONG_SUM: u8 = 12;
+    /// The first one of registers, one register and a constant of four bytes, a number of groups of one byte. A group is a constant of
+    /// four bytes, a number of one byte, and as many places, each of one byte: of the first one from the first register on, of the others
+    /// from the one before. Writes the constant times the one register, and the constants of the groups times the sums of the registers
+    /// at their places.
+    pub const ROW: u8 = 13;
+    /// The end of a segment: a number of runs, and of each the first one of its registers and their number. They are what it leaves.
+    pub const LEAVE: u8 = 14;
+    /// The first one of registers and log2 of their number (a byte), of 1 to 11; the number of the first row, that of rows; a number n of
+    /// one byte, n kinds (a byte) and numbers of words. A row is a byte, below 32, and a number below 16 for each register, two in a byte,
+    /// the first one in its high half. Low bits of a word say of how many registers, high ones of which row. Writes of every word the sum
+    /// of so many registers times two to the number and the byte of its row, or 0 where the row is not here.
+    pub const BELOW: u8 = 15;
     /// How many factors there are at most. Their first byte is their number less one, and one of the kinds below in its highest bits.
     pub const RUN: u8 = 64;
     /// Factors of 1, without bytes.
@@ -77,7 +89,7 @@ impl Words {
 
 struct Reader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn byte(&mut self) -> Option<usize> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -88,6 +100,12 @@ impl Reader<'_> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u16::from_be_bytes(*first).into())
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (own, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(own)
     }
 
     fn constant(&mut self) -> Option<BaseField> {
@@ -101,7 +119,7 @@ impl Reader<'_> {
         let first = self.byte()? as u8;
         let mut shift = || {
             let bits = self.byte().filter(|bits| *bits < 32)?;
-            Some(BaseField::from_u32_unchecked(((1u64 << bits) % u64::from(P)) as u32))
+            Some(power(bits as u32))
         };
         let count = 0..first % op::RUN + 1;
         match first & !(op::RUN - 1) {
@@ -111,6 +129,11 @@ impl Reader<'_> {
             _ => count.map(|_| self.constant()).collect(),
         }
     }
+}
+
+/// Two to a number.
+fn power(bits: u32) -> BaseField {
+    BaseField::from_u32_unchecked(((1u64 << bits) % u64::from(P)) as u32)
 }
 
 struct Machine(Vec<SecureField>);
@@ -196,7 +219,47 @@ impl Machine {
                     self.push(self.get(a + i) * self.get(b + i * step))?;
                 }
             }
+            op::ROW => self.row(code)?,
+            op::BELOW => self.below(code, words)?,
             _ => return None,
+        }
+        Some(())
+    }
+
+    fn row(&mut self, code: &mut Reader<'_>) -> Option<()> {
+        let (from, total) = (code.number()?, code.number()?);
+        let mut sum = self.get(total) * code.constant()?;
+        for _ in 0..code.byte()? {
+            let (factor, mut place) = (code.constant()?, from);
+            let mut group = SecureField::zero();
+            for _ in 0..code.byte()? {
+                place += code.byte()?;
+                group += self.get(place);
+            }
+            sum += group * factor;
+        }
+        self.push(sum)
+    }
+
+    fn below(&mut self, code: &mut Reader<'_>, words: &Words) -> Option<()> {
+        let (from, log) = (code.number()?, code.byte()?);
+        let (first, count) = (code.number()?, code.number()?);
+        let asked = (0..code.byte()?).map(|_| words.get(code.byte()?, code.number()?));
+        let asked: Vec<u32> = asked.collect::<Option<_>>()?;
+        let length = (1..=11).contains(&log).then(|| 1usize << log)?;
+        let rows: Vec<&[u8]> = (0..count).map(|_| code.take(1 + length / 2)).collect::<Option<_>>()?;
+        for word in asked {
+            let row = (word as usize >> log).checked_sub(first).and_then(|row| rows.get(row));
+            let sum = match row.and_then(|row| row.split_first()) {
+                None => SecureField::zero(),
+                Some((base, both)) => {
+                    let base = Some(*base).filter(|bits| *bits < 32)?;
+                    let exponents = both.iter().flat_map(|both| [both >> 4, both & 15]);
+                    let own = exponents.take(word as usize & (length - 1)).enumerate();
+                    own.map(|(i, bits)| self.get(from + i) * power(bits.into())).sum::<SecureField>() * power(base.into())
+                }
+            };
+            self.push(sum)?;
         }
         Some(())
     }
@@ -222,15 +285,26 @@ impl Machine {
     }
 }
 
-/// Follows a segment of a program: its first registers have what it is given. Returns what it leaves, or `None` if it is no segment, or
-/// reads beyond a table or the statement.
-pub fn run(segment: &[u8], given: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
-    let (mut machine, mut code) = (Machine(given.to_vec()), Reader(segment));
-    let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
-    let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
-    while !code.0.is_empty() {
+/// Follows a segment of a program, page by page: its first registers have what it is given. Returns what it leaves, or `None` if it is no
+/// segment, or reads beyond a table or the statement. No instruction lies in two pages, and nothing is behind the end.
+pub fn run(pages: &[Vec<u8>], given: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
+    let mut machine = Machine(given.to_vec());
+    let (last, before) = pages.split_last()?;
+    for page in before {
+        let mut code = Reader(page);
+        while !code.0.is_empty() {
+            machine.step(&mut code, words)?;
+        }
+    }
+    let mut code = Reader(last);
+    while code.0.first() != Some(&op::LEAVE) {
         machine.step(&mut code, words)?;
     }
+    code.byte()?;
+    let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
+    let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
     let left = runs.into_iter().flat_map(|(first, count)| first..first + count);
-    Some(left.map(|own| machine.get(own)).collect())
+    code.0
+        .is_empty()
+        .then(|| left.map(|own| machine.get(own)).collect())
 }
