@@ -15,11 +15,13 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
-use tessera_circuits::air::{stream, tables};
+use tessera_circuits::air::tables;
 use tessera_circuits::mle::index_eq;
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::stream;
+use tessera_circuits::ops::WEIGHTED;
+use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::wiring::{product_variables, Product, WEIGHTED};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::reworked;
 use tessera_verifier::opening::{Code, OpeningError};
@@ -65,20 +67,20 @@ fn operands_are_not_chosen_after_their_weights() {
     let key = &scene.model.key;
     let frozen = Challenges::of(key, &proof);
     let mut forged = proof.clone();
-    let variables = product_variables(&frozen.shape) as usize;
-    let places = [Product::Att, Product::Ff];
+    let variables = frozen.shape.product_variables() as usize;
+    let places = [Product::ATT, Product::FF];
     let [att, mlp] = places.map(|p| instance_scale(variables, p.variables(&frozen.shape) as usize));
     let family = |product| WEIGHTED.iter().position(|w| *w == product).expect("weights");
     let [phi, psi] = places.map(|p| frozen.families[family(p)]);
     let operands = &mut messages_mut(&mut forged).matmuls.operands;
-    let [[a, b], [c, d]] = places.map(|p| operands[p as usize]);
+    let [[a, b], [c, d]] = places.map(|p| operands[p.index()]);
     // The claims on the two trace operands follow each other: their sum in the batch stays.
     let (da, dc) = (K::one(), -frozen.claims.inverse());
     // The claim on the weights stays, and so does the sum of the products.
     let ratio = phi * psi.inverse();
     let db = -(att * da * b + mlp * dc * d) * (att * (a + da) - mlp * (c + dc) * ratio).inverse();
-    operands[places[0] as usize] = [a + da, b + db];
-    operands[places[1] as usize] = [c + dc, d - db * ratio];
+    operands[places[0].index()] = [a + da, b + db];
+    operands[places[1].index()] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     let result = verify(key, &forged).map(|_| ());
     assert_rejected!(
@@ -92,7 +94,7 @@ const CELLS: [usize; 5] = [40, 41, 42, 43, 44];
 
 /// What a cell of the high limbs of the residual stream weighs in the opening of the activations.
 fn weight_of(shape: &Shape, gamma: &[K], local: &[K], row: usize) -> K {
-    assert_eq!(shape.committed(Part::Stream)[stream::X_HI], stream::X_HI);
+    assert_eq!(shape.committed(Part::STREAM)[stream::X_HI], stream::X_HI);
     gamma[row >> MIN_ROWS_LOG] * index_eq(row % (1 << MIN_ROWS_LOG), local)
 }
 
@@ -115,7 +117,7 @@ fn activations_are_not_chosen_after_the_challenges() {
             .zip(&all_changes)
             .fold(K::zero(), |sum, (w, by)| sum + *w * *by);
         assert!(effect.is_zero() && all_changes.iter().all(|by| !by.is_zero()));
-        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        let column = &mut all[Part::STREAM.index()][stream::X_HI];
         CELLS
             .into_iter()
             .zip(&all_changes)
@@ -141,7 +143,7 @@ fn activations_are_not_chosen_after_the_challenges() {
     assert_eq!(frozen.accept(key, &honest, &forged), Ok(()));
     // Committed before, with challenges that know them, the changes are caught.
     let early = |_: &Shape, all: &mut [Columns]| {
-        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        let column = &mut all[Part::STREAM.index()][stream::X_HI];
         CELLS
             .into_iter()
             .zip(&*changes.borrow())
@@ -174,7 +176,7 @@ fn the_first_fold_is_not_known_before_the_root() {
     let ratio = fold * (fold - K::one()).inverse();
     assert_ne!(ratio.to_m31_array()[1..], [BaseField::zero(); 3]);
     // Another trace has another coordinate.
-    let cell = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][stream::X_HI][CELLS[0]] += BaseField::one();
+    let cell = |_: &Shape, all: &mut [Columns]| all[Part::STREAM.index()][stream::X_HI][CELLS[0]] += BaseField::one();
     let other = scene.forge(&Hooks {
         committed: &cell,
         ..hooks

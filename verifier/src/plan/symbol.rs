@@ -393,7 +393,9 @@ const ROW_LOG: usize = 8;
 fn row_log(variables: usize, entries: usize) -> usize {
     let layers = RECORD.with_borrow(|record| record.layers);
     let cost = |low: &usize| (ENTRY << low) + layers * ROW * (entries.div_ceil(1 << low) as u64);
-    (3..=variables.min(ROW_LOG)).min_by_key(cost).unwrap_or(variables.min(ROW_LOG))
+    (3..=variables.min(ROW_LOG))
+        .min_by_key(cost)
+        .unwrap_or(variables.min(ROW_LOG))
 }
 
 /// The sum of the products of the entries of tables of as many variables, times numbers.
@@ -413,7 +415,9 @@ fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
         own.collect::<Vec<_>>()
     });
     let tables = low.iter().map(|point| push_table(Table::Eq(point.to_vec())));
-    let table = tables.reduce(|a, b| push_table(Table::Product(a, b))).unwrap_or_default();
+    let table = tables
+        .reduce(|a, b| push_table(Table::Product(a, b)))
+        .unwrap_or_default();
     let length = 1 << low.first().map_or(0, |point| point.len());
     let rows = factors.chunks(length).zip(product_of(&high));
     rows.map(|(own, high)| high * row(table, own)).sum()
@@ -514,7 +518,12 @@ fn sum_of_rows_below(factors: &[u32], point: &[Symbol], low_bits: u8, source: So
         .zip(chunks)
         .map(|(high, own)| high * sum(own));
     let high_bits = high.len() as u8;
-    let before = select(push_table(Table::Prefix(rows.collect())), source, [low_bits, high_bits], 0);
+    let before = select(
+        push_table(Table::Prefix(rows.collect())),
+        source,
+        [low_bits, high_bits],
+        0,
+    );
     let own = match high {
         [] => Symbol::one(),
         high => select(push_table(Table::Eq(high.to_vec())), source, [low_bits, high_bits], 0),

@@ -60,7 +60,11 @@ impl Scales<'_> {
 
     /// Shifts of the channels of the norm of a state, of which those without exponent have this one.
     fn norm_shifts(&self, n: usize, shift: i32) -> Result<ChannelShift, QuantiseError> {
-        let own = |c: usize| small(shift - if self.is_output(n) { 0 } else { self.exponent(c) }, || format!("norm {n}"));
+        let own = |c: usize| {
+            small(shift - if self.is_output(n) { 0 } else { self.exponent(c) }, || {
+                format!("norm {n}")
+            })
+        };
         let channels = match self.is_output(n) || self.exponents.is_empty() {
             true => 0..1,
             false => 0..self.config.hidden,
