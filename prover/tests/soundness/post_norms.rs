@@ -6,7 +6,7 @@ use tessera_circuits::air::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
 use tessera_circuits::air::{base, stream};
-use tessera_circuits::model::{ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{ChannelShift, ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::trace::{Columns, NormRow};
@@ -339,6 +339,12 @@ fn norms_and_sums_are_those_of_the_key() {
     // The remainder's range follows from the shift, too.
     let of_shifts = || Caught::Claims(&["accumulators", "lookups"]);
     caught(of_shifts(), &|post| post.attn.norm.shift.0[0] -= 1);
+    // In one channel alone.
+    let hidden = post_normed_config().hidden;
+    caught(of_shifts(), &|post| {
+        let shift = &mut post.mlp.norm.shift;
+        *shift = ChannelShift((0..hidden).map(|c| shift.at(c) - u8::from(c == 5)).collect());
+    });
     caught(of_shifts(), &|post| post.mlp.sum.body.0[3] -= 1);
 }
 
