@@ -489,6 +489,9 @@ impl ModelParams {
             });
         }
         small("embed exponent", i32::from(self.embed_exponent), 0, 13)?;
+        if let Some(token) = self.leading.token {
+            range("token of leading rows", token.into(), 0, config.vocab as u64 - 1)?;
+        }
         for (what, bits) in [
             ("score bits", self.score_bits),
             ("gate bits", self.gate_bits),

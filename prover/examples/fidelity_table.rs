@@ -134,7 +134,7 @@ fn row(
     let clock = Instant::now();
     let (model, report) = quantised(checkpoint, options, calibration)?;
     let time = clock.elapsed().as_secs_f64();
-    eprintln!("{name}: {}", limbs(&model));
+    eprintln!("{name}: {}; leading {:?}", limbs(&model), model.params.leading);
     let mut clipped = Saturations::new();
     print!("| {name} |");
     for set in sets {

@@ -301,7 +301,11 @@ mod tests {
             params: ModelParams {
                 format: WeightFormat::Int8,
                 weight_bits: [8; KINDS],
-                leading: LeadingRows { first: 1, run: true },
+                leading: LeadingRows {
+                    first: 1,
+                    run: true,
+                    token: None,
+                },
                 exponents: Vec::new(),
                 embed_exponent: 0,
                 embed: StreamShift::one(1),

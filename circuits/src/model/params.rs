@@ -102,11 +102,16 @@ pub struct LeadingRows {
     /// Whether the rows of an initial run of equal ids are, too: each of them attends to equal values only, so their
     /// streams are the same.
     pub run: bool,
+    /// The token with which a text must begin for any of its rows to be leading; `None`: with whichever.
+    pub token: Option<u32>,
 }
 
 impl LeadingRows {
     /// Number of leading rows among rows of these ids.
     pub fn count(&self, ids: &[u32]) -> usize {
+        if self.token.is_some_and(|token| ids.first() != Some(&token)) {
+            return 0;
+        }
         let run = ids.iter().take_while(|id| Some(*id) == ids.first()).count();
         let first = usize::from(self.first).min(ids.len());
         match self.run {

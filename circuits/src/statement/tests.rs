@@ -67,10 +67,11 @@ fn rows_are_those_of_the_generation() {
 /// Leading rows follow from the ids: the first ones, and those that repeat the first; padding repeats token 0.
 #[test]
 fn leading_rows_follow_from_the_ids() {
-    let of = |prompt: &[u32], first, run| {
+    let after = |token, prompt: &[u32], first, run| {
         let (prompt, output) = (prompt.to_vec(), vec![9]);
-        Statement { prompt, output }.leading(&LeadingRows { first, run }, 2)
+        Statement { prompt, output }.leading(&LeadingRows { first, run, token }, 2)
     };
+    let of = |prompt: &[u32], first, run| after(None, prompt, first, run);
     assert_eq!(of(&[7, 8, 9], 1, true), 1);
     assert_eq!(of(&[7, 7, 9], 1, true), 2);
     assert_eq!(of(&[7, 7, 9], 1, false), 1);
@@ -79,4 +80,9 @@ fn leading_rows_follow_from_the_ids() {
     assert_eq!(of(&[7, 7, 7], 2, true), 3);
     assert_eq!(of(&[0, 0, 0], 1, true), 4);
     assert_eq!(of(&[7], 9, false), 4);
+    // Only where a text begins with a token, if the rule names one.
+    assert_eq!(after(Some(7), &[7, 7, 9], 1, true), 2);
+    assert_eq!(after(Some(9), &[7, 7, 9], 1, true), 0);
+    assert_eq!(after(Some(9), &[7, 9, 9], 2, false), 0);
+    assert_eq!(after(Some(0), &[0, 0, 0], 1, true), 4);
 }

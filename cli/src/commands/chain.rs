@@ -40,7 +40,7 @@ fn planned(args: &PlanArgs) -> Result<(ModelKey, Plan), Failure> {
     let plan = Plan::new(&key, ModelConfig::token_log(rows), args.tokens as usize);
     let plan = plan.ok_or_else(|| {
         Failure(
-            "there is no plan: of encoders, models that cap their scores, such lengths, or models that are too large"
+            "there is no plan: of encoders, models that cap their scores or whose leading rows are those of one token, such lengths, or models that are too large"
                 .into(),
         )
     })?;

@@ -17,6 +17,8 @@ const SCORE_DEPTH: f32 = 16.0;
 const CAPPED: f32 = 5.0;
 /// Gates below this have no influence: `silu(-16)` is `-1.8e-6`.
 const GATE_DEPTH: f32 = 16.0;
+/// Only rows of one token are leading if that makes units finer by so much, as the square of what it does to units.
+const FINER: f64 = 4.0;
 /// A token that calibration did not see may have a smaller embedding than those that it saw; down to this
 /// part (of the mean square) the first norm is made exact for it, too.
 const UNSEEN_SQUARES: f64 = 1.0 / 256.0;
@@ -24,17 +26,56 @@ const UNSEEN_SQUARES: f64 = 1.0 / 256.0;
 /// Largest absolute values in one layer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LayerRanges {
-    pub norm_attn: f32,
+    pub norm_attn: NormRange,
     /// Of queries and keys: after the worst rotation.
     pub q: f32,
     pub k: f32,
     pub v: f32,
     pub scores: f32,
     pub attention: f32,
-    pub norm_mlp: f32,
+    pub norm_mlp: NormRange,
     pub gate: Classes<f32>,
     pub silu: Classes<f32>,
     pub product: ProductRange,
+}
+
+/// What was seen of the channels of a norm's outputs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NormRange {
+    /// Largest absolute values.
+    pub max: Vec<f32>,
+    pub rows: usize,
+    /// Sums of squares.
+    pub squares: Vec<f64>,
+    /// Largest absolute values in first rows with any token.
+    pub first: Vec<f32>,
+}
+
+impl NormRange {
+    /// Mean squares of the channels.
+    pub fn mean_squares(&self) -> impl Iterator<Item = f64> + '_ {
+        let rows = self.rows.max(1) as f64;
+        self.squares.iter().map(move |sum| sum / rows)
+    }
+
+    fn add_first(&mut self, width: usize, values: &[f32], rows: &[Row]) {
+        let rows = values.chunks_exact(width).zip(rows);
+        let first = rows.filter(|(_, row)| **row == Row::First);
+        first.for_each(|(values, _)| grow_each(&mut self.first, values));
+    }
+
+    fn add(&mut self, width: usize, values: &[f32]) {
+        for row in values.chunks_exact(width) {
+            grow_each(&mut self.max, row);
+            add_squares(&mut self.squares, row);
+            self.rows += 1;
+        }
+    }
+
+    /// Largest absolute value of all channels.
+    pub fn largest(&self) -> f32 {
+        row_max(&self.max)
+    }
 }
 
 /// What was seen of the channels of an MLP, each with its largest absolute value.
@@ -43,6 +84,8 @@ pub(super) struct ProductRange {
     pub up: Vec<f32>,
     /// Of the product; none of a class without rows.
     pub max: Classes<Vec<f32>>,
+    /// Of the product in first rows with tokens that do not begin the texts.
+    pub others: Vec<f32>,
     /// Rows of the body, and the sums of their squares: of the product, and of what Up's output is multiplied by.
     pub rows: usize,
     pub squares: Vec<f64>,
@@ -103,6 +146,13 @@ impl StateRange {
         self.rms.push(square.sqrt() as f32);
     }
 
+    /// Takes in the rows of another range.
+    fn merge(&mut self, other: &Self) {
+        self.max.iter_mut().zip(&other.max).for_each(|(m, v)| *m = m.max(*v));
+        self.min_square = self.min_square.min(other.min_square);
+        self.rms.extend(&other.rms);
+    }
+
     /// Median of the root mean squares of rows, 0 if there were none.
     pub fn median(&self) -> f64 {
         let mut rms = self.rms.clone();
@@ -120,6 +170,17 @@ pub(super) enum Set {
     Heads,
 }
 
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    /// One of a text, of this class.
+    Of(RowClass),
+    /// The first row of a head, which may have any token.
+    First,
+    /// A row of a head after those that are leading.
+    Second,
+}
+
 /// Sequences on their way through the model.
 #[derive(Clone, Debug)]
 struct Sequences {
@@ -129,14 +190,15 @@ struct Sequences {
 }
 
 impl Sequences {
-    /// Classes of the rows of some of them, `None` for second rows of heads.
-    fn classes(&self, sequences: Range<usize>) -> impl Iterator<Item = Option<RowClass>> + '_ {
+    /// What the rows of some of them are.
+    fn classes(&self, sequences: Range<usize>) -> impl Iterator<Item = Row> + '_ {
         let set = self.set;
         let class = move |lead: usize| {
             move |row: usize| match (row < lead, set) {
-                (true, _) => Some(RowClass::Lead),
-                (false, Set::Heads) if row > 0 => None,
-                (false, _) => Some(RowClass::Body),
+                (true, Set::Texts) => Row::Of(RowClass::Lead),
+                (false, Set::Texts) => Row::Of(RowClass::Body),
+                (false, Set::Heads) if row > 0 => Row::Second,
+                (_, Set::Heads) => Row::First,
             }
         };
         let lengths = self.lengths[sequences].iter();
@@ -145,7 +207,7 @@ impl Sequences {
 
     /// How many second rows some of them have.
     fn seconds(&self, sequences: Range<usize>) -> usize {
-        self.classes(sequences).filter(Option::is_none).count()
+        self.classes(sequences).filter(|row| *row == Row::Second).count()
     }
 }
 
@@ -186,17 +248,20 @@ pub(super) struct Ranges {
     pub layers: Vec<LayerRanges>,
     /// The states of the residual stream; the first is exact for the whole vocabulary.
     pub residual: Vec<Classes<StateRange>>,
-    pub norm_final: f32,
+    /// First rows with any token, by state, until [`Ranges::finish`] finds out of which class they are.
+    others: Vec<StateRange>,
+    pub norm_final: NormRange,
     pub logits: f32,
     pub second_rows: SecondRows,
-    leading: LeadingRows,
+    /// Which rows are leading.
+    pub leading: LeadingRows,
     hidden: usize,
     ff: usize,
     head_dim: usize,
     cap: Option<ScoreCap>,
     running: Sequences,
-    /// Classes of the rows that come, `None` for second rows of heads, and how many of those came before.
-    rows: Vec<Option<RowClass>>,
+    /// The rows that come, and how many second rows of heads came before.
+    rows: Vec<Row>,
     seconds: usize,
     broken: Option<Site>,
 }
@@ -212,6 +277,7 @@ impl Ranges {
         let state = StateRange::new(config.hidden);
         Self {
             layers: vec![LayerRanges::default(); config.layers],
+            others: vec![state.clone(); states],
             residual: vec![
                 Classes {
                     body: state.clone(),
@@ -219,7 +285,7 @@ impl Ranges {
                 };
                 states
             ],
-            norm_final: 0.0,
+            norm_final: NormRange::default(),
             logits: 0.0,
             second_rows: SecondRows {
                 states: vec![Vec::new(); states],
@@ -238,6 +304,15 @@ impl Ranges {
             rows: Vec::new(),
             seconds: 0,
             broken: None,
+        }
+    }
+
+    /// What was seen of the norm that a matmul reads.
+    pub(super) fn normed(&self, kind: MatmulKind, layer: usize) -> &NormRange {
+        match (kind, self.layers.get(layer)) {
+            (MatmulKind::Q | MatmulKind::K | MatmulKind::V, Some(layer)) => &layer.norm_attn,
+            (MatmulKind::Gate | MatmulKind::Up, Some(layer)) => &layer.norm_mlp,
+            _ => &self.norm_final,
         }
     }
 
@@ -265,7 +340,15 @@ impl Ranges {
 
     /// Ends calibration: takes in the embeddings of all tokens, and gives a class of which no row was seen the ranges of
     /// the other one.
-    pub(super) fn finish(&mut self, embedding: &Folded<'_>, config: &ModelConfig) -> Result<(), CheckpointError> {
+    ///
+    /// `first` is the token with which every text begins, if there is one.
+    pub(super) fn finish(
+        &mut self,
+        embedding: &Folded<'_>,
+        config: &ModelConfig,
+        first: Option<u32>,
+    ) -> Result<(), CheckpointError> {
+        self.place_first_rows(first);
         for state in &mut self.residual {
             match (state.body.rms.is_empty(), state.lead.rms.is_empty()) {
                 (true, _) => state.body = state.lead.clone(),
@@ -294,6 +377,42 @@ impl Ranges {
             }
         }
         Ok(())
+    }
+
+    /// Finds out of which class first rows with other tokens than that of all texts are: leading ones, as all first rows, or, where those
+    /// would make the units of that token's rows far coarser than it makes those of the body, of the body. Then only rows of that token
+    /// are leading.
+    fn place_first_rows(&mut self, first: Option<u32>) {
+        let all = LeadingRows { first: 1, run: true, token: None };
+        let token = first.filter(|_| self.leading == all && FINER * self.coarseness(true) <= self.coarseness(false));
+        self.leading.token = token;
+        let class = match token.is_none() && self.leading.count(&[0]) > 0 {
+            true => RowClass::Lead,
+            false => RowClass::Body,
+        };
+        for (state, others) in self.residual.iter_mut().zip(&self.others) {
+            state.of_mut(class).merge(others);
+        }
+        for layer in &mut self.layers {
+            let product = &mut layer.product;
+            if !product.others.is_empty() {
+                grow_each(product.max.of_mut(class), &product.others);
+            }
+        }
+    }
+
+    /// Squares of the units that both classes need for their largest values, relative to what their rows are: the sum over all states, with
+    /// first rows of other tokens in the body, or among leading rows.
+    fn coarseness(&self, in_body: bool) -> f64 {
+        let of = |(state, others): (&Classes<StateRange>, &StateRange)| {
+            let with = |range: &StateRange, both: bool| {
+                let own = f64::from(row_max(&range.max));
+                let largest = if both { own.max(row_max(&others.max).into()) } else { own };
+                (largest / range.median().max(f64::MIN_POSITIVE)).powi(2)
+            };
+            with(&state.body, in_body) + with(&state.lead, !in_body)
+        };
+        self.residual.iter().zip(&self.others).map(of).sum()
     }
 
     /// Rows of the embedding; those that are far smaller than what was seen do not count among the smallest.
@@ -327,8 +446,9 @@ impl Ranges {
         let rows = values.chunks_exact(self.hidden).zip(squares);
         for ((row, square), class) in rows.zip(&self.rows) {
             match class {
-                Some(class) => self.residual[n].of_mut(*class).add_with(row, square),
-                None => self.second_rows.states[n].extend(row),
+                Row::Of(class) => self.residual[n].of_mut(*class).add_with(row, square),
+                Row::First => self.others[n].add_with(row, square),
+                Row::Second => self.second_rows.states[n].extend(row),
             }
         }
     }
@@ -339,8 +459,9 @@ impl Ranges {
         let mut head = self.seconds;
         for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
             match class {
-                Some(class) => grow_each(range.max.of_mut(*class), row),
-                None => {
+                Row::Of(class) => grow_each(range.max.of_mut(*class), row),
+                Row::First => grow_each(&mut range.others, row),
+                Row::Second => {
                     let texts = range.max.body.iter().copied().chain(repeat(0.0));
                     let larger = row.iter().map(|v| v.abs()).zip(texts).enumerate();
                     let larger = larger.filter(|(_, (v, most))| v > most);
@@ -348,7 +469,7 @@ impl Ranges {
                     head += 1;
                 }
             }
-            if (*class, self.running.set) == (Some(RowClass::Body), Set::Texts) {
+            if *class == Row::Of(RowClass::Body) {
                 range.rows += 1;
                 add_squares(&mut range.squares, row);
             }
@@ -359,7 +480,7 @@ impl Ranges {
     fn add_silu(&mut self, l: usize, values: &[f32]) {
         let layer = &mut self.layers[l];
         for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
-            let Some(class) = class else { continue };
+            let Row::Of(class) = class else { continue };
             let range = layer.silu.of_mut(*class);
             *range = range.max(row_max(row));
             if *class == RowClass::Body {
@@ -460,9 +581,15 @@ impl Observer for Ranges {
         match site {
             Site::Residual(n) => self.add_state(n, values),
             Site::Product(l) => self.add_product(l, values),
+            Site::NormAttn(l) if self.running.set == Set::Heads => {
+                self.layers[l].norm_attn.add_first(self.hidden, values, &self.rows);
+            }
+            Site::NormMlp(l) if self.running.set == Set::Heads => {
+                self.layers[l].norm_mlp.add_first(self.hidden, values, &self.rows);
+            }
             // What has one unit for all rows follows from the texts: rare first tokens would make it coarser for all.
             _ if self.running.set == Set::Heads => {}
-            Site::NormAttn(l) => grow(&mut self.layers[l].norm_attn, abs_max(values)),
+            Site::NormAttn(l) => self.layers[l].norm_attn.add(self.hidden, values),
             Site::Q(l) => grow(&mut self.layers[l].q, pair_max(values, self.head_dim)),
             Site::K(l) => grow(&mut self.layers[l].k, pair_max(values, self.head_dim)),
             Site::V(l) => grow(&mut self.layers[l].v, abs_max(values)),
@@ -472,10 +599,10 @@ impl Observer for Ranges {
                 grow(&mut self.layers[l].scores, range);
             }
             Site::Attention(l) => grow(&mut self.layers[l].attention, abs_max(values)),
-            Site::NormMlp(l) => grow(&mut self.layers[l].norm_mlp, abs_max(values)),
+            Site::NormMlp(l) => self.layers[l].norm_mlp.add(self.hidden, values),
             Site::Gate(l) => {
                 for (row, class) in values.chunks_exact(self.ff).zip(&self.rows) {
-                    let Some(class) = class else { continue };
+                    let Row::Of(class) = class else { continue };
                     grow(self.layers[l].gate.of_mut(*class), gate_max(row));
                 }
             }
@@ -484,7 +611,7 @@ impl Observer for Ranges {
                 let up = &mut self.layers[l].product.up;
                 values.chunks_exact(self.ff).for_each(|row| grow_each(up, row));
             }
-            Site::NormFinal => grow(&mut self.norm_final, abs_max(values)),
+            Site::NormFinal => self.norm_final.add(self.hidden, values),
             Site::Logits => grow(&mut self.logits, abs_max(values)),
         }
     }
@@ -493,6 +620,45 @@ impl Observer for Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// First rows of other tokens are leading ones as long as they are like those of the token of all texts. Where they are like rows of the
+    /// body instead, only that token's rows are leading; without such a token, or if leading rows were chosen otherwise, that is not so.
+    #[test]
+    fn first_rows_have_the_class_that_leaves_the_finest_units() {
+        let all = LeadingRows {
+            first: 1,
+            run: true,
+            token: None,
+        };
+        let two = LeadingRows { first: 2, ..all };
+        let none = LeadingRows {
+            first: 0,
+            run: false,
+            token: None,
+        };
+        let config = crate::testing::odd_config();
+        let place = |leading: LeadingRows, [body, lead, others]: [f32; 3], first: Option<u32>| {
+            let mut ranges = Ranges::new(&config, leading);
+            for (state, first_rows) in ranges.residual.iter_mut().zip(&mut ranges.others) {
+                let row = |value: f32| vec![value; config.hidden];
+                state.body.add(&row(body));
+                state.lead.add(&row(lead));
+                first_rows.add(&row(others));
+            }
+            ranges.place_first_rows(first);
+            let state = &ranges.residual[0];
+            (ranges.leading.token, state.body.max[0], state.lead.max[0])
+        };
+        assert_eq!(place(all, [1.0, 9.0, 8.0], Some(2)), (None, 1.0, 9.0));
+        assert_eq!(place(all, [1.0, 9.0, 10.0], Some(2)), (None, 1.0, 10.0));
+        // A token whose rows are far smaller than those of all others in its place.
+        assert_eq!(place(all, [1.0, 0.01, 1.5], Some(2)), (Some(2), 1.5, 0.01));
+        assert_eq!(place(all, [1.0, 0.01, 1.5], None), (None, 1.0, 1.5));
+        assert_eq!(place(two, [1.0, 0.01, 1.5], Some(2)), (None, 1.0, 1.5));
+        assert_eq!(place(none, [1.0, 0.01, 1.5], Some(2)), (None, 1.5, 0.01));
+        // Units of the body would be coarser by as much.
+        assert_eq!(place(all, [0.01, 1.0, 1.5], Some(2)), (None, 0.01, 1.5));
+    }
 
     #[test]
     fn ranges_leave_out_what_has_no_influence() {

@@ -260,6 +260,8 @@ struct Inputs<'a> {
     attended: Attended,
     /// By layer, exponents of the channels of the product: their values are in units so many times as large.
     products: &'a [Vec<u8>],
+    /// By state, those of the channels of the norm's output.
+    normed: &'a [Vec<u8>],
 }
 
 /// How much errors in queries, keys and values of each row matter, from the scores of the texts that come together.
@@ -314,24 +316,23 @@ impl Attended {
 }
 
 impl Inputs<'_> {
-    fn keep(&mut self, input: Input, values: &[f32]) {
+    fn keep_all(&mut self, input: Input, values: &[f32]) {
         if self.widths.contains_key(&input) {
             self.rows.entry(input).or_default().extend(values);
         }
     }
 
-    /// Keeps products in the units of their channels.
-    fn keep_product(&mut self, layer: usize, values: &[f32]) {
-        let exponents = &self.products[layer];
+    /// Keeps values in the units of their channels.
+    fn keep(&mut self, input: Input, exponents: &[u8], values: &[f32]) {
         if exponents.is_empty() {
-            return self.keep(Input::Product, values);
+            return self.keep_all(input, values);
         }
         let units: Vec<f32> = exponents.iter().map(|k| (-f32::from(*k)).exp2()).collect();
         let rows = values.chunks_exact(units.len());
         let values: Vec<f32> = rows
             .flat_map(|row| row.iter().zip(&units).map(|(v, unit)| v * unit))
             .collect();
-        self.keep(Input::Product, &values);
+        self.keep_all(input, &values);
     }
 
     /// Weighs the last rows of what queries, keys and values are made of by how much their errors matter.
@@ -401,15 +402,19 @@ impl Observer for Inputs<'_> {
     }
 
     fn observe(&mut self, site: Site, values: &[f32]) {
+        let (products, normed, config) = (self.products, self.normed, self.config);
         match site {
-            Site::NormAttn(_) => SEEN.iter().for_each(|input| self.keep(*input, values)),
+            Site::NormAttn(l) => {
+                let exponents = &normed[config.attention_state(l)];
+                SEEN.iter().for_each(|input| self.keep(*input, exponents, values));
+            }
             Site::Scores(_) => self.attended.add(values),
             // All scores have come.
             Site::Q(_) => self.weigh_attended(),
-            Site::Attention(_) => self.keep(Input::Attention, values),
-            Site::NormMlp(_) => self.keep(Input::NormMlp, values),
-            Site::Product(l) => self.keep_product(l, values),
-            Site::NormFinal => self.keep(Input::NormFinal, values),
+            Site::Attention(_) => self.keep_all(Input::Attention, values),
+            Site::NormMlp(l) => self.keep(Input::NormMlp, &normed[config.mlp_state(l)], values),
+            Site::Product(l) => self.keep(Input::Product, &products[l], values),
+            Site::NormFinal => self.keep(Input::NormFinal, &normed[config.states() - 1], values),
             Site::Residual(n) => match self.config.maker(n) {
                 Maker::Matmul(MatmulKind::O, _) => self.weigh(Input::Attention, values),
                 Maker::Matmul(MatmulKind::Down, _) => self.weigh(Input::Product, values),
@@ -432,13 +437,14 @@ pub(super) struct Feedback<'a> {
 }
 
 impl<'a> Feedback<'a> {
-    /// For the matmuls of these kinds; `None` if there are none. `products` are the exponents of the products' channels by layer.
+    /// For the matmuls of these kinds; `None` if there are none. `products` are the exponents of the products' channels by layer, `normed` those of the
+    /// outputs of norms by state.
     pub fn new(
         checkpoint: &'a Checkpoint,
         kinds: &[MatmulKind],
         texts: &[&[u32]],
         rotation: Option<&'a Rotation>,
-        products: &'a [Vec<u8>],
+        [products, normed]: [&'a [Vec<u8>]; 2],
     ) -> Result<Option<Self>, QuantiseError> {
         let config = checkpoint.config();
         let width = |kind: &MatmulKind| Some((Input::of(*kind)?, config.dims(*kind).0));
@@ -463,6 +469,7 @@ impl<'a> Feedback<'a> {
                     ..Attended::default()
                 },
                 products,
+                normed,
             },
             rotation,
             layers: config.layers,

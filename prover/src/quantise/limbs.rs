@@ -86,7 +86,7 @@ impl Reader<'_> {
     }
 
     /// Whether no output bit is lost with an input of `input` bits.
-    fn allows(&self, input: i32) -> bool {
+    pub fn allows(&self, input: i32) -> bool {
         let mut channels = self.weights.iter().zip(self.outputs());
         channels.all(|(weight, output)| output <= input + weight - BASE - MIN_SHIFT)
     }

@@ -8,6 +8,7 @@ mod feedback;
 mod folded;
 mod limbs;
 mod logits;
+mod normed;
 mod options;
 mod products;
 mod report;
@@ -34,6 +35,7 @@ use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
 use limbs::Squares;
+use normed::{NormReader, NormReaders};
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use products::DownWeights;
@@ -52,6 +54,8 @@ pub struct Quantisation {
     bits: Vec<Vec<i32>>,
     /// Exponents of the inputs of Down by layer, none where all are 0.
     products: Vec<Vec<u8>>,
+    /// Exponents of the outputs of norms by state, none where all are 0.
+    normed: Vec<Vec<u8>>,
 }
 
 /// What is quantised, and how.
@@ -74,6 +78,7 @@ struct Weights {
     down: Vec<Option<DownWeights>>,
     /// Of every state, what reads its channels.
     readers: Vec<Vec<f64>>,
+    normed: NormReaders,
 }
 
 impl Weights {
@@ -85,6 +90,7 @@ impl Weights {
             gains: Vec::new(),
             down: Vec::new(),
             readers: vec![vec![0.0; config.hidden]; config.states()],
+            normed: NormReaders::new(),
         }
     }
 
@@ -109,6 +115,12 @@ impl Weights {
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut self.readers[state], folded.input_squares(|_| 1.0)?);
             self.squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
+            // Weights of a byte have no bit to spare for a channel that is larger than others; vectors are in one unit.
+            if strategy.format() == WeightFormat::Int16 && !config.is_encoder() && rotation.is_none() {
+                let read = || Folded::new(checkpoint, kind, layer, None);
+                let own = NormReader::new(read, ranges.normed(kind, layer), max, source.options.headroom)?;
+                self.normed.extend(own.map(|own| ((kind, layer), own)));
+            }
         }
         if kind == MatmulKind::Down {
             // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
@@ -154,11 +166,13 @@ pub fn quantise(
         head_gains: head_gains(checkpoint)?,
         post_gains: post_gains(checkpoint)?,
         down: weights.down,
+        norm_readers: weights.normed,
     };
     let Solved {
         mut params,
         weights: mut bits,
         products,
+        normed,
         mut report,
     } = Scales::new(config, options, &ranges, model, &weights.readers).solve()?;
     params.biases.extend(reranker::head(checkpoint)?);
@@ -174,6 +188,7 @@ pub fn quantise(
         report,
         bits: bits.collect(),
         products,
+        normed,
     })
 }
 
@@ -248,7 +263,9 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
         weights.read(source, MatmulKind::Head, 0, &ranges)?;
     }
     weights.read(source, MatmulKind::Embed, 0, &ranges)?;
-    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config)?;
+    let first = texts.first().and_then(|ids| ids.first().copied());
+    let first = first.filter(|token| texts.iter().all(|ids| ids.first() == Some(token)));
+    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config, first)?;
     ranges.check()?;
     Ok((ranges, weights))
 }
@@ -283,7 +300,7 @@ fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]
 }
 
 /// The state of the residual stream that a matmul reads, through a norm.
-fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
+pub(super) fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
     match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(config.attention_state(layer)),
         MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),

@@ -179,7 +179,11 @@ impl From<Strategy> for QuantiseOptions {
         Self {
             strategy,
             headroom: DEFAULT_HEADROOM,
-            leading: LeadingRows { first: 1, run: true },
+            leading: LeadingRows {
+                first: 1,
+                run: true,
+                token: None,
+            },
             exponents: None,
             feedback_bits: strategy.feedback_bits(),
             rotation: None,

@@ -44,6 +44,8 @@ pub(super) struct Room {
     pub body: Vec<i32>,
     pub lead: Vec<i32>,
     pub silu: i32,
+    /// Whether leading rows are those of one token, which was seen: units may be finer there than in the body.
+    pub seen: bool,
 }
 
 impl Room {
@@ -62,8 +64,11 @@ impl Room {
         let [up, body, lead] = self.of_all(exponents);
         let most = i32::from(MAX_ACT_SHIFT);
         let body = body.min(self.silu + up - BASE - MIN_SHIFT).min(lead + most - MIN_SHIFT);
-        // Leading rows that were not seen are no smaller than others.
-        let lead = lead.min(body);
+        let lead = match self.seen {
+            true => lead.min(self.silu + up - BASE - MIN_SHIFT).min(body + most - MIN_SHIFT),
+            // Leading rows that were not seen are no smaller than others.
+            false => lead.min(body),
+        };
         [up.min(lead + BASE + most - self.silu), body, lead]
     }
 }
@@ -76,7 +81,11 @@ impl DownWeights {
         }
         let mean = |sums: &[f64]| -> Vec<f64> { sums.iter().map(|s| s / range.rows as f64).collect() };
         let (products, silu) = (mean(&range.squares), mean(&range.silu_squares));
-        let mut candidates: Vec<usize> = [&range.up, &range.max.body, &range.max.lead]
+        // Of first rows it is not known yet of which class they are.
+        let mut lead = range.max.lead.clone();
+        lead.resize(lead.len().max(range.others.len()), 0.0);
+        lead.iter_mut().zip(&range.others).for_each(|(m, v)| *m = m.max(*v));
+        let mut candidates: Vec<usize> = [&range.up, &range.max.body, &lead]
             .into_iter()
             .flat_map(|max| largest(max))
             .collect();
@@ -199,6 +208,7 @@ mod tests {
             body: most.clone(),
             lead: most,
             silu: 12,
+            seen: false,
         };
         (down, room)
     }
@@ -234,6 +244,7 @@ mod tests {
             body: less(&room.body),
             lead: less(&room.lead),
             silu: 11,
+            seen: false,
         };
         assert!(down.exponents(&room, &narrow).is_empty());
     }
@@ -241,18 +252,23 @@ mod tests {
     /// The shifts of the product, `silu + up - 8 - bits`, are 1 to 6 in both classes.
     #[test]
     fn bits_of_products_leave_their_shifts_in_range() {
-        for (up, body, lead, silu) in [
+        let rooms = [
             (8, 9, 2, 8),
             (12, 12, 12, 9),
             (12, 3, 3, 16),
             (7, 11, 1, 9),
             (11, 11, 6, 9),
-        ] {
+            (11, 6, 11, 9),
+            (11, 2, 24, 9),
+        ];
+        for (i, (up, body, lead, silu)) in [rooms, rooms].concat().into_iter().enumerate() {
+            let seen = i < rooms.len();
             let room = Room {
                 up: vec![up],
                 body: vec![body],
                 lead: vec![lead],
                 silu,
+                seen,
             };
             let bits = room.bits(&[]);
             let shifts = [bits[1], bits[2]].map(|product| silu + bits[0] - BASE - product);
@@ -261,6 +277,7 @@ mod tests {
                 "{bits:?} {shifts:?}"
             );
             assert!(bits[0] <= up && bits[1] <= body && bits[2] <= lead);
+            assert!(seen || bits[2] <= bits[1]);
         }
     }
 }

@@ -17,8 +17,9 @@ use tessera_circuits::model::{
 };
 
 use super::biases::{self, Biases};
-use super::calibrate::{Classes, LayerRanges, Ranges};
+use super::calibrate::{Classes, LayerRanges, NormRange, Ranges};
 use super::limbs::{Reader, Squares, BASE};
+use super::normed::NormReaders;
 use super::options::{shift_limit, MAX_SHIFT, MIN_SHIFT};
 use super::products::{DownWeights, Room};
 use super::{CalibrationReport, QuantiseError, QuantiseOptions};
@@ -75,6 +76,8 @@ pub(super) struct Solved {
     pub weights: WeightBits,
     /// By layer, exponents of the inputs of Down.
     pub products: Vec<Vec<u8>>,
+    /// By state, exponents of the outputs of its norm.
+    pub normed: Vec<Vec<u8>>,
     pub report: CalibrationReport,
 }
 
@@ -94,6 +97,7 @@ pub(super) struct Model {
     pub post_gains: Vec<[Vec<f32>; 2]>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them.
     pub down: Vec<Option<DownWeights>>,
+    pub norm_readers: NormReaders,
 }
 
 /// The choice of all scales.
@@ -116,6 +120,9 @@ pub(super) struct Scales<'a> {
     products: Vec<Vec<u8>>,
     /// Fractional bits of the output of the norm after each state of the residual stream.
     norms: Vec<i32>,
+    /// By state, exponents of the channels of that output; none if all are 0. And what they follow from.
+    normed: Vec<Vec<u8>>,
+    norm_readers: NormReaders,
 }
 
 impl<'a> Scales<'a> {
@@ -128,14 +135,14 @@ impl<'a> Scales<'a> {
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
         let bound = (config.hidden as f64).sqrt();
-        let after = |max: f32| fit((f64::from(max) * options.headroom).min(bound)).min(MAX_NORM_BITS);
+        let after = |range: &NormRange| fit((f64::from(range.largest()) * options.headroom).min(bound)).min(MAX_NORM_BITS);
         // Outputs that are normed are states, too.
         let output = config.is_post_normed().then(|| fit(bound).min(MAX_NORM_BITS));
         let layers = ranges.layers.iter().flat_map(|r| {
-            let own = [Some(after(r.norm_attn)), output, Some(after(r.norm_mlp)), output];
+            let own = [Some(after(&r.norm_attn)), output, Some(after(&r.norm_mlp)), output];
             own.into_iter().flatten()
         });
-        let norms = layers.chain([after(ranges.norm_final)]).collect();
+        let norms = layers.chain([after(&ranges.norm_final)]).collect();
         let mut scales = Self {
             config,
             options,
@@ -152,6 +159,8 @@ impl<'a> Scales<'a> {
             down: model.down,
             products: vec![Vec::new(); config.layers],
             norms,
+            normed: vec![Vec::new(); config.states()],
+            norm_readers: model.norm_readers,
         };
         scales.exponents = scales.stream(readers).exponents(options.exponents);
         scales
@@ -169,6 +178,7 @@ impl<'a> Scales<'a> {
             report: self.report(&bits),
             weights: self.weights,
             products: self.products,
+            normed: self.normed,
         })
     }
 
@@ -216,6 +226,7 @@ impl<'a> Scales<'a> {
             body: fits(&range.max.body, by_channel),
             lead: fits(&range.max.lead, own),
             silu,
+            seen: self.ranges.leading.token.is_some(),
         }
     }
 
@@ -370,7 +381,11 @@ impl<'a> Scales<'a> {
                     fit(needs.fold(0.0, f64::max) * self.headroom(n))
                 };
                 let body = of(RowClass::Body);
-                let lead = of(RowClass::Lead).min(body);
+                // Leading rows that were not seen are no smaller than others, unless there are none but those of one token.
+                let lead = match self.ranges.leading.token {
+                    Some(_) => of(RowClass::Lead),
+                    None => of(RowClass::Lead).min(body),
+                };
                 ByClass { body, lead }
             })
             .collect();
@@ -577,7 +592,7 @@ impl<'a> Scales<'a> {
         let mut params = ModelParams {
             format: self.options.strategy.format(),
             weight_bits: self.weight_bits,
-            leading: self.options.leading,
+            leading: self.ranges.leading,
             exponents: self.exponents.clone(),
             embed_exponent: small(exponent, || "embedding".to_string())?,
             embed,

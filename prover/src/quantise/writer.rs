@@ -10,7 +10,7 @@ use tessera_circuits::model::{ColumnNorms, Matmul, MatmulKind, ModelConfig, Weig
 use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
 use super::folded::{rounded, unit, Folded};
 use super::options::{bits_of, ALL_KINDS};
-use super::{texts, Quantisation, QuantiseError};
+use super::{read_state, texts, Quantisation, QuantiseError};
 use crate::intake::checkpoint::{Checkpoint, CheckpointError, Orientation};
 use crate::model::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
 use crate::model::weights::{channels, ModelNorms};
@@ -48,7 +48,7 @@ impl Quantisation {
         let texts = texts(checkpoint.config(), calibration_ids)?;
         let rotation = self.options.rotation_of(checkpoint.config())?;
         let kinds = self.fed_back(checkpoint.config());
-        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref(), &self.products)?;
+        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref(), [&self.products, &self.normed])?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
             let max = self.params.max_weight(m.kind);
             let factors = match &mut feedback {
@@ -58,6 +58,8 @@ impl Quantisation {
             let mut weights = Folded::new(checkpoint, m.kind, m.layer, rotation.as_ref())?;
             if m.kind == MatmulKind::Down {
                 weights = weights.in_units(&self.products[m.layer]);
+            } else if let Some(state) = read_state(checkpoint.config(), m.kind, m.layer) {
+                weights = weights.in_units(&self.normed[state]);
             }
             let matrix = Matrix::new(checkpoint.config(), m, weights, (format, max), bits, factors);
             let rows = match factors.is_empty() {

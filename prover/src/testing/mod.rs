@@ -434,7 +434,11 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
     ModelParams {
         format,
         weight_bits: [bits; KINDS],
-        leading: LeadingRows { first: 1, run: true },
+        leading: LeadingRows {
+            first: 1,
+            run: true,
+            token: None,
+        },
         exponents,
         embed_exponent: if format == WeightFormat::Int8 { 6 } else { 2 },
         embed: StreamShift::one(1),

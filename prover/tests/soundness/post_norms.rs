@@ -3,7 +3,7 @@
 
 use stwo::core::fields::m31::P;
 use tessera_circuits::air::base;
-use tessera_circuits::model::{ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{ChannelShift, ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
 use tessera_circuits::ops::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
@@ -340,6 +340,12 @@ fn norms_and_sums_are_those_of_the_key() {
     // The remainder's range follows from the shift, too.
     let of_shifts = || Caught::Claims(&["accumulators", "lookups"]);
     caught(of_shifts(), &|post| post.attn.norm.shift.0[0] -= 1);
+    // In one channel alone.
+    let hidden = post_normed_config().hidden;
+    caught(of_shifts(), &|post| {
+        let shift = &mut post.mlp.norm.shift;
+        *shift = ChannelShift((0..hidden).map(|c| shift.at(c) - u8::from(c == 5)).collect());
+    });
     caught(of_shifts(), &|post| post.mlp.sum.body.0[3] -= 1);
 }
 

@@ -5,7 +5,8 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::model::{
-    Activation, Blocks, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS,
+    Activation, Blocks, ChannelShift, MatmulKind, ModelConfig, ModelParams, NormParams, Rotation, WeightFormat,
+    LAYER_KINDS,
 };
 use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
@@ -492,21 +493,40 @@ fn leading_rows_are_those_of_the_statement() {
     // The epsilons of this model are too small to change a root.
     caught_impostor(SHIFTS, |m| m.params.leading.first = 2);
     caught_impostor(SHIFTS, |m| (m.params.leading.first, m.params.leading.run) = (0, false));
+    // None are leading, as if the text had to begin with another token.
+    caught_impostor(SHIFTS, |m| m.params.leading.token = Some(m.config.vocab as u32 - 1));
 }
 
-/// A channel with the norm and the statistics of another exponent.
+/// A channel with the statistics of another exponent.
 #[test]
 fn exponents_are_those_of_the_key() {
-    const BY: Caught = SHIFTS;
+    const BY: Caught = Caught::Claim("accumulators");
     let with = |change: fn(&mut [u8])| caught_impostor(BY, |m| change(&mut m.params.exponents));
     with(|k| k[3] += 1);
     with(|k| k[4] = 1);
     with(|k| k[3] = 0);
 }
 
+/// A normed state in units that are off by one shift in a single channel: of norms with one shift and of norms with one for each channel.
 #[test]
-fn norm_shifts_are_those_of_the_key() {
-    caught_impostor(SHIFTS, |m| m.params.norm_final.shift.0[0] -= 1);
+fn norm_shifts_are_those_of_the_key_in_every_channel() {
+    let norms: [fn(&mut ModelParams) -> &mut NormParams; 3] = [
+        |p| &mut p.layers[1].norm_attn,
+        |p| &mut p.layers[0].norm_mlp,
+        |p| &mut p.norm_final,
+    ];
+    for norm in norms {
+        for channel in [0, 3] {
+            caught_impostor(SHIFTS, |m| {
+                let hidden = m.config.hidden;
+                let shift = &mut norm(&mut m.params).shift;
+                *shift = ChannelShift((0..hidden).map(|c| shift.at(c) - u8::from(c == channel)).collect());
+            });
+        }
+    }
+    // A channel of the stream in its own units is none in those of all others, and the other way round.
+    caught_impostor(SHIFTS, |m| m.params.layers[1].norm_attn.shift = m.params.norm_final.shift.clone());
+    caught_impostor(SHIFTS, |m| m.params.norm_final.shift = m.params.layers[1].norm_attn.shift.clone());
 }
 
 #[test]

@@ -62,7 +62,11 @@ fn key() -> ModelKey {
         params: ModelParams {
             format: WeightFormat::Int8,
             weight_bits: [8; KINDS],
-            leading: LeadingRows { first: 1, run: true },
+            leading: LeadingRows {
+                first: 1,
+                run: true,
+                token: None,
+            },
             exponents: Vec::new(),
             embed_exponent: 6,
             embed: StreamShift::one(1),

@@ -51,7 +51,8 @@ impl Plan {
         let prompt = (rows + 1)
             .checked_sub(outputs)
             .filter(|prompt| *prompt > 0 && outputs > 0)?;
-        if key.config.is_encoder() || key.config.score_cap().is_some() || rows > key.config.context.next_power_of_two()
+        let by_token = key.params.leading.token.is_some();
+        if key.config.is_encoder() || key.config.score_cap().is_some() || by_token || rows > key.config.context.next_power_of_two()
         {
             return None;
         }

@@ -15,10 +15,6 @@ impl Scales<'_> {
         self.exponents.get(c).copied().map_or(0, i32::from)
     }
 
-    pub(super) fn largest_exponent(&self) -> i32 {
-        self.exponents.iter().copied().max().map_or(0, i32::from)
-    }
-
     /// What the choice of exponents follows from: the rows of the body.
     pub(super) fn stream(&self, readers: &Readers) -> Stream {
         let mut sensitivity: Vec<Vec<f64>> = Vec::new();

@@ -29,13 +29,13 @@ impl Scales<'_> {
         }
         for (l, (b, r)) in bits.layers.iter().zip(&self.ranges.layers).enumerate() {
             for (name, max, bits) in [
-                ("attention norm", r.norm_attn, b.norm_attn),
+                ("attention norm", r.norm_attn.largest(), b.norm_attn),
                 ("q", r.q, b.q),
                 ("k", r.k, b.k),
                 ("v", r.v, b.v),
                 ("scores", r.scores, bits.score),
                 ("attention", r.attention, b.attention),
-                ("mlp norm", r.norm_mlp, b.norm_mlp),
+                ("mlp norm", r.norm_mlp.largest(), b.norm_mlp),
                 ("gate", r.gate.body.max(r.gate.lead), bits.gate),
                 ("silu", r.silu.body.max(r.silu.lead), bits.silu),
                 ("up", largest(&r.product.up), b.up),
@@ -55,7 +55,7 @@ impl Scales<'_> {
                 add(format!("layer {l} {name}"), max, bits);
             }
         }
-        add("final norm".to_string(), self.ranges.norm_final, bits.norm_final);
+        add("final norm".to_string(), self.ranges.norm_final.largest(), bits.norm_final);
         add("logits".to_string(), self.ranges.logits, bits.logit);
         let weights = self.weights.iter().map(|((kind, layer), channels)| WeightScale {
             tensor: matmul_tensor(*kind, *layer),

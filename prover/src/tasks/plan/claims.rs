@@ -63,7 +63,11 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     ModelParams {
         format: WeightFormat::Int8,
         weight_bits: [8; KINDS],
-        leading: LeadingRows { first: 1, run: true },
+        leading: LeadingRows {
+            first: 1,
+            run: true,
+            token: None,
+        },
         exponents: exponents.to_vec(),
         embed_exponent: 1,
         embed: StreamShift::one(1),
