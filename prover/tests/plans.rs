@@ -7,7 +7,7 @@ use tessera_prover::testing::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix,
 };
-use tessera_verifier::opening::multilinear::evaluate;
+use tessera_circuits::mle::eval_padded;
 use tessera_verifier::plan::{token_log, Budget, Plan};
 use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
 
@@ -55,7 +55,7 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
         // What is calculated row by row and group by group is what the tables of all coefficients say.
         let tables = coefficients(&key, &plan.shape, (&statement, &tops), &inputs);
         for (i, table) in tables.iter().enumerate() {
-            assert_eq!(results.coefficients[i], evaluate(table, &ends[i]), "{config:?}, {i}");
+            assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
         }
         let expected = results.in_order();
         let given = [inputs.in_order(), ends.concat()].concat();

@@ -52,7 +52,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
     let (policy, claimed) = (
         opening_policy(key.weights.log_blowup),
-        said.claimed(key, claim.chunk, own),
+        said.claimed(key, claim.chunk),
     );
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     let results = plan.run(&[said.inputs.in_order(), ends.concat()].concat(), &words);

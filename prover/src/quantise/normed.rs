@@ -149,7 +149,12 @@ impl Normed {
     }
 
     /// Gives the readers the weights that they have with these exponents.
-    pub fn apply(&self, all: &mut NormReaders, weights: &mut BTreeMap<(MatmulKind, usize), Vec<i32>>, squares: &mut Squares) {
+    pub fn apply(
+        &self,
+        all: &mut NormReaders,
+        weights: &mut BTreeMap<(MatmulKind, usize), Vec<i32>>,
+        squares: &mut Squares,
+    ) {
         for (kind, layer, i) in &self.readers {
             if let Some(mut reader) = all.remove(&(*kind, *layer)) {
                 let (own, own_squares) = reader.tried.swap_remove(*i);
@@ -229,7 +234,12 @@ mod tests {
     #[test]
     fn a_massive_channel_gets_units_of_its_own() {
         let normed = chosen(0.001, |_, _| true).unwrap();
-        assert!(normed.bits > 11 && normed.exponents[5] > 0, "{} {:?}", normed.bits, normed.exponents);
+        assert!(
+            normed.bits > 11 && normed.exponents[5] > 0,
+            "{} {:?}",
+            normed.bits,
+            normed.exponents
+        );
         let (_, mut all) = norm(0.001);
         let (mut weights, mut squares) = (BTreeMap::new(), Squares::new());
         normed.apply(&mut all, &mut weights, &mut squares);

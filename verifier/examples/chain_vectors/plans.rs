@@ -212,7 +212,15 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let most = whole.program.iter().map(|own| own.gas).max().unwrap_or(0);
     let cut = (4..8).find_map(|eighths| {
         let gas = most * eighths / 8;
-        let own = Plan::within(key, log, outputs, Budget { gas, ..Budget::TRANSACTION })?;
+        let own = Plan::within(
+            key,
+            log,
+            outputs,
+            Budget {
+                gas,
+                ..Budget::TRANSACTION
+            },
+        )?;
         (own.program.len() > whole.program.len()).then_some(own)
     });
     let cut = cut.ok_or("no plan of smaller segments")?;
@@ -229,7 +237,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let said = verify_conversation(&claim, own)?;
     let (policy, claimed) = (
         opening_policy(key.weights.log_blowup),
-        said.claimed(key, claim.chunk, own),
+        said.claimed(key, claim.chunk),
     );
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {

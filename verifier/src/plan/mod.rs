@@ -10,6 +10,7 @@ mod symbol;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -20,7 +21,7 @@ use self::segments::cut;
 pub use self::segments::{Budget, Segment};
 use self::symbol::{recorded, Symbol};
 use crate::key::ModelKey;
-use crate::opening::multilinear::evaluate;
+use crate::labels::{BAND_ROUND, EVALUATION};
 use crate::opening::{absorb_statement, Claimed, OpeningProof};
 use crate::policy::OpeningPolicy;
 use crate::public::{calculate, opened, Inputs, Results};
@@ -52,7 +53,10 @@ impl Plan {
             .checked_sub(outputs)
             .filter(|prompt| *prompt > 0 && outputs > 0)?;
         let by_token = key.params.leading.token.is_some();
-        if key.config.is_encoder() || key.config.score_cap().is_some() || by_token || rows > key.config.context.next_power_of_two()
+        if key.config.is_encoder()
+            || key.config.score_cap().is_some()
+            || by_token
+            || rows > key.config.context.next_power_of_two()
         {
             return None;
         }
@@ -118,12 +122,9 @@ pub fn band_ends(
 ) -> [Vec<SecureField>; 2] {
     claimed.iter().for_each(|own| absorb_statement(transcript, policy, own));
     proof.codes().map(|(_, own)| {
-        let bind = |round: &[SecureField; 2]| {
-            transcript.message("opening band round", round);
-            transcript.challenge("opening band challenge")
-        };
-        let end = own.band_rounds.iter().map(bind).collect();
-        transcript.message("opening evaluation", &[own.band_value]);
+        let rounds = own.band_rounds.iter();
+        let end = rounds.map(|round| BAND_ROUND.send(round, transcript)).collect();
+        transcript.send(EVALUATION, &own.band_value);
         end
     })
 }
@@ -134,7 +135,7 @@ pub fn expected(said: &Conversation, ends: &[Vec<SecureField>; 2]) -> Results {
     Results {
         embedding: outputs.embedding,
         value: outputs.value,
-        coefficients: [evaluate(&outputs.bands, bands), evaluate(&outputs.units, units)],
+        coefficients: [eval_padded(&outputs.bands, bands), eval_padded(&outputs.units, units)],
     }
 }
 
