@@ -134,6 +134,11 @@ pub fn eval_dense(values: &[SecureField], point: &[SecureField]) -> Result<Secur
     Ok(eval_folded(folded, rest))
 }
 
+/// The MLE at `point` of a table whose missing entries, up to `2^k`, are zero.
+pub fn eval_padded<K: Scalar>(values: &[K], point: &[K]) -> K {
+    K::dot(values, &eq_table(point))
+}
+
 /// The MLE of a table of base field elements at `point`; `values` has `2^k` entries.
 pub fn eval_base(values: &[BaseField], point: &[SecureField]) -> Result<SecureField, MleError> {
     check_table(values.len(), point.len())?;
@@ -228,6 +233,9 @@ mod tests {
             (r, values) in point(6).prop_flat_map(|r| { let n = 1 << r.len(); (Just(r), vec(secure(), n)) })
         ) {
             prop_assert_eq!(eval_dense(&values, &r), Ok(reference(|z| values[z], &r)));
+            let (table, _) = values.split_at(values.len() / 2 + 1);
+            let padded = |z: usize| table.get(z).copied().unwrap_or_default();
+            prop_assert_eq!(eval_padded(table, &r), reference(padded, &r));
             let base: Vec<_> = values.iter().map(|v| v.0.0).collect();
             prop_assert_eq!(eval_base(&base, &r), Ok(reference(|z| base[z].into(), &r)));
             if let Some((&first, rest)) = r.split_first() {

@@ -23,7 +23,8 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use thiserror::Error;
 
-use self::canonical::{check_canonical_fields, Stop};
+pub(crate) use self::canonical::check_canonical_fields;
+use self::canonical::Stop;
 
 /// Largest payload of a proof, in bytes.
 pub const PROOF_LIMIT: usize = 192 << 20;

@@ -7,13 +7,16 @@
 //! **What the caller still owes:** the roots are right only if the claim on the leaves of every tree is discharged, and what they
 //! sum up to ([`sum`]) is not compared with anything here.
 
-use num_traits::{One, Zero};
+use num_traits::Zero;
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::trees::LeafClaim;
 use thiserror::Error;
 
+use crate::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
+use crate::message::{NotCanonical, Unread};
+use crate::sumcheck::{Received, Round, SumcheckClaim};
 use crate::transcript::Transcript;
 
 type K = SecureField;
@@ -23,7 +26,7 @@ type K = SecureField;
 pub struct LayerProof {
     /// For every variable the polynomial `q` of degree 2 that is left of a round when `eq` is taken out: `q(0)` and its leading
     /// coefficient.
-    pub rounds: Vec<[K; 2]>,
+    pub rounds: Vec<Round>,
     /// Of both children at the end point: numerator and denominator of the first, then of the second.
     pub children: [K; 4],
 }
@@ -55,108 +58,120 @@ pub enum GkrError {
     DegeneratePoint { tree: usize },
     #[error("lookups: layer {layer} of tree {tree} is not the sum of the next")]
     Layer { tree: usize, layer: usize },
-}
-
-/// Absorbs the root of a tree. Both sides call it first.
-pub fn absorb_root(root: [K; 2], transcript: &mut Transcript) {
-    transcript.message("lookup sum", &root);
-}
-
-/// Draws what combines numerators and denominators of a layer.
-pub fn layer_challenge(transcript: &mut Transcript) -> K {
-    transcript.challenge("lookup layer")
-}
-
-/// Absorbs a round and draws the challenge of its variable.
-pub fn round_challenge(message: [K; 2], transcript: &mut Transcript) -> K {
-    transcript.message("lookup round", &message);
-    transcript.challenge("lookup round")
-}
-
-/// Absorbs the values of both children and draws the coordinate that chooses between them.
-pub fn child_challenge(children: &[K; 4], transcript: &mut Transcript) -> K {
-    transcript.message("lookup children", children);
-    transcript.challenge("lookup children")
+    #[error(transparent)]
+    NotCanonical(#[from] NotCanonical),
 }
 
 /// Numerator and denominator of a layer at `t` between both children.
-pub fn between([n0, d0, n1, d1]: [K; 4], t: K) -> [K; 2] {
-    [n0 + t * (n1 - n0), d0 + t * (d1 - d0)]
+pub fn between<V: Received>([n0, d0, n1, d1]: [V; 4], t: K) -> [V; 2] {
+    [n0 + (n1 - n0) * t, d0 + (d1 - d0) * t]
 }
 
-/// Verifies trees of `2^log` leaves each; the returned claims on the leaves must be discharged.
-pub fn verify(logs: &[u32], proofs: &[TreeProof], transcript: &mut Transcript) -> Result<Vec<LeafClaim>, GkrError> {
-    if proofs.len() != logs.len() {
-        return Err(GkrError::Trees {
-            got: proofs.len(),
-            expected: logs.len(),
-        });
-    }
-    for (tree, (log, proof)) in logs.iter().zip(proofs).enumerate() {
-        let (got, expected) = (proof.layers.len(), *log as usize);
-        if got != expected {
-            return Err(GkrError::Layers { tree, got, expected });
-        }
-        if let Some(layer) = (0..got).find(|k| proof.layers.get(*k).is_none_or(|layer| layer.rounds.len() != *k)) {
-            let got = proof.layers.get(layer).map_or(0, |layer| layer.rounds.len());
-            return Err(GkrError::Rounds { tree, layer, got });
-        }
-        if proof.root[1].is_zero() {
-            return Err(GkrError::ZeroDenominator { tree });
-        }
-    }
-    let trees = proofs.iter().enumerate();
-    trees
-        .map(|(tree, proof)| verify_tree(tree, proof, transcript))
-        .collect()
+/// Numerator, and `lambda` times the denominator, of the sum of both children: products of what is received.
+pub fn sum_of_children([n0, d0, n1, d1]: [K; 4], lambda: K) -> K {
+    n0 * d1 + n1 * d0 + lambda * d0 * d1
 }
 
-/// Verifies a tree whose layers have the right lengths.
-fn verify_tree(tree: usize, proof: &TreeProof, transcript: &mut Transcript) -> Result<LeafClaim, GkrError> {
-    absorb_root(proof.root, transcript);
-    let [mut numerator, mut denominator] = proof.root;
-    let mut point: Vec<K> = Vec::new();
-    for (layer, step) in proof.layers.iter().enumerate() {
-        let lambda = layer_challenge(transcript);
-        let mut claim = numerator + lambda * denominator;
+/// What `(1 - x) q(0) + x q(1) = claim` leaves of a round at its challenge `c`: `q(c)`, of a message of `q(0)` and the leading
+/// coefficient. `inverse` is that of `x`, the coordinate of the round in the point of its layer.
+fn round_value<V: Received>(claim: V, [q0, leading]: Round<V>, inverse: K, c: K) -> V {
+    let slope = (claim - q0) * inverse - leading;
+    q0 + (slope + leading * c) * c
+}
+
+/// Verifies trees of `2^log` leaves each; the returned claims on the leaves must be discharged. Also returns the sum of the roots,
+/// none of which has the denominator zero.
+pub fn verify(
+    logs: &[u32],
+    proofs: Unread<'_, Vec<TreeProof>>,
+    transcript: &mut Transcript,
+) -> Result<(Vec<LeafClaim>, K), GkrError> {
+    let expected = logs.len();
+    let proofs = proofs.exactly(expected, |got| GkrError::Trees { got, expected })?;
+    let (mut leaves, mut sum) = (Vec::with_capacity(expected), K::zero());
+    for (tree, (log, proof)) in logs.iter().zip(proofs.each()).enumerate() {
+        let (root, leaf) = verify_tree(tree, *log as usize, proof, transcript)?;
+        leaves.push(leaf);
+        sum += fraction(root);
+    }
+    Ok((leaves, sum))
+}
+
+/// Verifies a tree of so many layers. Also returns its root.
+fn verify_tree(
+    tree: usize,
+    expected: usize,
+    proof: Unread<'_, TreeProof>,
+    transcript: &mut Transcript,
+) -> Result<([K; 2], LeafClaim), GkrError> {
+    let layers = proof.part(|p| &p.layers);
+    let layers = layers.exactly(expected, |got| GkrError::Layers { tree, got, expected })?;
+    let root = *transcript.receive(LOOKUP_SUM, proof.part(|p| &p.root))?;
+    if root[1].is_zero() {
+        return Err(GkrError::ZeroDenominator { tree });
+    }
+    let ([mut numerator, mut denominator], mut point) = (root, Vec::<K>::new());
+    for (layer, step) in layers.each().enumerate() {
+        let rounds = step.part(|p| &p.rounds);
+        let rounds = rounds.exactly(layer, |got| GkrError::Rounds { tree, layer, got })?;
+        let lambda = transcript.challenge(LOOKUP_LAYER);
+        let mut end = SumcheckClaim::new(numerator + denominator * lambda);
         if point.iter().any(K::is_zero) {
             return Err(GkrError::DegeneratePoint { tree });
         }
-        let inverses = K::batch_inverse(&point);
-        let mut next = Vec::with_capacity(point.len() + 1);
-        for (message, inverse) in step.rounds.iter().zip(inverses) {
-            let [q0, leading] = *message;
-            // claim = (1 - r) q(0) + r q(1)
-            let q1 = q0 + (claim - q0) * inverse;
-            let c = round_challenge(*message, transcript);
-            claim = q0 + c * (q1 - q0 - leading + c * leading);
-            next.push(c);
+        for (said, inverse) in rounds.each().zip(K::batch_inverse(&point)) {
+            let value = |claim, message, c| round_value(claim, message, inverse, c);
+            end.round(LOOKUP_ROUND, said, value, transcript)?;
         }
-        let [n0, d0, n1, d1] = step.children;
-        if claim != n0 * d1 + n1 * d0 + lambda * d0 * d1 {
+        let (children, t) = LOOKUP_CHILDREN.receive(step.part(|p| &p.children), transcript)?;
+        if end.value != sum_of_children(children, lambda) {
             return Err(GkrError::Layer { tree, layer });
         }
-        let t = child_challenge(&step.children, transcript);
-        [numerator, denominator] = between(step.children, t);
-        next.insert(0, t);
-        point = next;
+        [numerator, denominator] = between(children, t);
+        point = [vec![t], end.point].concat();
     }
-    Ok(LeafClaim {
+    let leaf = LeafClaim {
         point,
         numerator,
         denominator,
-    })
+    };
+    Ok((root, leaf))
 }
 
-/// The sum of the roots, none of which has the denominator zero, as [`verify`] has checked.
+/// The sum of the roots, none of which has the denominator zero.
 pub fn sum(proofs: &[TreeProof]) -> K {
-    proofs.iter().fold(K::zero(), |sum, proof| {
-        let [numerator, denominator] = proof.root;
-        let inverse = if denominator.is_zero() {
-            K::one()
-        } else {
-            denominator.inverse()
-        };
-        sum + numerator * inverse
-    })
+    proofs.iter().fold(K::zero(), |sum, proof| sum + fraction(proof.root))
+}
+
+/// Zero has no inverse: [`verify`] refuses it.
+fn fraction([numerator, denominator]: [K; 2]) -> K {
+    match denominator.is_zero() {
+        true => numerator,
+        false => numerator * denominator.inverse(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sumcheck::tests::{secure, Masked};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rounds of a layer, and the step to the next one, are what they are without masks. Only the sum of both children is made of
+        /// products.
+        #[test]
+        fn layers_run_on_masked_values(
+            values in [secure(), secure(), secure(), secure()],
+            masks in [secure(), secure(), secure(), secure()],
+            challenges in [secure(), secure()],
+        ) {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|i| Masked::new(values[i], masks[i]));
+            let [v, w, x, y] = values;
+            let [inverse, r] = challenges;
+            let end = round_value(a, [b, c], inverse, r);
+            prop_assert_eq!(end.value(), round_value(v, [w, x], inverse, r));
+            prop_assert_eq!(between([a, b, c, d], r).map(Masked::value), between([v, w, x, y], r));
+        }
+    }
 }

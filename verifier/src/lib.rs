@@ -18,7 +18,9 @@
 pub mod codec;
 pub mod gkr;
 pub mod key;
+pub mod labels;
 pub mod ledger;
+pub mod message;
 pub mod opening;
 pub mod packing;
 pub mod plan;

@@ -19,12 +19,16 @@ use tessera_circuits::air::tables::{names, Tables, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use thiserror::Error;
 
+use crate::labels::CLAIMED_SUM;
+use crate::message::{Bound, NotCanonical, Unread};
 use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
 use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
 use crate::transcript::Transcript;
 
 /// stwo's proof. Its type says Blake2s; that of the other suite has the same fields.
 pub type Stark = StarkProof<Blake2sMerkleHasher>;
+
+impl Bound for Stark {}
 
 /// Why the aggregator's proof is rejected.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum StarkError {
     Fri(String),
     #[error("STARK: the tables do not balance the lookups")]
     Lookups,
+    #[error("STARK: {0}")]
+    NotCanonical(#[from] NotCanonical),
     #[error("STARK: {0}")]
     Invalid(String),
     #[error("STARK: the verifier library gave up on this proof")]
@@ -88,8 +94,8 @@ pub struct StarkClaim<'a> {
     pub relations: &'a Relations,
     /// The sum of the fractions of all lookups.
     pub lookups: SecureField,
-    /// The sum of the entries.
-    pub claimed_sum: SecureField,
+    /// What the prover says that the entries add up to.
+    pub claimed_sum: Unread<'a, SecureField>,
 }
 
 /// Absorbs the trees that precede the first challenge: tables (pinned) and multiplicities.
@@ -120,26 +126,26 @@ fn roots(proof: &Stark) -> Result<[Blake2sHash; 4], StarkError> {
 /// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_counts`] for the same
 /// proof.
 pub fn verify(claim: &StarkClaim<'_>, proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
-    if claim.claimed_sum + claim.lookups != SecureField::zero() {
+    let claimed_sum = *transcript.receive(CLAIMED_SUM, claim.claimed_sum)?;
+    if claimed_sum + claim.lookups != SecureField::zero() {
         return Err(StarkError::Lookups);
     }
-    transcript.message("claimed sum", &[claim.claimed_sum]);
-    let proof = proof.clone();
+    let (component, proof) = (component(claim.relations, claimed_sum), proof.clone());
     match transcript.suite() {
-        Suite::Blake2s => verify_with::<Blake2sMerkleHasher>(claim, proof, transcript),
-        Suite::Keccak => verify_with::<KeccakLeaf>(claim, proof, transcript),
+        Suite::Blake2s => verify_with::<Blake2sMerkleHasher>(&component, proof, transcript),
+        Suite::Keccak => verify_with::<KeccakLeaf>(&component, proof, transcript),
     }
 }
 
 /// Verifies the aggregator, of whose trees `H` hashes leaves and nodes.
 fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    claim: &StarkClaim<'_>,
+    component: &FrameworkComponent<Tables>,
     proof: Stark,
     transcript: &mut Transcript,
 ) -> Result<(), StarkError> {
     let [tables, counts, interaction, _] = roots(&proof)?;
     let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
-    let sizes = column_sizes(claim.relations.cap.is_some());
+    let sizes = column_sizes(component.relations.cap.is_some());
     let mut committed = [tables, counts, interaction].into_iter().zip(sizes.iter());
     // The first two are absorbed: this is what made the challenges of the lookups.
     for (root, tree) in committed.by_ref().take(INTERACTION_TRACE_IDX) {
@@ -149,13 +155,12 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
         scheme.commit(root, tree, transcript.channel());
     }
     let proof = with_hasher::<_, H>(proof);
-    let component = component(claim.relations, claim.claimed_sum);
-    check_structure(&component, &sizes, &proof, transcript.channel().clone())?;
+    check_structure(component, &sizes, &proof, transcript.channel().clone())?;
 
     let channel = transcript.channel();
     // Every length was checked; this is the last line against a panic in the library.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        stwo::core::verifier::verify(&[&component as &dyn Component], channel, &mut scheme, proof)
+        stwo::core::verifier::verify(&[component as &dyn Component], channel, &mut scheme, proof)
     }));
     match result {
         Ok(Ok(())) => Ok(()),

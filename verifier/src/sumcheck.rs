@@ -11,34 +11,82 @@
 //! `sum_f instance_scale(n, k_f) sum_pairs A~(rho_f) B~(rho_f)` with `rho_f` the last `k_f` coordinates of
 //! its point ([`SumcheckClaim::instance_point`]) and evaluations that are themselves proved.
 
+use std::ops::{Add, Mul, Sub};
+
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
 
+use crate::message::{Exchange, NotCanonical, Unread};
 use crate::transcript::Transcript;
 
 /// `2^-1` in the base field.
 const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
 
+/// What the prover says, and what follows from it: challenges and constants are multiplied with it, but no two such values with
+/// each other. So a verifier can run on values under a mask, too. Where a product of two is needed, a function that is named after it
+/// has it: [`crate::verify::sum_of_products`] and [`crate::gkr::sum_of_children`].
+pub trait Received:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<SecureField, Output = Self> + Mul<BaseField, Output = Self>
+{
+}
+
+impl Received for SecureField {}
+
+/// The message of a round: two numbers that say a polynomial of degree 2 of which the claim is known. Here its values at 0 and 2.
+pub type Round<V = SecureField> = [V; 2];
+
 /// Messages of the prover: `[s(0), s(2)]` of every round polynomial `s`; `s(1)` is implied by the claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SumcheckProof {
     /// Values at 0 and 2 of every round's polynomial.
-    pub rounds: Vec<[SecureField; 2]>,
+    pub rounds: Vec<Round>,
 }
 
-/// What remains to be shown after the last round: the batch polynomial has `value` at `point`.
+/// What remains to be shown after some rounds: the batch polynomial, with its first variables bound to `point`, sums up to `value`.
 #[must_use = "a sumcheck proves nothing until its final claim is discharged"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct SumcheckClaim {
-    /// The challenges, first variable first (MSB-first).
+    /// The challenges, in the order of the rounds.
     pub point: Vec<SecureField>,
     /// What the claim comes down to at the point.
     pub value: SecureField,
 }
 
 impl SumcheckClaim {
+    /// The claim before the first round.
+    pub const fn new(value: SecureField) -> Self {
+        let point = Vec::new();
+        Self { point, value }
+    }
+
+    /// Receives a round; `value` is that of its polynomial, from the claim, the message and the challenge.
+    pub fn round(
+        &mut self,
+        labels: Exchange,
+        said: Unread<'_, Round>,
+        value: impl FnOnce(SecureField, Round, SecureField) -> SecureField,
+        transcript: &mut Transcript,
+    ) -> Result<(), NotCanonical> {
+        let (message, r) = labels.receive(said, transcript)?;
+        self.value = value(self.value, message, r);
+        self.point.push(r);
+        Ok(())
+    }
+
+    /// Receives all rounds, of polynomials that [`round_value`] evaluates.
+    pub fn rounds(
+        mut self,
+        labels: Exchange,
+        said: Unread<'_, [Round]>,
+        transcript: &mut Transcript,
+    ) -> Result<Self, NotCanonical> {
+        said.each()
+            .try_for_each(|said| self.round(labels, said, round_value, transcript))?;
+        Ok(self)
+    }
+
     /// The point at which an instance of `instance_variables` variables is bound: the last coordinates.
     /// `None` when there are fewer.
     pub fn instance_point(&self, instance_variables: usize) -> Option<&[SecureField]> {
@@ -56,27 +104,33 @@ pub enum SumcheckError {
     /// The number of round messages is not the number of variables.
     #[error("sumcheck {label}: {got} rounds, expected {expected}")]
     Rounds { label: String, got: usize, expected: usize },
+    #[error(transparent)]
+    NotCanonical(#[from] NotCanonical),
 }
 
-/// Absorbs what a sumcheck claims. Both sides call it first.
-pub fn open_batch(label: &str, claim: SecureField, variables: usize, transcript: &mut Transcript) {
+/// Absorbs how many variables a batch has. Both sides call it first.
+fn begin(label: &str, variables: usize, transcript: &mut Transcript) {
     let variables = variables as u64;
     transcript.words(label, &[variables as u32, (variables >> 32) as u32]);
-    transcript.message(label, &[claim]);
 }
 
-/// Absorbs a round message and draws the challenge of its variable. Both sides call it once per round.
-pub fn round_challenge(label: &str, message: [SecureField; 2], transcript: &mut Transcript) -> SecureField {
-    transcript.message(label, &message);
-    transcript.challenge(label)
+/// Begins a batch with what it claims.
+pub fn open_batch(label: &'static str, claim: SecureField, variables: usize, transcript: &mut Transcript) {
+    begin(label, variables, transcript);
+    transcript.send(label, &claim);
+}
+
+/// The rounds of a batch.
+pub const fn rounds_of(label: &'static str) -> Exchange {
+    Exchange(label, label)
 }
 
 /// `s(r)` of the polynomial of degree 2 with `s(0)`, `s(2)` as given and `s(0) + s(1) = claim`.
-pub fn round_value(claim: SecureField, [s0, s2]: [SecureField; 2], r: SecureField) -> SecureField {
+pub fn round_value<V: Received>(claim: V, [s0, s2]: Round<V>, r: SecureField) -> V {
     let s1 = claim - s0;
     let slope = s1 - s0;
     let second = (s2 - s1 - slope) * HALF;
-    s0 + r * (slope + (r - BaseField::from_u32_unchecked(1)) * second)
+    s0 + (slope + second * (r - BaseField::from_u32_unchecked(1))) * r
 }
 
 /// `2^-(variables - instance_variables)`: what the embedding multiplies an instance with.
@@ -94,42 +148,117 @@ pub fn instance_factor(variables: usize, instance_variables: usize) -> BaseField
 /// Verifies a batch over `variables` variables whose values add up to `claim`; the returned claim must be
 /// discharged by the caller (see the module documentation).
 pub fn verify(
-    label: &str,
+    label: &'static str,
     claim: SecureField,
     variables: usize,
-    proof: &SumcheckProof,
+    proof: Unread<'_, SumcheckProof>,
     transcript: &mut Transcript,
 ) -> Result<SumcheckClaim, SumcheckError> {
-    if proof.rounds.len() != variables {
-        return Err(SumcheckError::Rounds {
-            label: label.to_owned(),
-            got: proof.rounds.len(),
-            expected: variables,
-        });
-    }
     open_batch(label, claim, variables, transcript);
-    let mut value = claim;
-    let mut point = Vec::with_capacity(variables);
-    for &message in &proof.rounds {
-        let r = round_challenge(label, message, transcript);
-        value = round_value(value, message, r);
-        point.push(r);
-    }
-    Ok(SumcheckClaim { point, value })
+    verify_rounds(label, claim, variables, proof, transcript)
+}
+
+/// As [`verify`], of a claim that is the prover's, and is returned.
+pub fn verify_said(
+    label: &'static str,
+    claim: Unread<'_, SecureField>,
+    variables: usize,
+    proof: Unread<'_, SumcheckProof>,
+    transcript: &mut Transcript,
+) -> Result<(SecureField, SumcheckClaim), SumcheckError> {
+    begin(label, variables, transcript);
+    let claim = *transcript.receive(label, claim)?;
+    Ok((claim, verify_rounds(label, claim, variables, proof, transcript)?))
+}
+
+fn verify_rounds(
+    label: &'static str,
+    claim: SecureField,
+    variables: usize,
+    proof: Unread<'_, SumcheckProof>,
+    transcript: &mut Transcript,
+) -> Result<SumcheckClaim, SumcheckError> {
+    let rounds = proof
+        .part(|p| &p.rounds)
+        .exactly(variables, |got| SumcheckError::Rounds {
+            label: label.to_owned(),
+            got,
+            expected: variables,
+        })?;
+    Ok(SumcheckClaim::new(claim).rounds(rounds_of(label), rounds, transcript)?)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use num_traits::One;
     use proptest::prelude::*;
     use stwo::core::fields::m31::P;
 
-    fn secure() -> impl Strategy<Value = SecureField> {
+    pub fn secure() -> impl Strategy<Value = SecureField> {
         [0..P, 0..P, 0..P, 0..P].prop_map(|[a, b, c, d]| SecureField::from_u32_unchecked(a, b, c, d))
     }
 
+    /// A value under a mask: what is shown, and the mask in it. Two of them have no product.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Masked {
+        shown: SecureField,
+        mask: SecureField,
+    }
+
+    impl Masked {
+        pub fn new(value: SecureField, mask: SecureField) -> Self {
+            let shown = value + mask;
+            Self { shown, mask }
+        }
+
+        pub fn value(self) -> SecureField {
+            self.shown - self.mask
+        }
+    }
+
+    impl Received for Masked {}
+
+    impl Add for Masked {
+        type Output = Self;
+        fn add(self, other: Self) -> Self {
+            let (shown, mask) = (self.shown + other.shown, self.mask + other.mask);
+            Self { shown, mask }
+        }
+    }
+
+    impl Sub for Masked {
+        type Output = Self;
+        fn sub(self, other: Self) -> Self {
+            let (shown, mask) = (self.shown - other.shown, self.mask - other.mask);
+            Self { shown, mask }
+        }
+    }
+
+    impl Mul<SecureField> for Masked {
+        type Output = Self;
+        fn mul(self, by: SecureField) -> Self {
+            let (shown, mask) = (self.shown * by, self.mask * by);
+            Self { shown, mask }
+        }
+    }
+
+    impl Mul<BaseField> for Masked {
+        type Output = Self;
+        fn mul(self, by: BaseField) -> Self {
+            self * SecureField::from(by)
+        }
+    }
+
     proptest! {
+        /// Rounds end where they do without masks.
+        #[test]
+        fn rounds_run_on_masked_values(values in [secure(), secure(), secure()], masks in [secure(), secure(), secure()], r in secure()) {
+            let [claim, s0, s2] = [0, 1, 2].map(|i| Masked::new(values[i], masks[i]));
+            let end = round_value(claim, [s0, s2], r);
+            prop_assert_eq!(end.value(), round_value(values[0], [values[1], values[2]], r));
+        }
+
         #[test]
         fn round_value_interpolates([c0, c1, c2, r] in [secure(), secure(), secure(), secure()]) {
             let s = |x: SecureField| c0 + x * (c1 + x * c2);
@@ -152,7 +281,13 @@ mod tests {
             let proof = SumcheckProof {
                 rounds: vec![[SecureField::one(); 2]; got],
             };
-            let result = verify("batch", SecureField::one(), 2, &proof, &mut Transcript::new("test"));
+            let result = verify(
+                "batch",
+                SecureField::one(),
+                2,
+                Unread::of(&proof),
+                &mut Transcript::new("test"),
+            );
             let expected = SumcheckError::Rounds {
                 label: "batch".to_owned(),
                 got,
@@ -166,7 +301,7 @@ mod tests {
     fn no_variables_leave_the_claim() {
         let proof = SumcheckProof { rounds: vec![] };
         let claim = SecureField::from(7u32);
-        let result = verify("batch", claim, 0, &proof, &mut Transcript::new("test"));
+        let result = verify("batch", claim, 0, Unread::of(&proof), &mut Transcript::new("test"));
         assert_eq!(result.as_ref().map(|c| c.value), Ok(claim));
         let claim = result.unwrap();
         assert_eq!(claim.instance_point(0), Some(&[][..]));

@@ -7,8 +7,9 @@ use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
 use tessera_circuits::rounding::Powers;
+use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::{Statement, StatementError};
-use tessera_circuits::statistics::{Clip, StatisticsError};
+use tessera_circuits::statistics::{Statistics, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use thiserror::Error;
@@ -16,14 +17,18 @@ use thiserror::Error;
 use crate::codec::CodecError;
 use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
+use crate::labels::{
+    ACTIVATIONS, CLAIMS, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
+};
 use crate::ledger::security_bits;
+use crate::message::{NotCanonical, Unread};
 use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
 use crate::policy::{opening_policy, parameter_words, LOOKUP_WORK_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
 use crate::stark::{self, StarkClaim, StarkError};
-use crate::suite::Suite;
+use crate::suite::{Digest, Suite};
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
@@ -50,6 +55,8 @@ pub enum VerifyError {
     Boundaries(#[from] BoundaryError),
     #[error("statistics: {0}")]
     Statistics(#[from] StatisticsError),
+    #[error(transparent)]
+    NotCanonical(#[from] NotCanonical),
     #[error("{0}")]
     Sumcheck(#[from] SumcheckError),
     #[error("the matmul sumcheck does not end in its operands")]
@@ -107,21 +114,27 @@ pub fn open_transcript(
     transcript
 }
 
-/// Absorbs logits of output tokens and clipped values.
-pub fn absorb_statistics(proof: &tessera_circuits::statistics::Statistics, transcript: &mut Transcript) {
-    let tops: Vec<u32> = proof.tops.iter().map(|top| i32::from(*top) as u32).collect();
-    transcript.words("output logits", &tops);
-    let clip = |c: &Clip| {
-        [
-            c.part.into(),
-            c.tensor.into(),
-            c.at as u32,
-            (c.at >> 32) as u32,
-            c.excess as u32,
-        ]
-    };
-    let clips: Vec<u32> = proof.clips.iter().flat_map(clip).collect();
-    transcript.words("clipped values", &clips);
+/// Sends logits of output tokens and clipped values.
+pub fn absorb_statistics(statistics: &Statistics, transcript: &mut Transcript) {
+    transcript.send(OUTPUT_LOGITS, statistics.tops.as_slice());
+    transcript.send(CLIPPED_VALUES, statistics.clips.as_slice());
+}
+
+/// Receives them. They are to be checked.
+fn receive_statistics(
+    said: Unread<'_, Statistics>,
+    outputs: usize,
+    transcript: &mut Transcript,
+) -> Result<Statistics, VerifyError> {
+    let tops = said
+        .part(|s| &s.tops)
+        .exactly(outputs, |got| StatisticsError::Tops { got, expected: outputs })?;
+    Ok(Statistics {
+        tops: transcript.receive(OUTPUT_LOGITS, tops)?.to_vec(),
+        clips: transcript
+            .receive(CLIPPED_VALUES, said.part(|s| &s.clips).of_any_length())?
+            .to_vec(),
+    })
 }
 
 /// Verifies an encoded proof against a key.
@@ -218,6 +231,8 @@ pub struct Conversation {
     pub outputs: Outputs,
     /// The commitment to the activations.
     pub activations: CommitmentParams,
+    /// Its root.
+    pub root: Digest,
     /// The challenges of the lookups.
     pub relations: Relations,
     /// The sum of all lookups.
@@ -232,22 +247,22 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     claim.check_ends()?;
     let shape = key.shape(claim.chunk, statement.lengths());
     let params = claim.chunk.params(&key.params);
-    proof.statistics.check(&shape, &params, statement)?;
+    let proof = Unread::of(proof);
 
     // Commitments before any challenge.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let (suite, model) = (key.header.hash_suite, claim.model);
     let mut transcript = open_transcript(suite, model, &activations, statement, claim.chunk, &claim.ends);
-    transcript.bytes("activations", &proof.activations);
-    stark::absorb_counts(&key.tables_root, &proof.stark, &mut transcript)?;
-    absorb_statistics(&proof.statistics, &mut transcript);
+    let stark = proof.part(|p| &p.stark).bound("STARK")?;
+    let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
+    stark::absorb_counts(&key.tables_root, stark, &mut transcript)?;
+    let outputs = if shape.has_logits() { shape.outputs } else { 0 };
+    let statistics = receive_statistics(proof.part(|p| &p.statistics), outputs, &mut transcript)?;
+    statistics.check(&shape, &params, statement)?;
 
     // Lookups.
-    let nonce = proof.lookup_work;
-    if !transcript.work("lookup work", LOOKUP_WORK_BITS, nonce) {
-        let bits = LOOKUP_WORK_BITS;
-        return Err(VerifyError::Work { bits, nonce });
-    }
+    let (bits, nonce) = (LOOKUP_WORK_BITS, proof.part(|p| &p.lookup_work));
+    transcript.receive_work(LOOKUP_WORK, bits, nonce, |nonce| VerifyError::Work { bits, nonce })?;
     let relations = stark::draw_relations(&mut transcript, shape.config.score_cap().is_some());
     let trees = lookup_trees(&shape);
     let powers = Powers {
@@ -256,37 +271,38 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
         leading: statement.leading(&params.leading, shape.token),
     };
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
-    let leaves = gkr::verify(&logs, &proof.lookups, &mut transcript)?;
+    let (leaves, lookups) = gkr::verify(&logs, proof.part(|p| &p.lookups), &mut transcript)?;
     let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
 
     // Matmuls.
-    let coordinates = transcript.challenges("points", Points::count(&shape));
+    let coordinates = transcript.challenges(POINTS, Points::count(&shape));
     let points = Points::new(&shape, coordinates.clone());
     let public = Public {
         shape: &shape,
         params: &params,
         statement,
         ends: claim.ends,
-        statistics: &proof.statistics,
+        statistics: &statistics,
         points: &points,
     };
-    let (products, embedding) = verify_matmuls(&public, &proof.matmuls, &mut transcript)?;
-    let family = transcript.challenge("weight families");
+    let matmuls = verify_matmuls(&public, proof.part(|p| &p.matmuls), &mut transcript)?;
+    let (products, family) = (matmuls.point, transcript.challenge(FAMILIES));
 
     // Linear claims.
-    let mut claims = public.trace_claims(proof.matmuls.claim);
-    claims.extend(public.operand_claims(&products, &proof.matmuls.operands));
+    let mut claims = public.trace_claims(matmuls.claim);
+    claims.extend(public.operand_claims(&products, &matmuls.operands));
     claims.extend(lookup_claims);
-    let chi = transcript.challenge("claims");
+    let chi = transcript.challenge(CLAIMS);
     let batch = batch(claims, chi);
     let variables = linear_variables(&shape);
-    let end = sumcheck::verify("claims", batch.value, variables, &proof.linear, &mut transcript)?;
+    let linear = proof.part(|p| &p.linear);
+    let end = sumcheck::verify(CLAIMS, batch.value, variables, linear, &mut transcript)?;
 
     let columns = key.opened(claim.chunk);
     let families = families_of(family);
     Ok(Conversation {
         outputs: Outputs {
-            embedding,
+            embedding: matmuls.embedding,
             value: batch.value,
             bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band),
             units: unit_coefficients(&shape, &batch, &end.point),
@@ -297,17 +313,18 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
             relations: Relation::ALL.map(|relation| relations.drawn(relation)),
             leaves: leaves.into_iter().map(|leaf| (leaf.point, leaf.denominator)).collect(),
             points: coordinates,
-            accumulators: proof.matmuls.claim,
+            accumulators: matmuls.claim,
             products,
-            operands: proof.matmuls.operands,
+            operands: matmuls.operands,
             family,
             chi,
             linear: end.point,
         },
         transcript,
         activations,
+        root,
         relations,
-        lookups: gkr::sum(&proof.lookups) - padding(&trees),
+        lookups: lookups - padding(&trees),
         end: end.value,
     })
 }
@@ -316,6 +333,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
     let key = claim.key;
     let mut said = verify_conversation(claim, proof)?;
+    let proof = Unread::of(proof);
 
     // Weights and activations.
     let weights = Claimed {
@@ -325,12 +343,12 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
             columns: key.opened(claim.chunk),
             gamma: &said.outputs.bands,
             local_point: &said.outputs.band_point,
-            value: weight_claim(&proof.matmuls.operands, &families_of(said.inputs.family)),
+            value: weight_claim(&said.inputs.operands, &families_of(said.inputs.family)),
         },
     };
     let activations = Claimed {
         commitment: said.activations,
-        root: proof.activations,
+        root: said.root,
         claim: OpeningClaim {
             columns: said.activations.columns_of(&(0..said.activations.tiles), 0),
             gamma: &said.outputs.units,
@@ -339,15 +357,20 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         },
     };
     let policy = opening_policy(key.weights.log_blowup);
-    opening::verify(&policy, &[weights, activations], &proof.opening, &mut said.transcript)?;
+    opening::verify(
+        &policy,
+        &[weights, activations],
+        proof.part(|p| &p.opening),
+        &mut said.transcript,
+    )?;
 
     // Aggregator.
     let claim = StarkClaim {
         relations: &said.relations,
         lookups: said.lookups,
-        claimed_sum: proof.claimed_sum,
+        claimed_sum: proof.part(|p| &p.claimed_sum),
     };
-    stark::verify(&claim, &proof.stark, &mut said.transcript)?;
+    stark::verify(&claim, proof.part(|p| &p.stark).bound("STARK")?, &mut said.transcript)?;
     Ok(())
 }
 
@@ -366,47 +389,62 @@ fn lookup_claims(
     Ok(claims)
 }
 
-/// Section 5 and 6: all matmuls; returns the end point of their sumcheck, and the operand of the embedding.
+/// All matmuls, reduced to their operands at a point.
+struct Matmuls {
+    /// The batched accumulators at the random point.
+    claim: SecureField,
+    /// End point of the sumcheck.
+    point: Vec<SecureField>,
+    operands: Operands,
+    /// The operand of the embedding, which is public.
+    embedding: SecureField,
+}
+
+/// Section 5 and 6: all matmuls.
 fn verify_matmuls(
     public: &Public<'_>,
-    matmuls: &MatmulProof,
+    proof: Unread<'_, MatmulProof>,
     transcript: &mut Transcript,
-) -> Result<(Vec<SecureField>, SecureField), VerifyError> {
+) -> Result<Matmuls, VerifyError> {
     let variables = product_variables(public.shape) as usize;
-    let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, transcript)?;
-    let mut value = SecureField::default();
-    for (product, [a, b]) in PRODUCTS.into_iter().zip(matmuls.operands) {
-        value += instance_scale(variables, product.variables(public.shape) as usize) * a * b;
-    }
-    if value != end.value {
+    let (claim, rounds) = (proof.part(|p| &p.claim), proof.part(|p| &p.sumcheck));
+    let (claim, end) = sumcheck::verify_said(MATMULS, claim, variables, rounds, transcript)?;
+    let operands = transcript.receive(OPERANDS, proof.part(|p| &p.operands))?;
+    if sum_of_products(public.shape, operands) != end.value {
         return Err(VerifyError::Matmuls);
     }
-    let [_, _, _, embed, ..] = matmuls.operands;
+    let [_, _, _, embed, ..] = operands;
     let embedding = public.embed_operand(&end.point);
     if embed[0] != embedding {
         return Err(VerifyError::Embedding);
     }
     let absent = |product: Product| product != Product::Embed && !product.exists(public.shape);
     let nothing = [SecureField::default(); 2];
-    if PRODUCTS
-        .iter()
-        .zip(&matmuls.operands)
-        .any(|(p, own)| absent(*p) && *own != nothing)
-    {
+    let mut own = PRODUCTS.iter().zip(operands);
+    if own.any(|(p, own)| absent(*p) && *own != nothing) {
         return Err(VerifyError::Matmuls);
     }
-    absorb_operands(&matmuls.operands, transcript);
-    Ok((end.point, embedding))
+    Ok(Matmuls {
+        claim,
+        point: end.point,
+        operands: *operands,
+        embedding,
+    })
 }
 
-/// Absorbs the final evaluations of the matmul sumcheck.
-pub fn absorb_operands(operands: &Operands, transcript: &mut Transcript) {
-    transcript.message("operands", operands.as_flattened());
+/// What the batch of the matmuls is at its end: products of what is received.
+pub fn sum_of_products(shape: &Shape, operands: &Operands) -> SecureField {
+    let variables = product_variables(shape) as usize;
+    let value = |product: Product, [a, b]: [SecureField; 2]| {
+        instance_scale(variables, product.variables(shape) as usize) * a * b
+    };
+    let own = PRODUCTS.into_iter().zip(operands);
+    own.map(|(product, operands)| value(product, *operands)).sum()
 }
 
 /// Random weights of the weighted products in the claim on the weights.
 pub fn weight_families(transcript: &mut Transcript) -> [SecureField; WEIGHTED.len()] {
-    families_of(transcript.challenge("weight families"))
+    families_of(transcript.challenge(FAMILIES))
 }
 
 /// Value of the claim on the weights.

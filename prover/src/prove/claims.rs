@@ -24,6 +24,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
+use tessera_verifier::labels::CLAIMS;
 use tessera_verifier::transcript::Transcript;
 
 use super::bind::{bind_leading, bind_sum};
@@ -48,7 +49,7 @@ pub fn prove(batch: &Batch, shape: &Shape, columns: &[Columns], transcript: &mut
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), &columns[part.index()]))
         .collect();
     let instances = parts.iter().map(Split::instance).collect();
-    sumcheck::prove_staged("claims", batch.value, instances, transcript)
+    sumcheck::prove_staged(CLAIMS, batch.value, instances, transcript)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of

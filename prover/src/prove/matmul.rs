@@ -15,6 +15,7 @@ use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::shape::Part;
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
+use tessera_verifier::labels::{MATMULS, OPERANDS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -99,13 +100,13 @@ pub fn prove(
         instances.iter().map(|i| i.variables).max(),
         Some(product_variables(public.shape) as usize)
     );
-    let proved = sumcheck::prove("matmuls", claim, instances, transcript);
+    let proved = sumcheck::prove(MATMULS, claim, instances, transcript);
     let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
     for (operand, finals) in operands.iter_mut().zip(&proved.finals) {
         let (a, b) = finals[0];
         *operand = [a, b];
     }
-    tessera_verifier::verify::absorb_operands(&operands, transcript);
+    transcript.send(OPERANDS, &operands);
     let band_values = band_values(&tables, suffix(&proved.point, TILE_LOG));
     let proof = MatmulProof {
         claim,

@@ -26,6 +26,7 @@ use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public, WEIGHTED};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS};
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
 use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS, MIN_BITS};
@@ -327,7 +328,7 @@ fn unchecked(
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
     });
-    transcript.bytes("activations", activations.root());
+    transcript.send(ACTIVATIONS, activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
         let tables = (&run.params, shape.config.score_cap());
@@ -336,13 +337,13 @@ fn unchecked(
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
-    let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut transcript);
+    let lookup_work = work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut transcript);
     let relations = draw_relations(&mut transcript, shape.scores().capped);
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 
     // Matmuls.
-    let points = Points::new(shape, transcript.challenges("points", Points::count(shape)));
+    let points = Points::new(shape, transcript.challenges(POINTS, Points::count(shape)));
     let public = Public {
         shape,
         params: &run.params,
@@ -361,7 +362,7 @@ fn unchecked(
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
         let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
-        let batch = batch(claims, transcript.challenge("claims"));
+        let batch = batch(claims, transcript.challenge(CLAIMS));
         let linear = claims::prove(&batch, shape, columns, &mut transcript);
         (batch, linear)
     });

@@ -22,6 +22,7 @@ use stwo::prover::{CommitmentSchemeProver, ComponentProver};
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::model::{ModelParams, ScoreCap};
+use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
 use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
@@ -134,7 +135,7 @@ impl<'a> Counted<'a> {
         transcript: &mut Transcript,
     ) -> Result<(SecureField, Stark), ProveStarkError> {
         let (interaction, sum) = entry_sums(relations, &self.counts, &self.tables);
-        transcript.message("claimed sum", &[sum]);
+        transcript.send(CLAIMED_SUM, &sum);
         let component = component(relations, sum);
         let (component, channel) = (&component as &dyn ComponentProver<SimdBackend>, transcript.channel());
         let stark = match self.scheme {

@@ -9,7 +9,7 @@ use std::ops::{Add, Mul, Sub};
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
+use tessera_verifier::sumcheck::{instance_scale, open_batch, rounds_of, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 
 use super::gkr::field::{Packed, SIMD_LANES};
@@ -103,7 +103,7 @@ pub struct Proved {
 /// # Panics
 /// If a table does not have `2^variables` entries.
 pub fn prove<T: Into<Table> + Send>(
-    label: &str,
+    label: &'static str,
     claim: SecureField,
     instances: Vec<Instance<T>>,
     transcript: &mut Transcript,
@@ -121,7 +121,7 @@ pub fn prove<T: Into<Table> + Send>(
 /// # Panics
 /// As [`prove`].
 pub fn prove_staged(
-    label: &str,
+    label: &'static str,
     claim: SecureField,
     instances: Vec<Staged<'_>>,
     transcript: &mut Transcript,
@@ -134,14 +134,13 @@ pub fn prove_staged(
 }
 
 fn run(
-    label: &str,
+    label: &'static str,
     claim: SecureField,
     mut states: Vec<State<'_>>,
     variables: usize,
     transcript: &mut Transcript,
 ) -> Proved {
     open_batch(label, claim, variables, transcript);
-    let mut value = claim;
     let mut point = Vec::with_capacity(variables);
     let mut rounds = Vec::with_capacity(variables);
     for round in 0..variables {
@@ -149,9 +148,8 @@ fn run(
             .iter()
             .map(|s| s.round_message(round))
             .fold([SecureField::zero(); 2], add);
-        let r = round_challenge(label, message, transcript);
+        let r = rounds_of(label).send(&message, transcript);
         states.par_iter_mut().for_each(|s| s.bind(round, r));
-        value = round_value(value, message, r);
         rounds.push(message);
         point.push(r);
     }

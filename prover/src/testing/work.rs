@@ -4,6 +4,7 @@
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{ACTIVATIONS, LOOKUP_WORK};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::LOOKUP_WORK_BITS;
 use tessera_verifier::proof::Proof;
@@ -35,10 +36,10 @@ fn nonces(key: &ModelKey, proof: &Proof) -> Option<Vec<u64>> {
         let params = CommitmentParams::of_activations(&key.shape(chunk, statement.lengths()), &key.weights);
         let suite = key.header.hash_suite;
         let mut transcript = open_transcript(suite, &proof.model, &params, statement, chunk, &ends);
-        transcript.bytes("activations", &own.activations);
+        transcript.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut transcript).ok()?;
         absorb_statistics(&own.statistics, &mut transcript);
-        Some(work::send("lookup work", LOOKUP_WORK_BITS, &mut transcript))
+        Some(work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut transcript))
     });
     nonces.collect()
 }

@@ -15,6 +15,7 @@ use tessera_prover::prove::claims;
 use tessera_prover::prove::opening::{self, commit, Codeword, Committed, CommittedWeights, Side, Split};
 use tessera_prover::support::pages::Table;
 use tessera_prover::support::progress::Silent;
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self as verifier, Claimed, CommitmentParams, OpeningClaim};
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::suite::Suite;
@@ -61,7 +62,7 @@ fn the_linear_claims_end_in_the_committed_units() {
             "claims",
             batch.value,
             variables,
-            &proved.proof,
+            Unread::of(&proved.proof),
             &mut Transcript::new(label),
         );
         let end = end.expect("as many rounds as variables");
@@ -110,7 +111,7 @@ fn the_linear_claims_end_in_the_committed_units() {
             root: roots[i],
             claim: [weights_claim, claim][i],
         });
-        let verdict = verifier::verify(&policy, &claimed, &own, &mut Transcript::new(label));
+        let verdict = verifier::verify(&policy, &claimed, Unread::of(&own), &mut Transcript::new(label));
         assert_eq!(verdict, Ok(()));
         // Every committed column has a claim, and so has every of its units; but for those that lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();

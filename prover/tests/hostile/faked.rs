@@ -12,6 +12,10 @@ use tessera_circuits::wiring::{product_variables, Points, Product, Public, PRODU
 use tessera_prover::testing::reworked;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{
+    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS, POINTS,
+};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::LOOKUP_WORK_BITS;
 use tessera_verifier::proof::Proof;
@@ -37,16 +41,16 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends);
-    transcript.bytes("activations", &own.activations);
+    transcript.send(ACTIVATIONS, &own.activations);
     stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
     absorb_statistics(&own.statistics, &mut transcript);
-    assert!(transcript.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work));
+    assert!(transcript.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work));
     stark::draw_relations(&mut transcript, false);
     let trees = lookup_trees(&shape);
     let logs = trees.iter().map(LookupTree::log_leaves);
     own.lookups = logs.map(|log| faked_tree(log, &mut transcript)).collect();
 
-    let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
+    let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
         params: &params,
@@ -62,8 +66,14 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     own.matmuls.claim = K::zero();
     own.matmuls.sumcheck = zeros(product_variables(&shape) as usize);
     let rounds = &own.matmuls.sumcheck;
-    let end =
-        sumcheck::verify("matmuls", K::zero(), rounds.rounds.len(), rounds, &mut transcript).expect("as many rounds");
+    let end = sumcheck::verify(
+        MATMULS,
+        K::zero(),
+        rounds.rounds.len(),
+        Unread::of(rounds),
+        &mut transcript,
+    )
+    .expect("as many rounds");
     own.matmuls.operands = [[K::zero(); 2]; PRODUCTS.len()];
     let embed = PRODUCTS.iter().position(|product| *product == Product::Embed);
     own.matmuls.operands[embed.expect("an embedding")][0] = public.embed_operand(&end.point);
@@ -74,23 +84,23 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
 /// A tree of `2^log` leaves that nobody has: numerators are one, as those of leaves are, and the denominators what they have to be.
 fn faked_tree(log: u32, transcript: &mut Transcript) -> TreeProof {
     let root = [K::one(); 2];
-    gkr::absorb_root(root, transcript);
+    transcript.send(LOOKUP_SUM, &root);
     let ([mut numerator, mut denominator], mut point) = (root, Vec::<K>::new());
     let mut layers = Vec::new();
     for _ in 0..log {
-        let lambda = gkr::layer_challenge(transcript);
+        let lambda = transcript.challenge(LOOKUP_LAYER);
         let (mut claim, mut next) = (numerator + lambda * denominator, Vec::new());
         for own in &point {
             let message = [K::zero(); 2];
             let at_one = claim * own.inverse();
-            let c = gkr::round_challenge(message, transcript);
+            let c = LOOKUP_ROUND.send(&message, transcript);
             claim = c * at_one;
             next.push(c);
         }
         // claim = n0 d1 + n1 d0 + lambda d0 d1, with n0 = n1 = d1 = 1.
         let d0 = (claim - K::one()) * (K::one() + lambda).inverse();
         let children = [K::one(), d0, K::one(), K::one()];
-        let t = gkr::child_challenge(&children, transcript);
+        let t = LOOKUP_CHILDREN.send(&children, transcript);
         [numerator, denominator] = gkr::between(children, t);
         next.insert(0, t);
         let rounds = vec![[K::zero(); 2]; point.len()];

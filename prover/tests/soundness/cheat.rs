@@ -33,16 +33,17 @@ use tessera_prover::prove::{claims, work, ProverModel};
 use tessera_prover::run::forward::Witness;
 use tessera_verifier::gkr::sum;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::{stark_config, LOOKUP_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, Stark};
 use tessera_verifier::suite::{Suite, SuiteChannel};
-use tessera_verifier::sumcheck::{instance_scale, open_batch, round_challenge, round_value, SumcheckProof};
+use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
-    weight_families, ChunkStatement,
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
+    ChunkStatement,
 };
 
 pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, Rounds, HONEST};
@@ -63,14 +64,19 @@ fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
 }
 
 /// A sumcheck whose round polynomials are all constant: the proof, the point and the value that remains.
-fn constant_rounds(label: &str, claim: K, variables: usize, transcript: &mut Transcript) -> (SumcheckProof, Vec<K>, K) {
+fn constant_rounds(
+    label: &'static str,
+    claim: K,
+    variables: usize,
+    transcript: &mut Transcript,
+) -> (SumcheckProof, Vec<K>, K) {
     open_batch(label, claim, variables, transcript);
     let half = K::from(2).inverse();
     let (mut value, mut rounds, mut point) = (claim, Vec::new(), Vec::new());
     for _ in 0..variables {
         value *= half;
         rounds.push([value; 2]);
-        point.push(round_challenge(label, [value; 2], transcript));
+        point.push(rounds_of(label).send(&[value; 2], transcript));
     }
     (SumcheckProof { rounds }, point, value)
 }
@@ -88,7 +94,7 @@ fn free_matmuls(
     let accumulators = &public.trace_claims(K::zero())[0];
     let claim = total(accumulators, columns) - accumulators.value;
     let variables = product_variables(public.shape) as usize;
-    let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
+    let (sumcheck, point, value) = constant_rounds(MATMULS, claim, variables, t);
     let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
     let band_values = band_values(&tables, suffix(&point, TILE_LOG));
@@ -128,7 +134,7 @@ fn free_matmuls(
         Rounds::Embedding => operands[embed][1] = rest * scale(Product::Embed).inverse(),
         _ => operands[norm as usize][0] = rest * (scale(norm) * operands[norm as usize][1]).inverse(),
     }
-    absorb_operands(&operands, t);
+    t.send(OPERANDS, &operands);
     let proof = MatmulProof {
         claim,
         sumcheck,
@@ -178,11 +184,11 @@ fn altered_matmuls(
         operands,
     } = &mut proved.proof;
     (hooks.operands)(operands);
-    open_batch("matmuls", *claim, sumcheck.rounds.len(), transcript);
+    open_batch(MATMULS, *claim, sumcheck.rounds.len(), transcript);
     for round in &sumcheck.rounds {
-        round_challenge("matmuls", *round, transcript);
+        rounds_of(MATMULS).send(round, transcript);
     }
-    absorb_operands(operands, transcript);
+    transcript.send(OPERANDS, operands);
     proved
 }
 
@@ -245,7 +251,7 @@ fn aggregate(
     let relations = state.relations;
     let (mut interaction, mut sum) = entry_sums(relations, state.counts, state.tables);
     (hooks.interaction)(state, &mut interaction, &mut sum);
-    transcript.message("claimed sum", &[sum]);
+    transcript.send(CLAIMED_SUM, &sum);
     commit(&mut scheme, &interaction, transcript.channel());
     let component = component(relations, sum);
     let own = ComponentProvers {
@@ -339,7 +345,7 @@ fn prove_linear(
     transcript: &mut Transcript,
 ) -> (SumcheckProof, Vec<K>, K) {
     if hooks.linear != Rounds::Honest {
-        return constant_rounds("claims", batch.value, linear_variables(shape), transcript);
+        return constant_rounds(CLAIMS, batch.value, linear_variables(shape), transcript);
     }
     let proved = claims::prove(batch, shape, columns, transcript);
     let rounds = proved.proof.rounds.iter().zip(&proved.point);
@@ -423,7 +429,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
     let mut root = *Activations::commit(Suite::default(), &shape, &committed, params).root();
-    transcript.bytes("activations", &root);
+    transcript.send(ACTIVATIONS, &root);
     let mut counts = multiplicities(&shape, &columns);
     (hooks.multiplicities)(&mut counts);
     let twiddles = twiddles();
@@ -440,7 +446,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         claim.chunk,
         &claim.ends,
     );
-    heard.bytes("activations", &root);
+    heard.send(ACTIVATIONS, &root);
     let [tables_root, counts_root] = [0, 1].map(|tree| scheme.trees[tree].commitment.root().0);
     heard.root(if hooks.hide_tables {
         &key.tables_root
@@ -449,14 +455,14 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     });
     heard.root(&counts_root);
     absorb_statistics(&statistics, &mut heard);
-    let lookup_work = work::send("lookup work", LOOKUP_WORK_BITS, &mut heard);
-    let _ = transcript.work("lookup work", LOOKUP_WORK_BITS, lookup_work);
+    let lookup_work = work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut heard);
+    let _ = transcript.work(LOOKUP_WORK, LOOKUP_WORK_BITS, lookup_work);
     let mut relations = draw_relations(&mut transcript, shape.scores().capped);
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
     let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);
 
-    let points = Points::new(&shape, transcript.challenges("points", Points::count(&shape)));
+    let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
         params: &proved.params,
@@ -471,7 +477,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
 
     let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
     (hooks.broken_claims)(&|| broken(claims(), &columns));
-    let (wanted, summed) = batches(hooks, &claims, transcript.challenge("claims"));
+    let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
     let (linear, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
 
     let claim = Claim {

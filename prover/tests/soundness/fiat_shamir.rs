@@ -22,6 +22,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::{product_variables, Product, WEIGHTED};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::reworked;
+use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::opening::{Code, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::component;
@@ -189,7 +190,7 @@ fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, 
     let (key, own) = (&scene.model.key, messages(proof));
     let challenges = Challenges::of(key, proof);
     let [_, mut transcript] = challenges.transcripts.clone();
-    transcript.message("claimed sum", &[own.claimed_sum]);
+    transcript.send(CLAIMED_SUM, &own.claimed_sum);
     let component = component(&challenges.relations, own.claimed_sum);
     let all = Components {
         components: vec![&component as &dyn Component],

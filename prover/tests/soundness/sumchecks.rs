@@ -8,7 +8,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::claims::{Group, LinearClaim};
 use tessera_prover::prove::sumcheck::{prove, Instance};
-use tessera_verifier::sumcheck::{open_batch, round_challenge, round_value, verify, SumcheckProof};
+use tessera_verifier::message::Unread;
+use tessera_verifier::sumcheck::{open_batch, round_value, rounds_of, verify, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 
 use crate::cheat::{Hooks, HONEST};
@@ -49,13 +50,20 @@ fn polynomials_of_a_higher_degree_are_read_as_of_degree_two() {
         let message = [at(0), at(2)];
         let third = round_value(value, message, K::from(3));
         read_as.push(third == at(3));
-        let r = round_challenge(LABEL, message, &mut transcript);
+        let r = rounds_of(LABEL).send(&message, &mut transcript);
         value = round_value(value, message, r);
         tables.iter_mut().for_each(|t| bind(t, r));
         rounds.push(message);
     }
     assert!(read_as.iter().all(|same| !same), "the polynomials have degree 3");
-    let end = verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
+    let end = verify(
+        LABEL,
+        claim,
+        4,
+        Unread::of(&SumcheckProof { rounds }),
+        &mut Transcript::new(LABEL),
+    )
+    .expect("four rounds");
     assert_eq!(end.value, value);
     assert_ne!(
         end.value,
@@ -92,8 +100,14 @@ fn a_round_is_not_chosen_after_its_challenge() {
         let [zero, one] = [K::zero(), K::one()].map(|s2| end(&with(s2)));
         let rounds = with((a * b - zero) * (one - zero).inverse());
         assert_eq!(end(&rounds), a * b, "frozen challenges accept");
-        let drawn =
-            verify(LABEL, claim, 4, &SumcheckProof { rounds }, &mut Transcript::new(LABEL)).expect("four rounds");
+        let drawn = verify(
+            LABEL,
+            claim,
+            4,
+            Unread::of(&SumcheckProof { rounds }),
+            &mut Transcript::new(LABEL),
+        )
+        .expect("four rounds");
         assert_eq!(drawn.point[..at], told.point[..at]);
         assert_ne!(drawn.point[at], told.point[at]);
         assert_ne!(drawn.value, a * b, "round {at}");

@@ -4,17 +4,19 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::{product_variables, Operands, Points, PRODUCTS};
+use tessera_circuits::wiring::{product_variables, Operands, Points, Product, PRODUCTS};
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::suite::Suite;
-use tessera_verifier::sumcheck::{self, instance_scale, SumcheckProof};
+use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{absorb_operands, linear_variables, open_transcript, weight_claim, weight_families};
+use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
 
 use super::calldata::{Calldata, Reader};
 use super::whole::relation_elements;
@@ -116,7 +118,7 @@ impl Before<'_> {
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
         let ends = Ends::default();
         let mut t = open_transcript(Suite::Keccak, model, self.params, &statement, &whole, &ends);
-        t.bytes("activations", &data.digest()?);
+        t.send(ACTIVATIONS, &data.digest()?);
         t.root(&self.key.tables_root);
         t.root(&data.digest()?);
         t.words("output logits", &data.words(output)?);
@@ -127,7 +129,7 @@ impl Before<'_> {
     /// Does the work of changed calldata again: what is changed must not be found by that alone.
     fn rework(&self, input: &mut [u8], from: usize, place: usize) {
         let begun = self.begun(&mut Reader(&input[from - 12..]));
-        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().work("lookup work", LOOKUP_WORK_BITS, *nonce)));
+        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().work(LOOKUP_WORK, LOOKUP_WORK_BITS, *nonce)));
         if let Some(nonce) = found {
             let nonce: u64 = nonce;
             input[place..place + 8].copy_from_slice(&nonce.to_be_bytes());
@@ -139,7 +141,7 @@ impl Before<'_> {
         let mut data = Reader(&input[from - 12..]);
         let mut t = self.begun(&mut data)?;
         let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
-        if !t.work("lookup work", LOOKUP_WORK_BITS, nonce) {
+        if !t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, nonce) {
             return None;
         }
         let relations = relation_elements(t.clone());
@@ -149,22 +151,22 @@ impl Before<'_> {
             .iter()
             .map(|log| tree(&mut data, *log))
             .collect::<Option<_>>()?;
-        let leaves = gkr::verify(&self.trees(), &trees, &mut t).ok()?;
-        let points = t.challenges("points", Points::count(self.shape));
+        let (leaves, roots) = gkr::verify(&self.trees(), Unread::of(&trees), &mut t).ok()?;
+        let points = t.challenges(POINTS, Points::count(self.shape));
         let (end, families, operands) = self.products(&mut data, &mut t)?;
-        let chi = t.challenge("claims");
+        let chi = t.challenge(CLAIMS);
         let (claimed, linear) = (
             data.element()?,
             rounds(&mut data, linear_variables(self.shape) as usize)?,
         );
-        let last = sumcheck::verify("claims", claimed, linear.rounds.len(), &linear, &mut t).ok()?;
+        let last = sumcheck::verify(CLAIMS, claimed, linear.rounds.len(), Unread::of(&linear), &mut t).ok()?;
         let mut answer = t.channel().digest().to_vec();
         answer.extend(bytes_of(&relations));
         for leaf in &leaves {
             answer.extend(bytes_of(&leaf.point));
             answer.extend(bytes_of(&[leaf.numerator, leaf.denominator]));
         }
-        answer.extend(bytes_of(&[gkr::sum(&trees)]));
+        answer.extend(bytes_of(&[roots]));
         answer.extend(bytes_of(&points));
         answer.extend(bytes_of(&end));
         answer.extend(bytes_of(&[
@@ -184,16 +186,13 @@ impl Before<'_> {
         let (claim, proof) = (data.element()?, rounds(data, variables)?);
         let values = data.elements(2 * PRODUCTS.len())?;
         let operands: Operands = values.as_chunks().0.try_into().ok()?;
-        let end = sumcheck::verify("matmuls", claim, variables, &proof, t).ok()?;
-        let own = PRODUCTS.into_iter().zip(operands);
-        let exists = |product: tessera_circuits::wiring::Product| product.exists(self.shape);
-        let sum = own.clone().fold(K::default(), |sum, (p, [a, b])| {
-            sum + instance_scale(variables, p.variables(self.shape) as usize) * a * b
-        });
-        if sum != end.value || own.clone().any(|(p, values)| !exists(p) && values != [K::default(); 2]) {
+        let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), t).ok()?;
+        let mut own = PRODUCTS.into_iter().zip(operands);
+        let other = |p: Product, values| !p.exists(self.shape) && values != [K::default(); 2];
+        if sum_of_products(self.shape, &operands) != end.value || own.any(|(p, values)| other(p, values)) {
             return None;
         }
-        absorb_operands(&operands, t);
+        t.send(OPERANDS, &operands);
         let families = weight_families(t);
         Some((end.point, families[0], (operands, families)))
     }

@@ -14,10 +14,11 @@ use stwo::core::channel::Channel;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
+use tessera_circuits::mle::{eq_eval, eval_padded};
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::multilinear::{eq_eval, evaluate};
 use tessera_verifier::packing::{Packed, Part};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Suite, SuiteChannel};
@@ -258,7 +259,7 @@ fn evaluations(random: &mut Random) {
         let answer = |input: &[u8]| {
             let values = elements(&input[1..])?;
             let (table, point) = values.split_at(1 << variables);
-            Some(bytes_of(&[evaluate(table, point)]))
+            Some(bytes_of(&[eval_padded(table, point)]))
         };
         cases(
             "evaluate",
@@ -274,13 +275,20 @@ fn evaluations(random: &mut Random) {
             "eq",
             &format!("{variables} variables, gas"),
             &input,
-            Some(bytes_of(&[eq_eval(point.iter(), other.iter())])),
+            Some(bytes_of(&[eq_eval(&point, &other).expect("points of one length")])),
         );
     }
 }
 
 /// A sumcheck from a state of the transcript on.
-fn sumchecks(about: &str, name: &str, claim: K, proof: &SumcheckProof, start: &Transcript, random: &mut Random) {
+fn sumchecks(
+    about: &str,
+    name: &'static str,
+    claim: K,
+    proof: &SumcheckProof,
+    start: &Transcript,
+    random: &mut Random,
+) {
     let mut input = start.clone().channel().digest().to_vec();
     input.push(name.len() as u8);
     input.extend(padded(name));
@@ -293,7 +301,7 @@ fn sumchecks(about: &str, name: &str, claim: K, proof: &SumcheckProof, start: &T
             .map(|(claim, rest)| (*claim, rest.to_vec()))?;
         let rounds = rounds.as_chunks().0.to_vec();
         let mut t = start.clone();
-        let end = sumcheck::verify(name, claim, rounds.len(), &SumcheckProof { rounds }, &mut t).ok()?;
+        let end = sumcheck::verify(name, claim, rounds.len(), Unread::of(&SumcheckProof { rounds }), &mut t).ok()?;
         Some(
             [
                 bytes_of(&end.point),
@@ -332,7 +340,7 @@ fn lookups(about: &str, proof: &TreeProof, start: &Transcript, random: &mut Rand
             layers: (0..layers).map(&mut layer).collect::<Option<_>>()?,
         };
         let mut t = start.clone();
-        let leaves = gkr::verify(&[layers as u32], &[tree], &mut t).ok()?;
+        let (leaves, _) = gkr::verify(&[layers as u32], Unread::of(&vec![tree]), &mut t).ok()?;
         let [leaf] = leaves.as_slice() else { return None };
         let end = bytes_of(&[leaf.numerator, leaf.denominator]);
         Some([bytes_of(&leaf.point), end, t.channel().digest().to_vec()].concat())

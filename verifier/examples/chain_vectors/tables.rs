@@ -4,6 +4,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::air::Relations;
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::stark::{self, Stark, StarkClaim, StarkError};
 use tessera_verifier::transcript::Transcript;
@@ -122,7 +123,7 @@ impl Aggregated<'_> {
         let claim = StarkClaim {
             relations: self.relations,
             lookups: self.lookups,
-            claimed_sum,
+            claimed_sum: Unread::of(&claimed_sum),
         };
         let mut t = self.start.clone();
         match stark::verify(&claim, &proof, &mut t) {

@@ -11,6 +11,8 @@ use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Public, WEIGHTED};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{
     self, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpeningClaim, OpeningError, OpeningProof, OracleOpening,
@@ -23,8 +25,7 @@ use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
-    weight_families,
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
 };
 
 use super::before::Before;
@@ -44,7 +45,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let ends = Ends::default();
     let mut t = beginning(key, proof, own, &whole, &params)?;
-    assert!(t.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work));
+    assert!(t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work));
     let drawn = relation_elements(t.clone());
     let relations = draw_relations(&mut t, false);
     let trees = lookup_trees(&shape);
@@ -56,7 +57,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     };
     let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
     let lookup_sum = gkr::sum(&own.lookups) - padding(&trees);
-    let points = Points::new(&shape, t.challenges("points", Points::count(&shape)));
+    let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
         params: &chunk_params,
@@ -67,15 +68,15 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     };
     let variables = product_variables(&shape);
     let about = format!("matrix products in {variables} variables");
-    sumchecks(&about, "matmuls", own.matmuls.claim, &own.matmuls.sumcheck, &t, random);
+    sumchecks(&about, MATMULS, own.matmuls.claim, &own.matmuls.sumcheck, &t, random);
     let products = sumcheck::verify(
-        "matmuls",
+        MATMULS,
         own.matmuls.claim,
         variables as usize,
-        &own.matmuls.sumcheck,
+        Unread::of(&own.matmuls.sumcheck),
         &mut t,
     )?;
-    absorb_operands(&own.matmuls.operands, &mut t);
+    t.send(OPERANDS, &own.matmuls.operands);
     let families = weight_families(&mut t);
     opening_of(
         key,
@@ -111,7 +112,7 @@ fn opening_of(
     let mut claims = public.trace_claims(own.matmuls.claim);
     claims.extend(public.operand_claims(products, &own.matmuls.operands));
     claims.extend(lookup_claims);
-    let batch = batch(claims, t.challenge("claims"));
+    let batch = batch(claims, t.challenge(CLAIMS));
     let before = Before {
         key,
         proof: whole_proof,
@@ -122,8 +123,8 @@ fn opening_of(
     println!(r#"{{"name":"said","data":"{}"}}"#, hex::encode(before.said(own)));
     before.cases(own, random);
     let about = format!("linear claims in {} variables", own.linear.rounds.len());
-    sumchecks(&about, "claims", batch.value, &own.linear, t, random);
-    let end = sumcheck::verify("claims", batch.value, linear_variables(shape) as usize, &own.linear, t)?;
+    sumchecks(&about, CLAIMS, batch.value, &own.linear, t, random);
+    let end = sumcheck::verify(CLAIMS, batch.value, linear_variables(shape), Unread::of(&own.linear), t)?;
 
     let columns = key.opened(&whole);
     let weights = Claimed {
@@ -154,7 +155,7 @@ fn opening_of(
         start: t.clone(),
     }
     .cases(&own.opening, random);
-    opening::verify(&policy, &claimed, &own.opening, t)?;
+    opening::verify(&policy, &claimed, Unread::of(&own.opening), t)?;
     Ok(())
 }
 
@@ -168,7 +169,7 @@ fn beginning(
 ) -> Result<Transcript, Failure> {
     let (model, ends) = (&proof.model, Ends::default());
     let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
-    t.bytes("activations", &own.activations);
+    t.send(ACTIVATIONS, &own.activations);
     absorb_counts(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);
     Ok(t)
@@ -192,7 +193,8 @@ fn leaves(
     for (i, (tree, proof)) in trees.iter().zip(&proof.lookups).enumerate() {
         let about = format!("tree {i} of 2^{} lookups", tree.log_leaves());
         lookups(&about, proof, t, random);
-        for leaf in gkr::verify(&[tree.log_leaves()], std::slice::from_ref(proof), t)? {
+        let alone = vec![proof.clone()];
+        for leaf in gkr::verify(&[tree.log_leaves()], Unread::of(&alone), t)?.0 {
             claims.push(tree.claim(powers, relations, &leaf).ok_or("numerators")?);
         }
     }
@@ -286,7 +288,7 @@ impl Opened<'_> {
         let [weights, activations] = &claims;
         let claimed = [with(&self.claimed[0], weights), with(&self.claimed[1], activations)];
         let mut t = self.start.clone();
-        match opening::verify(&self.policy, &claimed, &proof, &mut t) {
+        match opening::verify(&self.policy, &claimed, Unread::of(&proof), &mut t) {
             Ok(()) => Answer::Accepted(t.channel().digest().to_vec()),
             Err(error) => Answer::Refused(reason(&error).to_owned()),
         }
@@ -476,8 +478,8 @@ fn reason(error: &OpeningError) -> &'static str {
             ..
         } => "number of row values",
         OpeningError::OpenedValues { .. } => "folding: values|element",
-        OpeningError::NotCanonical { what } if what.contains("committed tree") => "merkle",
-        OpeningError::NotCanonical { .. } => "element",
+        OpeningError::NotCanonical(own) if own.what.contains("committed tree") => "merkle",
+        OpeningError::NotCanonical(_) => "element",
         OpeningError::PathTooShort { .. } | OpeningError::PathTooLong { .. } | OpeningError::Root { .. } => "merkle",
         OpeningError::FinalMessage { .. } => "last message",
         _ => "",

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::message::NotCanonical;
+
 /// Names one of the two commitments that are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -67,8 +69,8 @@ pub enum OpeningError {
         got: usize,
         expected: usize,
     },
-    #[error("{what}: a field element is not canonical")]
-    NotCanonical { what: &'static str },
+    #[error(transparent)]
+    NotCanonical(#[from] NotCanonical),
     #[error("{code}: the band sumcheck does not end at the claimed evaluation")]
     BandClaim { code: Code },
     #[error("the sumcheck that joins both claims does not end at the claimed evaluations")]

@@ -21,7 +21,6 @@ pub mod circle;
 mod error;
 pub mod lift;
 pub mod merkle;
-pub mod multilinear;
 mod params;
 mod proof;
 #[cfg(test)]

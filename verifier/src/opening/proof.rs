@@ -1,13 +1,14 @@
 //! What is claimed of a commitment, and the proof of it.
 
 use serde::{Deserialize, Serialize};
-use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::error::{Code, OpeningError};
+use super::error::Code;
 use super::merkle::Digest;
-use super::multilinear::Round;
 use super::params::{CommitmentParams, OpenedColumns};
+use crate::message::Bound;
+use crate::sumcheck::Round;
 
 /// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
 #[derive(Clone, Copy, Debug)]
@@ -86,32 +87,12 @@ pub struct OpeningProof {
     pub oracles: Vec<OracleOpening>,
 }
 
+impl Bound for LeafOpening {}
+impl Bound for OracleOpening {}
+
 impl OpeningProof {
     /// What there is of each commitment alone, in the order of the transcript.
     pub const fn codes(&self) -> [(Code, &CodeOpening); 2] {
         [(Code::Weights, &self.weights), (Code::Activations, &self.activations)]
-    }
-
-    /// Checks that every field element is the canonical representative, in `0..p`.
-    pub(super) fn check_canonical(&self) -> Result<(), OpeningError> {
-        let secure =
-            |what, values: &[SecureField]| match values.iter().all(|v| v.to_m31_array().iter().all(|c| c.0 < P)) {
-                true => Ok(()),
-                false => Err(OpeningError::NotCanonical { what }),
-            };
-        for (_, own) in self.codes() {
-            secure("band sumcheck", own.band_rounds.as_flattened())?;
-            secure("evaluations of what is committed", &[own.band_value, own.joined_value])?;
-            if !own.rows.values.iter().all(|v| v.0 < P) {
-                let what = "leaves of a committed tree";
-                return Err(OpeningError::NotCanonical { what });
-            }
-        }
-        secure("join sumcheck", self.join_rounds.as_flattened())?;
-        secure("folding sumcheck", self.fold_rounds.as_flattened())?;
-        secure("final message", &self.final_message)?;
-        self.oracles
-            .iter()
-            .try_for_each(|oracle| secure("leaves of a folded oracle", &oracle.values))
     }
 }

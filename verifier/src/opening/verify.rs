@@ -4,14 +4,21 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
+use tessera_circuits::mle::{eq_table, eval_padded};
+use tessera_circuits::scalar::Scalar as _;
+
 use super::error::{length, Code, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree, Digest};
-use super::multilinear::{eq_eval, eq_table, evaluate, next_claim, Round};
 use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
-use super::proof::{Claimed, CodeOpening, OpeningProof, OracleOpening};
+use super::proof::{Claimed, CodeOpening, LeafOpening, OpeningProof, OracleOpening};
 use super::{circle, lift};
+use crate::labels::{
+    BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, JOIN, JOINED_VALUES, JOIN_ROUND, OPENING_WORK, ORACLE,
+};
+use crate::message::Unread;
 use crate::policy::OpeningPolicy;
 use crate::suite::Suite;
+use crate::sumcheck::{round_value, SumcheckClaim};
 use crate::transcript::Transcript;
 
 /// Absorbs what is opened of a commitment and under which rules; the first step of both sides.
@@ -55,40 +62,37 @@ type Expected = (usize, SecureField);
 pub fn verify(
     policy: &OpeningPolicy,
     claimed: &[Claimed<'_>; 2],
-    proof: &OpeningProof,
+    proof: Unread<'_, OpeningProof>,
     transcript: &mut Transcript,
 ) -> Result<(), OpeningError> {
     policy.check()?;
     let long = check_codes(claimed)?;
-    for (claimed, (_, own)) in claimed.iter().zip(proof.codes()) {
-        check_own_shape(claimed, own)?;
+    for claimed in claimed {
+        check_claim(claimed)?;
     }
-    check_shape(&long, proof)?;
-    proof.check_canonical()?;
-
     for claimed in claimed {
         absorb_statement(transcript, policy, claimed);
     }
     let [weights, activations] = claimed;
-    let [(code, weights_proof), (other, activations_proof)] = proof.codes();
+    let codes = [
+        (Code::Weights, proof.part(|p| &p.weights)),
+        (Code::Activations, proof.part(|p| &p.activations)),
+    ];
+    let [(code, weights_proof), (other, activations_proof)] = codes;
     let ends = [
         band_sumcheck(code, weights, weights_proof, transcript)?,
         band_sumcheck(other, activations, activations_proof, transcript)?,
     ];
-    let point = join_sumcheck(&ends, proof, transcript)?;
-    let iota = transcript.challenge("opening sum");
-    let folds = fold_sumcheck(&long, &point, iota, proof, transcript)?;
+    let joined = join_sumcheck(&long, &ends, proof, transcript)?;
+    let folds = fold_sumcheck(&long, &joined, proof, transcript)?;
 
-    if !transcript.work("opening work", policy.work_bits, proof.nonce) {
-        return Err(OpeningError::Work {
-            bits: policy.work_bits,
-            nonce: proof.nonce,
-        });
-    }
+    let bits = policy.work_bits;
+    let nonce = proof.part(|p| &p.nonce);
+    transcript.receive_work(OPENING_WORK, bits, nonce, |nonce| OpeningError::Work { bits, nonce })?;
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
-    let scales = [SecureField::one(), iota];
-    for (((claimed, own), end), scale) in claimed.iter().zip(proof.codes()).zip(&ends).zip(scales) {
+    let scales = [SecureField::one(), joined.iota];
+    for (((claimed, own), end), scale) in claimed.iter().zip(codes).zip(&ends).zip(scales) {
         add_rows(transcript.suite(), &mut expected, &long, scale, claimed, own, end)?;
     }
     check_oracles(transcript.suite(), &long, &folds, expected, proof)
@@ -110,23 +114,20 @@ fn check_codes([weights, activations]: &[Claimed<'_>; 2]) -> Result<CommitmentPa
     }
 }
 
-/// Checks the lengths of what there is of one commitment.
-fn check_own_shape(claimed: &Claimed<'_>, own: &CodeOpening) -> Result<(), OpeningError> {
-    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
-    length("gamma", claim.gamma.len(), columns.bands().len())?;
-    length("local point", claim.local_point.len(), columns.log_area() as usize)?;
-    length("band sumcheck", own.band_rounds.len(), columns.log_bands() as usize)
+/// A list of so many entries, or an error that names it.
+fn exactly<'a, T>(
+    what: &'static str,
+    said: Unread<'a, Vec<T>>,
+    expected: usize,
+) -> Result<Unread<'a, [T]>, OpeningError> {
+    said.exactly(expected, |got| OpeningError::Length { what, got, expected })
 }
 
-/// Checks every other length that does not depend on the queries.
-fn check_shape(long: &CommitmentParams, proof: &OpeningProof) -> Result<(), OpeningError> {
-    let (variables, oracles) = (long.log_folded(), long.oracles().count());
-    length("join sumcheck", proof.join_rounds.len(), variables as usize)?;
-    let folds = variables.saturating_sub(long.log_final());
-    length("folding sumcheck", proof.fold_rounds.len(), folds as usize)?;
-    length("roots of folded oracles", proof.roots.len(), oracles)?;
-    length("final message", proof.final_message.len(), 1 << long.log_final())?;
-    length("opened folded oracles", proof.oracles.len(), oracles)
+/// Checks the lengths of what is claimed of one commitment.
+fn check_claim(claimed: &Claimed<'_>) -> Result<(), OpeningError> {
+    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
+    length("gamma", claim.gamma.len(), columns.bands().len())?;
+    length("local point", claim.local_point.len(), columns.log_area() as usize)
 }
 
 /// What the band sumcheck of a commitment ends in: a claim on a combination of its columns, folded once.
@@ -146,19 +147,18 @@ struct End {
 fn band_sumcheck(
     code: Code,
     claimed: &Claimed<'_>,
-    own: &CodeOpening,
+    own: Unread<'_, CodeOpening>,
     transcript: &mut Transcript,
 ) -> Result<End, OpeningError> {
     let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
-    let mut value = claim.value;
-    let rho = rounds(
-        &mut value,
-        &own.band_rounds,
-        ["opening band round", "opening band challenge"],
-        transcript,
-    );
-    transcript.message("opening evaluation", &[own.band_value]);
-    if evaluate(claim.gamma, &rho) * own.band_value != value {
+    let rounds = exactly(
+        "band sumcheck",
+        own.part(|p| &p.band_rounds),
+        columns.log_bands() as usize,
+    )?;
+    let SumcheckClaim { point: rho, value } = SumcheckClaim::new(claim.value).rounds(BAND_ROUND, rounds, transcript)?;
+    let evaluation = *transcript.receive(EVALUATION, own.part(|p| &p.band_value))?;
+    if evaluation * eval_padded(claim.gamma, &rho) != value {
         return Err(OpeningError::BandClaim { code });
     }
     let (column_point, band_point) = rho
@@ -172,87 +172,102 @@ fn band_sumcheck(
         weights,
         fold,
         point: [band_point, rest].concat(),
-        value: own.band_value,
+        value: evaluation,
     })
 }
 
-/// Absorbs the rounds of a sumcheck under the labels of a round and of its challenge, and replaces the claim by the last one.
-/// Returns the challenges.
-fn rounds(
-    claim: &mut SecureField,
-    rounds: &[Round],
-    [message, challenge]: [&str; 2],
-    transcript: &mut Transcript,
-) -> Vec<SecureField> {
-    let bind = |round: &Round| {
-        transcript.message(message, round);
-        let r = transcript.challenge(challenge);
-        *claim = next_claim(*claim, *round, r);
-        r
-    };
-    rounds.iter().map(bind).collect()
+/// Where both claims are joined.
+struct Joined {
+    point: Vec<SecureField>,
+    /// The values of both combined columns there.
+    values: [SecureField; 2],
+    /// The challenge that adds the columns.
+    iota: SecureField,
 }
 
-/// Step 3: takes both claims to one point, which it returns.
+/// Step 3: takes both claims to one point.
 fn join_sumcheck(
+    long: &CommitmentParams,
     [weights, activations]: &[End; 2],
-    proof: &OpeningProof,
+    proof: Unread<'_, OpeningProof>,
     transcript: &mut Transcript,
-) -> Result<Vec<SecureField>, OpeningError> {
-    let beta = transcript.challenge("opening join");
-    let mut claim = weights.value + beta * activations.value;
-    let mut point = rounds(
-        &mut claim,
-        &proof.join_rounds,
-        ["opening join round", "opening join challenge"],
-        transcript,
-    );
+) -> Result<Joined, OpeningError> {
+    let beta = transcript.challenge(JOIN);
+    let rounds = exactly(
+        "join sumcheck",
+        proof.part(|p| &p.join_rounds),
+        long.log_folded() as usize,
+    )?;
+    let claim = SumcheckClaim::new(weights.value + activations.value * beta);
+    let SumcheckClaim { mut point, value } = claim.rounds(JOIN_ROUND, rounds, transcript)?;
     // The least significant variable was bound first.
     point.reverse();
-    let values = [proof.weights.joined_value, proof.activations.joined_value];
-    transcript.message("opening joined values", &values);
+    let said = [
+        proof.part(|p| &p.weights.joined_value),
+        proof.part(|p| &p.activations.joined_value),
+    ];
+    let (values, iota) = JOINED_VALUES.receive_both(said, transcript)?;
     let [of_weights, of_activations] =
-        lift::extend([&weights.point, &activations.point]).map(|own| eq_eval(own.iter(), point.iter()));
-    match of_weights * values[0] + beta * of_activations * values[1] == claim {
-        true => Ok(point),
+        lift::extend([&weights.point, &activations.point]).map(|own| SecureField::eq_eval(&own, &point));
+    match values[0] * of_weights + values[1] * (beta * of_activations) == value {
+        true => Ok(Joined { point, values, iota }),
         false => Err(OpeningError::JoinClaim),
     }
 }
 
-/// Step 4, interactive part: the sumcheck for `v~(point)` and the commitments to the folded oracles. Returns the folding
-/// challenges.
-fn fold_sumcheck(
+/// What is known of the folded oracles before they are opened.
+struct Folds<'a> {
+    /// The folding challenges.
+    challenges: Vec<SecureField>,
+    roots: Vec<&'a Digest>,
+    final_message: &'a [SecureField],
+}
+
+/// Step 4, interactive part: the sumcheck for `v~(point)` and the commitments to the folded oracles.
+fn fold_sumcheck<'a>(
     long: &CommitmentParams,
-    point: &[SecureField],
-    iota: SecureField,
-    proof: &OpeningProof,
+    joined: &Joined,
+    proof: Unread<'a, OpeningProof>,
     transcript: &mut Transcript,
-) -> Result<Vec<SecureField>, OpeningError> {
-    let mut claim = proof.weights.joined_value + iota * proof.activations.joined_value;
-    let mut challenges = Vec::with_capacity(proof.fold_rounds.len());
-    let mut roots = long.oracles().zip(&proof.roots).peekable();
-    let mut absorb = |variables: u32, transcript: &mut Transcript| {
-        if let Some((_, root)) = roots.next_if(|(oracle, _)| *oracle == variables) {
-            transcript.bytes("opening oracle", root);
+) -> Result<Folds<'a>, OpeningError> {
+    let (variables, last) = (long.log_folded(), long.log_final());
+    let folds = variables.saturating_sub(last) as usize;
+    let mut rounds = exactly("folding sumcheck", proof.part(|p| &p.fold_rounds), folds)?.each();
+    let oracles = long.oracles().count();
+    let mut said = exactly("roots of folded oracles", proof.part(|p| &p.roots), oracles)?.each();
+
+    let mut end = SumcheckClaim::new(joined.values[0] + joined.values[1] * joined.iota);
+    let mut due = long.oracles().peekable();
+    let mut roots = Vec::with_capacity(oracles);
+    for left in (last..=variables).rev() {
+        if left < variables {
+            let Some(said) = rounds.next() else { break };
+            end.round(FOLD_ROUND, said, round_value, transcript)?;
         }
-    };
-    absorb(long.log_folded(), transcript);
-    for (round, variables) in proof.fold_rounds.iter().zip((0..long.log_folded()).rev()) {
-        transcript.message("opening fold round", round);
-        let r = transcript.challenge("opening fold challenge");
-        claim = next_claim(claim, *round, r);
-        challenges.push(r);
-        absorb(variables, transcript);
+        if due.next_if_eq(&left).is_some() {
+            let root = said.next().map(|root| transcript.receive(ORACLE, root));
+            roots.extend(root.transpose()?);
+        }
     }
-    transcript.message("opening final message", &proof.final_message);
+    let said = exactly("final message", proof.part(|p| &p.final_message), 1 << last)?;
+    let final_message = transcript.receive(FINAL_MESSAGE, said)?;
 
     // The challenges have bound the last coordinates, from the last one on.
-    let (rest, _) = point
-        .split_at_checked(long.log_final() as usize)
-        .unwrap_or((point, &[]));
-    let bound = eq_eval(challenges.iter(), point.iter().rev());
-    match bound * evaluate(&proof.final_message, rest) == claim {
-        true => Ok(challenges),
+    let (rest, bound) = joined
+        .point
+        .split_at_checked(last as usize)
+        .unwrap_or((&joined.point, &[]));
+    let SumcheckClaim {
+        point: challenges,
+        value,
+    } = end;
+    let of_bound = SecureField::eq_eval(&challenges.iter().rev().copied().collect::<Vec<_>>(), bound);
+    match eval_padded(final_message, rest) * of_bound == value {
+        true => Ok(Folds {
+            challenges,
+            roots,
+            final_message,
+        }),
         false => Err(OpeningError::FoldClaim),
     }
 }
@@ -265,14 +280,20 @@ fn add_rows(
     long: &CommitmentParams,
     scale: SecureField,
     claimed: &Claimed<'_>,
-    (code, own): (Code, &CodeOpening),
+    (code, own): (Code, Unread<'_, CodeOpening>),
     end: &End,
 ) -> Result<(), OpeningError> {
     let params = &claimed.commitment;
     let lifted = long.log_message.saturating_sub(params.log_message);
     let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> lifted).collect();
     leaves.dedup();
-    let rows = open_rows((suite, code), params, &claimed.root, &leaves, own)?;
+    let rows = open_rows(
+        (suite, code),
+        params,
+        &claimed.root,
+        &leaves,
+        own.part(|p| &p.rows).bound("leaves of a committed tree")?,
+    )?;
     let mut rows = leaves.into_iter().zip(rows).peekable();
     let mut folded = None;
     for (position, sum) in expected {
@@ -292,15 +313,15 @@ fn open_rows<'a>(
     params: &CommitmentParams,
     root: &Digest,
     leaves: &[usize],
-    own: &'a CodeOpening,
+    rows: &'a LeafOpening,
 ) -> Result<impl Iterator<Item = &'a [BaseField]>, OpeningError> {
     let tree = TreeName::Committed(code);
     let leaf_len = params.columns() * FIBRE;
-    let (got, expected) = (own.rows.values.len(), leaves.len() * leaf_len);
+    let (got, expected) = (rows.values.len(), leaves.len() * leaf_len);
     if got != expected {
         return Err(OpeningError::OpenedValues { tree, got, expected });
     }
-    let values = || own.rows.values.chunks_exact(leaf_len);
+    let values = || rows.values.chunks_exact(leaf_len);
     let digests = values().map(|leaf| hash_base_leaf(suite, leaf));
     let digests = leaves.iter().copied().zip(digests).collect();
     let committed = CommittedTree {
@@ -309,7 +330,7 @@ fn open_rows<'a>(
         root,
         depth: params.log_leaves(),
     };
-    verify_batch(&committed, digests, &own.rows.path)?;
+    verify_batch(&committed, digests, &rows.path)?;
     Ok(values())
 }
 
@@ -328,25 +349,32 @@ fn combine_columns(leaf: &[BaseField], column_weights: &[SecureField]) -> (Secur
 fn check_oracles(
     suite: Suite,
     long: &CommitmentParams,
-    challenges: &[SecureField],
+    folds: &Folds<'_>,
     mut expected: Vec<Expected>,
-    proof: &OpeningProof,
+    proof: Unread<'_, OpeningProof>,
 ) -> Result<(), OpeningError> {
-    let folds = challenges.chunks_exact(FOLD_LOG as usize);
-    for (i, (((variables, challenges), root), opening)) in long
-        .oracles()
-        .zip(folds)
-        .zip(&proof.roots)
-        .zip(&proof.oracles)
-        .enumerate()
-    {
+    let opened = exactly(
+        "opened folded oracles",
+        proof.part(|p| &p.oracles),
+        long.oracles().count(),
+    )?;
+    let challenges = folds.challenges.chunks_exact(FOLD_LOG as usize);
+    let oracles = long.oracles().zip(challenges).zip(&folds.roots).zip(opened.each());
+    for (i, (((variables, challenges), root), opening)) in oracles.enumerate() {
         let log_line = variables + long.log_blowup;
-        expected = open_oracle((suite, i), log_line, root, challenges, &expected, opening)?;
+        expected = open_oracle(
+            (suite, i),
+            log_line,
+            root,
+            challenges,
+            &expected,
+            opening.bound("leaves of a folded oracle")?,
+        )?;
     }
     let log_line = long.log_final() + long.log_blowup;
     for (position, value) in expected {
         let x = circle::line_coordinate(log_line, position);
-        if circle::evaluate_line(&proof.final_message, x) != Some(value) {
+        if circle::evaluate_line(folds.final_message, x) != Some(value) {
             return Err(OpeningError::FinalMessage { position });
         }
     }

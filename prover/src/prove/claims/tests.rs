@@ -4,6 +4,7 @@ use crate::support::random::SplitMix;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Blocks, LimbSet, Limbs, ModelConfig, Rotation};
 use tessera_circuits::wiring::suffix;
+use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{instance_scale, verify};
 
 fn shape(rows: usize) -> Shape {
@@ -154,7 +155,7 @@ fn holds_at_its_end(batch: &Batch, shape: &Shape, columns: &[Columns], proved: &
         "claims",
         batch.value,
         proved.point.len(),
-        &proved.proof,
+        Unread::of(&proved.proof),
         &mut Transcript::new("test"),
     )
     .unwrap();

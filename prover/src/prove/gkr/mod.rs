@@ -14,7 +14,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LeafClaim, LookupTree};
-use tessera_verifier::gkr::{absorb_root, between, child_challenge, layer_challenge, LayerProof, TreeProof};
+use tessera_verifier::gkr::{between, LayerProof, TreeProof};
+use tessera_verifier::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_SUM};
 use tessera_verifier::transcript::Transcript;
 
 use self::field::{Factor, Packed, Sum, LOG_LANES};
@@ -114,11 +115,11 @@ impl<'a> Tree<'a> {
     fn prove(self, transcript: &mut Transcript) -> Result<(TreeProof, LeafClaim), ProveStarkError> {
         let Self { leaves, arena, small } = self;
         let root = [small[0][0][0], small[0][1][0]];
-        absorb_root(root, transcript);
+        transcript.send(LOOKUP_SUM, &root);
         let mut steps = Steps::default();
         let mut small = small.into_iter().skip(1);
         for k in 0..leaves.log {
-            let lambda = layer_challenge(transcript);
+            let lambda = transcript.challenge(LOOKUP_LAYER);
             if let Some([n, d]) = small.next() {
                 steps.single(n, d, lambda, transcript);
             } else if k < leaves.top() {
@@ -261,7 +262,7 @@ impl Steps {
     }
 
     fn end(&mut self, (rounds, point): Said, children: [K; 4], transcript: &mut Transcript) {
-        let t = child_challenge(&children, transcript);
+        let t = LOOKUP_CHILDREN.send(&children, transcript);
         self.value = between(children, t);
         self.point = [vec![t], point].concat();
         self.layers.push(LayerProof { rounds, children });

@@ -6,7 +6,7 @@ use std::array::from_fn;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
-use tessera_verifier::gkr::round_challenge;
+use tessera_verifier::labels::LOOKUP_ROUND;
 use tessera_verifier::transcript::Transcript;
 
 use super::field::{Factor, Packed, Sum, LOG_LANES, SIMD_LANES};
@@ -203,7 +203,7 @@ impl<'a> Sumcheck<'a> {
 
     /// Sends the message of the next variable; returns its challenge.
     pub fn exchange(&mut self, message: [K; 2], transcript: &mut Transcript) -> K {
-        let c = round_challenge(message, transcript);
+        let c = LOOKUP_ROUND.send(&message, transcript);
         self.rounds.push(message);
         self.challenges.push(c);
         c

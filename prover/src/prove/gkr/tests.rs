@@ -8,10 +8,18 @@ use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
 use tessera_circuits::mle::eval_dense;
 use tessera_circuits::trees::{denominator, Plane};
-use tessera_verifier::gkr::{sum, verify, GkrError};
+use tessera_verifier::gkr::{self, sum, GkrError};
+use tessera_verifier::message::Unread;
 
 use super::*;
 use crate::testing::SplitMix;
+
+/// The claims on the leaves of trees.
+fn verify(logs: &[u32], proofs: &Vec<TreeProof>, transcript: &mut Transcript) -> Result<Vec<LeafClaim>, GkrError> {
+    let (leaves, roots) = gkr::verify(logs, Unread::of(proofs), transcript)?;
+    assert_eq!(roots, sum(proofs));
+    Ok(leaves)
+}
 
 /// Columns of every lookup of the trees here: `a`, `b`, `c`.
 const WIDTH: usize = 3;
@@ -143,7 +151,7 @@ proptest! {
                 **value += K::from_u32_unchecked(0, 0, 1, 0);
                 name.clone()
             };
-            let result = verify(&[tree.log_leaves()], &[proof], &mut Transcript::new("test"));
+            let result = verify(&[tree.log_leaves()], &vec![proof], &mut Transcript::new("test"));
             let accepted = result.is_ok_and(|claims| holds(&leaves, &claims[0]));
             prop_assert!(!accepted, "{name}");
         }

@@ -10,7 +10,8 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_verifier::opening::multilinear::{eq_table, Round};
+use tessera_circuits::mle::eq_table;
+use tessera_verifier::sumcheck::Round;
 
 use crate::support::pages::Table;
 
@@ -213,7 +214,7 @@ fn store(vector: PackedSecureField, elements: &mut [SecureField; N_LANES]) {
 
 #[cfg(test)]
 mod tests {
-    use tessera_verifier::opening::multilinear::next_claim;
+    use tessera_verifier::sumcheck::round_value;
 
     use super::super::tests::bind_least_significant;
     use super::*;
@@ -264,7 +265,7 @@ mod tests {
                     [s0 + u[2 * i] * eq[2 * i], s2 + at_2(&u, i) * at_2(&eq, i)]
                 });
                 assert_eq!(round, expected);
-                claim = next_claim(claim, round, r);
+                claim = round_value(claim, round, r);
                 bind_least_significant(&mut u, r);
                 bind_least_significant(&mut eq, r);
                 folding.bind(r);

@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::opening::multilinear::Round;
+use tessera_verifier::labels::{JOIN, JOINED_VALUES, JOIN_ROUND};
+use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
 
 use super::fold::Message;
@@ -17,6 +18,8 @@ pub(super) struct Joined {
     pub point: Vec<SecureField>,
     /// Values of both messages there.
     pub values: [SecureField; 2],
+    /// The challenge that adds them.
+    pub iota: SecureField,
 }
 
 /// Sumcheck for the sum of both claims, the second one with a challenge, least significant variable first.
@@ -25,7 +28,7 @@ pub(super) fn join(
     points: [Vec<SecureField>; 2],
     transcript: &mut Transcript,
 ) -> Joined {
-    let beta = transcript.challenge("opening join");
+    let beta = transcript.challenge(JOIN);
     let variables = points[0].len();
     let [own, other] = points;
     let [mut own, mut other] = [Message::lent(messages[0], own), Message::lent(messages[1], other)];
@@ -33,8 +36,7 @@ pub(super) fn join(
     for _ in 0..variables {
         let ([a0, a2], [b0, b2]) = (own.round(), other.round());
         let round = [a0 + beta * b0, a2 + beta * b2];
-        transcript.message("opening join round", &round);
-        let r = transcript.challenge("opening join challenge");
+        let r = JOIN_ROUND.send(&round, transcript);
         own.bind(r);
         other.bind(r);
         rounds.push(round);
@@ -42,8 +44,13 @@ pub(super) fn join(
     }
     point.reverse();
     let values = [own.values()[0], other.values()[0]];
-    transcript.message("opening joined values", &values);
-    Joined { rounds, point, values }
+    let iota = JOINED_VALUES.send(&values, transcript);
+    Joined {
+        rounds,
+        point,
+        values,
+        iota,
+    }
 }
 
 /// The first message and `iota` times the second one, in the memory of the longer one.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::mle::{eq_table, fold_msb_in_place};
+use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_WORK, ORACLE};
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::multilinear::{bind_most_significant, eq_table, Round};
 use tessera_verifier::opening::{
     absorb_statement, draw_leaves, lift, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpenedColumns,
     OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
 };
 use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
 
 use super::combine::combine_columns;
@@ -199,14 +201,13 @@ pub(super) fn begin<W: Committed, A: Committed>(
     let joined = join([&messages[0], &messages[1]], points, transcript);
     [own.joined_value, other.joined_value] = joined.values;
 
-    let iota = transcript.challenge("opening sum");
     let params = [*weights.committed.params(), *activations.committed.params()];
     let long = lift::longer(&params[0], &params[1]);
     let twiddles = match long == params[0] {
         true => weights.committed.twiddles(),
         false => activations.committed.twiddles(),
     };
-    let message = Message::new(add_lifted(messages, iota), joined.point);
+    let message = Message::new(add_lifted(messages, joined.iota), joined.point);
     let proof = OpeningProof {
         weights: own,
         activations: other,
@@ -239,14 +240,13 @@ fn band_sumcheck(
     while values.len() > 1 {
         let half = values.len() / 2;
         let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
-        transcript.message("opening band round", &round);
-        let r = transcript.challenge("opening band challenge");
-        bind_most_significant(&mut gamma, r);
-        bind_most_significant(&mut values, r);
+        let r = BAND_ROUND.send(&round, transcript);
+        fold_msb_in_place(&mut gamma, r);
+        fold_msb_in_place(&mut values, r);
         rounds.push(round);
         rho.push(r);
     }
-    transcript.message("opening evaluation", &values[..1]);
+    transcript.send(EVALUATION, &values[0]);
     (rounds, rho, values[0])
 }
 
@@ -332,8 +332,7 @@ impl Folding {
     /// One round of the sumcheck, which is one fold.
     pub(super) fn round(&mut self, transcript: &mut Transcript) {
         let round = self.message.round();
-        transcript.message("opening fold round", &round);
-        let r = transcript.challenge("opening fold challenge");
+        let r = FOLD_ROUND.send(&round, transcript);
         self.message.bind(r);
         self.rounds.push(round);
     }
@@ -353,7 +352,7 @@ impl Folding {
             values,
             levels: merkle::levels(suite, leaves),
         };
-        transcript.bytes("opening oracle", &oracle.root());
+        transcript.send(ORACLE, &oracle.root());
         self.oracles.push(oracle);
     }
 
@@ -366,8 +365,8 @@ impl Folding {
         transcript: &mut Transcript,
         mut proof: OpeningProof,
     ) -> Result<OpeningProof, OpeningProverError> {
-        transcript.message("opening final message", self.message.values());
-        let nonce = work::send("opening work", policy.work_bits, transcript);
+        transcript.send(FINAL_MESSAGE, self.message.values());
+        let nonce = work::send(OPENING_WORK, policy.work_bits, transcript);
         let mut positions = draw_leaves(transcript, &self.params, policy);
 
         proof.weights.rows = self.open_rows(weights, &positions)?;

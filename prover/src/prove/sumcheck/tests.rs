@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use stwo::core::fields::m31::P;
 use tessera_circuits::mle::eval_dense;
+use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{verify, SumcheckClaim, SumcheckError};
 
 /// Deterministic field elements.
@@ -60,7 +61,7 @@ fn run(instances: &[Instance], claim: SecureField, tamper: impl Fn(&mut Sumcheck
     tamper(&mut proved.proof);
     let mut verifier = Transcript::new("test");
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
-    let result = verify("batch", claim, variables, &proved.proof, &mut verifier).unwrap();
+    let result = verify("batch", claim, variables, Unread::of(&proved.proof), &mut verifier).unwrap();
     if result.point == proved.point {
         assert_eq!(
             prover.challenge("next"),
@@ -168,7 +169,7 @@ fn too_few_and_too_many_rounds_are_named() {
     for got in [0, 3, 5] {
         let mut proof = proved.proof.clone();
         proof.rounds.resize(got, [SecureField::zero(); 2]);
-        let result = verify("batch", claim, 4, &proof, &mut Transcript::new("test"));
+        let result = verify("batch", claim, 4, Unread::of(&proof), &mut Transcript::new("test"));
         let expected = SumcheckError::Rounds {
             label: "batch".to_owned(),
             got,
@@ -183,8 +184,8 @@ fn label_claim_and_size_separate_transcripts() {
     let proof = SumcheckProof {
         rounds: vec![[SecureField::one(); 2]; 2],
     };
-    let point = |label: &str, claim: u32| {
-        verify(label, claim.into(), 2, &proof, &mut Transcript::new("test"))
+    let point = |label: &'static str, claim: u32| {
+        verify(label, claim.into(), 2, Unread::of(&proof), &mut Transcript::new("test"))
             .unwrap()
             .point
     };

@@ -11,8 +11,13 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
-use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
+use tessera_verifier::gkr::{self, between, TreeProof};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{
+    ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS,
+    OPERANDS, POINTS,
+};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
 use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -20,8 +25,7 @@ use tessera_verifier::stark::{absorb_counts, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_operands, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
-    weight_families, PROTOCOL,
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families, PROTOCOL,
 };
 
 pub type K = SecureField;
@@ -78,10 +82,10 @@ impl Challenges {
             &whole,
             &ends,
         );
-        t.bytes("activations", &own.activations);
+        t.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
-        let _ = t.work("lookup work", LOOKUP_WORK_BITS, own.lookup_work);
+        let _ = t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work);
         let relations = draw_relations(&mut t, false);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
         let leaves = own
@@ -89,7 +93,7 @@ impl Challenges {
             .iter()
             .map(|tree| descend(tree, &mut drawn, &mut t))
             .collect();
-        let points = t.challenges("points", Points::count(&shape));
+        let points = t.challenges(POINTS, Points::count(&shape));
         drawn.extend(&points);
         let mut challenges = Self {
             points: Points::new(&shape, points),
@@ -108,19 +112,19 @@ impl Challenges {
         };
         let variables = product_variables(&challenges.shape) as usize;
         let matmuls = &own.matmuls;
-        let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, &mut t);
+        let end = sumcheck::verify(MATMULS, matmuls.claim, variables, Unread::of(&matmuls.sumcheck), &mut t);
         challenges.products = end.expect("as many rounds as variables").point;
         drawn.extend(&challenges.products);
-        absorb_operands(&matmuls.operands, &mut t);
+        t.send(OPERANDS, &matmuls.operands);
         challenges.families = weight_families(&mut t);
-        challenges.claims = t.challenge("claims");
+        challenges.claims = t.challenge(CLAIMS);
         drawn.extend([challenges.families[0], challenges.claims]);
         let value = challenges.batch(key, proof).value;
         let end = sumcheck::verify(
-            "claims",
+            CLAIMS,
             value,
             linear_variables(&challenges.shape),
-            &own.linear,
+            Unread::of(&own.linear),
             &mut t,
         );
         challenges.linear = end.expect("as many rounds as variables").point;
@@ -129,7 +133,7 @@ impl Challenges {
         challenges.openings(key, proof, root, &mut drawn, &mut t);
         challenges.transcripts[1] = t.clone();
         challenges.places[1] = drawn.len();
-        t.message("claimed sum", &[own.claimed_sum]);
+        t.send(CLAIMED_SUM, &own.claimed_sum);
         drawn.push(t.challenge("whatever comes next"));
         challenges.drawn = drawn;
         challenges
@@ -166,7 +170,7 @@ impl Challenges {
             },
         };
         let policy = opening_policy(key.weights.log_blowup);
-        self.opened = opening::verify(&policy, &[weights, activations], &own.opening, t);
+        self.opened = opening::verify(&policy, &[weights, activations], Unread::of(&own.opening), t);
         self.places[0] = drawn.len();
         // As the next message would be absorbed after it.
         drawn.push(t.clone().challenge("whatever comes next"));
@@ -246,16 +250,16 @@ pub const RELATIONS: [Relation; 4] = Relation::ALL;
 
 /// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
 pub fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
-    absorb_root(tree.root, t);
+    t.send(LOOKUP_SUM, &tree.root);
     let (mut value, mut point) = (tree.root, Vec::new());
     for layer in &tree.layers {
-        drawn.push(layer_challenge(t));
+        drawn.push(t.challenge(LOOKUP_LAYER));
         point.clear();
         for message in &layer.rounds {
-            point.push(gkr::round_challenge(*message, t));
+            point.push(LOOKUP_ROUND.send(message, t));
         }
         drawn.extend(&point);
-        let chosen = child_challenge(&layer.children, t);
+        let chosen = LOOKUP_CHILDREN.send(&layer.children, t);
         drawn.push(chosen);
         point.insert(0, chosen);
         value = between(layer.children, chosen);

@@ -6,12 +6,14 @@ use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
+use tessera_circuits::mle::{eq_eval, eq_table};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree};
-use tessera_verifier::opening::multilinear::{eq_eval, eq_table, next_claim};
 use tessera_verifier::opening::{
     absorb_statement, lift, verify, Claimed, Code, OpeningClaim, OpeningError, OpeningProof, TreeName,
 };
 use tessera_verifier::suite::Suite;
+use tessera_verifier::sumcheck::round_value;
 use tessera_verifier::transcript::Transcript;
 
 use super::super::fft::Twiddles;
@@ -152,7 +154,7 @@ impl<'a> Lie<'a> {
     }
 
     fn verdict(&self, case: &Case) -> Result<(), OpeningError> {
-        verify(&POLICY, &self.claimed(case), &self.proof, &mut transcript())
+        verify(&POLICY, &self.claimed(case), Unread::of(&self.proof), &mut transcript())
     }
 }
 
@@ -193,9 +195,9 @@ impl Place {
         for round in &lie.proof.join_rounds {
             t.message("opening join round", round);
             end.insert(0, t.challenge("opening join challenge"));
-            claim = next_claim(claim, *round, end[0]);
+            claim = round_value(claim, *round, end[0]);
         }
-        let [a, b] = points.map(|own| eq_eval(own.iter(), end.iter()));
+        let [a, b] = points.map(|own| eq_eval(&own, &end).expect("points of one length"));
         Self {
             transcript: t,
             columns: [split(0).0.to_vec(), split(1).0.to_vec()],

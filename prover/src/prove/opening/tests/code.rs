@@ -9,8 +9,8 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
+use tessera_circuits::mle::{eq_table, eval_padded};
 use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree, Digest};
-use tessera_verifier::opening::multilinear::{eq_table, evaluate};
 use tessera_verifier::opening::{circle, Code, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
 use tessera_verifier::suite::Suite;
 
@@ -126,7 +126,7 @@ proptest! {
             }
         }
         let point: Vec<_> = challenges.into_iter().rev().collect();
-        prop_assert!(codeword.iter().all(|&v| v == evaluate(&message, &point)));
+        prop_assert!(codeword.iter().all(|&v| v == eval_padded(&message, &point)));
     }
 
     /// A leaf folds at once as it folds pair by pair.
@@ -282,5 +282,5 @@ fn combined_columns_evaluate_the_whole_array() {
     let (columns, rest) = point.split_at(params.log_columns() as usize);
     let (fold, bound) = rest.split_last().expect("a point");
     let (message, _) = combine_columns(&weights.0, &params, &eq_table(columns), *fold, Table::default());
-    assert_eq!(evaluate(&message, bound), evaluate(&weights.field(), &point));
+    assert_eq!(eval_padded(&message, bound), eval_padded(&weights.field(), &point));
 }

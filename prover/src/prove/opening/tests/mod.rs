@@ -10,7 +10,8 @@ use std::ops::{Deref, DerefMut, Range};
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::opening::multilinear::evaluate;
+use tessera_circuits::mle::eval_padded;
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{
     absorb_statement, draw_leaves, lift, verify, Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim,
     OpeningError, OpeningProof,
@@ -89,7 +90,7 @@ impl Weights {
     fn band_values(&self, point: &[SecureField]) -> Vec<SecureField> {
         self.field()
             .chunks(1 << point.len())
-            .map(|band| evaluate(band, point))
+            .map(|band| eval_padded(band, point))
             .collect()
     }
 }
@@ -318,7 +319,7 @@ impl Case {
         transcript: &mut Transcript,
     ) -> Result<(), OpeningError> {
         let other = self.other.claimed(&self.other.claim());
-        verify(policy, &self.in_order(own, other), proof, transcript)
+        verify(policy, &self.in_order(own, other), Unread::of(proof), transcript)
     }
 
     fn verify_claim(&self, claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {

@@ -1,0 +1,56 @@
+//! Everything that is said of a chunk, in its order: the table of docs/protocol.md, section 11, from the commitments on. What is
+//! public is absorbed before it ([`crate::verify::open_transcript`]), and what is claimed of commitments before their opening
+//! ([`crate::opening::absorb_statement`]).
+
+use crate::message::Exchange;
+
+/// Root of the activations.
+pub const ACTIVATIONS: &str = "activations";
+/// Logits of output tokens.
+pub const OUTPUT_LOGITS: &str = "output logits";
+/// Values that did not fit: the one message whose length depends on activations.
+pub const CLIPPED_VALUES: &str = "clipped values";
+/// Proof of work before the challenges of the lookups.
+pub const LOOKUP_WORK: &str = "lookup work";
+
+/// Numerator and denominator of the sum of a tree.
+pub const LOOKUP_SUM: &str = "lookup sum";
+/// The challenge that combines numerators and denominators of a layer.
+pub const LOOKUP_LAYER: &str = "lookup layer";
+/// A round of a layer.
+pub const LOOKUP_ROUND: Exchange = Exchange("lookup round", "lookup round");
+/// The values of both children, and the coordinate that chooses between them.
+pub const LOOKUP_CHILDREN: Exchange = Exchange("lookup children", "lookup children");
+
+/// The random point with its scalars.
+pub const POINTS: &str = "points";
+/// The sumcheck of the matmuls.
+pub const MATMULS: &str = "matmuls";
+/// What it ends in.
+pub const OPERANDS: &str = "operands";
+/// The challenge of the claim on the weights.
+pub const FAMILIES: &str = "weight families";
+/// The challenge of the linear claims, and their sumcheck.
+pub const CLAIMS: &str = "claims";
+
+/// A round of a band sumcheck.
+pub const BAND_ROUND: Exchange = Exchange("opening band round", "opening band challenge");
+/// The evaluation that it ends at.
+pub const EVALUATION: &str = "opening evaluation";
+/// The challenge that adds the claims on both commitments.
+pub const JOIN: &str = "opening join";
+/// A round of the sumcheck that takes both to one point.
+pub const JOIN_ROUND: Exchange = Exchange("opening join round", "opening join challenge");
+/// The values of both combined columns there, and the challenge that adds the columns.
+pub const JOINED_VALUES: Exchange = Exchange("opening joined values", "opening sum");
+/// Root of a folded oracle.
+pub const ORACLE: &str = "opening oracle";
+/// A fold.
+pub const FOLD_ROUND: Exchange = Exchange("opening fold round", "opening fold challenge");
+/// The last folded message.
+pub const FINAL_MESSAGE: &str = "opening final message";
+/// Proof of work before the queries.
+pub const OPENING_WORK: &str = "opening work";
+
+/// What the entries of the tables add up to.
+pub const CLAIMED_SUM: &str = "claimed sum";
