@@ -3,6 +3,8 @@
 //!
 //! What a proof holds is [`Unread`]: to receive a message is the only way to its values, so none is used that is not absorbed.
 
+use std::fmt;
+
 use serde::Serialize;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::statistics::Clip;
@@ -52,8 +54,14 @@ type K = SecureField;
 /// # assert!(values(Unread::of(&vec![K::default(); 3]), &mut Transcript::new("example")).is_ok());
 /// # assert!(values(Unread::of(&vec![K::default(); 4]), &mut Transcript::new("example")).is_err());
 /// ```
-#[derive(Debug)]
 pub struct Unread<'a, T: ?Sized>(&'a T);
+
+/// Shows nothing of it.
+impl<T: ?Sized> fmt::Debug for Unread<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unread")
+    }
+}
 
 impl<T: ?Sized> Clone for Unread<'_, T> {
     fn clone(&self) -> Self {
