@@ -14,6 +14,7 @@ use crate::model::{
     range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, PostNorm,
     RowClass, StreamShift, MIN_WEIGHT_BITS,
 };
+use crate::reranker;
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
 
@@ -357,7 +358,8 @@ impl Check<'_> {
         if let Some((what, got, expected)) = lists.into_iter().find(|(_, got, expected)| got != expected) {
             return Err(ModelError::Length { what, got, expected });
         }
-        self.bias("last norm", MatmulKind::Head, 0)
+        self.bias("last norm", MatmulKind::Head, 0)?;
+        reranker::check(params, self.config)
     }
 
     /// Gates and products; a model without them has no parameters of them, so that it has one key.

@@ -24,6 +24,7 @@ pub mod claims;
 pub mod gains;
 pub mod mle;
 pub mod model;
+pub mod reranker;
 pub mod rounding;
 pub mod scalar;
 pub mod semantics;

@@ -18,7 +18,7 @@ pub use params::{
     NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
-pub use blocks::{Blocks, Pooling, ScoreCap};
+pub use blocks::{Blocks, Pooling, Reranker, ScoreCap};
 pub use mlp::Activation;
 pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};
@@ -69,7 +69,8 @@ pub struct ModelConfig {
     pub rotations: Vec<Rotation>,
     /// Which of them each layer has; empty if there is one only.
     pub rotation_of: Vec<u8>,
-    /// Whether positions have rows of their own in the embedding, after those of the vocabulary: one for each of the context.
+    /// Whether positions have rows of their own in the embedding, after those of the vocabulary: one for each of the context and each type of
+    /// tokens.
     pub positions: bool,
     /// Whether the MLP is gated: its inputs are then multiplied by the activation of the gates, otherwise put through it.
     pub gated: bool,
@@ -339,6 +340,11 @@ impl ModelConfig {
             let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
             range("cap of scores", cap.units.into(), least.into(), most.into())?;
         }
+        if let Some(separator) = self.reranker().and_then(|own| own.separator) {
+            range("separator", separator.into(), 0, self.vocab as u64 - 1)?;
+            // Types of tokens are in the rows of the positions.
+            range("positions of a model with types", self.positions.into(), 1, 1)?;
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ModelError::HeadGroups {
                 heads: self.heads,
@@ -405,7 +411,10 @@ impl ModelConfig {
             self.ff,
         );
         match kind {
-            MatmulKind::Embed if self.positions => (self.vocab.saturating_add(self.context), d),
+            MatmulKind::Embed if self.positions => {
+                let positions = self.context.saturating_mul(self.token_types());
+                (self.vocab.saturating_add(positions), d)
+            }
             MatmulKind::Embed => (self.vocab, d),
             MatmulKind::Q => (d, q),
             MatmulKind::K | MatmulKind::V => (d, kv),
@@ -433,10 +442,27 @@ impl ModelConfig {
 
     /// How the vector of an encoder is made; `None` of models that generate tokens.
     pub const fn pooling(&self) -> Option<Pooling> {
-        match self.blocks {
-            Blocks::Encoder(pooling) => Some(pooling),
-            Blocks::Sequential | Blocks::Parallel | Blocks::PostNormed | Blocks::Capped(_) => None,
-        }
+        self.blocks.pooling()
+    }
+
+    /// What a reranker has that other encoders have not; `None` of other models.
+    pub const fn reranker(&self) -> Option<Reranker> {
+        self.blocks.reranker()
+    }
+
+    /// How many types of tokens there are: positions have rows of their own for each.
+    pub fn token_types(&self) -> usize {
+        let two = self.reranker().is_some_and(|own| own.separator.is_some());
+        1 + usize::from(two)
+    }
+
+    /// The type of every token: 0 up to the first separator, which is one of them, and 1 after it (docs/protocol.md, section 16.14). All are
+    /// 0 where there is one type.
+    pub fn types_of(&self, ids: &[u32]) -> Vec<usize> {
+        let separator = self.reranker().and_then(|own| own.separator);
+        let first = separator.and_then(|separator| ids.iter().position(|id| *id == separator));
+        let before = first.map_or(ids.len(), |at| at + 1);
+        (0..ids.len()).map(|i| usize::from(i >= before)).collect()
     }
 
     /// How many rows of a text of `rows` the vector of an encoder is the sum of, from the first on; 0 of other models.
@@ -458,9 +484,9 @@ impl ModelConfig {
         self.pooling().is_some()
     }
 
-    /// The row of the embedding of a position, if positions have rows there.
-    pub fn position_row(&self, position: usize) -> Option<usize> {
-        (self.positions && position < self.context).then_some(self.vocab + position)
+    /// The row of the embedding of a position of a token of this type, if positions have rows there.
+    pub fn position_row(&self, position: usize, token_type: usize) -> Option<usize> {
+        (self.positions && position < self.context).then_some(self.vocab + token_type * self.context + position)
     }
 
     /// All weight matrices in the order of the weights file: embedding, layers (q k v o gate up down), head.

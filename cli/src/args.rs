@@ -2,6 +2,7 @@
 
 mod chain;
 mod embed;
+mod rank;
 mod shapes;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use tessera_verifier::suite::Suite;
 
 pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs};
 pub use embed::EmbedArgs;
+pub use rank::RankArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;
 
@@ -80,6 +82,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Make the vector of a text with an encoder, without a proof
     Embed(EmbedArgs),
+    /// Scores of a query and a document, with a reranker
+    Rank(RankArgs),
     /// Write a random checkpoint of the dimensions of a public model, to measure what such models cost
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
@@ -230,6 +234,12 @@ pub struct PromptSource {
     /// The same as token ids, between commas or spaces
     #[arg(long, value_name = "IDS")]
     pub embed_ids: Option<Ids>,
+    /// Query and document of which a reranker makes scores, in the place of a prompt
+    #[arg(long, num_args = 2, value_names = ["QUERY", "DOCUMENT"], allow_hyphen_values = true)]
+    pub rank: Option<Vec<String>>,
+    /// The same as token ids, between commas or spaces
+    #[arg(long, value_name = "IDS")]
+    pub rank_ids: Option<Ids>,
 }
 
 /// How a prompt becomes a conversation.
@@ -266,7 +276,8 @@ pub struct PromptArgs {
 pub struct LengthArgs {
     /// The most tokens to generate; there are fewer if the model ends the text
     #[arg(long, value_name = "N", value_parser = tokens_to_generate, 
-        required_unless_present_any = ["embed", "embed_ids"], conflicts_with_all = ["embed", "embed_ids"])]
+        required_unless_present_any = ["embed", "embed_ids", "rank", "rank_ids"],
+        conflicts_with_all = ["embed", "embed_ids", "rank", "rank_ids"])]
     pub tokens: Option<usize>,
     /// Go on past the end of the text, up to --tokens
     #[arg(long)]
@@ -285,7 +296,7 @@ impl LengthArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]"
+    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]\n       tessera prove --model <DIR> --rank <QUERY> <DOCUMENT> --out <FILE> [OPTIONS]"
 )]
 pub struct ProveArgs {
     /// Model directory written by setup
@@ -432,6 +443,10 @@ pub struct VerifyArgs {
         allow_hyphen_values = true
     )]
     pub expect_prompt: Option<String>,
+    /// Reject unless the prompt's ids are the encoding of this query and this document, for a reranker
+    #[arg(long, num_args = 2, value_names = ["QUERY", "DOCUMENT"], allow_hyphen_values = true,
+        conflicts_with_all = ["expect_prompt", "expect_prompt_ids"])]
+    pub expect_pair: Option<Vec<String>>,
     /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
     #[arg(
         long,

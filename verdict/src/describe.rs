@@ -7,7 +7,7 @@ use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile, VectorFigures};
+use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile, ScoreFigures, VectorFigures};
 
 use crate::rows::{bytes, count, Rows};
 use crate::shown;
@@ -128,10 +128,15 @@ pub fn strategy(params: &ModelParams) -> &'static str {
 
 /// The architecture in one line: what an encoder makes its vectors of, too.
 pub fn dimensions(c: &ModelConfig) -> String {
-    let vector = match c.pooling() {
-        None => "",
-        Some(Pooling::Mean) => ", encoder (mean of all tokens)",
-        Some(Pooling::First) => ", encoder (first token)",
+    let vector = match (c.reranker(), c.pooling()) {
+        (Some(own), _) => {
+            let types = own.separator.map(|id| format!(", second type after token {id}"));
+            let sigmoid = if own.sigmoid { ", sigmoid" } else { "" };
+            format!(", reranker (first token{}{sigmoid})", types.unwrap_or_default())
+        }
+        (None, None) => String::new(),
+        (None, Some(Pooling::Mean)) => ", encoder (mean of all tokens)".to_owned(),
+        (None, Some(Pooling::First)) => ", encoder (first token)".to_owned(),
     };
     let cap = c
         .score_cap()
@@ -325,6 +330,48 @@ pub fn vectors_rows(rows: Rows, f: &VectorFigures) -> Rows {
         )
 }
 
+/// The figures of a reranker for machines.
+pub fn scores_json(f: &ScoreFigures) -> Value {
+    json!({
+        "measured": true,
+        "class": f.class().name(),
+        "text": f.0.text,
+        "texts": f.0.texts,
+        "tokens": f.0.tokens,
+        "difference_mean": f.0.mean,
+        "difference_median": f.0.median,
+        "difference_p90": f.0.p90,
+        "difference_p99": f.0.p99,
+        "difference_worst": f.0.worst,
+        "saturated_values": f.0.saturated,
+        "difference_mean_bfloat16": f.0.mean_bfloat16,
+        "difference_worst_bfloat16": f.0.worst_bfloat16,
+    })
+}
+
+/// The figures of a reranker for people.
+pub fn scores_rows(rows: Rows, f: &ScoreFigures) -> Rows {
+    let class = match f.class() {
+        Class::Faithful => "faithful: proofs are about the checkpoint, up to the rounding below",
+        Class::Close => "close: texts whose scores differ by a tenth may change places",
+        Class::Unfaithful => "UNFAITHFUL: a proof is about other scores than the checkpoint's",
+    };
+    let f = &f.0;
+    let spread = format!(
+        "mean {:.2e}, half up to {:.2e}, 90 % up to {:.2e}, 99 % up to {:.2e}, worst {:.2e}",
+        f.mean, f.median, f.p90, f.p99, f.worst
+    );
+    let bfloat16 = format!(
+        "difference: mean {:.2e}, worst {:.2e}",
+        f.mean_bfloat16, f.worst_bfloat16
+    );
+    rows.prose("fidelity", class.to_owned())
+        .row("  on", format!("{}: {} pairs, {} tokens", f.text, f.texts, f.tokens))
+        .prose("  difference", format!("of logits: {spread}"))
+        .row("  clamped", format!("{} values", f.saturated))
+        .row("  bfloat16", bfloat16)
+}
+
 /// The class, and what it means for proofs.
 fn class_text(f: &Figures) -> String {
     let differs = 100.0 * (1.0 - f.top1);
@@ -352,6 +399,7 @@ pub fn fidelity_json(fidelity: Option<&Fidelity>) -> Value {
             json
         }
         Some(Fidelity::Vectors(figures)) => vectors_json(figures),
+        Some(Fidelity::Scores(figures)) => scores_json(figures),
         Some(Fidelity::NotMeasured(why)) => json!({"measured": false, "reason": why}),
         None => Value::Null,
     }
@@ -362,6 +410,7 @@ pub fn fidelity_rows(rows: Rows, fidelity: Option<&Fidelity>) -> Rows {
     match fidelity {
         Some(Fidelity::Measured(figures)) => figures_rows(rows, figures),
         Some(Fidelity::Vectors(figures)) => vectors_rows(rows, figures),
+        Some(Fidelity::Scores(figures)) => scores_rows(rows, figures),
         Some(Fidelity::NotMeasured(why)) => rows.row("fidelity", format!("not measured: {why}")),
         None => rows.row("fidelity", "left out of the key"),
     }

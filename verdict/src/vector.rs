@@ -1,6 +1,7 @@
-//! What the vector of an encoder says, computed in clear from its integers and the gains in the key.
+//! What the vector of an encoder says, computed in clear from its integers and the key: an embedding, or the scores of a reranker.
 
 use serde_json::{json, Map, Value};
+use tessera_circuits::reranker::PairScores;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelKey;
 
@@ -18,6 +19,8 @@ pub struct Vector {
     pub norm: f64,
     /// Divided by its length.
     pub embedding: Vec<f64>,
+    /// Of a reranker, what its head makes of the vector.
+    pub scores: Option<PairScores>,
 }
 
 impl Vector {
@@ -25,6 +28,7 @@ impl Vector {
     pub fn of(statement: &Statement, key: &ModelKey) -> Option<Self> {
         let integers = statement.vector().filter(|_| key.config.is_encoder())?;
         let rows = key.config.pooled_rows(statement.rows());
+        let scores = key.params.pair_scores(&key.config, &integers);
         let values = key.params.embedding(&integers, rows);
         let values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
         let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -35,6 +39,7 @@ impl Vector {
             integers,
             norm: length * unit,
             embedding: values.into_iter().map(|v| v / divisor).collect(),
+            scores,
         })
     }
 
@@ -52,17 +57,31 @@ impl Vector {
         };
         let integers = self.integers.iter().take(SHOWN).map(i32::to_string).collect();
         let embedding = self.embedding.iter().take(SHOWN).map(|v| format!("{v:.5}")).collect();
-        rows.row(
+        let rows = rows.row(
             "vector",
             format!("{} integers: {}", self.integers.len(), first(integers)),
-        )
-        .row("norm", format!("{:.6}", self.norm))
+        );
+        if let Some(own) = &self.scores {
+            let text = |values: &[f64]| {
+                let shown = values.iter().take(SHOWN).map(|v| format!("{v:.6}")).collect::<Vec<_>>();
+                let rest = if values.len() > SHOWN { " .." } else { "" };
+                format!("{}{rest}", shown.join(" "))
+            };
+            let names = if own.logits.len() == 1 { ["logit", "score"] } else { ["logits", "scores"] };
+            return rows.row(names[0], text(&own.logits)).row(names[1], text(&own.scores));
+        }
+        rows.row("norm", format!("{:.6}", self.norm))
         .row("embedding", first(embedding))
     }
 
     /// All of it for programs.
     pub fn add_to(&self, json: &mut Map<String, Value>) {
         json.insert("integers".to_owned(), json!(self.integers));
+        if let Some(own) = &self.scores {
+            json.insert("logits".to_owned(), json!(own.logits));
+            json.insert("scores".to_owned(), json!(own.scores));
+            return;
+        }
         json.insert("norm".to_owned(), json!(self.norm));
         json.insert("embedding".to_owned(), json!(self.embedding));
     }

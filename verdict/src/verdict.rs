@@ -199,7 +199,7 @@ impl Verdict {
         match &self.outcome {
             Outcome::Accepted(proved) => format!(
                 "accepted\n{}",
-                meaning(proved.rows(time), proved.claim().vector().is_some())
+                meaning(proved.rows(time), proved.claim())
             ),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
@@ -238,10 +238,14 @@ impl Verdict {
 }
 
 /// What an accepted proof says, and what a reader might take it for.
-fn meaning(rows: Rows, vector: bool) -> Rows {
-    let proves = match vector {
-        false => "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
-        true => {
+fn meaning(rows: Rows, claim: &Claim) -> Rows {
+    let proves = match claim.vector().map(|vector| vector.scores.is_some()) {
+        None => "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
+        Some(true) => {
+            "the reranker with this id, run in its integer arithmetic on exactly these prompt ids, makes exactly these integers; logits \
+             and scores follow from them and from the key"
+        }
+        Some(false) => {
             "the encoder with this id, run in its integer arithmetic on exactly these prompt ids, makes exactly these integers; norm \
              and embedding follow from them and from the key"
         }

@@ -64,6 +64,8 @@ pub enum Fidelity {
     NotMeasured(String),
     /// The figures of an encoder.
     Vectors(VectorFigures),
+    /// Of a reranker.
+    Scores(ScoreFigures),
 }
 
 impl Fidelity {
@@ -71,7 +73,8 @@ impl Fidelity {
     pub fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Measured(own), Self::Measured(other)) => own.agrees(other),
-            (Self::Vectors(own), Self::Vectors(other)) => own.agrees(other),
+            (Self::Vectors(own), Self::Vectors(other)) => own.agrees(other) && own.class() == other.class(),
+            (Self::Scores(own), Self::Scores(other)) => own.0.agrees(&other.0) && own.class() == other.class(),
             _ => false,
         }
     }
@@ -129,16 +132,32 @@ impl VectorFigures {
     }
 
     fn agrees(&self, other: &Self) -> bool {
-        let whole = |f: &Self| (f.text.clone(), f.texts, f.tokens, f.saturated, f.class());
+        let whole = |f: &Self| (f.text.clone(), f.texts, f.tokens, f.saturated);
         let near = |((_, a), (_, b)): ((&str, f64), (&str, f64))| (a - b).abs() <= 1e-6 + 0.01 * a.abs().max(b.abs());
         whole(self) == whole(other) && self.distances().into_iter().zip(other.distances()).all(near)
     }
 
-    fn check(&self) -> Result<(), RecipeError> {
+    fn check(&self, most: f64) -> Result<(), RecipeError> {
         text("fidelity text", &self.text)?;
-        // A cosine is in -1..=1.
-        let wrong = self.distances().into_iter().find(|(_, v)| !(0.0..=2.0).contains(v));
+        let wrong = self.distances().into_iter().find(|(_, v)| !(0.0..=most).contains(v));
         wrong.map_or(Ok(()), |(what, _)| Err(RecipeError::Figure { what }))
+    }
+}
+
+/// Scores of a reranker and of the float model, of the same pairs of texts: distances are the largest difference of two logits of a pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoreFigures(pub VectorFigures);
+
+impl ScoreFigures {
+    /// The class that follows from the largest difference: a logit that differs by 0.01 changes no probability by more than 0.0025.
+    pub fn class(&self) -> Class {
+        if self.0.worst <= 0.01 {
+            Class::Faithful
+        } else if self.0.worst <= 0.1 {
+            Class::Close
+        } else {
+            Class::Unfaithful
+        }
     }
 }
 
@@ -266,7 +285,9 @@ impl Recipe {
         files.iter().try_for_each(|file| text("file name", &file.name))?;
         match &self.fidelity {
             Some(Fidelity::Measured(figures)) => figures.check(),
-            Some(Fidelity::Vectors(figures)) => figures.check(),
+            // A cosine is in -1..=1.
+            Some(Fidelity::Vectors(figures)) => figures.check(2.0),
+            Some(Fidelity::Scores(figures)) => figures.0.check(f64::MAX),
             Some(Fidelity::NotMeasured(why)) => text("reason", why),
             None => Ok(()),
         }

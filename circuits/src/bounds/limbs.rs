@@ -12,6 +12,7 @@ use crate::model::{
     ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
     StreamShift, LAYER_KINDS,
 };
+use crate::reranker::HEAD_LISTS;
 
 /// Shift that every requantisation has in addition to that of the key.
 const BASE: i32 = 8;
@@ -74,12 +75,12 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
         });
     }
     let gains = match config.is_encoder() || config.is_post_normed() {
-        true => config.states(),
+        true => config.states() + config.reranker().map_or(0, |_| HEAD_LISTS),
         false => 0,
     };
     if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
-            what: if gains > 0 { "biases, and gains" } else { "biases" },
+            what: if gains > 0 { "biases, gains and head" } else { "biases" },
             got: params.biases.len(),
             expected: expected + gains,
         });

@@ -20,7 +20,21 @@ pub enum Blocks {
     PostNormed,
     /// As these, and scores of attention are capped.
     Capped(ScoreCap),
+    /// As an encoder whose vector is the first row, of which scores are made in clear ([`crate::reranker`]).
+    Reranker(Reranker),
 }
+
+/// What a reranker has that other encoders have not (docs/protocol.md, section 16.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reranker {
+    /// The token that ends the first text, where the tokens after it are of another type; `None` if there is one type.
+    pub separator: Option<u32>,
+    /// Whether a score is the sigmoid of its logit.
+    pub sigmoid: bool,
+}
+
+/// What stands in keys for no separator.
+const NO_SEPARATOR: u32 = u32::MAX;
 
 /// What scores of attention stay below: a score `s` becomes `c tanh(s / c)`, `c` the cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +74,8 @@ pub enum Pooling {
 
 /// The number of capped ones; the cap follows it.
 const CAPPED: u8 = 5;
+/// The number of rerankers; separator and sigmoid follow it.
+const RERANKER: u8 = 6;
 
 impl Blocks {
     /// The number that keys have for it.
@@ -71,6 +87,24 @@ impl Blocks {
             Self::Encoder(Pooling::First) => 3,
             Self::PostNormed => 4,
             Self::Capped(_) => CAPPED,
+            Self::Reranker(_) => RERANKER,
+        }
+    }
+
+    /// How the vector of an encoder is made; `None` of models that generate tokens.
+    pub const fn pooling(self) -> Option<Pooling> {
+        match self {
+            Self::Encoder(pooling) => Some(pooling),
+            Self::Reranker(_) => Some(Pooling::First),
+            Self::Sequential | Self::Parallel | Self::PostNormed | Self::Capped(_) => None,
+        }
+    }
+
+    /// What a reranker has beside; `None` of other models.
+    pub const fn reranker(self) -> Option<Reranker> {
+        match self {
+            Self::Reranker(own) => Some(own),
+            _ => None,
         }
     }
 
@@ -104,11 +138,15 @@ impl TryFrom<u8> for Blocks {
     }
 }
 
-/// A number; in keys with a cap the cap follows, in model directories both are a list.
+/// A number; in keys with a cap the cap follows, in those of rerankers separator and sigmoid. In model directories such are a list.
 impl Serialize for Blocks {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Capped(cap) => (self.number(), cap.units).serialize(to),
+            Self::Reranker(own) => {
+                let separator = own.separator.unwrap_or(NO_SEPARATOR);
+                (self.number(), separator, own.sigmoid).serialize(to)
+            }
             _ => self.number().serialize(to),
         }
     }
@@ -118,8 +156,8 @@ impl<'de> Deserialize<'de> for Blocks {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match from.is_human_readable() {
             true => from.deserialize_any(Numbers),
-            // What is not read of the two is left.
-            false => from.deserialize_tuple(2, Numbers),
+            // What is not read of the three is left.
+            false => from.deserialize_tuple(3, Numbers),
         }
     }
 }
@@ -142,11 +180,20 @@ impl<'de> Visitor<'de> for Numbers {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Blocks, A::Error> {
         let missing = || A::Error::custom("an order of blocks ends early");
         let number: u8 = list.next_element()?.ok_or_else(missing)?;
-        if number != CAPPED {
-            return Blocks::try_from(number).map_err(A::Error::custom);
+        match number {
+            CAPPED => {
+                let units = list.next_element()?.ok_or_else(missing)?;
+                Ok(Blocks::Capped(ScoreCap { units }))
+            }
+            RERANKER => {
+                let separator: u32 = list.next_element()?.ok_or_else(missing)?;
+                Ok(Blocks::Reranker(Reranker {
+                    separator: (separator != NO_SEPARATOR).then_some(separator),
+                    sigmoid: list.next_element()?.ok_or_else(missing)?,
+                }))
+            }
+            other => Blocks::try_from(other).map_err(A::Error::custom),
         }
-        let units = list.next_element()?.ok_or_else(missing)?;
-        Ok(Blocks::Capped(ScoreCap { units }))
     }
 }
 
@@ -166,7 +213,14 @@ mod tests {
         let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
         assert_eq!(serde_json::to_string(&capped).expect("JSON"), "[5,12800]");
         assert_eq!(serde_json::from_str::<Blocks>("[5,12800]").expect("an order"), capped);
-        for wrong in ["5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]"] {
+        for (separator, sigmoid, text) in [(Some(102), false, "[6,102,false]"), (None, true, "[6,4294967295,true]")] {
+            let reranker = Blocks::Reranker(Reranker { separator, sigmoid });
+            assert_eq!(serde_json::to_string(&reranker).expect("JSON"), text);
+            assert_eq!(serde_json::from_str::<Blocks>(text).expect("an order"), reranker);
+        }
+        for wrong in [
+            "5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]", "6", "[6,102]", "[6,102,2]", "[6,102,true,1]",
+        ] {
             assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
         }
     }

@@ -328,7 +328,8 @@ pub struct ModelParams {
     pub columns: Vec<ColumnNorms>,
     /// What is added to the accumulators of the same matrices, in their units: a number for every (real) output channel, or none.
     /// No list at all if no matrix has any. In encoders, and where what attention and MLP add is normed, gains of norms follow
-    /// ([`ModelParams::gain`]): a list for every state, which is empty where a state is added as it is.
+    /// ([`ModelParams::gain`]): a list for every state, which is empty where a state is added as it is. In rerankers the lists of the head follow
+    /// ([`ModelParams::reranker_head`]).
     pub biases: Vec<Vec<i32>>,
 }
 
@@ -364,8 +365,12 @@ impl ModelParams {
     /// The gains of the norm of a state of an encoder, or of an output that is normed before it is added, a number for every channel: in
     /// units in which the normed state is added to the next accumulators, or, of the last state of an encoder, makes the vector.
     pub fn gain(&self, state: usize) -> &[i32] {
-        let first = self.layers.len() * LAYER_KINDS.len() + 1;
-        self.biases.get(first + state).map_or(&[], Vec::as_slice)
+        self.biases.get(self.gain_list(state)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where the lists have the gains of a state.
+    pub(crate) fn gain_list(&self, state: usize) -> usize {
+        self.layers.len() * LAYER_KINDS.len() + 1 + state
     }
 
     /// What the integers of an encoder's vector stand for, in units of `2^-logit_bits / (channels rows)`: each, less the mean of all that

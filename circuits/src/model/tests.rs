@@ -122,13 +122,13 @@ fn bands_leave_no_tile_over() {
 #[test]
 fn positions_have_rows_of_the_embedding() {
     let own = odd_config(2);
-    assert_eq!(own.position_row(0), None);
+    assert_eq!(own.position_row(0, 0), None);
     let config = ModelConfig { positions: true, ..own };
     assert_eq!(
         config.dims(MatmulKind::Embed),
         (config.vocab + config.context, config.hidden)
     );
-    let rows = [0, config.context - 1, config.context].map(|i| config.position_row(i));
+    let rows = [0, config.context - 1, config.context].map(|i| config.position_row(i, 0));
     assert_eq!(
         rows,
         [Some(config.vocab), Some(config.vocab + config.context - 1), None]

@@ -6,7 +6,7 @@ use tessera_prover::intake::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use tessera_prover::quantise::comparison::FidelityReport;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::Model;
-use tessera_verdict::describe::{figures_json, figures_rows, vectors_json, vectors_rows};
+use tessera_verdict::describe::{fidelity_json, fidelity_rows, figures_json, figures_rows};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
@@ -32,12 +32,12 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
     };
     if model.key.config.is_encoder() {
         let report = model.compare_vectors(&checkpoint, &texts, progress)?;
-        let figures = report.figures(name);
-        let mut json = vectors_json(&figures);
+        let fidelity = report.fidelity(name, &model.key.config);
+        let mut json = fidelity_json(Some(&fidelity));
         json["model_id"] = json!(model.id.to_string());
         json["saturated"] = json!(report.saturated);
         json["warnings"] = json!(warnings(&report.saturated));
-        let rows = vectors_rows(Rows::default().row("model", model.id), &figures);
+        let rows = fidelity_rows(Rows::default().row("model", model.id), Some(&fidelity));
         return Ok(Report::done(saturated_rows(rows, &report.saturated).to_string(), json));
     }
     let report = model.compare(&checkpoint, &texts, progress)?;

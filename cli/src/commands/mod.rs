@@ -15,6 +15,7 @@ mod planned;
 mod predict;
 mod prompt;
 mod prove;
+mod rank;
 mod recipe;
 mod report;
 mod security;
@@ -43,6 +44,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Embed(args) => embed::run(args, progress),
+        Command::Rank(args) => rank::run(args, progress),
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),

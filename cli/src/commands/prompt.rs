@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::Value;
+use tessera_circuits::model::ModelConfig;
 use tessera_prover::intake::chat::{self, ChatTemplate};
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_verdict::rows::Rows;
@@ -20,6 +21,8 @@ const FILE_BYTES: u64 = 1 << 24;
 const STDIN: &str = "-";
 
 pub const NO_ENCODER: &str = "the model is no encoder: it generates tokens and makes no vectors";
+pub const NO_RERANKER: &str = "the model is no reranker: it makes no scores of a query and a document";
+pub const NO_EMBEDDING: &str = "the model is a reranker: it makes scores of a query and a document, and no embeddings";
 /// Why a text is not enough.
 pub const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
 
@@ -56,7 +59,15 @@ impl Prompt {
         if (source.embed.is_some() || source.embed_ids.is_some()) && !key.config.is_encoder() {
             return Err(Failure(format!("{NO_ENCODER} (--prompt)")));
         }
-        if let Some(given) = source.prompt_ids.as_ref().or(source.embed_ids.as_ref()) {
+        let ranks = key.config.reranker().is_some();
+        if (source.rank.is_some() || source.rank_ids.is_some()) && !ranks {
+            return Err(Failure(format!("{NO_RERANKER} (--embed or --prompt)")));
+        }
+        if (source.embed.is_some() || source.embed_ids.is_some()) && ranks {
+            return Err(Failure(format!("{NO_EMBEDDING} (--rank)")));
+        }
+        let ids = source.prompt_ids.as_ref().or(source.embed_ids.as_ref());
+        if let Some(given) = ids.or(source.rank_ids.as_ref()) {
             return Ok(Self::of_ids(given));
         }
         if let Some(path) = &source.prompt_ids_file {
@@ -66,14 +77,17 @@ impl Prompt {
                 &parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?,
             ));
         }
-        let ids = if source.embed.is_some() {
-            "--embed-ids"
-        } else {
-            "--prompt-ids"
+        let ids = match (&source.embed, &source.rank) {
+            (Some(_), _) => "--embed-ids",
+            (_, Some(_)) => "--rank-ids",
+            (None, None) => "--prompt-ids",
         };
         let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} ({ids})")))?;
         if let Some(text) = &source.embed {
             return Self::of_text(text, tokenizer);
+        }
+        if let Some([query, document]) = source.rank.as_deref() {
+            return Self::of_pair(query, document, &key.config, tokenizer);
         }
         let messages = match (&source.messages, args.chat.chat) {
             (Some(path), _) => {
@@ -100,6 +114,19 @@ impl Prompt {
             STDIN => encoded(&read_text(Path::new(STDIN))?, tokenizer),
             text => encoded(text, tokenizer),
         }
+    }
+
+    /// A query and a document.
+    pub fn of_pair(
+        query: &str,
+        document: &str,
+        config: &ModelConfig,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            ids: tokenizer.encode_pair(query, document, config)?,
+            spelled: Vec::new(),
+        })
     }
 
     fn of_chat(args: &PromptArgs, messages: &[Value], key: &ModelKey, tokenizer: &Tokenizer) -> Result<Self, Failure> {

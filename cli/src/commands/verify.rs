@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
+use tessera_circuits::model::ModelConfig;
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::tasks::loaded::{key_id, key_tokenizer};
 use tessera_verdict::expected::Expected;
@@ -13,7 +14,7 @@ use tessera_verifier::verify::verify_bytes;
 
 use super::claim::claim_of;
 use super::given;
-use super::prompt::NO_TOKENIZER;
+use super::prompt::{NO_RERANKER, NO_TOKENIZER};
 use crate::args::VerifyArgs;
 use crate::printer::{Failure, Report, Status};
 
@@ -25,7 +26,7 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     // The verdict is about ids: it does not need a tokenizer, unless something is expected of the text.
     let tokenizer = key_tokenizer(&key, Path::new(&key_name));
     let tokenizer = tokenizer.as_ref().map(Option::as_ref).map_err(|e| e.to_string());
-    let expected = expected(args, &tokenizer)?;
+    let expected = expected(args, &key.config, &tokenizer)?;
     let bytes = input::read(&args.proof).map_err(Failure)?;
     let clock = Instant::now();
     let found = verify_bytes(&key, &bytes);
@@ -46,16 +47,24 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
 }
 
 /// What the caller wants the proof to be about.
-fn expected(args: &VerifyArgs, tokenizer: &Result<Option<&Tokenizer>, String>) -> Result<Expected, Failure> {
+fn expected(
+    args: &VerifyArgs,
+    config: &ModelConfig,
+    tokenizer: &Result<Option<&Tokenizer>, String>,
+) -> Result<Expected, Failure> {
     let needed = || match tokenizer {
         Ok(tokenizer) => {
             tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--expect-prompt-ids, --expect-output-ids)")))
         }
         Err(reason) => Err(Failure(reason.clone())),
     };
-    let prompt = match &args.expect_prompt {
-        Some(text) => Some(needed()?.encode(text)?),
-        None => args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),
+    if args.expect_pair.is_some() && config.reranker().is_none() {
+        return Err(Failure(format!("{NO_RERANKER} (--expect-prompt)")));
+    }
+    let prompt = match (&args.expect_prompt, args.expect_pair.as_deref()) {
+        (Some(text), _) => Some(needed()?.encode(text)?),
+        (_, Some([query, document])) => Some(needed()?.encode_pair(query, document, config)?),
+        _ => args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),
     };
     if args.expect_output.is_some() {
         needed()?;

@@ -31,6 +31,8 @@ pub const HELD_OUT: Bundled = Bundled {
     name: "bundled held-out text 1",
     content: include_str!("texts/heldout.jsonl"),
 };
+/// Characters of a text that stand for a query, where a reranker reads pairs.
+const QUERY: usize = 60;
 /// The name of text that is the user's own.
 pub const OWN_TEXT: &str = "file";
 /// The name of what stands for text where there is no tokenizer.
@@ -161,6 +163,10 @@ impl TextReader<'_> {
             if let (Some(first), Some(bos)) = (ids.first_mut(), self.config.bos) {
                 *first = bos;
             }
+            // Pairs whose first text is the shorter one.
+            if let Some(separator) = self.config.reranker().and_then(|own| own.separator) {
+                ids.iter_mut().skip(length / 4).take(1).for_each(|id| *id = separator);
+            }
             ids
         };
         (0..windows).map(window).collect()
@@ -170,7 +176,14 @@ impl TextReader<'_> {
         let tokenizer = self
             .tokenizer
             .ok_or_else(|| TextError::NoTokenizer { path: path.to_owned() })?;
-        tokenizer.encode(text).map_err(|source| TextError::Encode {
+        let ids = match self.config.reranker() {
+            None => tokenizer.encode(text),
+            Some(_) => {
+                let (query, document) = pair(text);
+                tokenizer.encode_pair(query, document, self.config)
+            }
+        };
+        ids.map_err(|source| TextError::Encode {
             path: path.to_owned(),
             source,
         })
@@ -205,12 +218,22 @@ impl TextReader<'_> {
             });
         }
         let length = self.config.context.min(window);
-        let windows: Vec<_> = texts.iter().flat_map(|ids| cut(ids, length, self.config.bos)).collect();
+        // What follows a window of a pair is no pair.
+        let most = self.config.reranker().map_or(usize::MAX, |_| 1);
+        let windows = |ids: &Vec<u32>| cut(ids, length, self.config.bos).into_iter().take(most);
+        let windows: Vec<_> = texts.iter().flat_map(windows).collect();
         match windows.is_empty() {
             true => Err(TextError::Empty { path: path.to_owned() }),
             false => Ok(windows),
         }
     }
+}
+
+/// A text as a pair: its beginning is the query, the rest the document.
+fn pair(text: &str) -> (&str, &str) {
+    let letters = text.chars().count();
+    let at = text.char_indices().nth(QUERY.min(letters / 2)).map_or(text.len(), |(at, _)| at);
+    text.split_at(at)
 }
 
 /// The same part of every text, so that all together have about `budget` tokens, or less if there are not so many.

@@ -363,9 +363,10 @@ impl Factors<'_> {
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
         let ids = self.public.statement.row_ids(shape.token);
-        for (i, (weight, id)) in tokens.into_iter().zip(ids).enumerate() {
+        let types = shape.config.types_of(&ids);
+        for (i, (weight, (id, token_type))) in tokens.into_iter().zip(ids.into_iter().zip(types)).enumerate() {
             out[id as usize] += weight * scale;
-            if let Some(row) = shape.config.position_row(i) {
+            if let Some(row) = shape.config.position_row(i, token_type) {
                 out[row] += weight * scale;
             }
         }

@@ -11,6 +11,7 @@ mod logits;
 mod options;
 mod products;
 mod report;
+mod reranker;
 mod rotation;
 mod saturation;
 mod scales;
@@ -155,11 +156,12 @@ pub fn quantise(
         down: weights.down,
     };
     let Solved {
-        params,
+        mut params,
         weights: mut bits,
         products,
         mut report,
     } = Scales::new(config, options, &ranges, model, &weights.readers).solve()?;
+    params.biases.extend(reranker::head(checkpoint)?);
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();

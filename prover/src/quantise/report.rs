@@ -23,6 +23,8 @@ pub enum QuantiseError {
     NoCalibration,
     #[error("the headroom is {0}, but must be in 1..=1000")]
     Headroom(f64),
+    #[error("a weight of the head is {0}, but must be below 128 in absolute value")]
+    Head(f32),
     #[error("the float model produces a value that is not finite at {site}")]
     Activation { site: String },
     #[error("no choice of scales represents the range of {tensor} (shift or scale {value})")]

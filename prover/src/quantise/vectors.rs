@@ -1,7 +1,7 @@
-//! How close the vectors of an encoder are to those of the float model.
+//! How close the vectors of an encoder, or the logits of a reranker, are to those of the float model.
 
-use tessera_circuits::model::ModelParams;
-use tessera_verifier::recipe::VectorFigures;
+use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_verifier::recipe::{Fidelity, ScoreFigures, VectorFigures};
 
 use super::comparison::FidelityError;
 use crate::intake::checkpoint::Checkpoint;
@@ -14,7 +14,7 @@ use crate::support::progress::Progress;
 /// Vectors of an encoder and their distance to those of the float model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorReport {
-    /// One less the cosine, by text.
+    /// One less the cosine, by text; of a reranker, the largest difference of two logits.
     pub distances: Vec<f64>,
     /// The same of the float model in bfloat16.
     pub bfloat16: Vec<f64>,
@@ -52,6 +52,15 @@ impl VectorReport {
             worst_bfloat16: part(&bf16, 100),
         }
     }
+
+    /// The same, as figures of what the model makes.
+    pub fn fidelity(&self, text: &str, config: &ModelConfig) -> Fidelity {
+        let figures = self.figures(text);
+        match config.reranker() {
+            Some(_) => Fidelity::Scores(ScoreFigures(figures)),
+            None => Fidelity::Vectors(figures),
+        }
+    }
 }
 
 /// One less the cosine of two vectors; that of a vector without a direction, of zeros or of what is no number, is 0.
@@ -65,7 +74,13 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// Makes the vectors of all texts with a quantised encoder and with the float models of its checkpoint.
+/// The largest difference of two logits; without bound where one is no number.
+fn difference(a: &[f64], b: &[f64]) -> f64 {
+    let all = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    all.fold(0.0, |most: f64, d| if d.is_finite() { most.max(d) } else { f64::MAX })
+}
+
+/// Makes the vectors of all texts, or the logits of all pairs, with a quantised encoder and with the float models of its checkpoint.
 pub fn measure_vectors(
     model: &QuantisedModel,
     checkpoint: &Checkpoint,
@@ -82,17 +97,22 @@ pub fn measure_vectors(
     let bfloat16 = float_vectors(checkpoint, Precision::Bfloat16, texts)?;
     progress.advance(tokens as u64);
     let mut state = ForwardState::new(model);
+    let compare = if model.config.reranker().is_some() { difference } else { distance };
     let mut distances = Vec::new();
     for (ids, float) in texts.iter().zip(&float) {
         let vector = state.vector(ids)?;
         let rows = model.config.pooled_rows(ids.len());
-        distances.push(distance(&vector_of(&model.params, &vector, rows), float));
+        let own = match model.params.pair_scores(&model.config, &vector) {
+            Some(scores) => scores.logits,
+            None => vector_of(&model.params, &vector, rows),
+        };
+        distances.push(compare(&own, float));
         progress.advance(ids.len() as u64);
     }
     let both = bfloat16.iter().zip(&float);
     Ok(VectorReport {
         distances,
-        bfloat16: both.map(|(a, b)| distance(a, b)).collect(),
+        bfloat16: both.map(|(a, b)| compare(a, b)).collect(),
         saturated: state.saturated(),
         tokens,
     })
@@ -114,13 +134,24 @@ fn float_vectors(
     for l in 0..checkpoint.config().layers {
         run.layer(l, &mut Blind)?;
     }
-    let vectors = run.vectors()?.into_iter();
+    let vectors = match checkpoint.config().reranker() {
+        Some(_) => run.logits_of_pairs()?,
+        None => run.vectors()?,
+    };
+    let vectors = vectors.into_iter();
     Ok(vectors.map(|v| v.into_iter().map(f64::from).collect()).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::{difference, distance};
+
+    /// What is no number is not near to anything.
+    #[test]
+    fn logits_differ_by_the_most_of_them() {
+        assert_eq!(difference(&[1.0, -2.0], &[1.5, -2.0]), 0.5);
+        assert_eq!(difference(&[1.0, f64::NAN, 2.0], &[1.0, 1.0, 2.0]), f64::MAX);
+    }
 
     /// A model that says nothing, or something that is no number, is not near to its checkpoint.
     #[test]

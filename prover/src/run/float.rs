@@ -1,6 +1,7 @@
 //! The float model: the reference for calibration and for the fidelity report. Not proved, not exact.
 
 mod attention;
+mod reranker;
 
 use std::ops::Range;
 
@@ -129,12 +130,12 @@ impl<'a> FloatModel<'a> {
                 });
             }
             let Some(group) = groups.last_mut() else { continue };
-            for (i, id) in ids.iter().enumerate() {
+            for (i, (id, token_type)) in ids.iter().zip(config.types_of(ids)).enumerate() {
                 let at = group.x.len();
                 group.x.resize(at + d, 0.0);
                 embed.read(*id as usize * d, &mut group.x[at..])?;
                 self.precision.store_here(&mut group.x[at..]);
-                if let Some(row) = config.position_row(i) {
+                if let Some(row) = config.position_row(i, token_type) {
                     let mut position = vec![0.0; d];
                     embed.read(row * d, &mut position)?;
                     self.precision.store_here(&mut position);

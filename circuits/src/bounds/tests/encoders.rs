@@ -142,7 +142,7 @@ fn an_encoder_has_the_lists_of_an_encoder() {
     assert_eq!(length(&|p| p.biases[first + 4].push(0)), "gains of the last norm");
     assert_eq!(length(&|p| p.biases[first + 4].clear()), "gains of the last norm");
     assert_eq!(length(&|p| p.biases[first - 1].clear()), "biases of the last norm");
-    assert_eq!(length(&|p| p.biases.push(vec![1; 20])), "biases, and gains");
+    assert_eq!(length(&|p| p.biases.push(vec![1; 20])), "biases, gains and head");
     assert_eq!(length(&|p| p.head = ChannelShift(vec![4])), "logits of an encoder");
     let head = checked(|p| *p.columns.last_mut().unwrap() = ColumnNorms { l1: 1, square: 1 });
     assert!(matches!(head, Err(ModelError::Norms { what: "head", .. })), "{head:?}");

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::CheckpointError;
 use crate::intake::json;
+use crate::intake::tokenizer::{token_text, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 use crate::support::files;
 
 /// The field of the tokens that end a text.
@@ -30,6 +31,10 @@ pub const GENERATION_FILE: &str = "generation_config.json";
 pub(super) const MODULES: &str = "modules";
 /// The field under which it stands how the vector of an encoder is made.
 pub(super) const POOLING: &str = "1_Pooling";
+/// The field of the token that stands between two texts.
+pub(super) const SEPARATOR: &str = "sep_token_id";
+/// The separator of BERT.
+const SEP: &str = "[SEP]";
 /// Files beside `config.json` that say what a vector is, by the field under which they stand.
 const BESIDE: [(&str, &str); 2] = [(MODULES, "modules.json"), (POOLING, "1_Pooling/config.json")];
 
@@ -101,7 +106,37 @@ impl HubConfig {
                 config.fields.insert(field.to_owned(), value);
             }
         }
+        config.find_separator(dir)?;
         Ok(config)
+    }
+
+    /// Of a model whose head reads two texts of two types of tokens, the token between them is that of the tokenizer, unless the config
+    /// names it.
+    fn find_separator(&mut self, dir: &Path) -> Result<(), CheckpointError> {
+        let reads_pairs = self.architecture().ends_with("ForSequenceClassification");
+        let types = self.get("type_vocab_size").and_then(Value::as_u64).unwrap_or(2);
+        let path = dir.join(TOKENIZER_FILE);
+        if !reads_pairs || types < 2 || self.get(SEPARATOR).is_some() || !path.exists() {
+            return Ok(());
+        }
+        let read = |path: &Path| {
+            let value = serde_json::from_slice::<Value>(&files::read(path)?);
+            value.map_err(|e| self.error(SEPARATOR, format!("{}: {e}", path.display())))
+        };
+        let beside = dir.join(TOKENIZER_CONFIG_FILE);
+        let name = match beside.exists() {
+            true => token_text(&read(&beside)?, "sep_token"),
+            false => None,
+        };
+        let name = name.unwrap_or_else(|| SEP.to_owned());
+        let tokenizer = read(&path)?;
+        let tokens = tokenizer.get("added_tokens").and_then(Value::as_array);
+        let mut tokens = tokens.into_iter().flatten();
+        let found = tokens.find(|token| token.get("content").and_then(Value::as_str) == Some(&name));
+        if let Some(id) = found.and_then(|token| token.get("id")) {
+            self.fields.insert(SEPARATOR.to_owned(), id.clone());
+        }
+        Ok(())
     }
 
     /// A field that is present and not null.

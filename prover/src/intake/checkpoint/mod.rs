@@ -35,7 +35,7 @@ pub use tensors::{
 };
 
 use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
-use families::{Description, Family, Norm, Pairs, Parameter, Place};
+use families::{Description, Family, HeadPart, Norm, Pairs, Parameter, Place};
 use source::{Names, Source, TokenizerSource};
 use storage::Storage;
 use tensors::{aliases, expected_tensors};
@@ -131,28 +131,34 @@ impl Checkpoint {
     }
 
     /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored. The rows of
-    /// positions have that of the first type of tokens added, where there are types.
+    /// positions have that of the first type of tokens added, where there are types; in rerankers of two types they follow once more, with
+    /// the second.
     pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
         let place = |parameter| (self.family.place)(self.config(), parameter);
         let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
         let tensor = self.tensor(&tensor)?;
         if kind == MatmulKind::Embed && self.config().positions {
             let Place { tensor: name, fused } = place(Parameter::Positions);
-            let positions = self.tensor(&name)?;
-            let positions = match fused {
-                Some((_, rows)) => positions.with_rows(rows.into_iter().flatten().collect()),
-                None => positions,
+            let rows = fused.map(|(_, rows)| rows.into_iter().flatten().collect::<Vec<_>>());
+            let of_type = |token_type: usize| {
+                let positions = self.tensor(&name)?;
+                let positions = match &rows {
+                    Some(rows) => positions.with_rows(rows.clone()),
+                    None => positions,
+                };
+                let Some(types) = self.description.types else {
+                    return Ok(positions);
+                };
+                let mut added = vec![0.0; self.config().hidden];
+                self.tensor(&place(Parameter::Types(types)).tensor)?
+                    .read(token_type * self.config().hidden, &mut added)?;
+                Ok::<_, CheckpointError>(positions.with_each(added))
             };
-            let positions = match self.description.types {
-                None => positions,
-                Some(types) => {
-                    let mut first = vec![0.0; self.config().hidden];
-                    self.tensor(&place(Parameter::Types(types)).tensor)?
-                        .read(0, &mut first)?;
-                    positions.with_each(first)
-                }
-            };
-            return Ok(tensor.followed_by(positions));
+            let first = of_type(0)?;
+            return Ok(tensor.followed_by(match self.config().token_types() {
+                1 => first,
+                _ => first.followed_by(of_type(1)?),
+            }));
         }
         Ok(match (self.rows(kind, fused), self.orientation(kind)) {
             (None, _) => tensor,
@@ -202,6 +208,13 @@ impl Checkpoint {
             gain.iter_mut().for_each(|g| *g += 1.0);
         }
         Ok(gain)
+    }
+
+    /// A part of the head of a reranker, row-major; `None` of other models.
+    pub fn head_part(&self, part: HeadPart) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let labels = self.description.labels;
+        let place = |labels| (self.family.place)(self.config(), Parameter::Head(part, labels)).tensor;
+        labels.map(|labels| self.values(&place(labels))).transpose()
     }
 
     /// The gains of the norms of the heads of Q or K, in the order of the channels of a head as it is proved; `None` where heads are

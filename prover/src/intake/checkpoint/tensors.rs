@@ -6,7 +6,7 @@ use tessera_circuits::model::MatmulKind;
 
 use super::config::HubConfig;
 use super::error::{CheckpointError, Unsupported};
-use super::families::{self, Description, Family, Norm, Parameter, Place};
+use super::families::{self, Description, Family, HeadPart, Norm, Parameter, Place};
 use super::orientation::{orientation_of, Orientation};
 
 /// Name of the embedding in most checkpoints.
@@ -80,6 +80,8 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         all.push(Parameter::Positions);
     }
     all.extend(description.types.map(Parameter::Types));
+    let head = |labels: usize| HeadPart::ALL.map(|part| Parameter::Head(part, labels));
+    all.extend(description.labels.map(head).into_iter().flatten());
     let tensor = |parameter: Parameter| {
         let (rows, width) = parameter.shape(config);
         let Place { tensor, fused } = (family.place)(config, parameter);
@@ -90,7 +92,10 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
             {
                 vec![width, rows]
             }
-            Parameter::Matrix(..) | Parameter::Positions | Parameter::Types(_) => vec![rows, width],
+            Parameter::Matrix(..)
+            | Parameter::Positions
+            | Parameter::Types(_)
+            | Parameter::Head(HeadPart::Dense | HeadPart::Scores, _) => vec![rows, width],
             Parameter::Bias(..) => vec![fused.map_or(width, |(stored, _)| stored)],
             _ => vec![width],
         };

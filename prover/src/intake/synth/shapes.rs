@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 use super::{normal, SynthError};
-use crate::intake::checkpoint::families::{Description, Parameter};
+use crate::intake::checkpoint::families::{Description, HeadPart, Parameter};
 use crate::intake::checkpoint::{tensors, CheckpointError, Needed};
 use crate::support::files::{self, AtomicDir, AtomicFile};
 use crate::support::progress::Progress;
@@ -288,6 +288,8 @@ fn planned(needed: Vec<Needed>, config: &ModelConfig, seed: u64) -> Vec<Planned>
                 })
             }
             Parameter::Bias(..) | Parameter::NormBias(..) => Some(0.2),
+            Parameter::Head(HeadPart::Dense | HeadPart::Scores, _) => Some(1.0 / (config.hidden as f32).sqrt()),
+            Parameter::Head(HeadPart::DenseBias | HeadPart::ScoresBias, _) => Some(0.2),
             Parameter::Positions | Parameter::Types(_) => Some(0.05),
             _ => None,
         };

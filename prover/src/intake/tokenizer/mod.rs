@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
 use thiserror::Error;
 use tokenizers::{AddedToken, Tokenizer as Inner};
@@ -121,6 +122,30 @@ impl Tokenizer {
             }
         }
         Ok(ids)
+    }
+
+    /// Token ids of a query and a document, as the tokenizer puts them together. Errors if the types that it gives the tokens are not those that
+    /// follow from the ids (docs/protocol.md, section 16.14): then one of the texts spells the separator, or it has another template.
+    pub fn encode_pair(&self, query: &str, document: &str, config: &ModelConfig) -> Result<Vec<u32>, TokenizerError> {
+        // Only the length counts for limits.
+        let both = format!("{query}{document}");
+        let pair = (query.to_owned(), document.to_owned());
+        let (ids, types) = self.run(&both, move |inner, _| {
+            let encoding = inner.encode(pair, true)?;
+            Ok((encoding.get_ids().to_vec(), encoding.get_type_ids().to_vec()))
+        })?;
+        let expected = config.types_of(&ids);
+        let separator = config.reranker().and_then(|own| own.separator);
+        match separator {
+            Some(id) if !types.iter().map(|t| *t as usize).eq(expected) => {
+                let name = self.token(id).unwrap_or_default();
+                let problem = format!(
+                    "the second text does not begin after the first {name:?} (token {id}), which the query must not spell"
+                );
+                Err(TokenizerError::Encode(problem))
+            }
+            _ => Ok(ids),
+        }
     }
 
     /// Runs the library on a text, within limits of size and time.

@@ -127,12 +127,14 @@ pub(super) fn matmul(
     Acc { hi, lo }
 }
 
-/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`.
+/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`. Where there are types of tokens, `first`
+/// is 0: an encoder takes a text at once.
 pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
     let hidden = model.config.hidden;
     let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
-    let rows = ids.par_iter().enumerate().flat_map_iter(|(i, id)| {
-        let position = model.config.position_row(first + i);
+    let types = model.config.types_of(ids);
+    let rows = ids.par_iter().zip(&types).enumerate().flat_map_iter(|(i, (id, token_type))| {
+        let position = model.config.position_row(first + i, *token_type);
         let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
         (0..hidden).map(of)
     });

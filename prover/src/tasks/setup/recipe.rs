@@ -243,7 +243,7 @@ pub(super) fn verdict(
     if model.config.is_encoder() {
         let report = measure_vectors(&model, checkpoint, &held_out.ids, progress)?;
         return Ok(Verdict {
-            fidelity: Fidelity::Vectors(report.figures(held_out.name)),
+            fidelity: report.fidelity(held_out.name, &model.config),
             report: None,
         });
     }

@@ -7,6 +7,7 @@ use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Rotation
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
+use super::reranker;
 use super::standard::{self, ATTENTION, PLAIN};
 use crate::intake::checkpoint::config::{MODULES, POOLING};
 use crate::intake::checkpoint::CheckpointError;
@@ -38,6 +39,8 @@ pub(super) struct Fields {
     pub(super) types: Option<usize>,
     /// Rows of positions before that of the first token.
     pub(super) skipped: usize,
+    /// Whether the first row goes to a head of scores.
+    pub(super) scores: bool,
 }
 
 impl Fields {
@@ -49,6 +52,7 @@ impl Fields {
         activation: "hidden_act",
         types: Some(2),
         skipped: 0,
+        scores: false,
     };
 }
 
@@ -71,6 +75,10 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         None => None,
     };
     let head_dim = hidden / heads;
+    let (blocks, labels) = match fields.scores {
+        true => reranker::head(reader, types).map(|(own, labels)| (Blocks::Reranker(own), Some(labels)))?,
+        false => (Blocks::Encoder(pooling(reader, hidden)?), None),
+    };
     let config = ModelConfig {
         hidden,
         layers: reader.required(fields.layers)?,
@@ -87,7 +95,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         positions: true,
         gated: false,
         head_norms: false,
-        blocks: Blocks::Encoder(pooling(reader, hidden)?),
+        blocks,
         bos: None,
         eos: Vec::new(),
     };
@@ -95,6 +103,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         config,
         tied: false,
         types,
+        labels,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),
@@ -164,7 +173,9 @@ pub(super) fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::Positions => return embeddings("position_embeddings.weight"),
         Parameter::Types(_) => return embeddings("token_type_embeddings.weight"),
         // There are none.
-        Parameter::HeadNorm(..) | Parameter::PostNorm(..) => return super::standard::place(config, parameter),
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) | Parameter::Head(..) => {
+            return super::standard::place(config, parameter);
+        }
     };
     Place::whole(match kind {
         MatmulKind::Embed => return embeddings("word_embeddings.weight"),

@@ -29,8 +29,10 @@ pub struct Description {
     pub config: ModelConfig,
     /// Whether the output head is the embedding.
     pub tied: bool,
-    /// How many types of tokens there are, the first of which all tokens have; `None` of models that have no types.
+    /// How many types of tokens there are, the first of which all tokens have, but in rerankers the second texts; `None` of models that have no types.
     pub types: Option<usize>,
+    /// How many scores the head of a reranker makes; `None` of models without such a head.
+    pub labels: Option<usize>,
     /// Which channels of a head are rotated together.
     pub pairs: Pairs,
     pub factors: Factors,

@@ -66,6 +66,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         config,
         tied: reader.switch("tie_word_embeddings")?.unwrap_or(true),
         types: None,
+        labels: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),

@@ -62,6 +62,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         config,
         tied: reader.switch("tie_word_embeddings")?.unwrap_or(true),
         types: None,
+        labels: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: if scaled { 1.0 / (head_dim as f64).sqrt() } else { 1.0 },
@@ -90,7 +91,7 @@ fn place(config: &ModelConfig, parameter: Parameter) -> Place {
         Parameter::NormBias(MatmulKind::Up, layer) => return Place::whole(of(layer, "ln_2.bias")),
         Parameter::NormBias(_, layer) => return Place::whole(of(layer, "ln_1.bias")),
         Parameter::Positions => return Place::whole("model.wpe.weight"),
-        Parameter::HeadNorm(..) | Parameter::PostNorm(..) | Parameter::Types(_) => {
+        Parameter::HeadNorm(..) | Parameter::PostNorm(..) | Parameter::Types(_) | Parameter::Head(..) => {
             return standard::place(config, parameter);
         }
     };

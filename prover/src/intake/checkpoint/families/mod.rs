@@ -26,6 +26,7 @@ mod place;
 mod qwen2;
 mod qwen3;
 mod reader;
+mod reranker;
 mod roberta;
 mod rotation;
 mod smollm3;
@@ -40,14 +41,14 @@ use super::error::{CheckpointError, Unsupported};
 
 pub use description::{Description, Factors, Family, Norm};
 pub use harmless::{Reason, HARMLESS};
-pub use place::{PairOrder, Pairs, Parameter, Place};
+pub use place::{HeadPart, PairOrder, Pairs, Parameter, Place};
 pub use reader::Reader;
 
 /// As which other architectures are read, to say what is known of them.
 pub(super) const LLAMA: Family = llama::FAMILY;
 
 /// All families.
-pub const FAMILIES: [&Family; 26] = [
+pub const FAMILIES: [&Family; 29] = [
     &llama::FAMILY,
     &mistral::FAMILY,
     &phi3::FAMILY,
@@ -74,10 +75,13 @@ pub const FAMILIES: [&Family; 26] = [
     &distilbert::FAMILY,
     &roberta::FAMILY,
     &roberta::MULTILINGUAL,
+    &reranker::BERT,
+    &reranker::ROBERTA,
+    &reranker::MULTILINGUAL,
 ];
 
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 6] = [
+const MISSING: [(&[&str], &str); 7] = [
     (
         &["Gemma3ForConditionalGeneration", "gemma3"],
         "images are missing; the text model alone, Gemma3ForCausalLM, can be read",
@@ -117,15 +121,22 @@ const MISSING: [(&[&str], &str); 6] = [
     (
         &[
             "BertForMaskedLM",
-            "BertForSequenceClassification",
             "DistilBertForMaskedLM",
             "DistilBertForSequenceClassification",
             "RobertaForMaskedLM",
-            "RobertaForSequenceClassification",
             "XLMRobertaForMaskedLM",
-            "XLMRobertaForSequenceClassification",
         ],
-        "heads of encoders are missing, which make scores of classes or tokens",
+        "of heads of encoders only those of rerankers are read: a dense layer of the first row, tanh, and scores",
+    ),
+    (
+        &[
+            "DebertaV2ForSequenceClassification",
+            "deberta-v2",
+            "ModernBertForSequenceClassification",
+            "modernbert",
+            "NewForSequenceClassification",
+        ],
+        "attention by relative positions or with rotations is missing in encoders",
     ),
     (
         &["MambaForCausalLM", "mamba", "Mamba2ForCausalLM", "mamba2"],

@@ -27,6 +27,21 @@ pub enum Parameter {
     Positions,
     /// The rows of so many types of tokens.
     Types(usize),
+    /// A part of the head of a reranker, which makes so many scores.
+    Head(HeadPart, usize),
+}
+
+/// The head of a reranker: a dense layer of the first row, tanh, and the scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadPart {
+    Dense,
+    DenseBias,
+    Scores,
+    ScoresBias,
+}
+
+impl HeadPart {
+    pub const ALL: [Self; 4] = [Self::Dense, Self::DenseBias, Self::Scores, Self::ScoresBias];
 }
 
 impl Parameter {
@@ -44,6 +59,10 @@ impl Parameter {
             Self::Bias(kind, _) => (1, config.dims(kind).1),
             Self::Positions => (config.context, config.hidden),
             Self::Types(types) => (types, config.hidden),
+            Self::Head(HeadPart::Dense, _) => (config.hidden, config.hidden),
+            Self::Head(HeadPart::DenseBias, _) => (1, config.hidden),
+            Self::Head(HeadPart::Scores, labels) => (labels, config.hidden),
+            Self::Head(HeadPart::ScoresBias, labels) => (1, labels),
             Self::AttentionNorm(_) | Self::MlpNorm(_) | Self::PostNorm(..) | Self::FinalNorm | Self::NormBias(..) => {
                 (1, config.hidden)
             }

@@ -28,6 +28,11 @@ pub const MULTILINGUAL: Family = Family {
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    encoder(reader, false)
+}
+
+/// An encoder, with a head of scores or without.
+pub(super) fn encoder(reader: &mut Reader<'_>, scores: bool) -> Result<Description, CheckpointError> {
     let padding = reader.integer("pad_token_id")?.unwrap_or(PADDING);
     if padding != PADDING {
         let detail = format!("positions would begin after row {padding}, not after row {PADDING}");
@@ -38,12 +43,13 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     reader.get("eos_token_id");
     let fields = Fields {
         skipped: PADDING + 1,
+        scores,
         ..Fields::BERT
     };
     bert::encoder(reader, &fields)
 }
 
-fn place(config: &ModelConfig, parameter: Parameter) -> Place {
+pub(super) fn place(config: &ModelConfig, parameter: Parameter) -> Place {
     let whole = bert::place(config, parameter);
     match parameter {
         Parameter::Positions => Place::part(whole.tensor, &[PADDING + 1, config.context], 1),

@@ -5,7 +5,7 @@ use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, MAX_C
 use tessera_verdict::rows::count;
 
 use super::description::{Description, Factors, Norm};
-use super::place::{Pairs, Parameter, Place};
+use super::place::{HeadPart, Pairs, Parameter, Place};
 use super::reader::Reader;
 use super::rotation;
 use crate::intake::checkpoint::config::EOS;
@@ -128,6 +128,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         config,
         tied,
         types: None,
+        labels: None,
         pairs: Pairs::halves(head_dim),
         factors: Factors {
             attention: 1.0 / (head_dim as f64).sqrt(),
@@ -229,6 +230,10 @@ pub fn name(parameter: Parameter) -> String {
         Parameter::HeadNorm(_, l) => part(l, "self_attn.k_norm"),
         Parameter::Positions => "model.embed_positions.weight".to_string(),
         Parameter::Types(_) => "model.embed_types.weight".to_string(),
+        Parameter::Head(HeadPart::Dense, _) => "model.classifier.dense.weight".to_string(),
+        Parameter::Head(HeadPart::DenseBias, _) => "model.classifier.dense.bias".to_string(),
+        Parameter::Head(HeadPart::Scores, _) => "model.classifier.out_proj.weight".to_string(),
+        Parameter::Head(HeadPart::ScoresBias, _) => "model.classifier.out_proj.bias".to_string(),
         Parameter::Bias(kind, layer) => {
             let weight = name(Parameter::Matrix(kind, layer));
             format!("{}.bias", weight.trim_end_matches(".weight"))
