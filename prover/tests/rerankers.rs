@@ -1,9 +1,13 @@
 //! Rerankers against an independent implementation, from the checkpoint to the proof.
 
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
 use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_circuits::model::{MatmulKind, Reranker};
+use tessera_circuits::model::{MatmulKind, Reranker, WeightFormat};
 use tessera_prover::intake::checkpoint::{tensors, Checkpoint, CheckpointError};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::vectors::measure_vectors;
@@ -11,8 +15,11 @@ use tessera_prover::quantise::{QuantiseError, Strategy};
 use tessera_prover::run::float::{Blind, FloatModel};
 use tessera_prover::run::forward::ForwardState;
 use tessera_prover::support::progress::Silent;
+use tessera_prover::tasks::loaded::Model;
+use tessera_prover::tasks::setup::{setup, SetupOptions};
 use tessera_prover::testing::families::write;
-use tessera_prover::testing::{quantised, random_ids, TestModel};
+use tessera_prover::testing::{quantised, random_ids, random_model, reranker_config, unrooted_key, TestModel};
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::recipe::{Class, Fidelity};
 use tessera_verifier::verify::verify;
 
@@ -232,4 +239,74 @@ fn the_separator_is_that_of_the_tokenizer() {
     assert_eq!(separator(), Some(3));
     file("tokenizer_config.json", &json!({"sep_token": {"content": "</sep>"}}));
     assert_eq!(separator(), Some(5));
+}
+
+/// Separator and sigmoid follow the order of blocks in a key, and only there.
+#[test]
+fn keys_of_rerankers_are_written_and_read_exactly() {
+    for separator in [Some(9), None] {
+        let key = unrooted_key(&random_model(reranker_config(separator), WeightFormat::Int8, 5));
+        let bytes = key.to_bytes().expect("the key encodes");
+        assert_eq!(ModelKey::from_bytes(&bytes).expect("a key"), key);
+        let own = [&[6][..], &separator.unwrap_or(u32::MAX).to_le_bytes(), &[1]].concat();
+        let at = bytes.windows(6).position(|w| w == own).expect("the order");
+        for (place, byte) in [(at, 3), (at, 5), (at, 7), (at + 4, 1), (at + 5, 2)] {
+            let mut other = bytes.clone();
+            other[place] = byte;
+            assert!(ModelKey::from_bytes(&other).is_err(), "byte {place} is {byte}");
+        }
+    }
+}
+
+fn python(script: &str, arguments: &[&OsStr]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(script);
+    let output = Command::new("python3").arg(script).args(arguments).output().expect("python3 runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The numbers of a line of output that begins with a name.
+fn numbers(text: &str, name: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+    line.split([',', ' '])
+        .filter(|word| !word.is_empty())
+        .map(|word| word.parse().expect("a number"))
+        .collect()
+}
+
+// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
+#[test]
+#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
+fn the_independent_implementations_agree_on_rerankers() {
+    for case in cases() {
+        let (dir, _) = written(&case.config);
+        let out = dir.path().join("model");
+        let options = SetupOptions {
+            skip_fidelity: true,
+            ..SetupOptions::default()
+        };
+        setup(dir.path(), &out, &options, &Silent).expect("a model directory");
+        let model = Model::open(&out).expect("the model directory").quantised.clone();
+        let model = TestModel::new(model);
+        for pair in &case.pairs {
+            let vector = ForwardState::new(&model.quantised).vector(&pair.ids).expect("a vector");
+            let own = model.key.params.pair_scores(&model.key.config, &vector).expect("scores");
+            let integers: Vec<f64> = vector.iter().map(|v| f64::from(*v)).collect();
+            let ids: Vec<String> = pair.ids.iter().map(u32::to_string).collect();
+            let text = python("reference.py", &[out.as_os_str(), "--ids".as_ref(), ids.join(",").as_ref()]);
+            assert_eq!(numbers(&text, "vector"), integers, "{}", case.name);
+            // Up to another tanh.
+            assert_near(numbers(&text, "logits"), &own.logits, 1e-13, &case.name);
+            let proof = model.prove_chunks(&pair.ids, 1, &[model.key.config.layers]);
+            let bytes = [model.key.to_bytes().expect("a key"), proof.to_bytes().expect("a proof")];
+            let paths = ["key", "proof"].map(|name| dir.path().join(name));
+            for (path, content) in paths.iter().zip(bytes) {
+                std::fs::write(path, content).expect("a file");
+            }
+            let text = python("verify.py", &paths.each_ref().map(|path| path.as_os_str()));
+            assert_eq!(numbers(&text, "vector"), integers, "{}", case.name);
+            assert_near(numbers(&text, "logits"), &own.logits, 1e-13, &case.name);
+            assert_near(numbers(&text, "scores"), &own.scores, 1e-13, &case.name);
+        }
+    }
 }

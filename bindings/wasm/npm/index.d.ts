@@ -40,6 +40,9 @@ export interface Verdict {
   integers?: number[];
   norm?: number;
   embedding?: number[];
+  /** In the place of norm and embedding, what the head of a reranker makes of the integers. */
+  logits?: number[];
+  scores?: number[];
   mode?: "unified" | "chain";
   chunks?: number;
   /** For people: nothing in it can be mistaken for something else. */

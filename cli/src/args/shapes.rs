@@ -54,6 +54,10 @@ pub enum ShapeArg {
     MiniLmL6,
     #[value(name = "multilingual-e5-small")]
     MultilingualE5Small,
+    #[value(name = "ms-marco-minilm-l6")]
+    MsMarcoMiniLmL6,
+    #[value(name = "bge-reranker-base")]
+    BgeRerankerBase,
 }
 
 impl From<ShapeArg> for PublicShape {
@@ -83,6 +87,8 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::Exaone3_5_2_4b => Self::Exaone3_5_2_4b,
             ShapeArg::MiniLmL6 => Self::MiniLmL6,
             ShapeArg::MultilingualE5Small => Self::MultilingualE5Small,
+            ShapeArg::MsMarcoMiniLmL6 => Self::MsMarcoMiniLmL6,
+            ShapeArg::BgeRerankerBase => Self::BgeRerankerBase,
         }
     }
 }

@@ -11,9 +11,10 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Rotation, ScoreCap, StreamShift, WeightFormat,
+    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Reranker, Rotation, ScoreCap, StreamShift, WeightFormat,
     KINDS, LAYER_KINDS,
 };
+use tessera_circuits::reranker::{HEAD_BITS, HEAD_LISTS};
 use tessera_circuits::rounding::shift_of;
 
 use crate::intake::checkpoint::Checkpoint;
@@ -134,6 +135,17 @@ pub fn encoder_config(pooling: Pooling) -> ModelConfig {
     }
 }
 
+/// A config of a reranker; with a separator, tokens after it are of a second type.
+pub fn reranker_config(separator: Option<u32>) -> ModelConfig {
+    ModelConfig {
+        blocks: Blocks::Reranker(Reranker {
+            separator,
+            sigmoid: true,
+        }),
+        ..encoder_config(Pooling::First)
+    }
+}
+
 /// A config with tiles and heads that are only partly filled.
 pub fn ragged_config() -> ModelConfig {
     ModelConfig {
@@ -195,6 +207,9 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     if config.is_encoder() || config.is_post_normed() {
         params.biases.extend(random_gains(&config, &mut rng));
     }
+    if config.reranker().is_some() {
+        params.biases.extend(random_head(&config, &mut rng));
+    }
     QuantisedModel::new(config, params, weights)
 }
 
@@ -230,6 +245,17 @@ fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
             .collect()
     };
     (0..=last).map(|n| of(n, rng)).collect()
+}
+
+/// The head of a reranker with two scores: no argument of tanh is far from 0.
+fn random_head(config: &ModelConfig, rng: &mut SplitMix) -> [Vec<i32>; HEAD_LISTS] {
+    let scores = 2;
+    let lengths = [config.hidden * config.hidden, config.hidden, scores * config.hidden, scores];
+    let unit = 1 << HEAD_BITS;
+    lengths.map(|length| {
+        let weight = |_| (rng.below(unit) as i32 - (unit as i32 / 2)) >> 3;
+        (0..length).map(weight).collect()
+    })
 }
 
 /// A model of weights of the largest magnitude (the signs random) and the smallest shifts, which

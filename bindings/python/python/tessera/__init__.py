@@ -55,6 +55,9 @@ class Verdict:
     #: In the place of an output, what an encoder makes of the prompt: the integers that are proved, and what they stand for.
     integers: tuple[int, ...] | None
     embedding: tuple[float, ...] | None
+    #: In the place of an embedding, what the head of a reranker makes of the integers.
+    logits: tuple[float, ...] | None
+    scores: tuple[float, ...] | None
     #: Number of chunks that the model was proved in.
     chunks: int | None
     #: For people, as ``tessera verify`` prints it.
@@ -103,7 +106,8 @@ class Key:
         def ids_of(side: str) -> tuple[int, ...] | None:
             return tuple(fields[side]) if side in fields else None
 
-        embedding = fields.get("embedding")
+        def numbers_of(side: str) -> tuple[float, ...] | None:
+            return tuple(fields[side]) if side in fields else None
 
         return Verdict(
             accepted=fields["verdict"] == "accept",
@@ -118,7 +122,9 @@ class Key:
             no_text=fields.get("no_text"),
             finish_reason=fields.get("finish_reason"),
             integers=ids_of("integers"),
-            embedding=None if embedding is None else tuple(embedding),
+            embedding=numbers_of("embedding"),
+            logits=numbers_of("logits"),
+            scores=numbers_of("scores"),
             chunks=fields.get("chunks"),
             text=text,
             fields=fields,

@@ -55,6 +55,10 @@ pub enum PublicShape {
     MiniLmL6,
     /// An encoder of many languages.
     MultilingualE5Small,
+    /// A reranker.
+    MsMarcoMiniLmL6,
+    /// A reranker of many languages.
+    BgeRerankerBase,
 }
 
 /// What configs call the number of layers.
@@ -116,6 +120,9 @@ impl PublicShape {
                 "hidden_act": "gelu", "hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12,
                 "intermediate_size": 1536, "vocab_size": 250_037, "type_vocab_size": 1, "max_position_embeddings": 514,
                 "layer_norm_eps": 1e-5, "pad_token_id": 1, "position_embedding_type": "absolute"}),
+            Self::MsMarcoMiniLmL6 => Self::MiniLmL6.base(),
+            Self::BgeRerankerBase => with(Self::MultilingualE5Small.base(), json!({"hidden_size": 768, "intermediate_size": 3072,
+                "vocab_size": 250_002})),
         }
     }
 
@@ -125,6 +132,13 @@ impl PublicShape {
             Self::Pythia160m => {
                 json!({"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_act": "gelu",
                 "layer_norm_eps": 1e-5, "rotary_pct": 0.25, "rotary_emb_base": 10_000, "use_parallel_residual": true})
+            }
+            Self::MsMarcoMiniLmL6 => {
+                json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}, "sep_token_id": 102,
+                "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"})
+            }
+            Self::BgeRerankerBase => {
+                json!({"architectures": ["XLMRobertaForSequenceClassification"], "id2label": {"0": "LABEL_0"}})
             }
             Self::Phi2 => {
                 json!({"architectures": ["PhiForCausalLM"], "model_type": "phi", "hidden_act": "gelu_new",
@@ -417,6 +431,8 @@ mod tests {
             (PublicShape::Falcon3_1b, 1_669_408_768),
             (PublicShape::InternLm2_1_8b, 1_889_110_016),
             (PublicShape::Exaone3_5_2_4b, 2_405_327_360),
+            (PublicShape::MsMarcoMiniLmL6, 22_713_601),
+            (PublicShape::BgeRerankerBase, 278_044_417),
         ] {
             let (needed, description) = tensors(shape.hub(None).to_string().as_bytes()).unwrap();
             assert_eq!(description.config.check(), Ok(()));
