@@ -11,7 +11,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Rotation, ScoreCap,
+    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Reranker, Rotation, ScoreCap,
     StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
@@ -356,7 +356,16 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
         1 => {
             let units = u32::from(input.byte()) << (input.byte() % 13);
             let capped = Blocks::Capped(ScoreCap { units });
-            config.blocks = Blocks::try_from(input.byte() % 6).unwrap_or(capped);
+            let separator = units.is_multiple_of(2).then_some(units % 512);
+            let reranker = Blocks::Reranker(Reranker {
+                separator,
+                sigmoid: units % 4 < 2,
+            });
+            config.blocks = match input.byte() % 7 {
+                5 => capped,
+                6 => reranker,
+                number => Blocks::try_from(number).unwrap_or(capped),
+            };
         }
         2 => {
             config.gated = false;

@@ -10,6 +10,7 @@ mod limits;
 mod mistakes;
 mod outputs;
 mod prompts;
+mod rank;
 mod recipe;
 mod shown;
 mod support;

@@ -17,8 +17,11 @@ const ROWS: usize = 19;
 /// Where the separator stands.
 const BETWEEN: usize = 6;
 
+/// The units of its vector are those with which tanh is not 1 or -1 everywhere.
 fn reranker() -> QuantisedModel {
-    random_model(reranker_config(Some(SEPARATOR)), WeightFormat::Int16, 7)
+    let mut model = random_model(reranker_config(Some(SEPARATOR)), WeightFormat::Int16, 7);
+    model.params.logit_bits = 26;
+    model
 }
 
 /// A query and a document; a second separator ends them.

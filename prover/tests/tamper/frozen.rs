@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_prover::testing::{banded_config, odd_config, random_ids, random_model, SplitMix, TestModel};
+use tessera_prover::testing::{
+    banded_config, odd_config, random_ids, random_model, reranker_config, SplitMix, TestModel,
+};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
@@ -45,7 +47,7 @@ enum Proved {
 
 /// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
 /// one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
-/// The last one is of the suite Keccak, in two chunks.
+/// One is of the suite Keccak, in two chunks; the last one is of a reranker, whose second text begins with the third token.
 fn made() -> Vec<(ModelKey, Proof)> {
     let odd = |hidden, heads, kv_heads| ModelConfig {
         hidden,
@@ -53,11 +55,13 @@ fn made() -> Vec<(ModelKey, Proof)> {
         kv_heads,
         ..odd_config()
     };
+    let separator = random_ids(&reranker_config(None), 4, 3)[1];
     let cases = [
         (Suite::Blake2s, WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
         (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
         (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
         (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
+        (Suite::Blake2s, WeightFormat::Int16, reranker_config(Some(separator)), &[1, 1]),
     ];
     let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
         let config = ModelConfig {

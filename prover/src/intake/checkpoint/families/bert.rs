@@ -2,12 +2,11 @@
 //! token types. Their vectors are made of the last states, as `1_Pooling` says.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Rotation, MAX_CONTEXT};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Reranker, Rotation, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
-use super::reranker;
 use super::standard::{self, ATTENTION, PLAIN};
 use crate::intake::checkpoint::config::{MODULES, POOLING};
 use crate::intake::checkpoint::CheckpointError;
@@ -39,9 +38,12 @@ pub(super) struct Fields {
     pub(super) types: Option<usize>,
     /// Rows of positions before that of the first token.
     pub(super) skipped: usize,
-    /// Whether the first row goes to a head of scores.
-    pub(super) scores: bool,
+    /// What reads a head to which the first row goes; `None` where the last states make a vector.
+    pub(super) head: Option<ReadHead>,
 }
+
+/// Reads what a reranker has beside an encoder of so many types of tokens, and how many scores it makes.
+pub(super) type ReadHead = fn(&mut Reader<'_>, Option<usize>) -> Result<(Reranker, usize), CheckpointError>;
 
 impl Fields {
     pub(super) const BERT: Self = Self {
@@ -52,7 +54,7 @@ impl Fields {
         activation: "hidden_act",
         types: Some(2),
         skipped: 0,
-        scores: false,
+        head: None,
     };
 }
 
@@ -75,9 +77,9 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         None => None,
     };
     let head_dim = hidden / heads;
-    let (blocks, labels) = match fields.scores {
-        true => reranker::head(reader, types).map(|(own, labels)| (Blocks::Reranker(own), Some(labels)))?,
-        false => (Blocks::Encoder(pooling(reader, hidden)?), None),
+    let (blocks, labels) = match fields.head {
+        Some(head) => head(reader, types).map(|(own, labels)| (Blocks::Reranker(own), Some(labels)))?,
+        None => (Blocks::Encoder(pooling(reader, hidden)?), None),
     };
     let config = ModelConfig {
         hidden,

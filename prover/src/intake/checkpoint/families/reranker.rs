@@ -46,18 +46,18 @@ const LABELS: usize = 2;
 
 fn of_bert(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let fields = Fields {
-        scores: true,
+        head: Some(head),
         ..Fields::BERT
     };
     bert::encoder(reader, &fields)
 }
 
 fn of_roberta(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    roberta::encoder(reader, true)
+    roberta::encoder(reader, Some(head))
 }
 
 /// What beside the encoder makes scores, and how many: with several types of tokens, the token that ends the first text.
-pub(super) fn head(reader: &mut Reader<'_>, types: Option<usize>) -> Result<(Reranker, usize), CheckpointError> {
+fn head(reader: &mut Reader<'_>, types: Option<usize>) -> Result<(Reranker, usize), CheckpointError> {
     let names = reader.get("id2label").and_then(Value::as_object).map(|names| names.len());
     let stated = reader.integer("num_labels")?;
     if let (Some(stated), Some(named)) = (stated, names) {

@@ -2,7 +2,7 @@
 
 use tessera_circuits::model::ModelConfig;
 
-use super::bert::{self, Fields};
+use super::bert::{self, Fields, ReadHead};
 use super::description::{Description, Family};
 use super::place::{Parameter, Place};
 use super::reader::Reader;
@@ -28,11 +28,11 @@ pub const MULTILINGUAL: Family = Family {
 };
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    encoder(reader, false)
+    encoder(reader, None)
 }
 
 /// An encoder, with a head of scores or without.
-pub(super) fn encoder(reader: &mut Reader<'_>, scores: bool) -> Result<Description, CheckpointError> {
+pub(super) fn encoder(reader: &mut Reader<'_>, head: Option<ReadHead>) -> Result<Description, CheckpointError> {
     let padding = reader.integer("pad_token_id")?.unwrap_or(PADDING);
     if padding != PADDING {
         let detail = format!("positions would begin after row {padding}, not after row {PADDING}");
@@ -43,7 +43,7 @@ pub(super) fn encoder(reader: &mut Reader<'_>, scores: bool) -> Result<Descripti
     reader.get("eos_token_id");
     let fields = Fields {
         skipped: PADDING + 1,
-        scores,
+        head,
         ..Fields::BERT
     };
     bert::encoder(reader, &fields)
