@@ -82,7 +82,11 @@ pub(crate) fn check(params: &ModelParams, config: &ModelConfig) -> Result<(), Mo
     let (hidden, labels) = (config.hidden, head.out_bias.len());
     crate::model::range("scores", labels as u64, 1, MAX_LABELS as u64)?;
     for (what, got, expected) in [
-        ("weights of the dense layer of a head", head.dense.len(), hidden * hidden),
+        (
+            "weights of the dense layer of a head",
+            head.dense.len(),
+            hidden * hidden,
+        ),
         ("biases of the dense layer of a head", head.dense_bias.len(), hidden),
         ("weights of scores", head.out.len(), labels * hidden),
     ] {

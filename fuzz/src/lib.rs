@@ -11,8 +11,8 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Reranker, Rotation, ScoreCap,
-    StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Reranker, Rotation,
+    ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
 use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};

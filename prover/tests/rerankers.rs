@@ -135,7 +135,10 @@ fn types_of_tokens_change_the_scores() {
     let (first, last) = (scores.next().expect("a pair"), scores.next_back().expect("a pair"));
     assert!((first - last).abs() > 0.01, "{first} {last}");
     // The rows of the second type follow those of the first, and differ by what a type adds.
-    let (config, rows) = (checkpoint.config(), checkpoint.matrix(MatmulKind::Embed, 0).expect("rows"));
+    let (config, rows) = (
+        checkpoint.config(),
+        checkpoint.matrix(MatmulKind::Embed, 0).expect("rows"),
+    );
     let types = checkpoint
         .values("model.embeddings.token_type_embeddings.weight")
         .expect("types");
@@ -171,7 +174,13 @@ fn rerankers_are_proved() {
 /// Whatever a config says of another head refuses the model by name.
 #[test]
 fn heads_of_other_kinds_are_refused_by_name() {
-    let named = |name: &str| cases().into_iter().find(|case| case.name == name).expect("a case").config;
+    let named = |name: &str| {
+        cases()
+            .into_iter()
+            .find(|case| case.name == name)
+            .expect("a case")
+            .config
+    };
     let refusal = |name: &str, edit: Value| {
         let mut config = named(name);
         let fields = edit.as_object().expect("fields").clone();
@@ -190,9 +199,18 @@ fn heads_of_other_kinds_are_refused_by_name() {
             "torch.nn.modules.activation.Tanh",
         ),
         (json!({"use_new_trick": true}), "use_new_trick"),
-        (json!({"architectures": ["DistilBertForSequenceClassification"]}), "only those of rerankers"),
-        (json!({"architectures": ["BertForTokenClassification"]}), "no family of this program"),
-        (json!({"architectures": ["DebertaV2ForSequenceClassification"]}), "relative positions"),
+        (
+            json!({"architectures": ["DistilBertForSequenceClassification"]}),
+            "only those of rerankers",
+        ),
+        (
+            json!({"architectures": ["BertForTokenClassification"]}),
+            "no family of this program",
+        ),
+        (
+            json!({"architectures": ["DebertaV2ForSequenceClassification"]}),
+            "relative positions",
+        ),
     ] {
         let error = refusal("bert, one score", edit);
         assert!(error.contains(words), "{words}: {error}");
@@ -211,12 +229,17 @@ fn a_head_of_large_weights_is_refused_with_its_number() {
     let mut bytes = std::fs::read(&path).expect("tensors");
     let length = u64::from_le_bytes(bytes[..8].try_into().expect("a length")) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).expect("a header");
-    let first = header["model.classifier.dense.weight"]["data_offsets"][0].as_u64().expect("a place") as usize;
+    let first = header["model.classifier.dense.weight"]["data_offsets"][0]
+        .as_u64()
+        .expect("a place") as usize;
     bytes[8 + length + first..][..4].copy_from_slice(&(-200f32).to_le_bytes());
     std::fs::write(&path, bytes).expect("a file");
     let checkpoint = Checkpoint::open(dir.path()).expect("a supported checkpoint");
     let refused = quantised(&checkpoint, Strategy::Auto, &texts(&checkpoint)).map(|_| ());
-    assert!(matches!(refused, Err(QuantiseError::Head(v)) if v == -200.0), "{refused:?}");
+    assert!(
+        matches!(refused, Err(QuantiseError::Head(v)) if v == -200.0),
+        "{refused:?}"
+    );
 }
 
 /// The token between the texts is that of the tokenizer, where the config does not name it.
@@ -260,7 +283,11 @@ fn keys_of_rerankers_are_written_and_read_exactly() {
 
 fn python(script: &str, arguments: &[&OsStr]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(script);
-    let output = Command::new("python3").arg(script).args(arguments).output().expect("python3 runs");
+    let output = Command::new("python3")
+        .arg(script)
+        .args(arguments)
+        .output()
+        .expect("python3 runs");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
@@ -290,10 +317,17 @@ fn the_independent_implementations_agree_on_rerankers() {
         let model = TestModel::new(model);
         for pair in &case.pairs {
             let vector = ForwardState::new(&model.quantised).vector(&pair.ids).expect("a vector");
-            let own = model.key.params.pair_scores(&model.key.config, &vector).expect("scores");
+            let own = model
+                .key
+                .params
+                .pair_scores(&model.key.config, &vector)
+                .expect("scores");
             let integers: Vec<f64> = vector.iter().map(|v| f64::from(*v)).collect();
             let ids: Vec<String> = pair.ids.iter().map(u32::to_string).collect();
-            let text = python("reference.py", &[out.as_os_str(), "--ids".as_ref(), ids.join(",").as_ref()]);
+            let text = python(
+                "reference.py",
+                &[out.as_os_str(), "--ids".as_ref(), ids.join(",").as_ref()],
+            );
             assert_eq!(numbers(&text, "vector"), integers, "{}", case.name);
             // Up to another tanh.
             assert_near(numbers(&text, "logits"), &own.logits, 1e-13, &case.name);

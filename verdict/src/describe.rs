@@ -7,7 +7,7 @@ use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, SourceFile, ScoreFigures, VectorFigures};
+use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, SourceFile, VectorFigures};
 
 use crate::rows::{bytes, count, Rows};
 use crate::shown;

@@ -67,11 +67,15 @@ impl Vector {
                 let rest = if values.len() > SHOWN { " .." } else { "" };
                 format!("{}{rest}", shown.join(" "))
             };
-            let names = if own.logits.len() == 1 { ["logit", "score"] } else { ["logits", "scores"] };
+            let names = if own.logits.len() == 1 {
+                ["logit", "score"]
+            } else {
+                ["logits", "scores"]
+            };
             return rows.row(names[0], text(&own.logits)).row(names[1], text(&own.scores));
         }
         rows.row("norm", format!("{:.6}", self.norm))
-        .row("embedding", first(embedding))
+            .row("embedding", first(embedding))
     }
 
     /// All of it for programs.

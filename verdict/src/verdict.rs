@@ -197,10 +197,7 @@ impl Verdict {
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
         let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
         match &self.outcome {
-            Outcome::Accepted(proved) => format!(
-                "accepted\n{}",
-                meaning(proved.rows(time), proved.claim())
-            ),
+            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time), proved.claim())),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
                 proved: Some(proved), ..

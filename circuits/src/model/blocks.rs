@@ -219,7 +219,17 @@ mod tests {
             assert_eq!(serde_json::from_str::<Blocks>(text).expect("an order"), reranker);
         }
         for wrong in [
-            "5", "[5]", "[9,1]", "300", "-1", "\"5\"", "[5,12800,1]", "6", "[6,102]", "[6,102,2]", "[6,102,true,1]",
+            "5",
+            "[5]",
+            "[9,1]",
+            "300",
+            "-1",
+            "\"5\"",
+            "[5,12800,1]",
+            "6",
+            "[6,102]",
+            "[6,102,2]",
+            "[6,102,true,1]",
         ] {
             assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
         }

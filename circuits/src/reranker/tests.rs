@@ -21,7 +21,12 @@ fn params(config: &ModelConfig) -> ModelParams {
     params.biases.push(vec![0, 2]);
     params.biases.extend(vec![vec![1, 1]; config.states() - 1]);
     params.biases.push(vec![4, 8]);
-    let head = [vec![ONE, 0, ONE / 2, -ONE], vec![0, ONE / 8], vec![ONE, 0, 2 * ONE, -4 * ONE], vec![0, ONE]];
+    let head = [
+        vec![ONE, 0, ONE / 2, -ONE],
+        vec![0, ONE / 8],
+        vec![ONE, 0, 2 * ONE, -4 * ONE],
+        vec![0, ONE],
+    ];
     params.biases.extend(head);
     params
 }
@@ -54,7 +59,10 @@ fn other_models_have_no_scores() {
     assert_eq!(params(&config).pair_scores(&other, &[3, 1]), None);
     let mut without = params(&config);
     without.biases.truncate(without.biases.len() - HEAD_LISTS);
-    assert_eq!((without.reranker_head(), without.pair_scores(&config, &[3, 1])), (None, None));
+    assert_eq!(
+        (without.reranker_head(), without.pair_scores(&config, &[3, 1])),
+        (None, None)
+    );
 }
 
 #[test]
@@ -71,7 +79,10 @@ fn a_head_has_the_lengths_of_its_model() {
         assert!(refused(&|lists| lists[list].push(0)).is_err(), "{list}");
     }
     let none = refused(&|lists| lists[first + 2..].iter_mut().for_each(Vec::clear));
-    assert!(matches!(none, Err(ModelError::OutOfRange { what: "scores", .. })), "{none:?}");
+    assert!(
+        matches!(none, Err(ModelError::OutOfRange { what: "scores", .. })),
+        "{none:?}"
+    );
 }
 
 /// The first separator is of the first type, as in the templates of tokenizers; padding is what follows.
@@ -89,5 +100,8 @@ fn types_follow_from_the_first_separator() {
     assert_eq!(one.types_of(&[5, 9, 6]), [0; 3]);
     assert_eq!(one.dims(crate::model::MatmulKind::Embed).0, vocab + context);
     let outside = reranker(false, Some(vocab as u32)).check();
-    assert!(matches!(outside, Err(ModelError::OutOfRange { what: "separator", .. })), "{outside:?}");
+    assert!(
+        matches!(outside, Err(ModelError::OutOfRange { what: "separator", .. })),
+        "{outside:?}"
+    );
 }

@@ -426,12 +426,16 @@ impl<K: Scalar> Public<'_, K> {
         let ids = self.statement.row_ids(self.shape.token);
         let types = self.shape.config.types_of(&ids);
         let rows = ids.into_iter().zip(types);
-        let sum = tokens.iter().zip(rows).enumerate().fold(K::zero(), |sum, (i, (t, (id, token_type)))| {
-            let id = Word::new(id as usize, Source::RowId(i));
-            let position = self.shape.config.position_row(i, token_type);
-            let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
-            sum + *t * (K::word_eq(id, vocab) + position)
-        });
+        let sum = tokens
+            .iter()
+            .zip(rows)
+            .enumerate()
+            .fold(K::zero(), |sum, (i, (t, (id, token_type)))| {
+                let id = Word::new(id as usize, Source::RowId(i));
+                let position = self.shape.config.position_row(i, token_type);
+                let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
+                sum + *t * (K::word_eq(id, vocab) + position)
+            });
         sum * felt::<K>(1 << self.params.embed_exponent)
     }
 

@@ -117,12 +117,7 @@ impl Prompt {
     }
 
     /// A query and a document.
-    pub fn of_pair(
-        query: &str,
-        document: &str,
-        config: &ModelConfig,
-        tokenizer: &Tokenizer,
-    ) -> Result<Self, Failure> {
+    pub fn of_pair(query: &str, document: &str, config: &ModelConfig, tokenizer: &Tokenizer) -> Result<Self, Failure> {
         Ok(Self {
             ids: tokenizer.encode_pair(query, document, config)?,
             spelled: Vec::new(),

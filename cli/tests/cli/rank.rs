@@ -76,7 +76,10 @@ fn model() -> Model {
     let dir = tempfile::tempdir().expect("a directory");
     let (checkpoint, model) = (checkpoint(dir.path()), dir.path().join("model"));
     let setup = done(args!["setup", checkpoint, "--out", model]);
-    assert!(setup["fidelity"]["difference_worst"].as_f64().expect("a difference") < 0.05, "{setup}");
+    assert!(
+        setup["fidelity"]["difference_worst"].as_f64().expect("a difference") < 0.05,
+        "{setup}"
+    );
     let proof = dir.path().join("pair.proof");
     Model {
         _dir: dir,
@@ -95,18 +98,34 @@ fn a_pair_is_ranked_proved_and_verified() {
         ..
     } = &model();
     let key = model.join("model.key");
-    let said = done(args!["rank", "--model", model, "--query", QUERY, "--document", DOCUMENT]);
+    let said = done(args![
+        "rank",
+        "--model",
+        model,
+        "--query",
+        QUERY,
+        "--document",
+        DOCUMENT
+    ]);
     let ids = said["prompt_ids"].as_array().expect("ids").clone();
     assert_eq!((&ids[0], ids.iter().filter(|id| **id == 3).count()), (&json!(2), 2));
     assert_eq!(said["integers"].as_array().expect("integers").len(), 36);
     let [logit, score] = ["logits", "scores"].map(|name| said[name][0].as_f64().expect("a number"));
     assert!((score - 1.0 / (1.0 + (-logit).exp())).abs() < 1e-14);
-    assert_eq!((said["logits"].as_array().map(Vec::len), &said["embedding"]), (Some(1), &Value::Null));
+    assert_eq!(
+        (said["logits"].as_array().map(Vec::len), &said["embedding"]),
+        (Some(1), &Value::Null)
+    );
     let given: Vec<String> = ids.iter().map(ToString::to_string).collect();
     let same = done(args!["rank", "--model", model, "--ids", given.join(",")]);
-    assert_eq!((&same["integers"], &same["scores"]), (&said["integers"], &said["scores"]));
+    assert_eq!(
+        (&same["integers"], &same["scores"]),
+        (&said["integers"], &said["scores"])
+    );
 
-    let proved = done(args!["prove", "--model", model, "--rank", QUERY, DOCUMENT, "--out", proof]);
+    let proved = done(args![
+        "prove", "--model", model, "--rank", QUERY, DOCUMENT, "--out", proof
+    ]);
     let verified = done(args!["verify", "--key", key, proof, "--expect-pair", QUERY, DOCUMENT]);
     for name in ["prompt_ids", "integers", "logits", "scores"] {
         assert_eq!((&proved[name], &verified[name]), (&said[name], &said[name]), "{name}");
@@ -115,12 +134,18 @@ fn a_pair_is_ranked_proved_and_verified() {
     for (query, document) in [("who", "paints a cat paints"), (DOCUMENT, QUERY)] {
         let (status, value) = run(args!["verify", "--key", key, proof, "--expect-pair", query, document]);
         assert_eq!((status, &value["verdict"]), (1, &json!("reject")), "{value}");
-        assert!(value["reason"].as_str().expect("a reason").contains("the prompt is not the expected one"));
+        assert!(value["reason"]
+            .as_str()
+            .expect("a reason")
+            .contains("the prompt is not the expected one"));
     }
     let inspected = done(args!["inspect", key]);
     assert_eq!(inspected["config"]["blocks"], json!([6, 3, true]));
     let fidelity = done(args!["fidelity", "--model", model, "--checkpoint", checkpoint]);
-    assert!(fidelity["difference_worst"].as_f64().expect("a difference") < 0.05, "{fidelity}");
+    assert!(
+        fidelity["difference_worst"].as_f64().expect("a difference") < 0.05,
+        "{fidelity}"
+    );
 }
 
 #[test]
@@ -136,7 +161,10 @@ fn what_a_reranker_cannot_do_is_refused() {
             args!["prove", "--model", model, "--rank", separated, DOCUMENT, "--out", proof],
             ["[SEP]", "must not spell"],
         ),
-        (args!["embed", "--model", model, "--text", QUERY], ["no embeddings", "tessera rank"]),
+        (
+            args!["embed", "--model", model, "--text", QUERY],
+            ["no embeddings", "tessera rank"],
+        ),
         (
             args!["prove", "--model", model, "--embed", QUERY, "--out", proof],
             ["no embeddings", "--rank"],
@@ -149,20 +177,53 @@ fn what_a_reranker_cannot_do_is_refused() {
         fails(arguments, &words);
     }
     // In the document it is a token like others.
-    done(args!["rank", "--model", model, "--query", QUERY, "--document", separated]);
+    done(args![
+        "rank",
+        "--model",
+        model,
+        "--query",
+        QUERY,
+        "--document",
+        separated
+    ]);
     assert!(!proof.exists());
     let other = Shared::get();
     let pair = [QUERY, DOCUMENT];
     fails(
-        args!["rank", "--model", other.model(), "--query", pair[0], "--document", pair[1]],
+        args![
+            "rank",
+            "--model",
+            other.model(),
+            "--query",
+            pair[0],
+            "--document",
+            pair[1]
+        ],
         &["no reranker"],
     );
     fails(
-        args!["prove", "--model", other.model(), "--rank", pair[0], pair[1], "--out", proof],
+        args![
+            "prove",
+            "--model",
+            other.model(),
+            "--rank",
+            pair[0],
+            pair[1],
+            "--out",
+            proof
+        ],
         &["no reranker"],
     );
     fails(
-        args!["verify", "--key", other.key(), other.proof(), "--expect-pair", pair[0], pair[1]],
+        args![
+            "verify",
+            "--key",
+            other.key(),
+            other.proof(),
+            "--expect-pair",
+            pair[0],
+            pair[1]
+        ],
         &["no reranker"],
     );
 }

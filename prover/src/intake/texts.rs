@@ -232,7 +232,10 @@ impl TextReader<'_> {
 /// A text as a pair: its beginning is the query, the rest the document.
 fn pair(text: &str) -> (&str, &str) {
     let letters = text.chars().count();
-    let at = text.char_indices().nth(QUERY.min(letters / 2)).map_or(text.len(), |(at, _)| at);
+    let at = text
+        .char_indices()
+        .nth(QUERY.min(letters / 2))
+        .map_or(text.len(), |(at, _)| at);
     text.split_at(at)
 }
 

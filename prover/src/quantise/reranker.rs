@@ -16,6 +16,8 @@ pub(super) fn head(checkpoint: &Checkpoint) -> Result<Vec<Vec<i32>>, QuantiseErr
             false => Err(QuantiseError::Head(*value)),
         }
     };
-    let lists = HeadPart::ALL.into_iter().filter_map(|part| checkpoint.head_part(part).transpose());
+    let lists = HeadPart::ALL
+        .into_iter()
+        .filter_map(|part| checkpoint.head_part(part).transpose());
     lists.map(|list| list?.iter().map(integer).collect()).collect()
 }

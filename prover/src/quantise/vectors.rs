@@ -97,7 +97,11 @@ pub fn measure_vectors(
     let bfloat16 = float_vectors(checkpoint, Precision::Bfloat16, texts)?;
     progress.advance(tokens as u64);
     let mut state = ForwardState::new(model);
-    let compare = if model.config.reranker().is_some() { difference } else { distance };
+    let compare = if model.config.reranker().is_some() {
+        difference
+    } else {
+        distance
+    };
     let mut distances = Vec::new();
     for (ids, float) in texts.iter().zip(&float) {
         let vector = state.vector(ids)?;

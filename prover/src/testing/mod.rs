@@ -11,8 +11,8 @@ use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::{
     max_weight, Activation, Blocks, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Reranker, Rotation, ScoreCap, StreamShift, WeightFormat,
-    KINDS, LAYER_KINDS,
+    ModelConfig, ModelParams, NormParams, Pooling, PostNorm, PostNorms, Reranker, Rotation, ScoreCap, StreamShift,
+    WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::reranker::{HEAD_BITS, HEAD_LISTS};
 use tessera_circuits::rounding::shift_of;
@@ -250,7 +250,12 @@ fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
 /// The head of a reranker with two scores: no argument of tanh is far from 0.
 fn random_head(config: &ModelConfig, rng: &mut SplitMix) -> [Vec<i32>; HEAD_LISTS] {
     let scores = 2;
-    let lengths = [config.hidden * config.hidden, config.hidden, scores * config.hidden, scores];
+    let lengths = [
+        config.hidden * config.hidden,
+        config.hidden,
+        scores * config.hidden,
+        scores,
+    ];
     let unit = 1 << HEAD_BITS;
     lengths.map(|length| {
         let weight = |_| (rng.below(unit) as i32 - (unit as i32 / 2)) >> 3;

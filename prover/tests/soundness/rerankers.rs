@@ -96,7 +96,10 @@ fn scores_are_made_of_the_first_row() {
     let row = |scene: &Scene, i: usize| {
         let hidden = scene.model.key.config.hidden;
         let y = &scene.witness.streams.last().expect("a state").y;
-        y[i * hidden..][..hidden].iter().map(|v| i32::from(*v)).collect::<Vec<_>>()
+        y[i * hidden..][..hidden]
+            .iter()
+            .map(|v| i32::from(*v))
+            .collect::<Vec<_>>()
     };
     let honest = scene();
     assert_eq!(honest.statement.vector(), Some(row(&honest, 0)));
@@ -105,7 +108,13 @@ fn scores_are_made_of_the_first_row() {
         vector[at] += 1;
         vector
     };
-    for vector in [one(0), one(19), row(&honest, 1), row(&honest, BETWEEN), row(&honest, ROWS)] {
+    for vector in [
+        one(0),
+        one(19),
+        row(&honest, 1),
+        row(&honest, BETWEEN),
+        row(&honest, ROWS),
+    ] {
         let mut scene = scene();
         let (config, params) = (&scene.model.key.config, &scene.model.key.params);
         let scores = |vector: &[i32]| params.pair_scores(config, vector).expect("scores");

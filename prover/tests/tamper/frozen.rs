@@ -61,7 +61,12 @@ fn made() -> Vec<(ModelKey, Proof)> {
         (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
         (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
         (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
-        (Suite::Blake2s, WeightFormat::Int16, reranker_config(Some(separator)), &[1, 1]),
+        (
+            Suite::Blake2s,
+            WeightFormat::Int16,
+            reranker_config(Some(separator)),
+            &[1, 1],
+        ),
     ];
     let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
         let config = ModelConfig {

@@ -121,8 +121,11 @@ impl PublicShape {
                 "intermediate_size": 1536, "vocab_size": 250_037, "type_vocab_size": 1, "max_position_embeddings": 514,
                 "layer_norm_eps": 1e-5, "pad_token_id": 1, "position_embedding_type": "absolute"}),
             Self::MsMarcoMiniLmL6 => Self::MiniLmL6.base(),
-            Self::BgeRerankerBase => with(Self::MultilingualE5Small.base(), json!({"hidden_size": 768, "intermediate_size": 3072,
-                "vocab_size": 250_002})),
+            Self::BgeRerankerBase => with(
+                Self::MultilingualE5Small.base(),
+                json!({"hidden_size": 768, "intermediate_size": 3072,
+                "vocab_size": 250_002}),
+            ),
         }
     }
 

@@ -133,11 +133,15 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Ve
     let hidden = model.config.hidden;
     let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
     let types = model.config.types_of(ids);
-    let rows = ids.par_iter().zip(&types).enumerate().flat_map_iter(|(i, (id, token_type))| {
-        let position = model.config.position_row(first + i, *token_type);
-        let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
-        (0..hidden).map(of)
-    });
+    let rows = ids
+        .par_iter()
+        .zip(&types)
+        .enumerate()
+        .flat_map_iter(|(i, (id, token_type))| {
+            let position = model.config.position_row(first + i, *token_type);
+            let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
+            (0..hidden).map(of)
+        });
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.

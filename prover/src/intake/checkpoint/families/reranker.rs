@@ -38,7 +38,10 @@ pub const MULTILINGUAL: Family = Family {
 };
 
 /// Where a config says what a logit goes through, and the names that are known, with whether it is the sigmoid.
-const ACTIVATIONS: [&str; 2] = ["sbert_ce_default_activation_function", "sentence_transformers.activation_fn"];
+const ACTIVATIONS: [&str; 2] = [
+    "sbert_ce_default_activation_function",
+    "sentence_transformers.activation_fn",
+];
 const IDENTITY: &str = "torch.nn.modules.linear.Identity";
 const SIGMOID: &str = "torch.nn.modules.activation.Sigmoid";
 /// Scores of a config that does not say how many.
@@ -58,7 +61,10 @@ fn of_roberta(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
 
 /// What beside the encoder makes scores, and how many: with several types of tokens, the token that ends the first text.
 fn head(reader: &mut Reader<'_>, types: Option<usize>) -> Result<(Reranker, usize), CheckpointError> {
-    let names = reader.get("id2label").and_then(Value::as_object).map(|names| names.len());
+    let names = reader
+        .get("id2label")
+        .and_then(Value::as_object)
+        .map(|names| names.len());
     let stated = reader.integer("num_labels")?;
     if let (Some(stated), Some(named)) = (stated, names) {
         if stated != named {
