@@ -65,7 +65,7 @@ fn made() -> Vec<(ModelKey, Proof)> {
             Suite::Blake2s,
             WeightFormat::Int16,
             reranker_config(Some(separator)),
-            &[1, 1],
+            &[2],
         ),
     ];
     let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
