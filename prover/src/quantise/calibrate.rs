@@ -383,7 +383,11 @@ impl Ranges {
     /// would make the units of that token's rows far coarser than it makes those of the body, of the body. Then only rows of that token
     /// are leading.
     fn place_first_rows(&mut self, first: Option<u32>) {
-        let all = LeadingRows { first: 1, run: true, token: None };
+        let all = LeadingRows {
+            first: 1,
+            run: true,
+            token: None,
+        };
         let token = first.filter(|_| self.leading == all && FINER * self.coarseness(true) <= self.coarseness(false));
         self.leading.token = token;
         let class = match token.is_none() && self.leading.count(&[0]) > 0 {
@@ -407,7 +411,11 @@ impl Ranges {
         let of = |(state, others): (&Classes<StateRange>, &StateRange)| {
             let with = |range: &StateRange, both: bool| {
                 let own = f64::from(row_max(&range.max));
-                let largest = if both { own.max(row_max(&others.max).into()) } else { own };
+                let largest = if both {
+                    own.max(row_max(&others.max).into())
+                } else {
+                    own
+                };
                 (largest / range.median().max(f64::MIN_POSITIVE)).powi(2)
             };
             with(&state.body, in_body) + with(&state.lead, !in_body)

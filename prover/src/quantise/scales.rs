@@ -135,7 +135,8 @@ impl<'a> Scales<'a> {
     ) -> Self {
         // No output of a norm without gain can exceed sqrt(hidden).
         let bound = (config.hidden as f64).sqrt();
-        let after = |range: &NormRange| fit((f64::from(range.largest()) * options.headroom).min(bound)).min(MAX_NORM_BITS);
+        let after =
+            |range: &NormRange| fit((f64::from(range.largest()) * options.headroom).min(bound)).min(MAX_NORM_BITS);
         // Outputs that are normed are states, too.
         let output = config.is_post_normed().then(|| fit(bound).min(MAX_NORM_BITS));
         let layers = ranges.layers.iter().flat_map(|r| {

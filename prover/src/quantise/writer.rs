@@ -48,7 +48,13 @@ impl Quantisation {
         let texts = texts(checkpoint.config(), calibration_ids)?;
         let rotation = self.options.rotation_of(checkpoint.config())?;
         let kinds = self.fed_back(checkpoint.config());
-        let mut feedback = Feedback::new(checkpoint, &kinds, &texts, rotation.as_ref(), [&self.products, &self.normed])?;
+        let mut feedback = Feedback::new(
+            checkpoint,
+            &kinds,
+            &texts,
+            rotation.as_ref(),
+            [&self.products, &self.normed],
+        )?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
             let max = self.params.max_weight(m.kind);
             let factors = match &mut feedback {

@@ -373,13 +373,21 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                     mlp: post(6),
                 }
             }),
-            norm_attn: if config.is_encoder() { flat.clone() } else { norm.clone() },
+            norm_attn: if config.is_encoder() {
+                flat.clone()
+            } else {
+                norm.clone()
+            },
             q: channels(MatmulKind::Q, 3),
             k: channels(MatmulKind::K, 3),
             v: channels(MatmulKind::V, 3),
             score: head_shift,
             att: 7,
-            norm_mlp: if config.is_encoder() { flat.clone() } else { between.clone() },
+            norm_mlp: if config.is_encoder() {
+                flat.clone()
+            } else {
+                between.clone()
+            },
             gate: match config.gated {
                 true => channels(MatmulKind::Gate, 3),
                 false => ChannelShift(Vec::new()),

@@ -524,8 +524,12 @@ fn norm_shifts_are_those_of_the_key_in_every_channel() {
         }
     }
     // A channel of the stream in its own units is none in those of all others, and the other way round.
-    caught_impostor(SHIFTS, |m| m.params.layers[1].norm_attn.shift = m.params.norm_final.shift.clone());
-    caught_impostor(SHIFTS, |m| m.params.norm_final.shift = m.params.layers[1].norm_attn.shift.clone());
+    caught_impostor(SHIFTS, |m| {
+        m.params.layers[1].norm_attn.shift = m.params.norm_final.shift.clone()
+    });
+    caught_impostor(SHIFTS, |m| {
+        m.params.norm_final.shift = m.params.layers[1].norm_attn.shift.clone()
+    });
 }
 
 #[test]

@@ -49,7 +49,10 @@ impl Plan {
             .checked_sub(outputs)
             .filter(|prompt| *prompt > 0 && outputs > 0)?;
         let by_token = key.params.leading.token.is_some();
-        if key.config.is_encoder() || key.config.score_cap().is_some() || by_token || rows > key.config.context.next_power_of_two()
+        if key.config.is_encoder()
+            || key.config.score_cap().is_some()
+            || by_token
+            || rows > key.config.context.next_power_of_two()
         {
             return None;
         }

@@ -55,7 +55,11 @@ impl Scales<'_> {
                 add(format!("layer {l} {name}"), max, bits);
             }
         }
-        add("final norm".to_string(), self.ranges.norm_final.largest(), bits.norm_final);
+        add(
+            "final norm".to_string(),
+            self.ranges.norm_final.largest(),
+            bits.norm_final,
+        );
         add("logits".to_string(), self.ranges.logits, bits.logit);
         let weights = self.weights.iter().map(|((kind, layer), channels)| WeightScale {
             tensor: matmul_tensor(*kind, *layer),

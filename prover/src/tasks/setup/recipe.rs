@@ -326,7 +326,11 @@ mod tests {
         let other = QuantiseOptions {
             strategy: Strategy::W8,
             headroom: 1.75,
-            leading: tessera_circuits::model::LeadingRows { first: 2, run: false, token: None },
+            leading: tessera_circuits::model::LeadingRows {
+                first: 2,
+                run: false,
+                token: None,
+            },
             exponents: Some(3),
             feedback_bits: 7,
             rotation: Some(false),
