@@ -118,7 +118,9 @@ impl Weights {
             // Weights of a byte have no bit to spare for a channel that is larger than others; vectors are in one unit.
             if strategy.format() == WeightFormat::Int16 && !config.is_encoder() && rotation.is_none() {
                 let read = || Folded::new(checkpoint, kind, layer, None);
-                let own = NormReader::new(read, ranges.normed(kind, layer), max, source.options.headroom)?;
+                let fed_back = bits_of(&strategy.weight_bits(config), kind) <= source.options.feedback_bits;
+                let range = ranges.normed(kind, layer);
+                let own = NormReader::new(read, range, (max, fed_back), source.options.headroom)?;
                 self.normed.extend(own.map(|own| ((kind, layer), own)));
             }
         }

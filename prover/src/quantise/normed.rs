@@ -21,6 +21,10 @@ const TRIED: std::ops::RangeInclusive<i32> = 11..=14;
 const SMALL: f64 = 0.25;
 /// They are worth it only if the noise is at most this part of what it is without.
 const WORTH: f64 = 0.5;
+/// What feeding errors of rounding back makes the squares of columns larger, at most: it moves weights by more than a unit.
+const FED_BACK: f64 = 1.5;
+/// Of the mean square of all channels, that of a channel below which errors are not fed back.
+const DAMPING: f64 = 0.01;
 /// Room of every channel: another text may make a channel large that was not.
 const HEADROOM: f64 = 2.0;
 
@@ -32,6 +36,8 @@ pub(super) struct NormReader {
     gains: Vec<f64>,
     /// By output: the reciprocal of its mean square.
     outputs: Vec<f64>,
+    /// Whether errors of rounding are fed back.
+    fed_back: bool,
 }
 
 /// Exponents with which the channels of a norm have room where those without exponent have `bits` bits. `headroom` is that of first
@@ -49,11 +55,11 @@ fn exponents(range: &NormRange, bits: i32, headroom: f64) -> Vec<u8> {
 }
 
 impl NormReader {
-    /// `read` reads the matrix, whose weights are at most `max_weight`; `None` if the norm needs no exponents.
+    /// `read` reads the matrix, whose weights are at most the number given, with errors of rounding fed back or not; `None` if the norm needs no exponents.
     pub fn new<'a>(
         read: impl Fn() -> Result<Folded<'a>, CheckpointError>,
         range: &NormRange,
-        max_weight: i32,
+        (max_weight, fed_back): (i32, bool),
         headroom: f64,
     ) -> Result<Option<Self>, CheckpointError> {
         let mut rms: Vec<f64> = range.mean_squares().map(f64::sqrt).collect();
@@ -69,12 +75,14 @@ impl NormReader {
         let gains = folded.input_squares(|o| outputs[o])?;
         let tried = TRIED.map(|bits| {
             let scaled = read()?.in_units(&exponents(range, bits, headroom));
-            Ok((scaled.choose_bits(max_weight)?, scaled.output_squares(|_| 1.0)?))
+            let growth = if fed_back { FED_BACK } else { 1.0 };
+            Ok((scaled.choose_bits(max_weight)?, scaled.output_squares(|_| growth)?))
         });
         Ok(Some(Self {
             tried: tried.collect::<Result<_, CheckpointError>>()?,
             gains,
             outputs,
+            fed_back,
         }))
     }
 
@@ -86,7 +94,16 @@ impl NormReader {
         let gains = self.gains.iter().enumerate();
         let values: f64 = gains.map(|(c, gain)| variance(bits) * power(c) * gain).sum();
         let squares = range.mean_squares().enumerate();
-        let squares: f64 = squares.map(|(c, square)| square / power(c)).sum();
+        let squares: Vec<f64> = squares.map(|(c, square)| square / power(c)).collect();
+        let (sum, width) = (squares.iter().sum::<f64>(), squares.len() as f64);
+        let squares = match self.fed_back {
+            // What feedback leaves is the geometric mean of the squares, at best.
+            true => {
+                let damping = DAMPING * sum / width;
+                width * (squares.iter().map(|s| (s + damping).ln()).sum::<f64>() / width).exp()
+            }
+            false => sum,
+        };
         let weights = weights.zip(&self.outputs);
         let weights: f64 = weights.map(|(bits, output)| squares * variance(bits) * output).sum();
         (values + weights) / self.outputs.len().max(1) as f64
@@ -198,6 +215,7 @@ mod tests {
             tried: tried.collect(),
             gains: weights.iter().map(|w| 2.0 * w * w / reference).collect(),
             outputs: vec![1.0 / reference; 2],
+            fed_back: false,
         };
         (range, NormReaders::from([(KEY, reader)]))
     }

@@ -345,6 +345,14 @@ impl<'m> ForwardState<'m> {
     fn lead(&mut self, ids: &[u32]) {
         let rule = &self.model.params.leading;
         let before = self.rows;
+        // A text that begins with another token than that of the rule has no leading rows, in whatever blocks it comes.
+        let begins = match before {
+            0 => rule.token.is_none_or(|token| ids.first() == Some(&token)),
+            _ => rule.token.is_none() || self.leading > 0,
+        };
+        if !begins {
+            return;
+        }
         let first = match before {
             0 => ids.first().copied(),
             _ => self.run,

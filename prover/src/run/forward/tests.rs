@@ -418,13 +418,18 @@ fn leading_rows_are_those_of_the_ids() {
     let model = random_model(odd_config(), WeightFormat::Int8, 12);
     let mut other = model.clone();
     other.params.leading.first = 3;
+    // Of one token only.
+    let [mut seven, mut nine] = [other.clone(), other.clone()];
+    seven.params.leading.token = Some(7);
+    nine.params.leading.token = Some(9);
     for (ids, leading) in [
-        (&[7, 8, 9, 7][..], [1, 3]),
-        (&[7, 7, 9, 7], [2, 3]),
-        (&[7, 7, 7, 7], [4, 4]),
-        (&[7], [1, 1]),
+        (&[7, 8, 9, 7][..], [1, 3, 3, 0]),
+        (&[7, 7, 9, 7], [2, 3, 3, 0]),
+        (&[7, 7, 7, 7], [4, 4, 4, 0]),
+        (&[9, 9, 7, 7], [2, 3, 0, 3]),
+        (&[7], [1, 1, 1, 0]),
     ] {
-        for (model, leading) in [&model, &other].into_iter().zip(leading) {
+        for (model, leading) in [&model, &other, &seven, &nine].into_iter().zip(leading) {
             let whole = ForwardState::new(model).run(ids, None).unwrap();
             for size in 1..=ids.len() {
                 let mut state = ForwardState::new(model);
