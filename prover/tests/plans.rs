@@ -1,13 +1,13 @@
 //! Plans (docs/chain.md): a program calculates what the wiring does, for models of every kind and statements of all lengths.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::{Blocks, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
 use tessera_prover::testing::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix,
 };
-use tessera_circuits::mle::eval_padded;
 use tessera_verifier::plan::{token_log, Budget, Plan};
 use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
 

@@ -299,8 +299,13 @@ fn massive_rows_need_units_of_their_own_and_large_channels_get_exponents() {
         );
         (f.kl(), report)
     };
-    let classes = LeadingRows { first: 1, run: true };
-    let one_class = LeadingRows { first: 0, run: false };
+    let leading = |first, run| LeadingRows {
+        first,
+        run,
+        token: None,
+    };
+    let classes = leading(1, true);
+    let one_class = leading(0, false);
     let (both, report) = measure(classes, None);
     assert!(report.exponents.iter().any(|e| e.channel == 70 && e.exponent >= 3));
     // Leading rows have coarser units: what is massive in the body is so in one channel, which has an exponent.
@@ -368,7 +373,11 @@ fn heads_that_spill_over_are_reported() {
     let texts = [vec![FIRST; 8], golden()[0].ids.clone()];
     let with = |first| {
         let options = QuantiseOptions {
-            leading: LeadingRows { first, run: true },
+            leading: LeadingRows {
+                first,
+                run: true,
+                token: None,
+            },
             ..QuantiseOptions::default()
         };
         quantised(&checkpoint, options, &texts).unwrap().1.heads

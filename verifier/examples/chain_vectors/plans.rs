@@ -235,10 +235,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         ends: Ends::default(),
     };
     let said = verify_conversation(&claim, own)?;
-    let (policy, claimed) = (
-        opening_policy(key.weights.log_blowup),
-        said.claimed(key, claim.chunk),
-    );
+    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk));
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
         let words = plan.words(key, &proof.statement, &own.statistics.tops);

@@ -85,8 +85,10 @@ fn fed_back_errors_are_a_fraction_of_those_of_rounding() {
 #[test]
 fn rows_count_as_much_as_what_attends_to_them() {
     let config = crate::testing::odd_config();
+    let normed = vec![vec![]; config.states()];
     let mut inputs = Inputs {
         config: &config,
+        normed: &normed,
         widths: SEEN.map(|input| (input, 1)).into(),
         hidden: 1,
         rows: BTreeMap::new(),
@@ -125,8 +127,10 @@ fn fed_back_weights_stay_within_their_bits() {
 fn products_count_in_the_units_of_their_channels() {
     let products = [vec![], vec![0, 3]];
     let config = crate::testing::odd_config();
+    let normed = vec![vec![]; config.states()];
     let mut inputs = Inputs {
         config: &config,
+        normed: &normed,
         widths: [(Input::Product, 2)].into(),
         hidden: 1,
         rows: BTreeMap::new(),

@@ -112,7 +112,7 @@ fn check_heads(model: &QuantisedModel, kind: MatmulKind, l: usize, w: &LayerWitn
         assert!(r * r * total <= bound && (r + 1).pow(2) * total > bound);
         let y = &normed.y[at * n..][..n];
         for (x, v) in head.iter().enumerate() {
-            assert_eq!(y[x], requantise(i64::from(*v) * r as i64, norm.shift.at(x)));
+            assert_eq!(y[x], requantise(i64::from(*v) * r as i64, norm.shift));
         }
         for x in 0..half {
             let angle = config.rotations[config.rotation(l)].frequency(n, x) * (at / heads) as f64;
