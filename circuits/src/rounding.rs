@@ -2,14 +2,11 @@
 
 use stwo::core::fields::m31::BaseField;
 
-use crate::air::Air;
 use crate::chunk::INPUT_SHIFT;
 use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, Maker, MatmulKind, ModelConfig, ModelParams, RowClass};
 use crate::scalar::{Scalar, Source, Word};
-use crate::semantics::ROPE_BITS;
-use crate::shape::{Part, Shape};
-use crate::statement::{class_of, norm_of};
+use crate::shape::{Along, Entry, Part, Shape};
 
 /// A kind of values that were rounded to int16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,60 +18,9 @@ pub struct Rounded {
 }
 
 impl Rounded {
-    /// Residual states.
-    pub const STATE: Self = Self::of(Part::Stream, 0);
-    /// Normed states.
-    pub const NORM: Self = Self::of(Part::Stream, 1);
-    /// Values.
-    pub const VALUE: Self = Self::of(Part::V, 0);
-    /// Scores.
-    pub const SCORE: Self = Self::of(Part::Scores, 0);
-    /// Attention outputs.
-    pub const ATTENTION: Self = Self::of(Part::Att, 0);
-    /// Gates.
-    pub const GATE: Self = Self::of(Part::Ff, 0);
-    /// The other factor of the MLP.
-    pub const UP: Self = Self::of(Part::Ff, 1);
-    /// Their product.
-    pub const PRODUCT: Self = Self::of(Part::Ff, 2);
-    /// Logits.
-    pub const LOGIT: Self = Self::of(Part::Logits, 0);
-
-    const fn of(part: Part, tensor: u8) -> Self {
+    /// A kind of values of a part, by its number among those of the part.
+    pub const fn of(part: Part, tensor: u8) -> Self {
         Self { part, tensor }
-    }
-
-    /// A half of queries or keys before the rotation.
-    pub const fn before(part: Part, half: usize) -> Self {
-        Self::of(part, half as u8)
-    }
-
-    /// A half of queries or keys after it.
-    pub const fn after(part: Part, half: usize) -> Self {
-        Self::of(part, 2 + half as u8)
-    }
-
-    /// A half of queries or keys after their norm, where heads are normed.
-    pub const fn normed(part: Part, half: usize) -> Self {
-        Self::of(part, 4 + half as u8)
-    }
-
-    /// Whether a model has it: without gates, the MLP rounds its up projection alone.
-    pub(crate) fn exists(self, config: &ModelConfig) -> bool {
-        let kinds = Self::kinds(self.part, config.head_norms);
-        self.tensor < kinds && (config.gated || self.part != Part::Ff || self == Self::UP)
-    }
-
-    /// Number of kinds in a part.
-    const fn kinds(part: Part, head_norms: bool) -> u8 {
-        match part {
-            Part::Stream => 2,
-            Part::Q | Part::K if head_norms => 6,
-            Part::Q | Part::K => 4,
-            Part::V | Part::Scores | Part::Att | Part::Logits => 1,
-            Part::Ff => 3,
-            Part::Norms | Part::Softmax | Part::QNorms | Part::KNorms => 0,
-        }
     }
 }
 
@@ -199,53 +145,29 @@ pub const PADDED_EXPONENT: u8 = 1;
 /// log2 of what a rounded value is multiplied with in its claim: `8 + s` in one limb, `s` in two. `place` has the indices of
 /// the entry along the axes of its part, `leading` is the number of leading rows.
 pub fn shift_at(shape: &Shape, params: &ModelParams, rounded: Rounded, place: &[usize], leading: usize) -> u32 {
-    let (config, half) = (&shape.config, shape.padded.half);
-    let [first, token, third, fourth] = [0, 1, 2, 3].map(|i| place.get(i).copied().unwrap_or(0));
-    let class = class_of(token, leading);
-    let layer = params.layers.get(first);
-    // The shift of an element of a head, of which there are so many.
-    let of_head = |kind: MatmulKind, heads: usize, half: usize, x: usize| {
-        let real = third < heads && x < config.head_dim / 2;
-        let channel = third * config.head_dim + half * (config.head_dim / 2) + x;
-        // As in [`pow_column`]: one shift for all is that of padding, too.
-        let own = |s: &ChannelShift| (real || s.0.len() == 1).then(|| s.at(channel));
-        shift_of(params, kind, first).and_then(own)
+    let entry = Entry {
+        sizes: shape.sizes(),
+        params,
+        place: [0, 1, 2, 3].map(|axis| place.get(axis).copied().unwrap_or(0)),
+        leading,
     };
-    let side = usize::from(rounded.tensor % 2);
-    let of_norm = |kind| params.head_norm(kind, first).map(|norm| norm.shift);
-    let (shift, limbs) = match (rounded.part, rounded.tensor) {
-        (Part::Stream, 0) => {
-            let update = Update::of(params, first, class).filter(|_| third < config.hidden);
-            (update.map(|u| u.exponents(third)[0]), Limbs::Two)
-        }
-        (Part::Stream, _) => {
-            let shift = norm_of(params, first).shift;
-            let shift = shift.saturating_sub(params.exponent_of(first, third));
-            let real = first < shape.states() && third < config.hidden;
-            (Some(shift).filter(|_| real), Limbs::One)
-        }
-        (Part::Q, 0 | 1) => (of_head(MatmulKind::Q, config.heads, side, fourth), shape.limbs.q),
-        (Part::K, 0 | 1) => (of_head(MatmulKind::K, config.kv_heads, side, fourth), shape.limbs.k),
-        (Part::Q | Part::K, 2 | 3) => (Some(ROPE_BITS as u8 - 8), Limbs::One),
-        (Part::Q, _) => (of_norm(MatmulKind::Q), Limbs::One),
-        (Part::K, _) => (of_norm(MatmulKind::K), Limbs::One),
-        (Part::V, _) => {
-            let (side, x) = (fourth >> half, fourth & ((1 << half) - 1));
-            (of_head(MatmulKind::V, config.kv_heads, side, x), shape.limbs.v)
-        }
-        (Part::Scores, _) => (layer.map(|l| l.score), Limbs::Two),
-        (Part::Att, _) => (layer.map(|l| l.att), Limbs::Two),
-        (Part::Ff, 0) => (layer.map(|l| l.gate.at(third)), shape.limbs.gate),
-        (Part::Ff, 1) => (layer.map(|l| l.up.at(third)), shape.limbs.up),
-        (Part::Ff, _) => (layer.map(|l| l.act.of(class)), Limbs::One),
-        (Part::Logits, _) => (Some(params.head.at(token)), shape.limbs.head),
-        (Part::Norms | Part::Softmax | Part::QNorms | Part::KNorms, _) => (None, Limbs::One),
-    };
+    let shifts = shape.shifts(rounded.part, rounded.tensor);
+    let shift = shifts.and_then(|shifts| (shifts.of)(&entry));
     let shift = u32::from(shift.unwrap_or(PADDED_EXPONENT));
-    match limbs {
+    match shifts.map_or(Limbs::One, |shifts| shifts.limbs) {
         Limbs::One => 8 + shift,
         Limbs::Two => shift,
     }
+}
+
+/// The shift of an element of a head that a matmul makes, of which there are so many: `None` of padding, but for the one shift of
+/// all channels, which is that of padding, too. The third axis of the entry are the heads.
+pub fn shift_of_head(entry: &Entry<'_>, kind: MatmulKind, heads: usize, half: usize, x: usize) -> Option<u8> {
+    let (config, [layer, _, head, _]) = (&entry.sizes.config, entry.place);
+    let real = head < heads && x < config.head_dim / 2;
+    let channel = head * config.head_dim + half * (config.head_dim / 2) + x;
+    let own = |s: &ChannelShift| (real || s.0.len() == 1).then(|| s.at(channel));
+    shift_of(entry.params, kind, layer).and_then(own)
 }
 
 /// The public columns of a statement (docs/protocol.md, section 8.1): for everything that is rounded, the power of two that a
@@ -263,9 +185,8 @@ pub struct Powers<'a> {
 impl Powers<'_> {
     /// Whether a column of a part, which has those of all lanes, is public.
     pub fn is_power(&self, part: Part, column: usize) -> bool {
-        let width = self.shape.lane_columns(part).max(1);
-        let powers = self.shape.air(part).air.powers();
-        powers.iter().any(|(own, _)| *own == column % width)
+        let air = self.shape.lane_air(part);
+        air.powers.iter().any(|(own, _)| *own == column % air.columns.max(1))
     }
 
     /// The multilinear extension of a public column of a part, which has those of all lanes, at a point of its rows.
@@ -290,12 +211,13 @@ impl Powers<'_> {
 
     /// As [`Self::eval`], from the tables of the point.
     pub fn eval_with<K: Scalar>(&self, part: Part, column: usize, tables: &[Vec<K>]) -> K {
-        let width = self.shape.lane_columns(part).max(1);
-        let lane_powers = self.shape.air(part).air.powers();
-        let Some((_, tensor)) = lane_powers.iter().find(|(own, _)| *own == column % width) else {
+        let air = self.shape.lane_air(part);
+        let width = air.columns.max(1);
+        let tensor = air.powers.iter().find(|(own, _)| *own == column % width);
+        let Some(shifts) = tensor.and_then(|(_, tensor)| self.shape.shifts(part, *tensor)) else {
             return K::zero();
         };
-        let rounded = Rounded { part, tensor: *tensor };
+        let rounded = Rounded::of(part, shifts.tensor);
         let start = self.shape.lane_start(part, column / width);
         let first_of = |axis: usize| {
             start
@@ -308,19 +230,21 @@ impl Powers<'_> {
             let bits = shift_at(self.shape, self.params, rounded, &place, self.leading);
             BaseField::from_u32_unchecked(1 << bits.min(30))
         };
-        let by_layer = || K::combine(table(0), |l| power([first_of(0) + l, 0, 0, 0]));
-        match part {
-            Part::Logits => K::combine(table(1), |v| power([0, first_of(1) + v, 0, 0])),
-            Part::Scores | Part::Att => by_layer(),
-            Part::Q | Part::K if *tensor >= 4 => by_layer(),
-            _ => {
-                let classes = self.classes(rounded, table(1));
+        match shifts.along {
+            Along::First => K::combine(table(0), |l| power([first_of(0) + l, 0, 0, 0])),
+            Along::Second => K::combine(table(1), |v| power([0, first_of(1) + v, 0, 0])),
+            Along::Tokens { classes, channels } => {
+                let classes = self.classes(classes, table(1));
                 let mut sum = K::zero();
                 for (l, layer) in table(0).iter().enumerate() {
                     for (token, rows) in &classes {
                         let at =
                             |third: usize, fourth: usize| power([first_of(0) + l, *token, first_of(2) + third, fourth]);
-                        sum += *layer * *rows * self.channels(rounded, [table(2), table(3)], &at);
+                        let own = match channels {
+                            true => channels_sum([table(2), table(3)], &at),
+                            false => at(0, 0).into(),
+                        };
+                        sum += *layer * *rows * own;
                     }
                 }
                 sum
@@ -328,30 +252,22 @@ impl Powers<'_> {
         }
     }
 
-    /// A token row of each class that matters, with the weights of all rows of the class.
-    fn classes<K: Scalar>(&self, rounded: Rounded, tokens: &[K]) -> Vec<(usize, K)> {
+    /// A token row of each class, if they matter, with the weights of all rows of the class.
+    fn classes<K: Scalar>(&self, matter: bool, tokens: &[K]) -> Vec<(usize, K)> {
         // The weights of all tokens add up to one.
-        if !matches!(rounded, Rounded::STATE | Rounded::PRODUCT) || self.leading == 0 {
+        if !matter || self.leading == 0 {
             return vec![(self.leading, K::one())];
         }
         let lead = K::sum_below(tokens, Word::new(self.leading, Source::Leading));
         vec![(0, lead), (self.leading, K::one() - lead)]
     }
+}
 
-    /// The weighted powers of the channels of one layer or state in one class of rows.
-    fn channels<K: Scalar>(
-        &self,
-        rounded: Rounded,
-        [third, fourth]: [&[K]; 2],
-        at: &impl Fn(usize, usize) -> BaseField,
-    ) -> K {
-        if rounded == Rounded::PRODUCT {
-            return at(0, 0).into();
-        }
-        if fourth.is_empty() {
-            return K::combine(third, |i| at(i, 0));
-        }
-        let heads = third.iter().enumerate();
-        heads.fold(K::zero(), |sum, (i, w)| sum + *w * K::combine(fourth, |j| at(i, j)))
+/// The weighted powers of the channels of one layer or state in one class of rows.
+fn channels_sum<K: Scalar>([third, fourth]: [&[K]; 2], at: &impl Fn(usize, usize) -> BaseField) -> K {
+    if fourth.is_empty() {
+        return K::combine(third, |i| at(i, 0));
     }
+    let heads = third.iter().enumerate();
+    heads.fold(K::zero(), |sum, (i, w)| sum + *w * K::combine(fourth, |j| at(i, j)))
 }

@@ -1,113 +1,96 @@
-//! Row spaces: which components a proof has, how tall they are and what their row index means
-//! (docs/protocol.md, section 4). A pure function of the model and the number of token rows, computed by
-//! both sides; no size is ever read from a proof.
+//! Row spaces: which parts a proof has, how tall they are and what their row index means (docs/protocol.md, section 4). A pure
+//! function of sizes and of what operators say of their parts ([`crate::ops`]), computed by both sides; no size is ever read
+//! from a proof.
 
-use crate::air::ff::Ff;
-use crate::air::logits::Logits;
+use std::fmt;
+use std::ops::Deref;
+
 use crate::air::lookups::Lookup;
-use crate::air::norms::Norms;
-use crate::air::requant::Requant;
-use crate::air::rope::Rope;
-use crate::air::scores::Scores;
-use crate::air::softmax::Softmax;
-use crate::air::stream::Stream;
-use crate::air::{Air, AnyAir, Lanes};
-use crate::chunk::Chunk;
-use crate::model::{log_ceil, LimbSet, Limbs, Matmul, ModelConfig, Padded, MIN_ROWS_LOG};
-use crate::statement::Lengths;
+use crate::air::Air;
+use crate::model::{Limbs, ModelParams, MIN_ROWS_LOG};
+use crate::sizes::Sizes;
 
-/// The kinds of rows, in commitment order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// (state, token, feature)
-    Stream,
-    /// (state, token)
-    Norms,
-    /// (layer, token, head, index in half)
-    Q,
-    /// (layer, token, key/value head, index in half)
-    K,
-    /// (layer, token, key/value head, index in head)
-    V,
-    /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
-    Scores,
-    /// (layer, head, query token)
-    Softmax,
-    /// (layer, token, head, index in head)
-    Att,
-    /// (layer, token, feature)
-    Ff,
-    /// (output token, vocabulary entry)
-    Logits,
-    /// (layer, token, head), where heads are normed
-    QNorms,
-    /// (layer, token, key/value head), where heads are normed
-    KNorms,
+/// A kind of rows. Every operator names its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Part {
+    number: u8,
+    name: &'static str,
 }
 
-/// All parts, in commitment order.
-pub const PARTS: [Part; 12] = [
-    Part::Stream,
-    Part::Norms,
-    Part::Q,
-    Part::K,
-    Part::V,
-    Part::Scores,
-    Part::Softmax,
-    Part::Att,
-    Part::Ff,
-    Part::Logits,
-    Part::QNorms,
-    Part::KNorms,
-];
-
-/// The parts where heads are not normed: [`PARTS`] but for the norms of heads, as a test shows.
-const PLAIN: [Part; 10] = [
-    Part::Stream,
-    Part::Norms,
-    Part::Q,
-    Part::K,
-    Part::V,
-    Part::Scores,
-    Part::Softmax,
-    Part::Att,
-    Part::Ff,
-    Part::Logits,
-];
-
-/// The parts of a chunk without head where heads are normed: [`PARTS`] but for the logits.
-const HEADLESS: [Part; 11] = [
-    Part::Stream,
-    Part::Norms,
-    Part::Q,
-    Part::K,
-    Part::V,
-    Part::Scores,
-    Part::Softmax,
-    Part::Att,
-    Part::Ff,
-    Part::QNorms,
-    Part::KNorms,
-];
-
-/// The parts of a chunk without head where they are not: [`PLAIN`] but for the logits.
-const PLAIN_HEADLESS: [Part; 9] = [
-    Part::Stream,
-    Part::Norms,
-    Part::Q,
-    Part::K,
-    Part::V,
-    Part::Scores,
-    Part::Softmax,
-    Part::Att,
-    Part::Ff,
-];
-
 impl Part {
-    /// Position in [`PARTS`].
-    pub const fn index(self) -> usize {
-        self as usize
+    /// The part of a number, by which parts are committed and clipped values are listed.
+    pub const fn new(number: u8, name: &'static str) -> Self {
+        Self { number, name }
     }
+
+    /// Its number, from 0 on.
+    pub const fn index(self) -> usize {
+        self.number as usize
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What an operator says of one of its parts.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Which it is.
+    pub part: Part,
+    /// log2 of the axis lengths of its tensors, most significant first, as claims index them. The leading axis is stretched where a
+    /// part would be shorter than [`MIN_ROWS_LOG`].
+    pub axes: Vec<u32>,
+    /// The axes along which it may be cut, ascending, with their real lengths.
+    pub extents: Vec<(usize, usize)>,
+    /// The columns of a lane.
+    pub air: Air,
+    /// What is rounded in it.
+    pub shifts: Vec<Shifts>,
+}
+
+/// The shifts with which values of a kind are rounded.
+#[derive(Clone, Debug)]
+pub struct Shifts {
+    /// Which of the kinds of the part ([`crate::rounding::Rounded::tensor`]).
+    pub tensor: u8,
+    /// How the accumulators are claimed.
+    pub limbs: Limbs,
+    /// On which axes they depend.
+    pub along: Along,
+    /// That of an entry; `None` of padding.
+    pub of: fn(&Entry<'_>) -> Option<u8>,
+}
+
+/// The axes of a part on which shifts depend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// On the first axis alone: the layer or the state.
+    First,
+    /// On the second axis alone: channels of rows that have no layer.
+    Second,
+    /// On the first axis, of which the second one are the tokens, and further:
+    Tokens {
+        /// On the class of the token row.
+        classes: bool,
+        /// On the axes after the tokens.
+        channels: bool,
+    },
+}
+
+/// An entry of a part, of which a shift is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// What row spaces are computed from.
+    pub sizes: &'a Sizes,
+    /// The parameters of the chunk alone.
+    pub params: &'a ModelParams,
+    /// Indices along the axes, 0 where there are fewer.
+    pub place: [usize; 4],
+    /// Number of leading rows.
+    pub leading: usize,
 }
 
 /// An axis of a part, cut into lanes of equal length that lie side by side as columns. Only as many lanes are committed
@@ -129,214 +112,98 @@ impl Cut {
     }
 }
 
-/// log2 of the tokens of a block: scores are committed for the blocks of keys up to that of the query.
-const BLOCK_LOG: u32 = 4;
-
 /// A column costs a proof as much as this many cells, by what is claimed of it and looked up in it.
 const COLUMN_COST: u128 = 1 << 12;
-
-/// Row spaces of a chunk.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// The architecture of the chunk alone: its layers, not the model's.
-    pub config: ModelConfig,
-    /// The layers that are proved.
-    pub chunk: Chunk,
-    /// Padded dimensions of the chunk.
-    pub padded: Padded,
-    /// log2 of the number of token rows.
-    pub token: u32,
-    /// Number of output tokens.
-    pub outputs: usize,
-    /// How accumulators are claimed.
-    pub limbs: LimbSet,
-    cuts: [Cuts; PARTS.len()],
-}
 
 /// The axes of a part that may be cut, ascending.
 pub type Cuts = Vec<Cut>;
 
+/// The rows of a part, and how they lie.
+#[derive(Clone, Debug)]
+struct Laid {
+    rows: Rows,
+    cuts: Cuts,
+}
+
+impl Laid {
+    fn new(mut rows: Rows) -> Self {
+        let rest: u32 = rows.axes.iter().skip(1).sum();
+        if let Some(lead) = rows.axes.first_mut() {
+            *lead = (*lead).max(MIN_ROWS_LOG.saturating_sub(rest));
+        }
+        let cuts = cheapest(&rows);
+        Self { rows, cuts }
+    }
+}
+
+/// Row spaces of a chunk: of all ways to cut a part, the cheapest.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    sizes: Sizes,
+    parts: Vec<Part>,
+    /// By [`Part::index`].
+    laid: Vec<Option<Laid>>,
+}
+
+impl Deref for Shape {
+    type Target = Sizes;
+
+    fn deref(&self) -> &Sizes {
+        &self.sizes
+    }
+}
+
 impl Shape {
-    /// Row spaces of a whole model for a statement of these lengths.
-    pub fn new(model: &ModelConfig, lengths: impl Into<Lengths>) -> Self {
-        Self::of(model, &Chunk::whole(model.layers), lengths)
-    }
-
-    /// Row spaces of a chunk of a model for a statement of these lengths: of all ways to cut a part, the cheapest.
-    pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
-        Self::with_limbs(model, LimbSet::all(Limbs::Two), chunk, lengths)
-    }
-
-    /// The same with other limbs of accumulators than two of all.
-    pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
-        let Lengths { rows, outputs } = lengths.into();
-        let config = chunk.config(model);
-        let mut shape = Self {
-            padded: config.padded(),
-            config,
-            chunk: *chunk,
-            token: ModelConfig::token_log(rows),
-            outputs,
-            limbs,
-            cuts: [const { Vec::new() }; PARTS.len()],
-        };
-        for part in shape.parts() {
-            let cuts = shape.cheapest(*part);
-            if let Some(own) = shape.cuts.get_mut(part.index()) {
-                *own = cuts;
+    /// The row spaces of the parts that there are.
+    pub fn of_rows(sizes: Sizes, rows: Vec<Rows>) -> Self {
+        let mut parts: Vec<Part> = rows.iter().map(|rows| rows.part).collect();
+        parts.sort_unstable();
+        let mut laid: Vec<Option<Laid>> = Vec::new();
+        laid.resize_with(parts.last().map_or(0, |part| part.index() + 1), || None);
+        for rows in rows {
+            if let Some(own) = laid.get_mut(rows.part.index()) {
+                *own = Some(Laid::new(rows));
             }
         }
-        shape
+        Self { sizes, parts, laid }
     }
 
-    /// The parts that there are, in commitment order: not all have logits.
-    pub const fn parts(&self) -> &'static [Part] {
-        match (self.has_logits(), self.config.head_norms) {
-            (true, true) => &PARTS,
-            (true, false) => &PLAIN,
-            (false, true) => &HEADLESS,
-            (false, false) => &PLAIN_HEADLESS,
-        }
+    /// What the row spaces are computed from.
+    pub const fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// The parts that there are, in commitment order: not all chunks have logits.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// What every part has, by [`Part::index`]: the default where there is no such part.
-    pub fn by_part<T: Default>(&self, of: impl Fn(Part) -> T) -> Vec<T> {
-        let all = PARTS.into_iter();
-        all.map(|part| match self.parts().contains(&part) {
-            true => of(part),
-            false => T::default(),
-        })
-        .collect()
-    }
-
-    /// Whether there are logits: of models that generate tokens, in the last chunk.
-    pub const fn has_logits(&self) -> bool {
-        self.chunk.is_last() && !self.config.is_encoder()
-    }
-
-    /// The architecture of the whole model.
-    pub fn model(&self) -> ModelConfig {
-        ModelConfig {
-            layers: self.chunk.of,
-            ..self.config.clone()
-        }
-    }
-
-    /// The weight matrices of the chunk ([`Chunk::matmuls`]).
-    pub fn matmuls(&self) -> Vec<Matmul> {
-        self.chunk.matmuls(&self.model())
+    pub fn by_part<T: Default>(&self, mut of: impl FnMut(Part) -> T) -> Vec<T> {
+        let own = |laid: &Option<Laid>| laid.as_ref().map_or_else(T::default, |laid| of(laid.rows.part));
+        self.laid.iter().map(own).collect()
     }
 
     /// The same row spaces with other cuts, for tests of layouts that only large statements have.
     pub fn with_cuts(mut self, cuts: impl Fn(Part, Cuts) -> Cuts) -> Self {
-        for (part, own) in PARTS.into_iter().zip(&mut self.cuts) {
-            *own = cuts(part, std::mem::take(own));
+        for laid in self.laid.iter_mut().flatten() {
+            laid.cuts = cuts(laid.rows.part, std::mem::take(&mut laid.cuts));
         }
         self
     }
 
-    /// The way to cut a part that costs least; the first of equal ones.
-    fn cheapest(&self, part: Part) -> Cuts {
-        let rows: u32 = self.full_axes(part).iter().sum();
-        let air = self.lane_air(part);
-        let (width, lookups) = (committed(&air) as u128, air.lookups().len() as u128);
-        // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
-        let ways = self
-            .extents(part)
-            .into_iter()
-            .fold(vec![(Cuts::new(), 0)], |ways, (axis, real)| {
-                let along = self.lanes_along(part, axis, real);
-                let with = |(cuts, saved): &(Cuts, u32), (cut, also): &(Cut, u32)| {
-                    (cuts.iter().copied().chain([*cut]).collect(), saved + also)
-                };
-                let longer = ways.iter().flat_map(|way| along.iter().map(move |own| with(way, own)));
-                longer.collect()
-            });
-        let cost = |(cuts, saved): (Cuts, u32)| {
-            let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
-            let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
-            Some((lanes * (((width + lookups) << height) + width * COLUMN_COST), cuts))
-        };
-        let cheapest = ways.into_iter().filter_map(cost).min_by_key(|(cost, _)| *cost);
-        cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
+    fn laid(&self, part: Part) -> Option<&Laid> {
+        self.laid.get(part.index())?.as_ref()
     }
 
-    /// Every way to cut one axis, with the log2 by which a lane is shorter.
-    fn lanes_along(&self, part: Part, axis: usize, real: usize) -> Vec<(Cut, u32)> {
-        let full = self.full_axes(part).get(axis).copied().unwrap_or(0);
-        let cut = |log_lane: u32| Cut {
-            axis,
-            log_lane,
-            lanes: real.div_ceil(1 << log_lane).max(1),
-        };
-        (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
-    }
-
-    /// The axes along which a part may be cut, ascending, with their real lengths.
-    fn extents(&self, part: Part) -> Vec<(usize, usize)> {
-        let c = &self.config;
-        let layers = (0, c.layers);
-        match part {
-            Part::Stream => vec![(0, self.states()), (2, c.hidden)],
-            Part::Norms => vec![(0, self.states())],
-            Part::Q | Part::Att | Part::QNorms => vec![layers, (2, c.heads)],
-            Part::K | Part::V | Part::KNorms => vec![layers, (2, c.kv_heads)],
-            Part::Scores => vec![layers, (1, c.heads), (2, self.pairs().count())],
-            Part::Softmax => vec![layers, (1, c.heads)],
-            Part::Ff => vec![layers, (2, c.ff)],
-            Part::Logits => vec![(0, self.outputs), (1, c.vocab)],
-        }
-    }
-
-    /// log2 of the tokens of a block.
-    pub const fn block(&self) -> u32 {
-        if self.token < BLOCK_LOG {
-            self.token
-        } else {
-            BLOCK_LOG
-        }
-    }
-
-    /// log2 of the number of blocks of tokens.
-    pub const fn blocks(&self) -> u32 {
-        self.token - self.block()
-    }
-
-    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key; in
-    /// encoders any one.
-    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (blocks, all) = (1usize << self.blocks(), self.config.is_encoder());
-        let keys = move |query: usize| if all { blocks } else { query + 1 };
-        (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
-    }
-
-    /// Indices along the last three axes of [`Part::Scores`] of a query and a key of a committed pair of blocks.
-    pub fn pair_place(&self, query: usize, key: usize) -> Option<[usize; 3]> {
-        let within = (1 << self.block()) - 1;
-        let blocks = (query >> self.block(), key >> self.block());
-        let pair = self.pairs().position(|own| own == blocks)?;
-        Some([pair, query & within, key & within])
-    }
-
-    /// The query and the key of an entry of [`Part::Scores`], from its indices along the last three axes. Padded pairs have none.
-    pub fn pair_tokens(&self, [pair, query, key]: [usize; 3]) -> Option<(usize, usize)> {
-        let (a, b) = self.pairs().nth(pair)?;
-        Some(((a << self.block()) | query, (b << self.block()) | key))
-    }
-
-    /// log2 of the padded number of output tokens.
-    pub fn output(&self) -> u32 {
-        log_ceil(self.outputs, 0)
-    }
-
-    /// Number of residual states.
-    pub fn states(&self) -> usize {
-        self.config.states()
+    /// The shifts of a kind of values of a part; `None` if there are none.
+    pub fn shifts(&self, part: Part, tensor: u8) -> Option<&Shifts> {
+        self.laid(part)?.rows.shifts.iter().find(|own| own.tensor == tensor)
     }
 
     /// The layout of a part.
     pub fn cuts(&self, part: Part) -> &[Cut] {
-        self.cuts.get(part.index()).map_or(&[], Vec::as_slice)
+        self.laid(part).map_or(&[], |laid| laid.cuts.as_slice())
     }
 
     /// Number of lanes of a part. The lane of each cut axis is a digit of a lane's number, the first axis most significant.
@@ -358,33 +225,9 @@ impl Shape {
         start
     }
 
-    /// log2 of the axis lengths of a part's tensors, most significant first, as claims index them. The leading axis
-    /// is stretched where a part would be shorter than [`MIN_ROWS_LOG`].
+    /// log2 of the axis lengths of a part's tensors, most significant first, as claims index them ([`Rows::axes`]).
     pub fn full_axes(&self, part: Part) -> Vec<u32> {
-        let (p, t) = (&self.padded, self.token);
-        let lead = |len: u32, rest: &[u32]| {
-            let sum: u32 = rest.iter().sum();
-            let mut axes = vec![len.max(MIN_ROWS_LOG.saturating_sub(sum))];
-            axes.extend_from_slice(rest);
-            axes
-        };
-        match part {
-            Part::Stream => lead(log_ceil(self.states(), 0), &[t, p.hidden]),
-            Part::Norms => lead(log_ceil(self.states(), 0), &[t]),
-            Part::Q => lead(p.layers, &[t, p.heads, p.half]),
-            Part::K => lead(p.layers, &[t, p.kv_heads, p.half]),
-            Part::V => lead(p.layers, &[t, p.kv_heads, p.head_dim()]),
-            Part::Scores => {
-                let pairs = log_ceil(self.pairs().count(), 0);
-                lead(p.layers, &[p.heads, pairs, self.block(), self.block()])
-            }
-            Part::Softmax => lead(p.layers, &[p.heads, t]),
-            Part::Att => lead(p.layers, &[t, p.heads, p.head_dim()]),
-            Part::Ff => lead(p.layers, &[t, p.ff]),
-            Part::Logits => lead(self.output(), &[p.vocab]),
-            Part::QNorms => lead(p.layers, &[t, p.heads]),
-            Part::KNorms => lead(p.layers, &[t, p.kv_heads]),
-        }
+        self.laid(part).map_or_else(Vec::new, |laid| laid.rows.axes.clone())
     }
 
     /// log2 of the axis lengths of a part's row index, most significant first: one lane.
@@ -410,90 +253,38 @@ impl Shape {
         self.axes(part).iter().sum()
     }
 
-    /// The columns of a part.
-    pub fn air(&self, part: Part) -> Lanes {
-        Lanes {
-            air: self.lane_air(part),
-            lanes: self.lanes(part),
-        }
+    /// The columns of a part, lane by lane.
+    pub fn air(&self, part: Part) -> Air {
+        self.laid(part)
+            .map_or_else(Air::default, |laid| laid.rows.air.lanes(self.lanes(part)))
     }
 
     /// The columns of one lane.
-    fn lane_air(&self, part: Part) -> AnyAir {
-        match part {
-            Part::Stream => AnyAir::Stream(Stream { normed: self.normed() }),
-            Part::Norms | Part::QNorms | Part::KNorms => AnyAir::Norms(Norms),
-            Part::Q | Part::K => AnyAir::Rope(self.rope(part)),
-            Part::V => AnyAir::Requant(Requant { limbs: self.limbs.v }),
-            Part::Att => AnyAir::Requant(Requant { limbs: Limbs::Two }),
-            Part::Scores => AnyAir::Scores(self.scores()),
-            Part::Softmax => AnyAir::Softmax(Softmax),
-            Part::Ff => AnyAir::Ff(self.ff()),
-            Part::Logits => AnyAir::Logits(Logits { limbs: self.limbs.head }),
-        }
-    }
-
-    /// How the normed state enters its matmuls: in limbs if one of them wants them.
-    pub fn normed(&self) -> Limbs {
-        let LimbSet {
-            q,
-            k,
-            v,
-            gate,
-            up,
-            head,
-        } = self.limbs;
-        [q, k, v, gate, up, head].into_iter().max().unwrap_or(Limbs::Two)
-    }
-
-    /// The columns of queries or keys: keys enter the scores in limbs, and queries as they are.
-    pub const fn rope(&self, part: Part) -> Rope {
-        let (limbs, out) = match part {
-            Part::Q => (self.limbs.q, Limbs::One),
-            _ => (self.limbs.k, Limbs::Two),
-        };
-        let normed = self.config.head_norms;
-        Rope { limbs, out, normed }
-    }
-
-    /// The columns of the scores.
-    pub const fn scores(&self) -> Scores {
-        Scores {
-            capped: self.config.score_cap().is_some(),
-        }
-    }
-
-    /// The columns of the MLP.
-    pub const fn ff(&self) -> Ff {
-        Ff {
-            gated: self.config.gated,
-            gate: self.limbs.gate,
-            up: self.limbs.up,
-        }
+    pub fn lane_air(&self, part: Part) -> &Air {
+        self.laid(part).map_or(const { &Air::NONE }, |laid| &laid.rows.air)
     }
 
     /// Number of columns of one lane of a part, public ones included.
     pub fn lane_columns(&self, part: Part) -> usize {
-        self.lane_air(part).columns()
+        self.lane_air(part).columns
     }
 
     /// Number of columns of a part, public ones included.
     pub fn columns(&self, part: Part) -> usize {
-        self.air(part).columns()
+        self.lanes(part) * self.lane_columns(part)
     }
 
     /// The columns of a part that are committed to, ascending: all but the public ones.
     pub fn committed(&self, part: Part) -> Vec<usize> {
         let air = self.air(part);
-        let powers = air.powers();
-        let public = |column: &usize| powers.iter().any(|(public, _)| public == column);
-        (0..air.columns()).filter(|column| !public(column)).collect()
+        let public = |column: &usize| air.powers.iter().any(|(public, _)| public == column);
+        (0..air.columns).filter(|column| !public(column)).collect()
     }
 
     /// Number of committed cells.
     pub fn cells(&self) -> u128 {
         let of = |part: &Part| {
-            let width = self.lanes(*part) * committed(&self.lane_air(*part));
+            let width = self.lanes(*part) * self.lane_air(*part).committed();
             (width as u128) << self.log_rows(*part)
         };
         self.parts().iter().map(of).sum()
@@ -512,7 +303,7 @@ impl Shape {
     /// The sum of a number of every lookup, over all rows of all parts.
     pub fn lookups_of(&self, number: impl Fn(&Lookup) -> u128) -> u128 {
         let of = |part: &Part| {
-            let per_row: u128 = self.lane_air(*part).lookups().iter().map(&number).sum();
+            let per_row: u128 = self.lane_air(*part).lookups.iter().map(&number).sum();
             (self.lanes(*part) as u128 * per_row) << self.log_rows(*part)
         };
         self.parts().iter().map(of).sum()
@@ -524,10 +315,35 @@ impl Shape {
     }
 }
 
-/// Number of columns of a lane that are committed to.
-fn committed(air: &AnyAir) -> usize {
-    air.columns() - air.powers().len()
+/// The way to cut a part that costs least; the first of equal ones.
+fn cheapest(own: &Rows) -> Cuts {
+    let rows: u32 = own.axes.iter().sum();
+    let (width, lookups) = (own.air.committed() as u128, own.air.lookups.len() as u128);
+    // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
+    let ways = own.extents.iter().fold(vec![(Cuts::new(), 0)], |ways, (axis, real)| {
+        let along = lanes_along(&own.axes, *axis, *real);
+        let with = |(cuts, saved): &(Cuts, u32), (cut, also): &(Cut, u32)| {
+            (cuts.iter().copied().chain([*cut]).collect(), saved + also)
+        };
+        let longer = ways.iter().flat_map(|way| along.iter().map(move |own| with(way, own)));
+        longer.collect()
+    });
+    let cost = |(cuts, saved): (Cuts, u32)| {
+        let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
+        let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
+        Some((lanes * (((width + lookups) << height) + width * COLUMN_COST), cuts))
+    };
+    let cheapest = ways.into_iter().filter_map(cost).min_by_key(|(cost, _)| *cost);
+    cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
 }
 
-#[cfg(test)]
-mod tests;
+/// Every way to cut one axis, with the log2 by which a lane is shorter.
+fn lanes_along(axes: &[u32], axis: usize, real: usize) -> Vec<(Cut, u32)> {
+    let full = axes.get(axis).copied().unwrap_or(0);
+    let cut = |log_lane: u32| Cut {
+        axis,
+        log_lane,
+        lanes: real.div_ceil(1 << log_lane).max(1),
+    };
+    (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
+}

@@ -114,10 +114,7 @@ impl Statistics {
                 .iter()
                 .copied()
                 .find(|part| part.index() == usize::from(clip.part));
-            let part = part.filter(|part| {
-                let tensor = clip.tensor;
-                Rounded { part: *part, tensor }.exists(&shape.config)
-            });
+            let part = part.filter(|part| shape.shifts(*part, clip.tensor).is_some());
             let Some(part) = part.filter(|_| before.is_none_or(|before| before < order)) else {
                 return Err(StatisticsError::ClipPlace { index });
             };

@@ -8,7 +8,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use crate::air::lookups::{Linear, Lookup, Relation};
-use crate::air::{Air, Relations};
+use crate::air::Relations;
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{index_eq, less_than_eval};
 use crate::rounding::Powers;
@@ -161,7 +161,7 @@ pub fn lookup_trees(shape: &Shape) -> Vec<LookupTree> {
     let mut planes: Vec<Plane> = Vec::new();
     for &part in shape.parts() {
         let log_rows = shape.log_rows(part);
-        let lookups = shape.air(part).lookups().into_iter();
+        let lookups = shape.air(part).lookups.into_iter();
         planes.extend(lookups.map(|lookup| Plane { part, log_rows, lookup }));
     }
     planes.sort_by_key(|plane| std::cmp::Reverse(plane.log_rows));
@@ -213,10 +213,10 @@ mod tests {
             let shape = Shape::new(&config, rows);
             let trees = lookup_trees(&shape);
             let planes: Vec<&Plane> = trees.iter().flat_map(|t| &t.planes).collect();
-            let lookups: usize = shape.parts().iter().map(|part| shape.air(*part).lookups().len()).sum();
+            let lookups: usize = shape.parts().iter().map(|part| shape.air(*part).lookups.len()).sum();
             assert_eq!(planes.len(), lookups);
             for &part in shape.parts() {
-                for lookup in shape.air(part).lookups() {
+                for lookup in shape.air(part).lookups {
                     let same = planes.iter().filter(|p| p.part == part && p.lookup == lookup);
                     assert_eq!(same.count(), 1, "{part:?}");
                 }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn trees_are_cut_at_planes() {
         let plane = |log_rows| Plane {
-            part: Part::Ff,
+            part: Part::FF,
             log_rows,
             lookup: Lookup::int16(0),
         };

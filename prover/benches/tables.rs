@@ -82,7 +82,7 @@ fn lookups(bencher: Bencher, log: u32) {
             _ => Lookup::bits(Linear::constant(256), a),
         };
         Plane {
-            part: Part::Stream,
+            part: Part::STREAM,
             log_rows: HEIGHT,
             lookup,
         }

@@ -1,7 +1,6 @@
 //! What the values of a forward pass cost in committed cells and lookups, by kind, and how both grow with rows, layers and width.
 //! The tables of docs/performance.md: `cargo run --release -p tessera-prover --example cells KEY [ROWS]`
 
-use tessera_circuits::air::Air;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Part, Shape};
@@ -14,17 +13,17 @@ fn values(shape: &Shape, rows: u128, part: Part) -> u128 {
     let [layers, heads, kv_heads, head_dim] = [c.layers, c.heads, c.kv_heads, c.head_dim].map(|n| n as u128);
     match part {
         // The state and the normed state.
-        Part::Stream => 2 * shape.states() as u128 * rows * c.hidden as u128,
+        Part::STREAM => 2 * shape.states() as u128 * rows * c.hidden as u128,
         // Before and after the rotation.
         Part::Q => 2 * layers * rows * heads * head_dim,
         Part::K => 2 * layers * rows * kv_heads * head_dim,
         Part::V => layers * rows * kv_heads * head_dim,
         // Scores and probabilities of open pairs.
-        Part::Scores => layers * heads * rows * (rows + 1),
-        Part::Att => layers * rows * heads * head_dim,
+        Part::SCORES => layers * heads * rows * (rows + 1),
+        Part::ATT => layers * rows * heads * head_dim,
         // Gate, its activation, up projection, product; or up projection and its activation.
-        Part::Ff => (if c.gated { 4 } else { 2 }) * layers * rows * c.ff as u128,
-        Part::Logits => shape.outputs as u128 * c.vocab as u128,
+        Part::FF => (if c.gated { 4 } else { 2 }) * layers * rows * c.ff as u128,
+        Part::LOGITS => shape.outputs as u128 * c.vocab as u128,
         // What the rows of scores have: no value of its own.
         _ => 0,
     }
@@ -34,7 +33,7 @@ fn values(shape: &Shape, rows: u128, part: Part) -> u128 {
 fn counts(shape: &Shape, rows: u128, part: Part) -> [u128; 3] {
     let height = shape.log_rows(part);
     let cells = (shape.committed(part).len() as u128) << height;
-    let lookups = shape.air(part).lookups().len() as u128;
+    let lookups = shape.air(part).lookups.len() as u128;
     [cells, lookups << height, values(shape, rows, part)]
 }
 

@@ -137,9 +137,9 @@ fn parts_in_lanes_are_proved() {
     let (chunk, one) = (Chunk::whole(config.layers), LimbSet::all(Limbs::One));
     let lengths = Lengths { rows: 124, outputs: 5 };
     let shape = Shape::with_limbs(&config, one, &chunk, lengths);
-    let lanes = [Part::Scores, Part::Ff, Part::Logits].map(|p| shape.lanes(p));
+    let lanes = [Part::SCORES, Part::FF, Part::LOGITS].map(|p| shape.lanes(p));
     assert!(lanes.iter().all(|lanes| *lanes > 1), "{lanes:?}");
-    let layers = shape.extent(Part::Ff, 0);
+    let layers = shape.extent(Part::FF, 0);
     assert!(!layers.is_power_of_two(), "{layers}");
     // And in more than one column of their code.
     assert!(CommitmentParams::of_activations(&shape, &params_for(config.total_tiles())).columns() > 1);

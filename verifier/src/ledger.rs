@@ -554,7 +554,7 @@ mod tests {
     #[test]
     fn triples_count_twice() {
         let shape = Shape::new(&laned(), 64);
-        let rows = (shape.lanes(Part::Scores) as u128) << shape.log_rows(Part::Scores);
+        let rows = (shape.lanes(Part::SCORES) as u128) << shape.log_rows(Part::SCORES);
         let entries = 5 << tables::LOG_ROWS;
         let mut terms = Vec::new();
         claim_terms(&shape, &mut terms);

@@ -2,7 +2,6 @@
 //! the claim on accumulators says everything.
 
 use super::gadgets::{int16, Remainder};
-use super::lookups::Lookup;
 use super::Air;
 use crate::model::Limbs;
 
@@ -11,28 +10,19 @@ pub const OUT_HI: usize = 0;
 /// Low byte of the result.
 pub const OUT_LO: usize = 1;
 
-/// A requantisation and nothing else.
-#[derive(Clone, Debug)]
-pub struct Requant {
-    /// How accumulators are claimed.
-    pub limbs: Limbs,
-}
-
 /// Of the output.
 pub const fn remainder(limbs: Limbs) -> Remainder {
     Remainder { at: 2, limbs }
 }
 
-impl Air for Requant {
-    fn columns(&self) -> usize {
-        2 + Remainder::columns(self.limbs)
-    }
-    fn powers(&self) -> Vec<(usize, u8)> {
-        vec![(remainder(self.limbs).pow(), 0)]
-    }
-    fn lookups(&self) -> Vec<Lookup> {
-        let mut list = int16(OUT_HI, Limbs::Two);
-        list.extend(remainder(self.limbs).lookups());
-        list
+/// The columns of a requantisation and nothing else, of accumulators that are claimed in these limbs.
+pub fn columns(limbs: Limbs) -> Air {
+    let remainder = remainder(limbs);
+    let mut lookups = int16(OUT_HI, Limbs::Two);
+    lookups.extend(remainder.lookups());
+    Air {
+        columns: 2 + Remainder::columns(limbs),
+        powers: vec![(remainder.pow(), 0)],
+        lookups,
     }
 }

@@ -104,10 +104,10 @@ fn clipped_values_are_committed_entries_in_order() {
     assert_eq!(with(&[a, a]), misplaced(1), "repeated");
     assert_eq!(with(&[c, a]), misplaced(1), "a kind after a later one");
     assert_eq!(with(&[a, d, c]), misplaced(2), "a part after a later one");
-    let extent = shape.extent(Part::Stream, 0);
+    let extent = shape.extent(Part::STREAM, 0);
     assert!(extent < 8, "not all states are committed");
     assert_eq!(
-        with(&[state([extent - 1, 3, shape.extent(Part::Stream, 2) - 1])]),
+        with(&[state([extent - 1, 3, shape.extent(Part::STREAM, 2) - 1])]),
         Ok(()),
         "padding that is committed"
     );
@@ -116,7 +116,7 @@ fn clipped_values_are_committed_entries_in_order() {
         misplaced(1),
         "beyond what is committed"
     );
-    let axes: u32 = shape.full_axes(Part::Stream).iter().sum();
+    let axes: u32 = shape.full_axes(Part::STREAM).iter().sum();
     let beyond = Clip {
         at: a.at | 1 << axes,
         ..a

@@ -1,23 +1,16 @@
-//! The claims on accumulators (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was rounded to.
-
-mod head_norms;
-mod heads;
-mod logits;
-mod mlp;
-mod norms;
-mod softmax;
-mod stream;
+//! What claims on accumulators are made of (docs/protocol.md, sections 7, 8.1 and 16): what was rounded follows from what it was
+//! rounded to.
 
 use std::collections::BTreeMap;
 
 use crate::scalar::Scalar;
 
-use super::{eq, felt, suffix, Public};
+use super::{eq, felt, padded, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{causal_eval, eq_table, less_than_eval};
-use crate::model::{ChannelShift, Limbs, MatmulKind};
+use crate::model::{ChannelShift, Limbs, MatmulKind, RowClass};
 use crate::rounding::Rounded;
 use crate::rounding::{pow_column, shift_of};
 use crate::semantics::bias_limbs;
@@ -25,45 +18,67 @@ use crate::shape::Part;
 use crate::statistics::Clip;
 
 /// Values of a part that were rounded, and what weighs them in a claim.
-struct Rounding<K> {
-    rounded: Rounded,
+pub(crate) struct Rounding<K> {
+    pub(crate) rounded: Rounded,
     /// The output, as a sum of columns.
-    out: Vec<(usize, K)>,
-    plain: Vec<Tensor<K>>,
+    pub(crate) out: Vec<(usize, K)>,
+    pub(crate) plain: Vec<Tensor<K>>,
     /// `plain` times `2^s` of the entry.
-    powered: Vec<Tensor<K>>,
+    pub(crate) powered: Vec<Tensor<K>>,
     /// Of the columns of the output and the remainder.
-    factor: K,
+    pub(crate) factor: K,
 }
 
 /// The sides of a claim: groups that add up to a value.
 #[derive(Default)]
-struct Sides<K> {
-    groups: Vec<Group<K>>,
-    value: K,
+pub(crate) struct Sides<K> {
+    pub(crate) groups: Vec<Group<K>>,
+    pub(crate) value: K,
 }
 
 impl<K: Scalar> Sides<K> {
-    fn claim(self, name: &'static str) -> LinearClaim<K> {
+    pub(crate) fn claim(self, name: &'static str) -> LinearClaim<K> {
         let Self { groups, value } = self;
         LinearClaim { name, groups, value }
     }
 }
 
 /// All claims on roundings, as they are made.
-struct Claims<K> {
+pub struct Claims<K> {
     /// Accumulators of matmuls and products.
-    accumulators: Sides<K>,
+    pub(crate) accumulators: Sides<K>,
     /// Those of their own: rotations, chosen logits.
-    own: Vec<LinearClaim<K>>,
+    pub(crate) own: Vec<LinearClaim<K>>,
     clipped: Sides<K>,
     /// Weight of the next clipped value.
     power: K,
 }
 
+impl<K: Scalar> Claims<K> {
+    /// None yet; the accumulators add up to a value.
+    pub(crate) fn new(value: K) -> Self {
+        Self {
+            accumulators: Sides {
+                groups: Vec::new(),
+                value,
+            },
+            own: Vec::new(),
+            clipped: Sides::default(),
+            power: K::one(),
+        }
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all(self) -> Vec<LinearClaim<K>> {
+        let first = std::iter::once(self.accumulators.claim("accumulators"));
+        let last = std::iter::once(self.clipped.claim("clipped values"));
+        first.chain(self.own).chain(last).collect()
+    }
+}
+
 impl<K: Scalar> Public<'_, K> {
     /// Coordinates of the output point along (head, half, index) for `heads_log` heads.
-    pub(super) fn head_point(&self, heads_log: u32) -> (&[K], K, &[K]) {
+    pub(crate) fn head_point(&self, heads_log: u32) -> (&[K], K, &[K]) {
         let half = self.shape.padded.half as usize;
         let point = self.points.out(heads_log + 1 + self.shape.padded.half);
         let (heads, rest) = point.split_at((heads_log as usize).min(point.len()));
@@ -72,7 +87,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Sum of the weights of a tensor over the committed entries of a part.
-    fn total(&self, part: Part, tensor: &[Weight<K>]) -> K {
+    pub(crate) fn total(&self, part: Part, tensor: &[Weight<K>]) -> K {
         let axes = self.shape.full_axes(part);
         let factors = tensor.iter().enumerate().map(|(axis, weight)| {
             let own = axes.get(axis).copied().unwrap_or(0);
@@ -99,7 +114,7 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Adds what the rounded values are by section 8.1: in one limb `2^(8 + s) OUT + REM - 2^(7 + s)`; in two, the high limb is
     /// `2^s OUT + DELTA`, the low one `REM - 2^(7 + s) - 256 DELTA`.
-    fn add(&self, to: &mut Sides<K>, rounding: &Rounding<K>, remainder: Remainder) {
+    pub(crate) fn add(&self, to: &mut Sides<K>, rounding: &Rounding<K>, remainder: Remainder) {
         let (part, factor) = (rounding.rounded.part, rounding.factor);
         let powers = self.totals(part, &rounding.powered);
         let scale = base(remainder.scale());
@@ -130,7 +145,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Weighted sum of what the values exceed their outputs by.
-    fn excesses(&self, rounding: &Rounding<K>) -> K {
+    pub(crate) fn excesses(&self, rounding: &Rounding<K>) -> K {
         let axes = self.shape.full_axes(rounding.rounded.part);
         let clips: Vec<_> = self
             .clips(rounding.rounded)
@@ -151,7 +166,12 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// A clipped value is the largest or smallest one there is; `value` is what the columns must add up to.
-    fn clipped(&self, claims: &mut Claims<K>, rounding: &Rounding<K>, value: impl Fn(&[usize], &Clip) -> i64) {
+    pub(crate) fn clipped(
+        &self,
+        claims: &mut Claims<K>,
+        rounding: &Rounding<K>,
+        value: impl Fn(&[usize], &Clip) -> i64,
+    ) {
         let axes = self.shape.full_axes(rounding.rounded.part);
         let mut entries = Vec::new();
         for clip in self.clips(rounding.rounded) {
@@ -173,14 +193,19 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// All claims on a rounding of accumulators of matmuls or products.
-    fn accumulated(&self, claims: &mut Claims<K>, rounding: &Rounding<K>, remainder: Remainder) {
+    pub(crate) fn accumulated(&self, claims: &mut Claims<K>, rounding: &Rounding<K>, remainder: Remainder) {
         self.add(&mut claims.accumulators, rounding, remainder);
         self.clipped(claims, rounding, |_, clip| clip.value());
     }
 
     /// The layers on the first axis, and along the axes after the tokens what `values` makes of the shifts of a matmul. Layers that
     /// have the same shifts share a tensor.
-    fn by_layer(&self, part: Part, kind: MatmulKind, values: &dyn Fn(&ChannelShift) -> Vec<K>) -> Vec<Tensor<K>> {
+    pub(crate) fn by_layer(
+        &self,
+        part: Part,
+        kind: MatmulKind,
+        values: &dyn Fn(&ChannelShift) -> Vec<K>,
+    ) -> Vec<Tensor<K>> {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind, l)?, (l, weight))));
         let tensors = alike(shifts).into_iter().map(|(shifts, layers)| {
@@ -191,7 +216,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Weights of the channels of a matmul, in their padded layout, times `2^s` of the channel.
-    fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &[K]) -> Vec<K> {
+    pub(crate) fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &[K]) -> Vec<K> {
         let powers = pow_column(
             &self.shape.config,
             kind,
@@ -203,7 +228,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// What the biases add to all accumulators at the random point. Every token row has them, and of the logits every output.
-    fn biases(&self) -> K {
+    pub(crate) fn biases(&self) -> K {
         let (config, points) = (&self.shape.config, self.points);
         let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
         let mut sum = K::zero();
@@ -231,45 +256,24 @@ impl<K: Scalar> Public<'_, K> {
         sum
     }
 
-    /// Sections 5, 7 and 8.1: all accumulators at the random point, batched; the value is the claim of the product sumcheck.
-    /// Beside it the claims on other roundings and on clipped values.
-    pub(super) fn accumulators(&self, product: K) -> Vec<LinearClaim<K>> {
-        let mut claims = Claims {
-            accumulators: Sides {
-                groups: Vec::new(),
-                value: product + self.biases(),
-            },
-            own: Vec::new(),
-            clipped: Sides::default(),
-            power: K::one(),
-        };
-        self.updates(&mut claims);
-        self.norms(&mut claims);
-        for (part, kind) in [(Part::Q, MatmulKind::Q), (Part::K, MatmulKind::K)] {
-            self.heads(&mut claims, part, kind);
-        }
-        self.values(&mut claims);
-        self.scores(&mut claims);
-        self.attention(&mut claims);
-        self.mlp(&mut claims);
-        if self.shape.has_logits() {
-            self.logits(&mut claims);
-        }
-        let Claims {
-            accumulators,
-            own,
-            clipped,
-            ..
-        } = claims;
-        let first = std::iter::once(accumulators.claim("accumulators"));
-        let last = std::iter::once(clipped.claim("clipped values"));
-        first.chain(own).chain(last).collect()
+    /// `eq(layer, .)` times `2^s` of every layer.
+    pub(crate) fn layer_powers(&self, part: Part, shift: impl Fn(usize) -> u8) -> Weight<K> {
+        let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
+        padded(layers.map(|(l, w)| w * base(1 << shift(l))).collect(), self.lead(part))
+    }
+
+    /// Weights of the token rows of each class.
+    pub(crate) fn classes(&self) -> Vec<(RowClass, Weight<K>)> {
+        let log = self.shape.token;
+        let rows = eq_table(&self.points.token);
+        let of = |before: bool| Weight::Sparse(log, K::part_of(&rows, self.leading_rows(), before));
+        vec![(RowClass::Lead, of(true)), (RowClass::Body, of(false))]
     }
 }
 
 /// The weights of layers or states that are alike, by what they have in common: vectors of weights are as long as rows, so
 /// each is made once.
-fn alike<T: Ord, K>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, Vec<(usize, K)>> {
+pub(crate) fn alike<T: Ord, K>(entries: impl Iterator<Item = (T, (usize, K))>) -> BTreeMap<T, Vec<(usize, K)>> {
     let mut same: BTreeMap<T, Vec<(usize, K)>> = BTreeMap::new();
     for (common, entry) in entries {
         same.entry(common).or_default().push(entry);

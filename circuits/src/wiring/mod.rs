@@ -1,15 +1,11 @@
-//! The list of claims of a proof (docs/protocol.md, sections 7 and 16), written once and walked by both
-//! sides. Every accumulator, operand, broadcast, and statistic of [`crate::air`] appears
-//! here; what does not appear here or in a lookup is free.
+//! What the claims of all operators are made of (docs/protocol.md, sections 5 to 8): the random point, the products, roundings and
+//! weights. The claims themselves stand with the operators, in [`crate::ops`].
 
 mod accumulators;
-mod heads;
 mod operands;
 mod points;
 mod products;
-mod scores;
 mod terms;
-mod trace;
 
 use crate::scalar::{Scalar, Source, Word};
 use stwo::core::fields::qm31::SecureField;
@@ -22,10 +18,13 @@ use crate::shape::{Part, Shape};
 use crate::statement::Statement;
 use crate::statistics::Statistics;
 
-use self::terms::{eq, felt, padded};
-pub use heads::NormedHeads;
-pub use points::{suffix, NormWeights, Points};
+pub use accumulators::Claims;
+pub(crate) use accumulators::{alike, Rounding, Sides};
+pub(crate) use operands::{claim, times};
+pub use points::{suffix, Points};
 pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
+
+pub(crate) use terms::{eq, felt, padded, power};
 
 /// Bound of the number of claims of a proof, which does not depend on the model.
 pub const MAX_CLAIMS: usize = 64;
@@ -47,7 +46,7 @@ pub struct Public<'a, K = SecureField> {
 }
 
 impl<K: Scalar> Public<'_, K> {
-    fn lead(&self, part: Part) -> u32 {
+    pub(crate) fn lead(&self, part: Part) -> u32 {
         self.shape.full_axes(part).first().copied().unwrap_or(0)
     }
 
@@ -66,16 +65,16 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// The same as a number of the statement.
-    fn leading_rows(&self) -> Word {
+    pub(crate) fn leading_rows(&self) -> Word {
         Word::new(self.leading(), Source::Leading)
     }
 
-    fn layers(&self) -> usize {
+    pub(crate) fn layers(&self) -> usize {
         self.shape.config.layers
     }
 
     /// `eq(layer, .)` on the real layers, on the leading axis of `part`.
-    fn plain_layers(&self, part: Part) -> Weight<K> {
+    pub(crate) fn plain_layers(&self, part: Part) -> Weight<K> {
         padded(self.points.layer_weights(self.layers()), self.lead(part))
     }
 }

@@ -6,8 +6,8 @@ use stwo::core::fields::qm31::SecureField;
 
 use super::terms::power;
 use crate::mle::{eq_table, index_eq};
-use crate::model::{Maker, MatmulKind, LAYER_KINDS};
-use crate::shape::{Part, Shape};
+use crate::model::{MatmulKind, LAYER_KINDS};
+use crate::shape::Shape;
 
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
 #[derive(Clone, Debug)]
@@ -32,19 +32,6 @@ pub struct Points<K = SecureField> {
     pub limb: K,
     /// Powers weigh the clipped values.
     pub clip: K,
-}
-
-/// What weighs the products of norms among the batched accumulators.
-#[derive(Clone, Copy, Debug)]
-pub struct NormWeights<K = SecureField> {
-    /// Of the squares of what is normed.
-    pub square: K,
-    /// Of the values times their reciprocal roots.
-    pub normed: K,
-    /// Of the quotients times the sums of squares.
-    pub quotient: K,
-    /// Of the squares of reciprocal roots.
-    pub root: K,
 }
 
 impl Points {
@@ -100,48 +87,12 @@ impl<K: Scalar> Points<K> {
 
     /// Weight of a matmul kind among the batched accumulators.
     pub fn kind_weight(&self, kind: MatmulKind) -> K {
-        power(self.kind, kind as usize)
+        self.weight(kind as usize)
     }
 
-    /// Weight of the scores among the batched accumulators.
-    pub fn score_weight(&self) -> K {
-        power(self.kind, 9)
-    }
-
-    /// Weight of the attention output among the batched accumulators.
-    pub fn att_weight(&self) -> K {
-        power(self.kind, 10)
-    }
-
-    /// Weight of the products of the MLP among the batched accumulators.
-    pub fn act_weight(&self) -> K {
-        power(self.kind, 11)
-    }
-
-    /// Weight of the sums of exponentials times their reciprocals among the batched accumulators.
-    pub fn reciprocal_weight(&self) -> K {
-        power(self.kind, 13)
-    }
-
-    /// Weight of the exponentials times their reciprocals among the batched accumulators.
-    pub fn probability_weight(&self) -> K {
-        power(self.kind, 14)
-    }
-
-    /// Weights of the products of norms among the batched accumulators: of the states', of the queries' or of the keys'.
-    pub fn norms(&self, part: Part) -> NormWeights<K> {
-        let powers = match part {
-            Part::QNorms => [18, 19, 20, 21],
-            Part::KNorms => [22, 23, 24, 25],
-            _ => [12, 15, 16, 17],
-        };
-        let [square, normed, quotient, root] = powers.map(|n| power(self.kind, n));
-        NormWeights {
-            square,
-            normed,
-            quotient,
-            root,
-        }
+    /// Weight of accumulators of a number among all. Those of matmuls come first; each operator names its own.
+    pub(crate) fn weight(&self, number: usize) -> K {
+        power(self.kind, number)
     }
 
     /// `eq(layer, l)` for the real layers.
@@ -156,17 +107,6 @@ impl<K: Scalar> Points<K> {
         let mut table = eq_table(&self.state);
         table.truncate(states);
         table
-    }
-
-    /// Weight of what makes a state among the batched accumulators.
-    pub fn maker_weight(&self, maker: Maker) -> K {
-        match maker {
-            Maker::Matmul(kind, layer) => self.matmul_weight(kind, layer),
-            Maker::Sum(kind, layer) => {
-                let after = if kind == MatmulKind::O { 26 } else { 27 };
-                power(self.kind, after) * index_eq(layer, &self.layer)
-            }
-        }
     }
 
     /// Weight of matmul `(kind, layer)` among the batched accumulators.

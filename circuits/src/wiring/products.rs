@@ -109,20 +109,20 @@ impl Product {
         let lead = |part: Part| shape.full_axes(part).first().copied().unwrap_or(0);
         match self {
             _ if !self.exists(shape) => 0,
-            Self::Norm | Self::NormLimbs => lead(Part::Stream) + p.hidden,
-            Self::Att => lead(Part::Att) + p.q(),
-            Self::Ff => lead(Part::Ff) + p.ff,
+            Self::Norm | Self::NormLimbs => lead(Part::STREAM) + p.hidden,
+            Self::Att => lead(Part::ATT) + p.q(),
+            Self::Ff => lead(Part::FF) + p.ff,
             Self::Embed => p.embed,
             Self::Head => p.hidden,
             Self::Score => p.layers + p.heads + shape.blocks() + p.head_dim(),
             Self::Value | Self::Reciprocal => p.layers + p.heads + shape.token,
-            Self::Act => lead(Part::Ff) + shape.token + p.ff,
-            Self::Square => lead(Part::Stream) + shape.token + p.hidden,
-            Self::Root => lead(Part::Norms) + shape.token + ROOT_FACTORS,
+            Self::Act => lead(Part::FF) + shape.token + p.ff,
+            Self::Square => lead(Part::STREAM) + shape.token + p.hidden,
+            Self::Root => lead(Part::NORMS) + shape.token + ROOT_FACTORS,
             Self::QuerySquare => lead(Part::Q) + shape.token + p.q(),
             Self::KeySquare => lead(Part::K) + shape.token + p.kv(),
-            Self::QueryRoot => lead(Part::QNorms) + shape.token + p.heads + ROOT_FACTORS,
-            Self::KeyRoot => lead(Part::KNorms) + shape.token + p.kv_heads + ROOT_FACTORS,
+            Self::QueryRoot => lead(Part::Q_NORMS) + shape.token + p.heads + ROOT_FACTORS,
+            Self::KeyRoot => lead(Part::K_NORMS) + shape.token + p.kv_heads + ROOT_FACTORS,
         }
     }
 

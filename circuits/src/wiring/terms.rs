@@ -5,20 +5,20 @@ use crate::scalar::Scalar;
 use crate::air::base;
 use crate::claims::Weight;
 
-pub(super) fn power<K: Scalar>(x: K, n: usize) -> K {
+pub(crate) fn power<K: Scalar>(x: K, n: usize) -> K {
     (0..n).fold(K::one(), |acc, _| acc * x)
 }
 
-pub(super) fn felt<K: Scalar>(v: i64) -> K {
+pub(crate) fn felt<K: Scalar>(v: i64) -> K {
     base(v).into()
 }
 
 /// A vector along an axis of `2^log` entries, zero beyond `values`.
-pub(super) fn padded<K: Scalar>(mut values: Vec<K>, log: u32) -> Weight<K> {
+pub(crate) fn padded<K: Scalar>(mut values: Vec<K>, log: u32) -> Weight<K> {
     values.resize(1 << log, K::zero());
     Weight::dense(values)
 }
 
-pub(super) fn eq<K: Scalar>(point: &[K]) -> Weight<K> {
+pub(crate) fn eq<K: Scalar>(point: &[K]) -> Weight<K> {
     Weight::Eq(point.to_vec())
 }

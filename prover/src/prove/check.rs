@@ -14,8 +14,8 @@ use super::trace::Columns;
 pub type Missing = Vec<(usize, Relation, [u32; 3])>;
 
 /// Checks one row of a part. `tables` are the preprocessed columns.
-pub fn check_row(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Missing {
-    let lookups = air.lookups();
+pub fn check_row(air: &Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Missing {
+    let lookups = &air.lookups;
     let missing = lookups.iter().enumerate();
     let missing = missing.filter_map(|(i, lookup)| missing_from(tables, lookup, trace, row).map(|(r, v)| (i, r, v)));
     missing.collect()
@@ -47,7 +47,7 @@ fn missing_from(
 }
 
 /// Checks every row of a part; the first one that misses something.
-pub fn check(air: &impl Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Missing)> {
+pub fn check(air: &Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Missing)> {
     (0..trace.first().map_or(0, Vec::len)).find_map(|row| {
         let missing = check_row(air, trace, tables, row);
         (!missing.is_empty()).then_some((row, missing))

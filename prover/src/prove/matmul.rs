@@ -10,9 +10,10 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::{ff, requant};
+use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
+use tessera_circuits::ops::ff;
 use tessera_circuits::shape::Part;
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
 use tessera_verifier::opening::OpenedColumns;
@@ -263,12 +264,12 @@ impl Factors<'_> {
     /// Operands bound at the token point, and the weights of the same product.
     fn weighted(&self, product: Product, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
         let (part, columns) = match product {
-            Product::Norm => (Part::Stream, self.public.normed_columns(Limbs::One)),
-            Product::NormLimbs => (Part::Stream, self.public.normed_columns(Limbs::Two)),
-            Product::Att => (Part::Att, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
+            Product::Norm => (Part::STREAM, self.public.normed_columns(Limbs::One)),
+            Product::NormLimbs => (Part::STREAM, self.public.normed_columns(Limbs::Two)),
+            Product::Att => (Part::ATT, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
             _ => {
                 let [high, low] = self.public.shape.ff().product();
-                (Part::Ff, self.limbs(high, low).to_vec())
+                (Part::FF, self.limbs(high, low).to_vec())
             }
         };
         let operand = self.bound(part, &columns, 1, &self.public.points.token);
@@ -313,7 +314,7 @@ impl Factors<'_> {
         let weights = self.weights(Product::Head, tables);
         let rows = self.public.generated_rows();
         let columns = self.public.normed_columns(shape.limbs.head);
-        let states = self.bound_with(Part::Stream, &columns, 1, &rows);
+        let states = self.bound_with(Part::STREAM, &columns, 1, &rows);
         (
             states[(shape.states() - 1) * weights.len()..][..weights.len()].to_vec(),
             weights,
@@ -338,7 +339,7 @@ impl Factors<'_> {
         let layers = points.layer_weights(shape.config.layers);
         let layers: Vec<K> = layers.into_iter().map(|w| points.act_weight() * w).collect();
         let (tokens, features) = (eq_table(&points.token), pack(&eq_table(points.out(shape.padded.ff))));
-        let [silu, up] = [ff::SILU, ff::UP].map(|column| self.whole(Part::Ff, column));
+        let [silu, up] = [ff::SILU, ff::UP].map(|column| self.whole(Part::FF, column));
         let (silu, up) = (base_rows(&silu, features.len()), base_rows(&up, features.len()));
         let gates = rows(silu.len(), features.len(), |row, out| {
             let Some(layer) = layers.get(row / tokens.len()) else {

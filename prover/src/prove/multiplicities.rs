@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::lookups::Lookup;
-use tessera_circuits::air::{tables, Air};
+use tessera_circuits::air::tables;
 use tessera_circuits::shape::Shape;
 
 use super::gkr::field::SIMD_LANES;
@@ -20,7 +20,7 @@ pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
     let pieces = shape.parts().iter().flat_map(|part| {
         let own = &columns[part.index()];
         let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();
-        let lookups = shape.air(*part).lookups().into_iter();
+        let lookups = shape.air(*part).lookups.into_iter();
         lookups.flat_map(move |lookup| {
             let starts = (0..vectors).step_by(TASK);
             let piece = move |start: usize| (start..vectors.min(start + TASK), lookup.clone(), own);

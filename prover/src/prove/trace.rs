@@ -7,10 +7,11 @@ mod norms;
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, requant, scores, softmax, stream};
+use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::ops::{ff, logits, softmax, stream};
 use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
 use tessera_circuits::semantics::{
     cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
@@ -253,21 +254,33 @@ fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
     at.map_or(0, |i| values[i].into())
 }
 
+/// What fills the columns of a part.
+type Fill = fn(&Source<'_>, Part) -> (Columns, Vec<Clip>);
+
+/// By part.
+const FILLS: [(Part, Fill); 12] = [
+    (Part::STREAM, |source, _| source.stream()),
+    (Part::NORMS, |source, _| source.norms()),
+    (Part::Q, |source, part| source.rope(part)),
+    (Part::K, |source, part| source.rope(part)),
+    (Part::Q_NORMS, |source, part| source.head_norms(part)),
+    (Part::K_NORMS, |source, part| source.head_norms(part)),
+    (Part::V, |source, _| source.values()),
+    (Part::SCORES, |source, _| source.scores()),
+    (Part::SOFTMAX, |source, _| source.softmax()),
+    (Part::ATT, |source, _| source.attention()),
+    (Part::FF, |source, _| source.ff()),
+    (Part::LOGITS, |source, _| source.logits()),
+];
+
 impl Source<'_> {
     /// All columns of a part, public ones included; and the values that were clipped, ascending.
     pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
-        match part {
-            Part::Stream => self.stream(),
-            Part::Norms => self.norms(),
-            Part::Q | Part::K => self.rope(part),
-            Part::QNorms | Part::KNorms => self.head_norms(part),
-            Part::V => self.values(),
-            Part::Scores => self.scores(),
-            Part::Att => self.attention(),
-            Part::Ff => self.ff(),
-            Part::Logits => self.logits(),
-            Part::Softmax => self.softmax(),
-        }
+        let (_, fill) = FILLS
+            .iter()
+            .find(|(own, _)| *own == part)
+            .expect("every part is filled");
+        fill(self, part)
     }
 
     fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
@@ -288,7 +301,7 @@ impl Source<'_> {
             .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
             .collect();
         let normed = self.normed_residuals(&updates, leading);
-        build(shape, Part::Stream, |[n, i, x], row| {
+        build(shape, Part::STREAM, |[n, i, x], row| {
             let state = w.streams.get(n);
             let at = (x < hidden).then_some(i * hidden + x);
             let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
@@ -397,7 +410,7 @@ impl Source<'_> {
 
     fn attention(&self) -> (Columns, Vec<Clip>) {
         self.requant(
-            Part::Att,
+            Part::ATT,
             (self.shape.config.heads, Limbs::Two),
             |l, at| {
                 self.witness
@@ -414,7 +427,7 @@ impl Source<'_> {
         let tokens = 1usize << shape.token;
         let pairs: Vec<_> = shape.pairs().collect();
         let cap = config.score_cap().map(|cap| cap_table(cap, self.params.score_bits));
-        build(shape, Part::Scores, |[l, h, pair, i, j], row| {
+        build(shape, Part::SCORES, |[l, h, pair, i, j], row| {
             let blocks = pairs.get(pair).copied();
             let (query, key) = blocks.unwrap_or_default();
             let (i, j) = ((query << shape.block()) | i, (key << shape.block()) | j);
@@ -426,31 +439,31 @@ impl Source<'_> {
             let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
             let acc = Accumulator::of(acc);
             let score = acc.rounded(shift);
-            acc.write(row, scores::SCORE, shift, score);
-            row[scores::S] = felt(score.out);
+            acc.write(row, softmax::SCORE, shift, score);
+            row[softmax::S] = felt(score.out);
             let compared = match &cap {
                 Some(table) => i64::from(table[(score.out + (1 << 15)) as usize]),
                 None => score.out,
             };
             if cap.is_some() {
-                row[scores::CAPPED] = felt(compared);
+                row[softmax::CAPPED] = felt(compared);
             }
             let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
             let open = l < config.layers && blocks.is_some() && j < self.visible(i);
             let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
             let difference = if open { i64::from(max) - compared } else { MASKED.into() };
-            row[scores::D] = felt(difference);
-            row[scores::EXP] = exp;
-            row[scores::ZERO] = u32::from(difference == 0);
+            row[softmax::D] = felt(difference);
+            row[softmax::EXP] = exp;
+            row[softmax::ZERO] = u32::from(difference == 0);
             let shift = 8 + u32::from(PROB_SHIFT);
             let share = i64::from(exp) * i64::from(recip);
             let p = round_shift(share, shift);
             let rest = share + (1 << (shift - 1)) - (p << shift);
-            row[scores::P] = p as u32;
-            row[scores::P_HI] = (rest >> 8) as u32;
-            row[scores::P_LO] = (rest & 0xff) as u32;
+            row[softmax::P] = p as u32;
+            row[softmax::P_HI] = (rest >> 8) as u32;
+            row[softmax::P_LO] = (rest & 0xff) as u32;
             let high = i64::from(exp) * i64::from(recip >> softmax::LIMB_BITS);
-            row[scores::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + scores::P_OFFSET);
+            row[softmax::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + softmax::P_OFFSET);
             [score.excess, 0, 0, 0, 0, 0]
         })
     }
@@ -458,7 +471,7 @@ impl Source<'_> {
     fn softmax(&self) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
-        build(shape, Part::Softmax, |[l, h, i], row| {
+        build(shape, Part::SOFTMAX, |[l, h, i], row| {
             let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
                 // Padding is in the tables, as a row of one key is.
                 let alone = 1 << PROB_BITS;
@@ -487,7 +500,7 @@ impl Source<'_> {
         let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
         let ups = self.pows(MatmulKind::Up, shape.padded.ff);
         // What is padded is 0, and so is what the table has for it.
-        build(shape, Part::Ff, |[l, i, x], row| {
+        build(shape, Part::FF, |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
             let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
@@ -507,7 +520,7 @@ impl Source<'_> {
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
         let leading = self.statement.leading(&self.params.leading, shape.token);
         // Padded gates are 0, and so is their SiLU.
-        build(shape, Part::Ff, |[l, i, x], row| {
+        build(shape, Part::FF, |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
             let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
@@ -540,7 +553,7 @@ impl Source<'_> {
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
         let scale = remainder.scale() as u32;
         let first = self.statement.prompt.len() - 1 - w.first_logits;
-        build(shape, Part::Logits, |[o, v], row| {
+        build(shape, Part::LOGITS, |[o, v], row| {
             row[remainder.pow()] = pows[v] * scale;
             if o >= shape.outputs || v >= vocab {
                 return [0; 6];

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::{ff, requant, scores, softmax, stream, tables, Air, Relations};
+use tessera_circuits::air::{requant, tables, Relations};
 use tessera_circuits::model::WeightFormat;
+use tessera_circuits::ops::{ff, softmax, stream};
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_prover::prove::check::{check, check_row, claim_holds, Missing};
@@ -38,46 +39,46 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
     };
     let in_tables = found.is_empty();
     match (part, column) {
-        (Part::Scores, scores::D)
+        (Part::SCORES, softmax::D)
             if !padded && !padded_head && in_tables && case.tokens(&at).is_some_and(|(i, j)| j > i) =>
         {
             Some("difference of a masked key, whose exponential is zero")
         }
-        (Part::Scores, scores::D) if !padded && padded_head && in_tables => {
+        (Part::SCORES, softmax::D) if !padded && padded_head && in_tables => {
             Some("difference in a head that the model does not have")
         }
         // The product that they are factors of has a weight of zero there.
-        (Part::Softmax, softmax::SUM_HI | softmax::SUM_LO) if !padded => None,
-        (Part::Softmax, _) if (padded || padded_head) && in_tables => {
+        (Part::SOFTMAX, softmax::SUM_HI | softmax::SUM_LO) if !padded => None,
+        (Part::SOFTMAX, _) if (padded || padded_head) && in_tables => {
             Some("maximum or reciprocal of a head or layer that the model does not have")
         }
         // The product that they are factors of has a weight of zero there.
-        (Part::Norms, _) if padded && in_tables => Some("sum or root of a state that the model does not have"),
-        (Part::QNorms | Part::KNorms, _) if (padded || padded_head) && in_tables => {
+        (Part::NORMS, _) if padded && in_tables => Some("sum or root of a state that the model does not have"),
+        (Part::Q_NORMS | Part::K_NORMS, _) if (padded || padded_head) && in_tables => {
             Some("sum or root of a head or layer that the model does not have")
         }
         (Part::Q | Part::K, column) if limbs(column) => None,
-        (Part::Logits, _) if padded && in_tables => {
+        (Part::LOGITS, _) if padded && in_tables => {
             Some("logit of a token that is not claimed or an entry that the vocabulary does not have")
         }
-        (Part::Stream, column) if padded && in_tables && (stream::UPDATE.at..stream::Y).contains(&column) => {
+        (Part::STREAM, column) if padded && in_tables && (stream::UPDATE.at..stream::Y).contains(&column) => {
             Some("remainder of a state that the model does not have")
         }
         (Part::Q | Part::K | Part::V, _) if padded && in_tables => {
             Some("query, key or value of a layer that the model does not have")
         }
-        (Part::Att, column) if padded && in_tables && column > requant::OUT_LO => {
+        (Part::ATT, column) if padded && in_tables && column > requant::OUT_LO => {
             Some("remainder of an attention output of a layer that the model does not have")
         }
-        (Part::Scores, scores::S | scores::D) if padded && in_tables => {
+        (Part::SCORES, softmax::S | softmax::D) if padded && in_tables => {
             Some("score of a layer or pair of blocks that there is not")
         }
-        (Part::Scores, column) if padded && in_tables && column >= scores::P => {
+        (Part::SCORES, column) if padded && in_tables && column >= softmax::P => {
             Some("probability of a layer or pair of blocks that there is not")
         }
-        (Part::Ff, column) if case.shape.ff().product().contains(&column) => None,
-        (Part::Ff, ff::UP) if case.shape.config.gated => None,
-        (Part::Ff, _) if padded && in_tables => Some("gate or remainder of a layer that the model does not have"),
+        (Part::FF, column) if case.shape.ff().product().contains(&column) => None,
+        (Part::FF, ff::UP) if case.shape.config.gated => None,
+        (Part::FF, _) if padded && in_tables => Some("gate or remainder of a layer that the model does not have"),
         _ => None,
     }
 }
@@ -179,8 +180,8 @@ fn no_lookup_is_dead() {
             case.shape.limbs == first.shape.limbs && case.shape.config.head_norms == first.shape.config.head_norms
         };
         for &part in first.shape.parts() {
-            let air = first.shape.air(part).air;
-            let (mut seen, number) = (BTreeSet::<usize>::new(), air.lookups().len());
+            let air = first.shape.lane_air(part);
+            let (mut seen, number) = (BTreeSet::<usize>::new(), air.lookups.len());
             for case in cases.iter().filter(alike) {
                 corrupt(case, part, |_, _, _, found| {
                     seen.extend(found.iter().map(|(i, ..)| i % number))

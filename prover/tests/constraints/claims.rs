@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{ff, logits, norms, requant, scores, softmax, stream};
+use tessera_circuits::air::requant;
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
-use tessera_circuits::shape::{Part, Shape, PARTS};
+use tessera_circuits::ops::{ff, logits, norms, softmax, stream};
+use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::MAX_CLAIMS;
 use tessera_prover::prove::check::{check_row, claim_holds};
 use tessera_prover::testing::{fixture_size_config, odd_config, ragged_config, random_model, SplitMix};
@@ -24,15 +25,16 @@ fn of_remainder(remainder: Remainder, column: usize) -> Option<&'static str> {
 /// The claims that hold a cell of an entry of the model: a change of the cell alone breaks these, and no others.
 fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
     match part {
-        Part::Stream => of_stream(case, column, at),
-        Part::Norms => of_norms(column),
+        Part::STREAM => of_stream(case, column, at),
+        Part::NORMS => of_norms(column),
         Part::Q | Part::K => of_rotation(case, part, column, at),
-        Part::V | Part::Att => of_requantised(case, part, column, at),
-        Part::Scores => of_scores(case, column, at),
-        Part::Softmax => of_softmax(case, column, at),
-        Part::Ff => of_ff(&case.shape, column),
-        Part::Logits => of_logits(case, column, at),
-        Part::QNorms | Part::KNorms => of_head_norms(case, part, column, at),
+        Part::V | Part::ATT => of_requantised(case, part, column, at),
+        Part::SCORES => of_scores(case, column, at),
+        Part::SOFTMAX => of_softmax(case, column, at),
+        Part::FF => of_ff(&case.shape, column),
+        Part::LOGITS => of_logits(case, column, at),
+        Part::Q_NORMS | Part::K_NORMS => of_head_norms(case, part, column, at),
+        _ => panic!("what holds the cells of {part:?}?"),
     }
 }
 
@@ -75,7 +77,7 @@ fn of_norms(column: usize) -> Vec<&'static str> {
 fn of_head_norms(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
     use norms::*;
     let config = &case.shape.config;
-    let heads = if part == Part::QNorms {
+    let heads = if part == Part::Q_NORMS {
         config.heads
     } else {
         config.kv_heads
@@ -125,7 +127,7 @@ fn of_requantised(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&
     let (shape, config) = (&case.shape, &case.shape.config);
     let limbs = if part == Part::V { shape.limbs.v } else { Limbs::Two };
     let operand = match part {
-        Part::Att => Some("attention output"),
+        Part::ATT => Some("attention output"),
         _ => (at[2] < config.kv_heads).then_some("values"),
     };
     match of_remainder(requant::remainder(limbs), column) {
@@ -135,7 +137,7 @@ fn of_requantised(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&
 }
 
 fn of_scores(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
-    use scores::*;
+    use softmax::*;
     let config = &case.shape.config;
     // Padded heads have no softmax.
     let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
@@ -205,8 +207,8 @@ fn of_softmax(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
 /// The columns of a part that claims are made of, ascending: all that are committed to but those that stand in lookups alone.
 fn claimed(shape: &Shape, part: Part) -> Vec<usize> {
     let alone = |column: usize| match (part, column % shape.lane_columns(part)) {
-        (Part::Softmax, own) => own == softmax::GAP_HI,
-        (Part::Norms | Part::QNorms | Part::KNorms, own) => {
+        (Part::SOFTMAX, own) => own == softmax::GAP_HI,
+        (Part::NORMS | Part::Q_NORMS | Part::K_NORMS, own) => {
             (norms::GAP..norms::ROOT).contains(&own) || own == norms::ROOM_HI
         }
         _ => false,
@@ -398,7 +400,6 @@ fn claims_hold_and_are_few_in_every_shape() {
             assert_eq!(batched.columns(part), claimed(&shape, part), "{part:?}");
             assert_eq!(columns.len(), shape.columns(part));
             assert!(columns.iter().all(|c| c.len() == 1 << shape.log_rows(part)));
-            assert_eq!(part.index(), PARTS.iter().position(|p| *p == part).expect("a part"));
         }
         // And it can tell: a column or an axis that the part does not have.
         let group = &mut batched.groups[0];

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use stwo::core::fields::m31::{BaseField, P as ORDER};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, ff, requant, scores, softmax, stream, tables, Air, Lanes};
+use tessera_circuits::air::{base, requant, tables, Air};
 use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
 use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
+use tessera_circuits::ops::{ff, softmax, stream};
 use tessera_circuits::semantics::{
     probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, RECIPROCAL, ROPE_BITS,
 };
@@ -18,11 +19,11 @@ use tessera_prover::testing::random_model;
 
 use crate::setup::three_layers;
 
-const P: i64 = ORDER as i64;
+const MODULUS: i64 = ORDER as i64;
 
 /// One row under construction.
 struct Row {
-    air: Lanes,
+    air: Air,
     cells: Vec<i64>,
 }
 
@@ -36,7 +37,7 @@ impl Row {
         let shape = Shape::with_limbs(&three_layers(), LimbSet::all(limbs), &whole, 8);
         let air = shape.air(part);
         Self {
-            cells: vec![0; air.columns()],
+            cells: vec![0; air.columns],
             air,
         }
     }
@@ -81,14 +82,14 @@ impl Row {
 /// modulo p.
 fn two_limbs([hi, lo]: [i64; 2], shift: u8, value: i64) -> Option<i64> {
     let offset = Remainder::OFFSET;
-    let delta = (hi - (value << shift) + offset).rem_euclid(P);
-    let rest = (lo + (1 << (7 + shift)) + 256 * (delta - offset)).rem_euclid(P);
+    let delta = (hi - (value << shift) + offset).rem_euclid(MODULUS);
+    let rest = (lo + (1 << (7 + shift)) + 256 * (delta - offset)).rem_euclid(MODULUS);
     (delta < 1 << 23 && rest < 256 << shift).then_some(rest)
 }
 
 /// The remainder of a value in one limb that is said to be rounded to `value`, if it has one.
 fn one_limb(acc: i64, total: u32, value: i64) -> Option<i64> {
-    let rest = (acc + (1 << (total - 1)) - (value << total)).rem_euclid(P);
+    let rest = (acc + (1 << (total - 1)) - (value << total)).rem_euclid(MODULUS);
     (rest < 1 << total).then_some(rest)
 }
 
@@ -170,7 +171,7 @@ fn the_largest_residual_and_norm_are_provable() {
             .flat_map(|acc| [i16::MIN, -1, 0, i16::MAX].map(|p| (acc, p)))
         {
             use stream::*;
-            let mut row = Row::new(Part::Stream);
+            let mut row = Row::new(Part::STREAM);
             let with_residual = [acc[0] + (i64::from(previous) << skip), acc[1]];
             let x = row.round(UPDATE, with_residual, shift);
             assert_eq!(
@@ -251,8 +252,8 @@ fn the_largest_scores_and_probabilities_are_provable() {
     let (mut outs, mut shares) = (BTreeSet::new(), BTreeSet::new());
     for (shift, sum) in (1..=13u8).zip([1u32 << 15, (1 << 15) + 1, 3 << 15, 1 << 28].into_iter().cycle()) {
         for acc in corners(128 << 22, (128 * 255) << 15) {
-            use scores::*;
-            let mut row = Row::new(Part::Scores);
+            use softmax::*;
+            let mut row = Row::new(Part::SCORES);
             let s = row.round(SCORE, acc, shift);
             assert_eq!(s, i64::from(requantise(256 * acc[0] + acc[1], shift)));
             let (e, r) = (1i64 << 15, i64::from(reciprocal(sum)));
@@ -282,9 +283,9 @@ fn probabilities_have_one_value() {
         for e in [0, 1, 2, 77, 1 << 10, (1 << 15) - 1, 1 << 15] {
             let rest = |p: i64| {
                 let [hi, lo] = [r >> softmax::LIMB_BITS, r & ((1 << softmax::LIMB_BITS) - 1)];
-                let delta = (e * hi - (p << (total - softmax::LIMB_BITS)) + scores::P_OFFSET).rem_euclid(P);
-                let carried = (delta - scores::P_OFFSET) << softmax::LIMB_BITS;
-                let low = (e * lo + (1 << (total - 1)) + carried).rem_euclid(P);
+                let delta = (e * hi - (p << (total - softmax::LIMB_BITS)) + softmax::P_OFFSET).rem_euclid(MODULUS);
+                let carried = (delta - softmax::P_OFFSET) << softmax::LIMB_BITS;
+                let low = (e * lo + (1 << (total - 1)) + carried).rem_euclid(MODULUS);
                 (delta < 1 << 16 && low < 1 << total).then_some(low)
             };
             let fitting: Vec<i64> = (0..1 << 16).filter(|p| rest(*p).is_some()).collect();
@@ -301,12 +302,12 @@ fn divided(sum: i64, recip: i64, left_lo: i64) -> [i64; 3] {
     let radix = 1 << softmax::LIMB_BITS;
     // The inverse of a power of two is one.
     let inverse = 1 << (31 - softmax::LIMB_BITS);
-    let carry = ((r_lo * z_lo + left_lo - lo).rem_euclid(P) * inverse).rem_euclid(P);
+    let carry = ((r_lo * z_lo + left_lo - lo).rem_euclid(MODULUS) * inverse).rem_euclid(MODULUS);
     let high = r_hi * z_hi;
     [
         high,
         carry,
-        (hi - high * radix - carry - r_hi * z_lo - r_lo * z_hi).rem_euclid(P),
+        (hi - high * radix - carry - r_hi * z_lo - r_lo * z_hi).rem_euclid(MODULUS),
     ]
 }
 
@@ -330,14 +331,14 @@ fn a_sum_has_one_reciprocal() {
     for sum in sums {
         let honest = i64::from(reciprocal(sum as u32));
         let near = (honest - 3..=honest + 3).chain([0, 1, honest / 2, honest ^ radix, (1 << 21) - 1]);
-        let wrapped = (1..4).map(|j| (RECIPROCAL as i64 + j * P) / sum);
+        let wrapped = (1..4).map(|j| (RECIPROCAL as i64 + j * MODULUS) / sum);
         for recip in near.chain(wrapped).filter(|r| (0..1 << 21).contains(r)) {
             // What is left in the low limb is what the carry is an integer of.
             let left_lo = (softmax::dividend()[1] - (recip % radix) * (sum % radix)).rem_euclid(radix);
             let [high, carry, left_hi] = divided(sum, recip, left_lo);
-            let left = (left_hi * radix + left_lo).rem_euclid(P);
+            let left = (left_hi * radix + left_lo).rem_euclid(MODULUS);
             let gap = sum - 1 - left;
-            let mut row = Row::new(Part::Softmax);
+            let mut row = Row::new(Part::SOFTMAX);
             row.set(
                 [SUM_HI, SUM_LO, RECIP_HI, RECIP_LO],
                 [sum / radix, sum % radix, recip / radix, recip % radix],
@@ -366,7 +367,7 @@ fn a_reciprocal_has_one_carry() {
         let honest = division(sum as u32, recip as u32).map(i64::from);
         let fitting = (-20_000..20_000).filter(|left_lo| {
             let [high, carry, left_hi] = divided(sum, recip, *left_lo);
-            let mut row = Row::new(Part::Softmax);
+            let mut row = Row::new(Part::SOFTMAX);
             row.cells[SUM_HI..COLUMNS].copy_from_slice(&honest);
             row.set([HIGH, CARRY, LEFT_HI, LEFT_LO], [high, carry, left_hi, *left_lo]);
             // Once for every gap in the high limb that might do.
@@ -388,7 +389,7 @@ fn the_largest_mlp_products_are_provable() {
     for (shift, gate) in shifts.flat_map(|shift| [i16::MIN, -1, 0, 1, i16::MAX].map(|g| (shift, g))) {
         for up in [i16::MIN, -1, 0, i16::MAX] {
             use ff::*;
-            let mut row = Row::new(Part::Ff);
+            let mut row = Row::new(Part::FF);
             let air = Shape::new(&three_layers(), 8).ff();
             for (column, value, remainder) in [(GATE, gate, air.gate_remainder()), (UP, up, air.up_remainder())] {
                 let out = row.round(remainder, [2 * i64::from(value), 0], 1);

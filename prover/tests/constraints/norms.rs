@@ -1,9 +1,9 @@
 //! The rows of norms: what they say is what integers say, for the largest and smallest sums and roots that a key allows.
 
-use tessera_circuits::air::norms::{bound_limbs, Norms, COLUMNS, LIMBS, QUOTIENT, ROOT, SUM};
-use tessera_circuits::air::{base, tables, Air};
+use tessera_circuits::air::{base, tables};
 use tessera_circuits::bounds::{epsilons, MAX_SQUARES};
 use tessera_circuits::model::{ByClass, NormParams, RowClass, WeightFormat};
+use tessera_circuits::ops::norms::{self, bound_limbs, COLUMNS, LIMBS, QUOTIENT, ROOT, SUM};
 use tessera_circuits::semantics::{norm_bound, norm_rsqrt};
 use tessera_prover::prove::check::{check_row, Missing};
 use tessera_prover::prove::trace::{Columns, NormRow};
@@ -69,7 +69,7 @@ fn value(limbs: &[i64]) -> i128 {
 
 fn missing(row: &[i64; COLUMNS], tables: &Columns) -> Missing {
     let columns: Columns = row.iter().map(|v| vec![base(*v)]).collect();
-    check_row(&Norms, &columns, tables, 0)
+    check_row(&norms::columns(), &columns, tables, 0)
 }
 
 /// Of every sum and epsilon that a key allows, a row is in the tables, and its limbs are those of sum, quotient and root.
@@ -122,9 +122,9 @@ fn the_largest_and_smallest_rows_are_provable() {
 /// reads has one value.
 #[test]
 fn columns_without_a_claim_have_one_value() {
-    use tessera_circuits::air::norms::{GAP, ROOM_HI};
+    use tessera_circuits::ops::norms::{GAP, ROOM_HI};
     let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None);
-    assert_eq!(Norms.columns(), COLUMNS);
+    assert_eq!(norms::columns().columns, COLUMNS);
     for Case {
         hidden,
         scale,

@@ -3,7 +3,6 @@
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::Air;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::testing::SplitMix;
@@ -17,7 +16,7 @@ fn element(rng: &mut SplitMix) -> SecureField {
 
 /// The public columns of a part, of all lanes.
 fn powers(shape: &Shape, part: Part) -> Vec<usize> {
-    let powers = shape.air(part).powers().into_iter();
+    let powers = shape.air(part).powers.into_iter();
     powers.map(|(column, _)| column).collect()
 }
 
@@ -69,7 +68,7 @@ fn every_column_is_public_or_committed() {
             let bounds: Vec<usize> = case
                 .shape
                 .air(part)
-                .lookups()
+                .lookups
                 .iter()
                 .filter(|lookup| lookup.tuple.len() == 2)
                 .flat_map(|lookup| lookup.tuple[0].terms.iter().map(|(column, _)| *column))
@@ -80,7 +79,7 @@ fn every_column_is_public_or_committed() {
                 assert_eq!(power, !committed.contains(&column), "{part:?}, column {column}");
                 assert_eq!(power, powers(&case.shape, part).contains(&column));
                 // What a table has a function of is no bound.
-                let looked_up = part == Part::Ff || part == Part::Scores && case.shape.scores().capped;
+                let looked_up = part == Part::FF || part == Part::SCORES && case.shape.scores().capped;
                 let argument = looked_up && column % case.shape.lane_columns(part) == 0;
                 assert!(
                     argument || power == bounds.contains(&column),
@@ -112,11 +111,11 @@ fn leading_rows_have_their_own_bounds() {
     for case in &cases() {
         for &part in case.shape.parts() {
             let own = differs(case, part);
-            let lane = case.shape.air(part).air.powers().len();
+            let lane = case.shape.lane_air(part).powers.len();
             for (i, differs) in own.into_iter().enumerate() {
                 match (part, i % lane.max(1)) {
-                    (Part::Stream, 0) => seen[0] |= differs,
-                    (Part::Ff, 0) => seen[1] |= differs,
+                    (Part::STREAM, 0) => seen[0] |= differs,
+                    (Part::FF, 0) => seen[1] |= differs,
                     _ => assert!(!differs, "{part:?}, {i}"),
                 }
             }

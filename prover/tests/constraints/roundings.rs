@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use stwo::core::fields::m31::{BaseField, P as ORDER};
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, ff, logits, requant, scores, softmax, stream};
+use tessera_circuits::air::{base, requant};
 use tessera_circuits::model::Limbs;
+use tessera_circuits::ops::{ff, logits, softmax, stream};
 use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::check::check_row;
@@ -74,23 +75,23 @@ fn accumulated(part: Part, out: Terms, remainder: Remainder) -> Kind {
 /// All kinds of a shape.
 fn kinds(shape: &Shape) -> Vec<Kind> {
     let mut list = vec![
-        accumulated(Part::Stream, limbs(stream::X_HI), stream::UPDATE),
-        accumulated(Part::Stream, normed(shape.normed(), stream::Y), stream::NORM),
+        accumulated(Part::STREAM, limbs(stream::X_HI), stream::UPDATE),
+        accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
         accumulated(Part::V, limbs(requant::OUT_HI), requant::remainder(shape.limbs.v)),
-        accumulated(Part::Att, limbs(requant::OUT_HI), requant::remainder(Limbs::Two)),
-        accumulated(Part::Scores, vec![(scores::S, 1)], scores::SCORE),
-        accumulated(Part::Ff, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),
-        accumulated(Part::Ff, vec![(ff::UP, 1)], shape.ff().up_remainder()),
-        accumulated(Part::Ff, limbs(ff::H_HI), ff::PRODUCT),
+        accumulated(Part::ATT, limbs(requant::OUT_HI), requant::remainder(Limbs::Two)),
+        accumulated(Part::SCORES, vec![(softmax::S, 1)], softmax::SCORE),
+        accumulated(Part::FF, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),
+        accumulated(Part::FF, vec![(ff::UP, 1)], shape.ff().up_remainder()),
+        accumulated(Part::FF, limbs(ff::H_HI), ff::PRODUCT),
         Kind {
-            part: Part::Scores,
+            part: Part::SCORES,
             claim: "accumulators",
-            out: vec![(scores::P, 1)],
+            out: vec![(softmax::P, 1)],
             range: [0, (1 << 16) - 1],
-            rest: vec![(scores::P_HI, 256), (scores::P_LO, 1)],
+            rest: vec![(softmax::P_HI, 256), (softmax::P_LO, 1)],
             bits: Some(8 + u32::from(PROB_SHIFT)),
             pow: None,
-            delta: Some((vec![(scores::P_DELTA, 1)], scores::P_OFFSET, 1 << 16)),
+            delta: Some((vec![(softmax::P_DELTA, 1)], softmax::P_OFFSET, 1 << 16)),
             limb: softmax::LIMB_BITS,
         },
     ];
@@ -118,7 +119,7 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
         let margin = vec![(logits::MARGIN, -1)];
         list.push(Kind {
             range: [1 - (1 << 16), 0],
-            ..accumulated(Part::Logits, margin, logits::remainder(shape.limbs.head))
+            ..accumulated(Part::LOGITS, margin, logits::remainder(shape.limbs.head))
         });
     }
     list
@@ -218,7 +219,7 @@ fn no_other_output_has_the_same_claim() {
                 let row = rng.below(1 << case.shape.log_rows(part)) as usize;
                 let lane = rng.below(case.shape.lanes(part) as u64) as usize;
                 // A state is a residual, too, unless it is the last one.
-                let residual = kind.claim == "accumulators" && part == Part::Stream;
+                let residual = kind.claim == "accumulators" && part == Part::STREAM;
                 let last = case.unpack(part, lane, row)[0] + 1 == case.shape.states();
                 if !case.in_model(part, lane, row) || residual && !last {
                     continue;
@@ -307,8 +308,8 @@ fn ranges_of_outputs_and_remainders_are_looked_up() {
                     "{part:?}, column {column}"
                 );
                 // In range another value is in the table, too, but not next to the function of the old one.
-                let capped = part == Part::Scores && case.shape.scores().capped && column == scores::S;
-                let argument = capped || part == Part::Ff && column == ff::GATE;
+                let capped = part == Part::SCORES && case.shape.scores().capped && column == softmax::S;
+                let argument = capped || part == Part::FF && column == ff::GATE;
                 assert!(
                     argument || ![least, most].into_iter().any(&mut missing),
                     "{part:?}, column {column}"

@@ -36,22 +36,23 @@ pub fn three_layers() -> ModelConfig {
 pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
     // By cut: log2 of a lane's entries, and lanes; `None` as it is.
     let own: &[Option<(u32, usize)>] = match part {
-        Part::Stream => &[Some((1, 4)), Some((3, 3))],
-        Part::Norms => &[Some((1, 4))],
+        Part::STREAM => &[Some((1, 4)), Some((3, 3))],
+        Part::NORMS => &[Some((1, 4))],
         Part::Q => &[None, Some((0, 3))],
         Part::K => &[Some((0, 3)), None],
         Part::V => &[Some((1, 2)), Some((1, 1))],
-        Part::Scores => &[
+        Part::SCORES => &[
             Some((0, 3)),
             Some((1, 2)),
             Some((1, cuts.last().map_or(1, |c| c.extent().div_ceil(2)))),
         ],
-        Part::Softmax => &[Some((1, 2)), Some((0, 3))],
-        Part::Att => &[Some((1, 2)), None],
-        Part::Ff => &[Some((0, 3)), Some((4, 3))],
-        Part::Logits => &[Some((1, 3)), Some((7, 3))],
-        Part::QNorms => &[None, Some((0, 3))],
-        Part::KNorms => &[Some((0, 3)), None],
+        Part::SOFTMAX => &[Some((1, 2)), Some((0, 3))],
+        Part::ATT => &[Some((1, 2)), None],
+        Part::FF => &[Some((0, 3)), Some((4, 3))],
+        Part::LOGITS => &[Some((1, 3)), Some((7, 3))],
+        Part::Q_NORMS => &[None, Some((0, 3))],
+        Part::K_NORMS => &[Some((0, 3)), None],
+        _ => panic!("how is {part:?} cut?"),
     };
     for (cut, own) in cuts.iter_mut().zip(own) {
         if let Some((log_lane, lanes)) = *own {
@@ -365,9 +366,9 @@ impl Case {
     pub fn padded_head(&self, part: Part, at: &[usize]) -> bool {
         let config = &self.shape.config;
         match part {
-            Part::Scores | Part::Softmax => at[1] >= config.heads,
-            Part::QNorms => at[2] >= config.heads,
-            Part::KNorms => at[2] >= config.kv_heads,
+            Part::SCORES | Part::SOFTMAX => at[1] >= config.heads,
+            Part::Q_NORMS => at[2] >= config.heads,
+            Part::K_NORMS => at[2] >= config.kv_heads,
             _ => false,
         }
     }
@@ -393,9 +394,9 @@ impl Case {
     pub fn in_model(&self, part: Part, lane: usize, row: usize) -> bool {
         let at = self.unpack(part, lane, row);
         match part {
-            Part::Stream | Part::Norms => at[0] < self.shape.states(),
-            Part::Logits => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
-            Part::Scores => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
+            Part::STREAM | Part::NORMS => at[0] < self.shape.states(),
+            Part::LOGITS => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
+            Part::SCORES => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
             _ => at[0] < self.shape.config.layers,
         }
     }

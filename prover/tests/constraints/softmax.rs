@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, scores, softmax};
+use tessera_circuits::air::base;
+use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::MASKED;
 use tessera_circuits::shape::Part;
 use tessera_prover::prove::check::check_row;
@@ -49,9 +50,9 @@ impl<'a> Query<'a> {
             case,
             pairs: keys
                 .map_while(|key| case.shape.pair_place(query, key))
-                .map(|pair| place(case, Part::Scores, &[vec![layer, head], pair.to_vec()].concat()))
+                .map(|pair| place(case, Part::SCORES, &[vec![layer, head], pair.to_vec()].concat()))
                 .collect(),
-            line: place(case, Part::Softmax, &[layer, head, query]),
+            line: place(case, Part::SOFTMAX, &[layer, head, query]),
             open: query + 1,
         }
     }
@@ -71,11 +72,11 @@ impl<'a> Query<'a> {
 
     fn pair(&self, key: usize, column: usize) -> BaseField {
         let (first, row) = self.pairs[key];
-        self.case.columns[Part::Scores.index()][first + column][row]
+        self.case.columns[Part::SCORES.index()][first + column][row]
     }
 
     fn of_line(&self, column: usize) -> BaseField {
-        self.case.columns[Part::Softmax.index()][self.line.0 + column][self.line.1]
+        self.case.columns[Part::SOFTMAX.index()][self.line.0 + column][self.line.1]
     }
 
     /// What comes of other values in cells of the query: whether a lookup fails, and which claims do.
@@ -88,13 +89,13 @@ impl<'a> Query<'a> {
         let mut columns = self.case.columns.clone();
         for (key, column, new) in pairs {
             let (first, row) = self.pairs[*key];
-            columns[Part::Scores.index()][first + column][row] = *new;
-            changes.push((Part::Scores, first + column, row, *new - self.pair(*key, *column)));
+            columns[Part::SCORES.index()][first + column][row] = *new;
+            changes.push((Part::SCORES, first + column, row, *new - self.pair(*key, *column)));
         }
         for (column, new) in lines {
             let (first, row) = self.line;
-            columns[Part::Softmax.index()][first + column][row] = *new;
-            changes.push((Part::Softmax, first + column, row, *new - self.of_line(*column)));
+            columns[Part::SOFTMAX.index()][first + column][row] = *new;
+            changes.push((Part::SOFTMAX, first + column, row, *new - self.of_line(*column)));
         }
         let missing = changes.iter().any(|(part, _, row, _)| {
             let air = self.case.shape.air(*part);
@@ -111,9 +112,9 @@ impl<'a> Query<'a> {
     /// A difference with its exponential and zero.
     fn triple(&self, key: usize, difference: u32) -> Vec<(usize, usize, BaseField)> {
         vec![
-            (key, scores::D, base(difference.into())),
-            (key, scores::EXP, self.exp(difference)),
-            (key, scores::ZERO, base(i64::from(difference == 0))),
+            (key, softmax::D, base(difference.into())),
+            (key, softmax::EXP, self.exp(difference)),
+            (key, softmax::ZERO, base(i64::from(difference == 0))),
         ]
     }
 }
@@ -124,7 +125,7 @@ fn ties_are_the_zeros_of_the_row_less_one() {
     let mut most = 0;
     for case in &cases() {
         for query in Query::some(case) {
-            let zeros = (0..query.pairs.len()).filter(|key| query.pair(*key, scores::ZERO).is_one());
+            let zeros = (0..query.pairs.len()).filter(|key| query.pair(*key, softmax::ZERO).is_one());
             let zeros: Vec<usize> = zeros.collect();
             assert!(zeros.iter().all(|key| *key < query.open));
             assert_eq!(base(zeros.len() as i64 - 1), query.of_line(softmax::TIES));
@@ -140,7 +141,7 @@ fn a_masked_pair_has_no_exponential() {
     for case in &cases() {
         for query in Query::some(case).iter().filter(|query| query.open < query.pairs.len()) {
             for key in [query.open, query.pairs.len() - 1] {
-                assert_eq!(query.pair(key, scores::D), base(MASKED.into()));
+                assert_eq!(query.pair(key, softmax::D), base(MASKED.into()));
                 for difference in [1, 7, 200] {
                     let (missing, broken) = query.altered(&query.triple(key, difference), &[]);
                     assert!(!missing && !query.exp(difference).is_one());
@@ -153,13 +154,13 @@ fn a_masked_pair_has_no_exponential() {
                 );
                 assert!(!missing && broken.contains("masked pairs"), "{broken:?}");
                 assert!(!broken.contains("a maximum is attained"));
-                let (missing, _) = query.altered(&[(key, scores::ZERO, base(1))], &[]);
+                let (missing, _) = query.altered(&[(key, softmax::ZERO, base(1))], &[]);
                 assert!(missing);
                 // Nor does it take an exponential from a pair that has one, for the same sum.
-                let attains = (0..query.open).find(|key| query.pair(*key, scores::ZERO).is_one());
+                let attains = (0..query.open).find(|key| query.pair(*key, softmax::ZERO).is_one());
                 let largest = attains.expect("a maximum");
-                let exp = query.pair(largest, scores::EXP);
-                let moved = [(key, scores::EXP, exp), (largest, scores::EXP, base(0))];
+                let exp = query.pair(largest, softmax::EXP);
+                let moved = [(key, softmax::EXP, exp), (largest, softmax::EXP, base(0))];
                 let (_, broken) = query.altered(&moved, &[]);
                 assert!(
                     broken.contains("masked pairs") && !broken.contains("softmax sums"),
@@ -180,10 +181,10 @@ fn a_maximum_above_all_scores_is_not_attained() {
                 let mut pairs = Vec::new();
                 for key in 0..query.open {
                     // Beyond the tables the pair is not the one that is altered.
-                    let difference = query.pair(key, scores::D).0 + by;
+                    let difference = query.pair(key, softmax::D).0 + by;
                     pairs.extend(query.triple(key, difference.min(MASKED)));
                 }
-                let fits = (0..query.open).all(|key| query.pair(key, scores::D).0 + by <= MASKED);
+                let fits = (0..query.open).all(|key| query.pair(key, softmax::D).0 + by <= MASKED);
                 let max = (softmax::MAX, query.of_line(softmax::MAX) + base(by.into()));
                 for ties in [0, 1, 0xffff] {
                     let (missing, broken) = query.altered(&pairs, &[max, (softmax::TIES, base(ties))]);
@@ -205,10 +206,10 @@ fn a_maximum_below_a_score_has_no_difference() {
     for case in &cases() {
         for query in Query::some(case) {
             let zero = (0..query.open)
-                .find(|key| query.pair(*key, scores::ZERO).is_one())
+                .find(|key| query.pair(*key, softmax::ZERO).is_one())
                 .expect("a maximum");
             let lower = [(softmax::MAX, query.of_line(softmax::MAX) - base(1))];
-            let (missing, broken) = query.altered(&[(zero, scores::D, base(-1))], &lower);
+            let (missing, broken) = query.altered(&[(zero, softmax::D, base(-1))], &lower);
             assert!(missing);
             // With a difference that is in the table it is not that of the score.
             assert_eq!(query.open > 1, broken.contains("differences"));
@@ -225,9 +226,9 @@ fn zeros_are_those_of_the_differences() {
         for query in Query::some(case) {
             let ties = query.of_line(softmax::TIES);
             for key in 0..query.open {
-                let other = BaseField::one() - query.pair(key, scores::ZERO);
+                let other = BaseField::one() - query.pair(key, softmax::ZERO);
                 let more = if other.is_one() { base(1) } else { base(-1) };
-                let (missing, broken) = query.altered(&[(key, scores::ZERO, other)], &[(softmax::TIES, ties + more)]);
+                let (missing, broken) = query.altered(&[(key, softmax::ZERO, other)], &[(softmax::TIES, ties + more)]);
                 assert!(missing && broken.is_empty(), "{broken:?}");
                 // With the difference of zero it is the claim on differences.
                 if other.is_one() {

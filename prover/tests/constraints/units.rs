@@ -3,9 +3,9 @@
 
 use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::norms;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{WeightFormat, MIN_ROWS_LOG};
+use tessera_circuits::ops::norms;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::suffix;
 use tessera_prover::model::tiles::tile_bytes;
@@ -32,8 +32,8 @@ const WEIGHTS: CommitmentParams = CommitmentParams {
 };
 
 /// Whether the rows of a part are those of norms.
-const fn is_norms(part: Part) -> bool {
-    matches!(part, Part::Norms | Part::QNorms | Part::KNorms)
+fn is_norms(part: Part) -> bool {
+    matches!(part, Part::NORMS | Part::Q_NORMS | Part::K_NORMS)
 }
 
 /// Parts of lanes as tall as units, or taller.
@@ -117,7 +117,7 @@ fn the_linear_claims_end_in_the_committed_units() {
         let units = |part: Part, columns: usize| (columns * shape.lanes(part)) << (shape.log_rows(part) - MIN_ROWS_LOG);
         let norms = shape.parts().iter().filter(|part| is_norms(**part));
         let alone: usize = norms.map(|part| units(*part, norms::ROOT - norms::GAP + 1)).sum();
-        let alone = alone + units(Part::Softmax, 1);
+        let alone = alone + units(Part::SOFTMAX, 1);
         assert_eq!(zeros, alone, "units without a claim");
     }
     assert!(tried >= 6, "{tried} cases");

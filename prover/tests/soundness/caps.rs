@@ -2,8 +2,9 @@
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, scores, softmax, tables};
+use tessera_circuits::air::{base, tables};
 use tessera_circuits::model::{Blocks, ModelConfig, ScoreCap, WeightFormat};
+use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
@@ -47,17 +48,17 @@ fn honest_caps_are_proved() {
 fn caps_change_scores() {
     let scene = scene();
     let (shape, (columns, _)) = (scene.shape(), scene.trace());
-    let own = &columns[Part::Scores.index()];
+    let own = &columns[Part::SCORES.index()];
     let differ = |lane: usize| {
-        own[lane + scores::S]
+        own[lane + softmax::S]
             .iter()
-            .zip(&own[lane + scores::CAPPED])
+            .zip(&own[lane + softmax::CAPPED])
             .filter(|(s, c)| s != c)
             .count()
     };
-    let width = shape.lane_columns(Part::Scores);
+    let width = shape.lane_columns(Part::SCORES);
     assert!(
-        (0..shape.lanes(Part::Scores))
+        (0..shape.lanes(Part::SCORES))
             .map(|lane| differ(lane * width))
             .sum::<usize>()
             > 20
@@ -147,18 +148,18 @@ fn capped_scores_are_those_of_the_table() {
     let scene = deviating(scene, &OtherScore(exps));
     let columns = |with_score: bool| {
         in_every_head(move |all, keys, _| {
-            let own = &mut all[Part::Scores.index()];
+            let own = &mut all[Part::SCORES.index()];
             let open = &keys[..=QUERY];
             // Differences are largest where scores are smallest; the first of them.
-            let far = open.iter().map(|at| own[scores::D][*at].0).max();
+            let far = open.iter().map(|at| own[softmax::D][*at].0).max();
             let at = *open
                 .iter()
-                .find(|at| Some(own[scores::D][**at].0) == far)
+                .find(|at| Some(own[softmax::D][**at].0) == far)
                 .expect("a key");
-            assert!(own[scores::D][at].0 > 1, "another key has the maximum");
-            own[scores::D][at] -= BaseField::one();
+            assert!(own[softmax::D][at].0 > 1, "another key has the maximum");
+            own[softmax::D][at] -= BaseField::one();
             if with_score {
-                own[scores::CAPPED][at] += BaseField::one();
+                own[softmax::CAPPED][at] += BaseField::one();
             }
         })
     };
@@ -198,17 +199,17 @@ fn softmax_is_of_capped_scores() {
 
 /// Differences are those of the scores that are not capped; so is what should be capped, if `with_score`.
 fn uncapped(shape: &Shape, all: &mut [Columns], with_score: bool) {
-    let (own, width) = (&mut all[Part::Scores.index()], shape.lane_columns(Part::Scores));
-    for first in (0..shape.lanes(Part::Scores)).map(|lane| lane * width) {
-        (0..1 << shape.log_rows(Part::Scores)).for_each(|at: usize| {
-            let [s, d, capped] = [scores::S, scores::D, scores::CAPPED].map(|column| own[first + column][at]);
+    let (own, width) = (&mut all[Part::SCORES.index()], shape.lane_columns(Part::SCORES));
+    for first in (0..shape.lanes(Part::SCORES)).map(|lane| lane * width) {
+        (0..1 << shape.log_rows(Part::SCORES)).for_each(|at: usize| {
+            let [s, d, capped] = [softmax::S, softmax::D, softmax::CAPPED].map(|column| own[first + column][at]);
             if d != base(MASKED.into()) {
                 let difference = d + capped - s;
-                own[first + scores::D][at] = difference;
-                own[first + scores::ZERO][at] = base(i64::from(difference.is_zero()));
+                own[first + softmax::D][at] = difference;
+                own[first + softmax::ZERO][at] = base(i64::from(difference.is_zero()));
             }
             if with_score {
-                own[first + scores::CAPPED][at] = s;
+                own[first + softmax::CAPPED][at] = s;
             }
         });
     }
@@ -240,13 +241,13 @@ fn masked_pairs_stay_masked() {
     let exps = exp_table(scene.model.key.params.score_bits);
     let scene = deviating(scene, &Future(exps));
     let columns = in_every_head(|all, keys, line| {
-        let max = all[Part::Softmax.index()][softmax::MAX][line];
-        let own = &mut all[Part::Scores.index()];
+        let max = all[Part::SOFTMAX.index()][softmax::MAX][line];
+        let own = &mut all[Part::SCORES.index()];
         let at = keys[QUERY + 1];
-        own[scores::D][at] = max - own[scores::CAPPED][at];
-        own[scores::ZERO][at] = base(i64::from(own[scores::D][at].is_zero()));
-        let zeros = keys.iter().filter(|at| own[scores::D][**at].is_zero()).count();
-        all[Part::Softmax.index()][softmax::TIES][line] = base(zeros as i64 - 1);
+        own[softmax::D][at] = max - own[softmax::CAPPED][at];
+        own[softmax::ZERO][at] = base(i64::from(own[softmax::D][at].is_zero()));
+        let zeros = keys.iter().filter(|at| own[softmax::D][**at].is_zero()).count();
+        all[Part::SOFTMAX.index()][softmax::TIES][line] = base(zeros as i64 - 1);
     });
     let hooks = Hooks {
         columns: &columns,
@@ -263,9 +264,9 @@ fn padded_layers_have_entries_of_the_table() {
         ..capped_config()
     };
     let scene = one_token_of(random_model(config, WeightFormat::Int16, 7));
-    let at = |shape: &Shape| row(shape, Part::Scores, &[3, 0, 0, 1, 0]);
+    let at = |shape: &Shape| row(shape, Part::SCORES, &[3, 0, 0, 1, 0]);
     let alone =
-        |shape: &Shape, all: &mut [Columns]| all[Part::Scores.index()][scores::CAPPED][at(shape)] += BaseField::one();
+        |shape: &Shape, all: &mut [Columns]| all[Part::SCORES.index()][softmax::CAPPED][at(shape)] += BaseField::one();
     let hooks = Hooks {
         columns: &alone,
         ..HONEST

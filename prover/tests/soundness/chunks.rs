@@ -2,10 +2,11 @@
 
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::base;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, stream};
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
+use tessera_circuits::ops::stream;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::StatisticsError;
 use tessera_circuits::wiring::{Product, PRODUCTS};
@@ -63,9 +64,9 @@ fn the_first_state_is_computed_from_what_enters() {
     let hidden = scene.model.key.config.hidden;
     let truth = scene.input.clone().expect("an input");
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Stream.index()];
+        let own = &mut all[Part::STREAM.index()];
         for (at, (told, real)) in lie.0.iter().zip(&truth.0).enumerate().filter(|(_, (t, r))| t != r) {
-            let place = row(shape, Part::Stream, &[0, at / hidden, at % hidden]);
+            let place = row(shape, Part::STREAM, &[0, at / hidden, at % hidden]);
             let more = i64::from(*told) - i64::from(*real);
             // What enters is doubled, and so is the state.
             let delta = Remainder::OFFSET - 2 * more;

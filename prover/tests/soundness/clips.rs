@@ -1,8 +1,9 @@
 //! Attacks on clipped values: a proof lists by how much a value exceeds int16, and what is not in the list was not clipped.
 
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, logits, requant};
+use tessera_circuits::air::{base, requant};
 use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
+use tessera_circuits::ops::logits;
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
@@ -41,18 +42,18 @@ fn clipped(positive: bool) -> (Scene, usize, usize) {
     let scene = Scene::quiet();
     let (columns, statistics) = scene.trace();
     let shape = scene.shape();
-    let axes = shape.full_axes(Part::Att);
+    let axes = shape.full_axes(Part::ATT);
     let (index, clip) = statistics
         .clips
         .iter()
         .enumerate()
         .find(|(_, clip)| {
-            let own = usize::from(clip.part) == Part::Att.index() && clip.place(&axes)[0] == 2;
+            let own = usize::from(clip.part) == Part::ATT.index() && clip.place(&axes)[0] == 2;
             own && (clip.excess > 0) == positive
         })
         .expect("a clipped value");
-    let at = row(&shape, Part::Att, &clip.place(&axes));
-    let values: Vec<BaseField> = columns[Part::Att.index()].iter().map(|c| c[at]).collect();
+    let at = row(&shape, Part::ATT, &clip.place(&axes));
+    let values: Vec<BaseField> = columns[Part::ATT.index()].iter().map(|c| c[at]).collect();
     assert_eq!(output(&values), clip.value());
     (scene, index, at)
 }
@@ -93,7 +94,7 @@ fn the_list_is_sorted_unique_and_of_committed_entries() {
     let other = |tensor| move |list: &mut Vec<Clip>| list[index].tensor = tensor;
     misplaced(relisted(&scene, &other(1)), index);
     // An alias of the entry beyond the part.
-    let axes: u32 = scene.shape().full_axes(Part::Att).iter().sum();
+    let axes: u32 = scene.shape().full_axes(Part::ATT).iter().sum();
     misplaced(relisted(&scene, &|list| list[index].at |= 1 << axes), index);
     let many = relisted(&scene, &|list| list.resize(Statistics::MAX_CLIPS + 1, list[0]));
     assert_rejected!(
@@ -116,7 +117,7 @@ fn saturation_is_not_denied() {
         let modulo = excess - (excess.signum() << 16);
         for (more, by) in [(excess, Caught::Lookup), (modulo, Caught::Lookup)] {
             let columns = |_: &Shape, all: &mut [Columns]| {
-                let own = &mut all[Part::Att.index()];
+                let own = &mut all[Part::ATT.index()];
                 let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
                 // The remainder is that of the value, which the output is now said to be.
                 let out = output(&values);
@@ -145,7 +146,7 @@ fn saturation_is_not_claimed_where_there_is_none() {
         // The remainder makes up for it, and the list has nothing; or a value one beyond the range.
         for beyond in [0, end.signum()] {
             let columns = |shape: &Shape, all: &mut [Columns]| {
-                let own = &mut all[Part::Att.index()];
+                let own = &mut all[Part::ATT.index()];
                 let at = find(shape, own, plain);
                 let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
                 let out = output(&values);
@@ -165,12 +166,12 @@ fn saturation_is_not_claimed_where_there_is_none() {
         }
         // The remainder is the true one, the excess makes up for the output: down where it should be up.
         let found = scene.trace().0;
-        let at = find(&scene.shape(), &found[Part::Att.index()], plain);
-        let values: Vec<BaseField> = found[Part::Att.index()].iter().map(|c| c[at]).collect();
+        let at = find(&scene.shape(), &found[Part::ATT.index()], plain);
+        let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
         let excess = output(&values) - end;
         assert_ne!(excess.signum(), end.signum());
         let columns = |_: &Shape, all: &mut [Columns]| {
-            let own = &mut all[Part::Att.index()];
+            let own = &mut all[Part::ATT.index()];
             (own[requant::OUT_HI][at], own[requant::OUT_LO][at]) = (base(end >> 8), base(end & 0xff));
         };
         let hooks = Hooks {
@@ -185,8 +186,8 @@ fn saturation_is_not_claimed_where_there_is_none() {
 /// Lists the first plain value of the last attention output as one that was clipped.
 fn insert(scene: &Scene, statistics: &mut Statistics, excess: i32) {
     let shape = scene.shape();
-    let at = find(&shape, &scene.trace().0[Part::Att.index()], plain);
-    list(statistics, Rounded::ATTENTION, entry(&shape, Part::Att, at), excess);
+    let at = find(&shape, &scene.trace().0[Part::ATT.index()], plain);
+    list(statistics, Rounded::ATTENTION, entry(&shape, Part::ATT, at), excess);
 }
 
 /// Adds an entry in its place.
@@ -244,13 +245,13 @@ fn the_excess_is_that_of_the_value() {
 fn no_excess_wraps_modulo_p() {
     let scene = Scene::quiet();
     let found = scene.trace().0;
-    let at = find(&scene.shape(), &found[Part::Att.index()], |v| plain(v) && output(v) < 0);
-    let values: Vec<BaseField> = found[Part::Att.index()].iter().map(|c| c[at]).collect();
+    let at = find(&scene.shape(), &found[Part::ATT.index()], |v| plain(v) && output(v) < 0);
+    let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
     let out = output(&values);
     // Twice the value is 2 out + 1 modulo p if the value is out + 2^30.
     let excess = out + (1 << 30) - i64::from(i16::MAX);
     let columns = |_: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Att.index()];
+        let own = &mut all[Part::ATT.index()];
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
         set_output(&mut values, i64::from(i16::MAX));
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
@@ -261,7 +262,7 @@ fn no_excess_wraps_modulo_p() {
             list(
                 s,
                 Rounded::ATTENTION,
-                entry(&scene.shape(), Part::Att, at),
+                entry(&scene.shape(), Part::ATT, at),
                 excess as i32,
             )
         },
@@ -310,11 +311,11 @@ fn a_better_logit_is_not_clipped_away() {
         .filter(|id| i64::from(logits[*id]) + i64::from(*id < claimed as usize) > top)
         .collect();
     assert!(better.contains(&arg_max(logits)));
-    let place = |shape: &Shape, id: usize| row(shape, Part::Logits, &[scene.statement.output.len() - 1, id]);
+    let place = |shape: &Shape, id: usize| row(shape, Part::LOGITS, &[scene.statement.output.len() - 1, id]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         for id in &better {
             let margin = top - i64::from(*id < claimed as usize) - i64::from(i16::MIN);
-            all[Part::Logits.index()][logits::MARGIN][place(shape, *id)] = base(margin);
+            all[Part::LOGITS.index()][logits::MARGIN][place(shape, *id)] = base(margin);
         }
     };
     let shape = scene.shape();
@@ -326,7 +327,7 @@ fn a_better_logit_is_not_clipped_away() {
                 list(
                     s,
                     Rounded::LOGIT,
-                    entry(&shape, Part::Logits, place(&shape, *id)),
+                    entry(&shape, Part::LOGITS, place(&shape, *id)),
                     excess,
                 );
             }

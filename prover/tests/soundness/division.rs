@@ -1,10 +1,11 @@
 //! Attacks on the division of softmax: sums and reciprocals of another row or of none, remainders that are none.
 
 use stwo::core::fields::m31::P;
-use tessera_circuits::air::softmax::{
+use tessera_circuits::air::base;
+use tessera_circuits::ops::softmax;
+use tessera_circuits::ops::softmax::{
     dividend, CARRY, COLUMNS, GAP_HI, HIGH, LEFT_HI, LEFT_LO, LIMB_BITS, RECIP_HI, RECIP_LO, SUM_HI, SUM_LO,
 };
-use tessera_circuits::air::{base, scores};
 use tessera_circuits::semantics::{reciprocal, RECIPROCAL};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::trace::{division, Columns};
@@ -58,7 +59,7 @@ impl Cells<'_> {
 /// Other cells in the attacked row of every head.
 fn changed(change: impl Fn(&mut Cells<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
     in_every_head(move |all, _, row| {
-        let columns = &mut all[Part::Softmax.index()];
+        let columns = &mut all[Part::SOFTMAX.index()];
         change(&mut Cells { columns, row });
     })
 }
@@ -204,16 +205,16 @@ fn padded_heads_have_no_probabilities() {
     let with = |probability: i64| {
         move |shape: &Shape, columns: &mut [Columns]| {
             let tokens = 1usize << shape.token;
-            let line = ((1 << shape.axes(Part::Softmax)[1]) - 1) * tokens;
+            let line = ((1 << shape.axes(Part::SOFTMAX)[1]) - 1) * tokens;
             assert!(line >= shape.config.heads * tokens, "a padded head of the first layer");
-            let own = &mut columns[Part::Softmax.index()];
+            let own = &mut columns[Part::SOFTMAX.index()];
             let mut cells = Cells {
                 columns: own,
                 row: line,
             };
             cells.write(3 << 15, reciprocal(3 << 15).into());
-            let pair = &mut columns[Part::Scores.index()];
-            pair[scores::P][line * tokens] += base(probability);
+            let pair = &mut columns[Part::SCORES.index()];
+            pair[softmax::P][line * tokens] += base(probability);
         }
     };
     let free = Hooks {

@@ -1,9 +1,10 @@
 //! Attacks on what only encoders have: gains between states, attention that masks padding, vectors.
 
 use num_traits::Zero;
-use tessera_circuits::air::{base, scores, softmax};
+use tessera_circuits::air::base;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ByClass, MatmulKind, ModelConfig, Pooling, WeightFormat, LAYER_KINDS};
+use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::MASKED;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::{Lengths, Statement};
@@ -112,21 +113,21 @@ fn see(shape: &Shape, all: &mut [Columns], key: usize, open: bool) {
     let rows = (0..shape.config.layers).flat_map(|l| (0..shape.config.heads).map(move |h| [l, h]));
     for ([layer, head], query) in rows.flat_map(|row| (0..1 << shape.token).map(move |query| (row, query))) {
         let [pair, in_block, key] = shape.pair_place(query, key).expect("a pair of an encoder");
-        let score = |column| cell(shape, Part::Scores, &[layer, head, pair, in_block, key], column);
-        let row = |column| cell(shape, Part::Softmax, &[layer, head, query], column);
+        let score = |column| cell(shape, Part::SCORES, &[layer, head, pair, in_block, key], column);
+        let row = |column| cell(shape, Part::SOFTMAX, &[layer, head, query], column);
         let read = |all: &[Columns], part: Part, [column, row]: [usize; 2]| all[part.index()][column][row];
-        let largest = read(all, Part::Softmax, row(softmax::MAX));
+        let largest = read(all, Part::SOFTMAX, row(softmax::MAX));
         let difference = match open {
-            true => largest - read(all, Part::Scores, score(scores::S)),
+            true => largest - read(all, Part::SCORES, score(softmax::S)),
             false => base(MASKED.into()),
         };
         let zero = base(i64::from(difference.is_zero()));
-        let more = zero - read(all, Part::Scores, score(scores::ZERO));
+        let more = zero - read(all, Part::SCORES, score(softmax::ZERO));
         let mut write = |part: Part, [column, row]: [usize; 2], value| all[part.index()][column][row] = value;
-        write(Part::Scores, score(scores::D), difference);
-        write(Part::Scores, score(scores::ZERO), zero);
+        write(Part::SCORES, score(softmax::D), difference);
+        write(Part::SCORES, score(softmax::ZERO), zero);
         let ties = row(softmax::TIES);
-        all[Part::Softmax.index()][ties[0]][ties[1]] += more;
+        all[Part::SOFTMAX.index()][ties[0]][ties[1]] += more;
     }
 }
 

@@ -15,9 +15,10 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo_constraint_framework::INTERACTION_TRACE_IDX;
-use tessera_circuits::air::{stream, tables};
+use tessera_circuits::air::tables;
 use tessera_circuits::mle::index_eq;
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::stream;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::{product_variables, Product, WEIGHTED};
 use tessera_prover::prove::trace::Columns;
@@ -92,7 +93,7 @@ const CELLS: [usize; 5] = [40, 41, 42, 43, 44];
 
 /// What a cell of the high limbs of the residual stream weighs in the opening of the activations.
 fn weight_of(shape: &Shape, gamma: &[K], local: &[K], row: usize) -> K {
-    assert_eq!(shape.committed(Part::Stream)[stream::X_HI], stream::X_HI);
+    assert_eq!(shape.committed(Part::STREAM)[stream::X_HI], stream::X_HI);
     gamma[row >> MIN_ROWS_LOG] * index_eq(row % (1 << MIN_ROWS_LOG), local)
 }
 
@@ -115,7 +116,7 @@ fn activations_are_not_chosen_after_the_challenges() {
             .zip(&all_changes)
             .fold(K::zero(), |sum, (w, by)| sum + *w * *by);
         assert!(effect.is_zero() && all_changes.iter().all(|by| !by.is_zero()));
-        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        let column = &mut all[Part::STREAM.index()][stream::X_HI];
         CELLS
             .into_iter()
             .zip(&all_changes)
@@ -141,7 +142,7 @@ fn activations_are_not_chosen_after_the_challenges() {
     assert_eq!(frozen.accept(key, &honest, &forged), Ok(()));
     // Committed before, with challenges that know them, the changes are caught.
     let early = |_: &Shape, all: &mut [Columns]| {
-        let column = &mut all[Part::Stream.index()][stream::X_HI];
+        let column = &mut all[Part::STREAM.index()][stream::X_HI];
         CELLS
             .into_iter()
             .zip(&*changes.borrow())
@@ -174,7 +175,7 @@ fn the_first_fold_is_not_known_before_the_root() {
     let ratio = fold * (fold - K::one()).inverse();
     assert_ne!(ratio.to_m31_array()[1..], [BaseField::zero(); 3]);
     // Another trace has another coordinate.
-    let cell = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][stream::X_HI][CELLS[0]] += BaseField::one();
+    let cell = |_: &Shape, all: &mut [Columns]| all[Part::STREAM.index()][stream::X_HI][CELLS[0]] += BaseField::one();
     let other = scene.forge(&Hooks {
         committed: &cell,
         ..hooks

@@ -2,10 +2,10 @@
 
 use stwo::core::fields::m31::P;
 use tessera_circuits::air::base;
-use tessera_circuits::air::norms::{
+use tessera_circuits::model::{HeadNorms, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::ops::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
-use tessera_circuits::model::{HeadNorms, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::trace::{Columns, NormRow};
 use tessera_prover::testing::{normed_config, random_model};
@@ -20,7 +20,7 @@ use crate::{assert_claims_violated, Caught, Scene};
 const RADIX: i64 = 1 << LIMB_BITS;
 /// The attacked head, of queries and of keys.
 const HEAD: usize = 2;
-const KINDS: [(MatmulKind, Part); 2] = [(MatmulKind::Q, Part::QNorms), (MatmulKind::K, Part::KNorms)];
+const KINDS: [(MatmulKind, Part); 2] = [(MatmulKind::Q, Part::Q_NORMS), (MatmulKind::K, Part::K_NORMS)];
 
 fn scene() -> Scene {
     one_token_of(random_model(normed_config(), WeightFormat::Int16, 7))
@@ -208,15 +208,15 @@ fn every_cell_of_a_norm_of_a_head_is_held() {
         }
     }
     // Carries that are one more are taken back by the limb above.
-    caught(&scene, Caught::Lookup, Part::QNorms, |cells| {
+    caught(&scene, Caught::Lookup, Part::Q_NORMS, |cells| {
         *cells.at(ROOT_CARRIES) += base(1);
         *cells.at(REST) += base(RADIX);
         *cells.at(REST + 1) -= base(1);
     });
-    caught(&scene, Caught::Lookup, Part::KNorms, |cells| {
+    caught(&scene, Caught::Lookup, Part::K_NORMS, |cells| {
         *cells.at(LEFT) += base(RADIX);
         *cells.at(LEFT + 1) -= base(1);
-        *cells.at(tessera_circuits::air::norms::CARRIES) += base(1);
+        *cells.at(tessera_circuits::ops::norms::CARRIES) += base(1);
     });
 }
 
@@ -266,9 +266,9 @@ fn a_head_is_scaled_by_its_own_root() {
     ];
     for (kind, root) in others {
         let part = if kind == MatmulKind::Q {
-            Part::QNorms
+            Part::Q_NORMS
         } else {
-            Part::KNorms
+            Part::K_NORMS
         };
         let scene = deviating(scene(), &Other(kind, root));
         caught(&scene, Caught::Claim("accumulators"), part, |cells| {
@@ -336,7 +336,7 @@ fn a_query_looks_at_its_own_normed_keys() {
 fn padded_heads_have_no_root() {
     let scene = scene();
     let config = &scene.model.key.config;
-    for (part, heads) in [(Part::QNorms, config.heads), (Part::KNorms, config.kv_heads)] {
+    for (part, heads) in [(Part::Q_NORMS, config.heads), (Part::K_NORMS, config.kv_heads)] {
         for at in [[config.layers, 0, 0], [LAYER, 1, heads]] {
             let columns = |shape: &Shape, all: &mut [Columns]| {
                 let at = row(shape, part, &at);

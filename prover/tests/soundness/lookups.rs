@@ -10,7 +10,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo_constraint_framework::Relation as _;
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::{base, requant, scores, tables, Bits, Relations};
+use tessera_circuits::air::{base, requant, tables, Bits, Relations};
+use tessera_circuits::ops::softmax;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::semantics::{exp_table, mlp_table};
 use tessera_circuits::shape::{Part, Shape};
@@ -49,8 +50,8 @@ pub fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
 
 /// A limb out of range, which no table has, of a difference that stays the same.
 fn outside(_: &Shape, all: &mut [Columns]) {
-    all[Part::Att.index()][REST.d_hi()][0] += base(1 << 16);
-    all[Part::Att.index()][REST.d_lo()][0] -= base(1 << 23);
+    all[Part::ATT.index()][REST.d_hi()][0] += base(1 << 16);
+    all[Part::ATT.index()][REST.d_lo()][0] -= base(1 << 23);
 }
 
 /// Gains any lookup: a prover that knows the challenge of a table chooses multiplicities of four of its entries, any
@@ -115,11 +116,11 @@ fn a_table_does_not_answer_for_another() {
     assert_eq!(silu, 0, "the rest of the row stays");
     // In a row of a padded layer, which no claim reads.
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Scores.index()];
+        let own = &mut all[Part::SCORES.index()];
         let at = score(shape, [3, 0], [2, 1]);
-        own[scores::D][at] = base(difference as i64);
-        own[scores::EXP][at] = base(i64::from(silu));
-        own[scores::ZERO][at] = base(0);
+        own[softmax::D][at] = base(difference as i64);
+        own[softmax::EXP][at] = base(i64::from(silu));
+        own[softmax::ZERO][at] = base(0);
     };
     let moved = |counts: &mut Columns| {
         counts[tables::EXP][difference] -= BaseField::one();
@@ -194,7 +195,7 @@ fn zero_denominators_are_not_reached() {
     let places = [requant::OUT_LO, REST.r_hi()];
     let limbs = Cell::new([BaseField::zero(); 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Att.index()];
+        let own = &mut all[Part::ATT.index()];
         let at = find(shape, own, |v| plain(v) && output(v) < 0);
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
         // The next value, with a remainder below zero, and both limbs of it beyond their tables.
@@ -242,7 +243,7 @@ fn lookups_are_those_of_the_trace() {
     let limbs = Cell::new([0; 2]);
     let hooks = Hooks {
         columns: &|shape, all| {
-            limbs.set([REST.d_hi(), REST.d_lo()].map(|c| all[Part::Att.index()][c][0].0));
+            limbs.set([REST.d_hi(), REST.d_lo()].map(|c| all[Part::ATT.index()][c][0].0));
             outside(shape, all);
         },
         multiplicities: &|counts| {
@@ -256,7 +257,7 @@ fn lookups_are_those_of_the_trace() {
             [REST.d_hi(), REST.d_lo()]
                 .into_iter()
                 .zip(limbs)
-                .for_each(|(c, v)| all[Part::Att.index()][c][0] = v);
+                .for_each(|(c, v)| all[Part::ATT.index()][c][0] = v);
         },
         broken_claims: &|broken| assert_eq!(broken(), ["lookups"]),
         ..HONEST
@@ -284,8 +285,8 @@ fn triples_are_looked_up_whole() {
     for triple in triples {
         // In a row of a padded layer, which no claim reads.
         let columns = |shape: &Shape, all: &mut [Columns]| {
-            let own = &mut all[Part::Scores.index()];
-            let places = [scores::D, scores::EXP, scores::ZERO].into_iter().zip(triple);
+            let own = &mut all[Part::SCORES.index()];
+            let places = [softmax::D, softmax::EXP, softmax::ZERO].into_iter().zip(triple);
             places.for_each(|(column, value)| own[column][cell(shape)] = base(value));
         };
         let hooks = Hooks {
@@ -296,15 +297,15 @@ fn triples_are_looked_up_whole() {
         // The sums are those of a triple of the table, which is counted.
         let honest = Cell::new(0);
         let learned = |shape: &Shape, all: &mut [Columns]| {
-            honest.set(all[Part::Scores.index()][scores::D][cell(shape)].0);
+            honest.set(all[Part::SCORES.index()][softmax::D][cell(shape)].0);
             columns(shape, all);
         };
         let hooks = Hooks {
             columns: &learned,
             looked_up: &|shape, all| {
-                let own = &mut all[Part::Scores.index()];
+                let own = &mut all[Part::SCORES.index()];
                 let values = [honest.get(), exps[honest.get() as usize], u32::from(honest.get() == 0)];
-                let places = [scores::D, scores::EXP, scores::ZERO].into_iter().zip(values);
+                let places = [softmax::D, softmax::EXP, softmax::ZERO].into_iter().zip(values);
                 places.for_each(|(column, value)| own[column][cell(shape)] = base(i64::from(value)));
             },
             multiplicities: &|counts| {

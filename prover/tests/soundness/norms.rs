@@ -2,7 +2,7 @@
 
 use stwo::core::fields::m31::P;
 use tessera_circuits::air::base;
-use tessera_circuits::air::norms::{
+use tessera_circuits::ops::norms::{
     CARRIES, CARRY_BITS, COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
 use tessera_circuits::shape::{Part, Shape};
@@ -101,9 +101,9 @@ fn changed(all: bool, change: impl Fn(&mut Cells<'_>)) -> impl Fn(&Shape, &mut [
     move |shape, columns| {
         for state in if all { 0 } else { STATE }..=STATE {
             assert!(STATE + 1 == shape.states());
-            let row = row(shape, Part::Norms, &[state, QUERY]);
+            let row = row(shape, Part::NORMS, &[state, QUERY]);
             change(&mut Cells {
-                columns: &mut columns[Part::Norms.index()],
+                columns: &mut columns[Part::NORMS.index()],
                 row,
             });
         }
@@ -302,8 +302,8 @@ fn the_root_is_that_of_the_row() {
 fn padded_states_have_no_root() {
     let scene = Scene::honest();
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let at = row(shape, Part::Norms, &[shape.states(), 0]);
-        let own = &mut all[Part::Norms.index()];
+        let at = row(shape, Part::NORMS, &[shape.states(), 0]);
+        let own = &mut all[Part::NORMS.index()];
         let other = NormRow {
             sums: [0, 0, 8],
             eps: 1,

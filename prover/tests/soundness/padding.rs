@@ -1,7 +1,8 @@
 //! Attacks through rows that belong to nothing: padded layers and heads.
 
-use tessera_circuits::air::{base, scores, softmax};
+use tessera_circuits::air::base;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{arg_max, reciprocal};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
@@ -76,14 +77,14 @@ fn padded_layers_add_nothing_to_the_exponentials() {
 
     // The padded layer has the same difference with the opposite sign, and the tables pay for what is between them.
     let alter = |shape: &Shape, columns: &mut [Columns]| {
-        let own = &mut columns[Part::Scores.index()];
-        let layer = 1usize << shape.axes(Part::Scores)[1..].iter().sum::<u32>();
+        let own = &mut columns[Part::SCORES.index()];
+        let layer = 1usize << shape.axes(Part::SCORES)[1..].iter().sum::<u32>();
         for row in attacked * layer..(attacked + 1) * layer {
-            let d = own[scores::D][row];
+            let d = own[softmax::D][row];
             if d.0 > 1 << 16 {
-                own[scores::D][row + layer] = -d;
-                own[scores::EXP][row + layer] = -own[scores::EXP][row];
-                own[scores::ZERO][row + layer] = base(0);
+                own[softmax::D][row + layer] = -d;
+                own[softmax::EXP][row + layer] = -own[softmax::EXP][row];
+                own[softmax::ZERO][row + layer] = base(0);
             }
         }
     };
@@ -103,9 +104,9 @@ fn padded_heads_have_no_softmax() {
     let scene = Scene::honest();
     let alter = |shape: &Shape, columns: &mut [Columns]| {
         let tokens = 1usize << shape.token;
-        let line = ((1 << shape.axes(Part::Softmax)[1]) - 1) * tokens;
+        let line = ((1 << shape.axes(Part::SOFTMAX)[1]) - 1) * tokens;
         assert!(line >= shape.config.heads * tokens, "a padded head of the first layer");
-        let own = &mut columns[Part::Softmax.index()];
+        let own = &mut columns[Part::SOFTMAX.index()];
         (own[softmax::MAX][line], own[softmax::TIES][line]) = (base(-77), base(9));
     };
     let hooks = Hooks {
@@ -116,7 +117,7 @@ fn padded_heads_have_no_softmax() {
     // A real head that is said to be one that the model does not have.
     let real = |shape: &Shape, columns: &mut [Columns]| {
         let tokens = 1usize << shape.token;
-        let own = &mut columns[Part::Softmax.index()];
+        let own = &mut columns[Part::SOFTMAX.index()];
         own[softmax::MAX][(shape.config.heads - 1) * tokens] += base(1);
     };
     let hooks = Hooks {

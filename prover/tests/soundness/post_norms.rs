@@ -2,11 +2,12 @@
 //! the sum of the two before.
 
 use stwo::core::fields::m31::P;
-use tessera_circuits::air::norms::{
+use tessera_circuits::air::base;
+use tessera_circuits::model::{ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
+use tessera_circuits::ops::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
-use tessera_circuits::air::{base, stream};
-use tessera_circuits::model::{ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
+use tessera_circuits::ops::stream;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::trace::{Columns, NormRow};
@@ -29,9 +30,9 @@ fn scene() -> Scene {
 /// Other cells in the row of the attacked token of a state.
 fn changed(state: usize, change: impl Fn(&mut Cells<'_>)) -> impl Fn(&Shape, &mut [Columns]) {
     move |shape, columns| {
-        let row = row(shape, Part::Norms, &[state, QUERY]);
+        let row = row(shape, Part::NORMS, &[state, QUERY]);
         change(&mut Cells {
-            columns: &mut columns[Part::Norms.index()],
+            columns: &mut columns[Part::NORMS.index()],
             row,
         });
     }
@@ -222,7 +223,7 @@ fn every_cell_of_a_norm_of_an_output_is_held() {
     caught(&scene, Caught::Lookup, OUTPUTS[1], |cells| {
         *cells.at(LEFT) += radix;
         *cells.at(LEFT + 1) -= base(1);
-        *cells.at(tessera_circuits::air::norms::CARRIES) += base(1);
+        *cells.at(tessera_circuits::ops::norms::CARRIES) += base(1);
     });
 }
 
@@ -230,13 +231,13 @@ fn every_cell_of_a_norm_of_an_output_is_held() {
 #[test]
 fn every_cell_of_outputs_and_sums_is_held() {
     let scene = scene();
-    let width = scene.shape().lane_columns(Part::Stream);
+    let width = scene.shape().lane_columns(Part::STREAM);
     let public = [stream::UPDATE.pow(), stream::NORM.pow()];
     for state in [OUTPUTS[0], OUTPUTS[0] + 1, OUTPUTS[1], OUTPUTS[1] + 1] {
         for column in (0..width).filter(|column| !public.contains(column)) {
             let columns = |shape: &Shape, all: &mut [Columns]| {
-                let at = row(shape, Part::Stream, &[state, QUERY, 4]);
-                all[Part::Stream.index()][column][at] += base(1);
+                let at = row(shape, Part::STREAM, &[state, QUERY, 4]);
+                all[Part::STREAM.index()][column][at] += base(1);
             };
             let hooks = Hooks {
                 columns: &columns,
@@ -258,8 +259,8 @@ fn rows_of_outputs_cannot_be_exchanged() {
         ([OUTPUTS[1], QUERY], [1, QUERY]),
     ] {
         let columns = |shape: &Shape, all: &mut [Columns]| {
-            let [one, other] = [one, other].map(|at| row(shape, Part::Norms, &at));
-            all[Part::Norms.index()]
+            let [one, other] = [one, other].map(|at| row(shape, Part::NORMS, &at));
+            all[Part::NORMS.index()]
                 .iter_mut()
                 .for_each(|column| column.swap(one, other));
         };
@@ -347,14 +348,14 @@ fn norms_and_sums_are_those_of_the_key() {
 fn padded_states_after_outputs_have_no_root() {
     let scene = scene();
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let at = row(shape, Part::Norms, &[shape.states(), 0]);
+        let at = row(shape, Part::NORMS, &[shape.states(), 0]);
         let other = NormRow {
             sums: [0, 0, 8],
             eps: 1,
             bound: [3 * 9 * 9 * 9, 0, 0, 0, 0],
             root: 15,
         };
-        for (column, value) in all[Part::Norms.index()].iter_mut().zip(other.columns()) {
+        for (column, value) in all[Part::NORMS.index()].iter_mut().zip(other.columns()) {
             column[at] = base(value);
         }
     };

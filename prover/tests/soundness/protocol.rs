@@ -4,8 +4,9 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::{stream, tables};
+use tessera_circuits::air::tables;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
+use tessera_circuits::ops::stream;
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
@@ -117,7 +118,7 @@ fn what_is_folded_is_what_was_committed_to() {
 #[test]
 fn the_commitment_is_to_the_trace() {
     let honest = Scene::honest();
-    let cell = |_: &Shape, all: &mut [Columns]| all[Part::Stream.index()][stream::X_LO][77] += BaseField::one();
+    let cell = |_: &Shape, all: &mut [Columns]| all[Part::STREAM.index()][stream::X_LO][77] += BaseField::one();
     let mut simulated = simulation();
     let truth = witness_of(&simulated.model.quantised, &simulated.statement);
     let told = std::mem::replace(&mut simulated.witness, truth);
@@ -156,7 +157,7 @@ fn the_commitment_is_to_the_trace() {
 fn the_root_is_that_of_the_trace() {
     let scene = Scene::honest();
     let honest = scene.forge(&HONEST);
-    let cell = |_: &Shape, all: &mut [Columns]| all[Part::Ff.index()][0][5] += BaseField::one();
+    let cell = |_: &Shape, all: &mut [Columns]| all[Part::FF.index()][0][5] += BaseField::one();
     let other = scene.forge(&Hooks {
         committed: &cell,
         ..HONEST

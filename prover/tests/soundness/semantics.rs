@@ -3,10 +3,11 @@
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, scores, softmax};
+use tessera_circuits::air::base;
 use tessera_circuits::model::{
     Activation, Blocks, MatmulKind, ModelConfig, ModelParams, Rotation, WeightFormat, LAYER_KINDS,
 };
+use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
@@ -101,7 +102,7 @@ pub fn in_every_head(change: impl Fn(&mut [Columns], [usize; QUERY + 2], usize))
     move |shape, all| {
         for head in 0..shape.config.heads {
             let keys = std::array::from_fn(|key| score(shape, [LAYER, head], [QUERY, key]));
-            change(all, keys, row(shape, Part::Softmax, &[LAYER, head, QUERY]));
+            change(all, keys, row(shape, Part::SOFTMAX, &[LAYER, head, QUERY]));
         }
     }
 }
@@ -128,7 +129,7 @@ fn the_maximum_is_attained() {
     let scene = attention(raise);
     let with = |by, change: &Change| {
         let columns = in_every_head(|all, keys, line| {
-            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
+            let ties = &mut all[Part::SOFTMAX.index()][softmax::TIES][line];
             assert_eq!(*ties, base(-1));
             *ties = base(0);
             change(all, keys, line);
@@ -143,11 +144,11 @@ fn the_maximum_is_attained() {
     with(attained, &|_, _, _| ());
     // As many as there are rows modulo p.
     with(attained, &|all, _, line| {
-        all[Part::Softmax.index()][softmax::TIES][line] = base(0xffff)
+        all[Part::SOFTMAX.index()][softmax::TIES][line] = base(0xffff)
     });
     // A key is said to have a difference of zero.
     with(Caught::Lookup, &|all, keys, _| {
-        all[Part::Scores.index()][scores::ZERO][keys[3]] = BaseField::one();
+        all[Part::SCORES.index()][softmax::ZERO][keys[3]] = BaseField::one();
     });
     // It has one, and with it another exponential; the score is not that of the maximum.
     with(
@@ -163,10 +164,10 @@ fn the_maximum_is_attained() {
 
 /// Writes difference and exponential of a pair.
 fn open(all: &mut [Columns], at: usize, difference: i64, exp: i64) {
-    let own = &mut all[Part::Scores.index()];
-    own[scores::D][at] = base(difference);
-    own[scores::EXP][at] = base(exp);
-    own[scores::ZERO][at] = base(i64::from(difference == 0));
+    let own = &mut all[Part::SCORES.index()];
+    own[softmax::D][at] = base(difference);
+    own[softmax::EXP][at] = base(exp);
+    own[softmax::ZERO][at] = base(i64::from(difference == 0));
 }
 
 /// As many keys attain the maximum as have a difference of zero: not one more and not one less.
@@ -175,7 +176,7 @@ fn ties_are_counted() {
     let scene = one_token();
     let by = |by: i64| {
         in_every_head(move |all, _, line| {
-            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
+            let ties = &mut all[Part::SOFTMAX.index()][softmax::TIES][line];
             assert!(ties.0 <= QUERY as u32);
             *ties += base(by);
         })
@@ -214,7 +215,7 @@ fn the_maximum_is_not_below_a_score() {
     // With the difference of a masked pair, whose exponential is zero, it is in the tables.
     let masked = in_every_head(|all, keys, _| {
         for at in keys {
-            if all[Part::Scores.index()][scores::D][at].0 > 0xffff {
+            if all[Part::SCORES.index()][softmax::D][at].0 > 0xffff {
                 open(all, at, MASKED.into(), 0);
             }
         }
@@ -267,9 +268,9 @@ fn the_future_is_masked() {
     let caught = |by, change: &dyn Fn(&mut [Columns], usize, usize)| {
         let columns = in_every_head(|all, keys, line| {
             // The maximum may be that of the pair.
-            let own = &all[Part::Scores.index()];
-            let zeros = keys.iter().filter(|at| own[scores::D][**at].is_zero());
-            all[Part::Softmax.index()][softmax::TIES][line] = base(zeros.count() as i64 - 1);
+            let own = &all[Part::SCORES.index()];
+            let zeros = keys.iter().filter(|at| own[softmax::D][**at].is_zero());
+            all[Part::SOFTMAX.index()][softmax::TIES][line] = base(zeros.count() as i64 - 1);
             change(all, keys[QUERY + 1], line);
         });
         let hooks = Hooks {
@@ -281,12 +282,12 @@ fn the_future_is_masked() {
     // With the difference of a masked pair the exponential is in no table; with its own it is.
     let masked = Caught::Claim("masked pairs");
     caught(masked, &|all, at, line| {
-        let difference = all[Part::Softmax.index()][softmax::MAX][line] - all[Part::Scores.index()][scores::S][at];
-        let exp = all[Part::Scores.index()][scores::EXP][at];
+        let difference = all[Part::SOFTMAX.index()][softmax::MAX][line] - all[Part::SCORES.index()][softmax::S][at];
+        let exp = all[Part::SCORES.index()][softmax::EXP][at];
         open(all, at, difference.0.into(), exp.0.into());
         if difference.is_zero() {
             // If no other key attains the maximum.
-            let ties = &mut all[Part::Softmax.index()][softmax::TIES][line];
+            let ties = &mut all[Part::SOFTMAX.index()][softmax::TIES][line];
             *ties += BaseField::one();
         }
     });
@@ -366,9 +367,9 @@ fn the_residual_is_kept() {
             witness: &zero,
             statistics: &statistics,
         };
-        let (forged, _) = source.columns(Part::Stream);
-        let rows = row(shape, Part::Stream, &[4, 0, 0])..row(shape, Part::Stream, &[5, 0, 0]);
-        for (own, forged) in all[Part::Stream.index()].iter_mut().zip(forged) {
+        let (forged, _) = source.columns(Part::STREAM);
+        let rows = row(shape, Part::STREAM, &[4, 0, 0])..row(shape, Part::STREAM, &[5, 0, 0]);
+        for (own, forged) in all[Part::STREAM.index()].iter_mut().zip(forged) {
             own[rows.clone()].copy_from_slice(&forged[rows.clone()]);
         }
     };

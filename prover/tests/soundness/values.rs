@@ -4,9 +4,10 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::norms::bound_limbs;
-use tessera_circuits::air::{base, ff, logits, requant, stream, Air};
+use tessera_circuits::air::{base, requant};
 use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
+use tessera_circuits::ops::norms::bound_limbs;
+use tessera_circuits::ops::{ff, logits, stream};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::norm_of;
 use tessera_circuits::statistics::StatisticsError;
@@ -43,7 +44,7 @@ pub fn cell(shape: &Shape, part: Part, at: &[usize], column: usize) -> [usize; 2
 /// Row of a pair of tokens in a part of one lane.
 pub fn score(shape: &Shape, [layer, head]: [usize; 2], [query, key]: [usize; 2]) -> usize {
     let [pair, query, key] = shape.pair_place(query, key).expect("a committed pair");
-    row(shape, Part::Scores, &[layer, head, pair, query, key])
+    row(shape, Part::SCORES, &[layer, head, pair, query, key])
 }
 
 /// Index of the entry of a row among all of its part, as lists of clipped values have it.
@@ -61,8 +62,8 @@ pub fn entry(shape: &Shape, part: Part, row: usize) -> u64 {
 
 /// The first row of the last attention output of the quiet model with a property.
 pub fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
-    let start = row(shape, Part::Att, &[2, 0, 0, 0]);
-    let rows = start..row(shape, Part::Att, &[3, 0, 0, 0]);
+    let start = row(shape, Part::ATT, &[2, 0, 0, 0]);
+    let rows = start..row(shape, Part::ATT, &[3, 0, 0, 0]);
     let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
     rows.into_iter().find(|r| holds(&values(*r))).expect("such a row")
 }
@@ -80,7 +81,7 @@ pub fn alter_output_of(
     alter: impl Fn(&mut [BaseField]),
 ) {
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Att.index()];
+        let own = &mut all[Part::ATT.index()];
         let at = find(shape, own, &holds);
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
         alter(&mut values);
@@ -196,7 +197,7 @@ fn products_have_one_rounding() {
     let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
     edit(&mut model, MatmulKind::Down, 1, |down| down.fill(0));
     let scene = Scene::of(model);
-    let at = row(&scene.shape(), Part::Ff, &[1, 2, 3]);
+    let at = row(&scene.shape(), Part::FF, &[1, 2, 3]);
     let total = 8 + i64::from(scene.model.key.params.layers[1].act.body);
     let attempts: [(Caught, i64, i64); 5] = [
         (Caught::Lookup, 1, 0),
@@ -207,7 +208,7 @@ fn products_have_one_rounding() {
     ];
     for (by, more, wraps) in attempts {
         let columns = |_: &Shape, all: &mut [Columns]| {
-            let own = &mut all[Part::Ff.index()];
+            let own = &mut all[Part::FF.index()];
             let h = integer(own[ff::H_HI][at] * base(256) + own[ff::H_LO][at]) + more;
             let rest = integer(own[ff::PRODUCT.rest()][at]);
             let p = i64::from(stwo::core::fields::m31::P);
@@ -307,7 +308,7 @@ fn every_public_column_is_the_verifiers() {
     let shape = scene.shape();
     let mut columns = 0;
     for (part, column) in shape.parts().iter().flat_map(|part| {
-        let powers = shape.air(*part).powers().into_iter();
+        let powers = shape.air(*part).powers.into_iter();
         powers.map(move |(column, _)| (*part, column))
     }) {
         // In a row with a larger power in the table.
@@ -330,7 +331,7 @@ fn every_public_column_is_the_verifiers() {
 #[test]
 fn limbs_of_the_residual_are_in_range() {
     let scene = Scene::honest();
-    let at = row(&scene.shape(), Part::Stream, &[1, 2, 4]);
+    let at = row(&scene.shape(), Part::STREAM, &[1, 2, 4]);
     let (stream, params) = (&scene.witness.streams[1], &scene.model.key.params);
     let x = stream.x[2 * scene.model.key.config.hidden + 4];
     let (hi, lo) = (i64::from(x >> 8), i64::from(x & 0xff));
@@ -349,11 +350,11 @@ fn limbs_of_the_residual_are_in_range() {
         root: stream.rsqrt[2],
     };
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Stream.index()];
+        let own = &mut all[Part::STREAM.index()];
         own[stream::X_HI][at] += base(1);
         own[stream::X_LO][at] -= base(256);
-        let at = row(shape, Part::Norms, &[1, 2]);
-        let own = all[Part::Norms.index()].iter_mut();
+        let at = row(shape, Part::NORMS, &[1, 2]);
+        let own = all[Part::NORMS.index()].iter_mut();
         own.zip(line.columns()).for_each(|(column, v)| column[at] = base(v));
     };
     let hooks = Hooks {
@@ -365,8 +366,8 @@ fn limbs_of_the_residual_are_in_range() {
 
 /// The cell of a token in the row of a generated position.
 fn margin<'a>(all: &'a mut [Columns], shape: &Shape, output: usize, id: usize) -> &'a mut BaseField {
-    let at = row(shape, Part::Logits, &[output, id]);
-    &mut all[Part::Logits.index()][logits::MARGIN][at]
+    let at = row(shape, Part::LOGITS, &[output, id]);
+    &mut all[Part::LOGITS.index()][logits::MARGIN][at]
 }
 
 /// The last generated position among the outputs and the rows, the claimed token and the real one of a false output.

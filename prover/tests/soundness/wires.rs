@@ -3,8 +3,9 @@
 
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{base, logits};
+use tessera_circuits::air::base;
 use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
+use tessera_circuits::ops::logits;
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
@@ -146,10 +147,10 @@ fn padded_entries_of_the_vocabulary_do_not_win() {
     let claimed = (real + 1) % vocab;
     scene.statement.output = vec![claimed as u32];
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::Logits.index()];
-        let entry = row(shape, Part::Logits, &[0, claimed]);
+        let own = &mut all[Part::LOGITS.index()];
+        let entry = row(shape, Part::LOGITS, &[0, claimed]);
         assert_ne!(own[logits::MARGIN][entry], base(0));
-        let padding = row(shape, Part::Logits, &[0, vocab]);
+        let padding = row(shape, Part::LOGITS, &[0, vocab]);
         assert_eq!(own[logits::MARGIN][padding], base(0), "a padded entry");
     };
     let hooks = Hooks {
@@ -177,8 +178,8 @@ fn halves_are_rounded_up() {
     let half = |v: &[BaseField]| plain(v) && v[REST.r_hi()].is_zero() && v[REST.r_lo()].is_zero();
     let has_half = |scene: &Scene| {
         let (columns, shape) = (scene.trace().0, scene.shape());
-        let own = &columns[Part::Att.index()];
-        let rows = row(&shape, Part::Att, &[2, 0, 0, 0])..row(&shape, Part::Att, &[3, 0, 0, 0]);
+        let own = &columns[Part::ATT.index()];
+        let rows = row(&shape, Part::ATT, &[2, 0, 0, 0])..row(&shape, Part::ATT, &[3, 0, 0, 0]);
         rows.into_iter()
             .any(|r| half(&own.iter().map(|c| c[r]).collect::<Vec<_>>()))
     };

@@ -177,12 +177,12 @@ fn sums_of_inner_factors_are_those_of_the_definition() {
     let columns = vec![column];
     for _ in 0..40 {
         let tensors = random.tensors(&axes);
-        let group = Group::new_sum(Part::Ff, tensors, vec![(0, random.element())]);
+        let group = Group::new_sum(Part::FF, tensors, vec![(0, random.element())]);
         let expected = dot(
             &group.table(),
             &combination(
                 &group,
-                &vec![Vec::new(); Part::Ff.index()]
+                &vec![Vec::new(); Part::FF.index()]
                     .into_iter()
                     .chain([columns.clone()])
                     .collect::<Vec<_>>(),

@@ -7,6 +7,7 @@ use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
 use tessera_circuits::mle::eval_dense;
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{denominator, Plane};
 use tessera_verifier::gkr::{sum, verify, GkrError};
 
@@ -23,7 +24,7 @@ fn random(heights: &[u32], seed: u64) -> (LookupTree, Vec<Columns>) {
     let mut planes = Vec::new();
     for (at, log_rows) in heights.iter().enumerate() {
         // Parts are only where columns are.
-        let part = tessera_circuits::shape::PARTS[at % 8];
+        let part = Part::new((at % 8) as u8, "part");
         if columns.len() <= part.index() {
             columns.resize(part.index() + 1, Columns::new());
         }

@@ -3,8 +3,9 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{requant, scores, softmax};
+use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
+use tessera_circuits::ops::softmax;
 use tessera_circuits::shape::Part;
 use tessera_circuits::wiring::{suffix, Product};
 
@@ -105,9 +106,9 @@ impl Factors<'_> {
         let (blocks, within) = point.split_at(shape.blocks() as usize);
         let blocks = eq_table(blocks);
         // (layer, head, pair, what is left in its block).
-        let of_pairs = self.bound(Part::Scores, &[column], axis, within);
+        let of_pairs = self.bound(Part::SCORES, &[column], axis, within);
         let pairs: Vec<_> = shape.pairs().collect();
-        let lines = of_pairs.par_chunks(block << shape.full_axes(Part::Scores)[2]);
+        let lines = of_pairs.par_chunks(block << shape.full_axes(Part::SCORES)[2]);
         let line = |line: &[K]| {
             let mut sums = vec![K::zero(); tokens];
             for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
@@ -126,7 +127,7 @@ impl Factors<'_> {
         let tokens = 1usize << shape.token;
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.pairs((scores::P, one), QUERIES, &points.token);
+        let probabilities = self.pairs((softmax::P, one), QUERIES, &points.token);
         let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
         let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
         // (layer, token, kv head) to (layer, kv head, token).
@@ -150,14 +151,14 @@ impl Factors<'_> {
         heads.resize(1 << p.heads, K::zero());
         let layers = points.layer_weights(shape.config.layers);
         let pair = |hi: usize, lo: usize| {
-            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::Softmax, column));
+            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::SOFTMAX, column));
             let both = hi.into_iter().zip(lo);
             both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>()
         };
         let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO);
         let sums = pair(softmax::SUM_HI, softmax::SUM_LO);
         let weight = points.probability_weight();
-        let mut factors = self.pairs((scores::EXP, weight), KEYS, &points.key);
+        let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key);
         // Real layers only, on an axis that is not stretched.
         let size = 1usize << Product::Reciprocal.variables(shape);
         let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());

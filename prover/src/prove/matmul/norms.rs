@@ -2,10 +2,12 @@
 
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::{norms, stream};
 use tessera_circuits::mle::eq_table;
+use tessera_circuits::ops::head_norms::NormedHeads;
+use tessera_circuits::ops::norms::NormWeights;
+use tessera_circuits::ops::{norms, stream};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{NormWeights, NormedHeads, Product, ROOT_FACTORS};
+use tessera_circuits::wiring::{Product, ROOT_FACTORS};
 
 use super::{base_rows, rows, Factors, K};
 use crate::prove::gkr::field::{words, Factor as Scalar, Packed};
@@ -16,10 +18,7 @@ impl Factors<'_> {
     pub(super) fn square(&self) -> (Factor, Factor) {
         let (shape, points) = (self.public.shape, self.public.points);
         let states = points.state_weights(shape.states());
-        let states: Vec<K> = states
-            .into_iter()
-            .map(|w| points.norms(Part::Norms).square * w)
-            .collect();
+        let states: Vec<K> = states.into_iter().map(|w| points.norms().square * w).collect();
         let tokens = eq_table(&points.token);
         let channels = [false, true].map(|output| {
             let mut channels = self.public.squared_exponents(output);
@@ -27,7 +26,7 @@ impl Factors<'_> {
             pack(&channels)
         });
         let (width, limb) = (channels[0].len(), Packed::broadcast(points.limb));
-        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::Stream, column));
+        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::STREAM, column));
         let (hi, lo) = (base_rows(&hi, width), base_rows(&lo, width));
         let plain = rows(hi.len(), width, |row, out| {
             let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
@@ -57,10 +56,10 @@ impl Factors<'_> {
         let states = points.state_weights(shape.states());
         let features = points.out(shape.padded.hidden);
         let [byte, one] = [1 << 8, 1].map(small);
-        let values = self.bound(Part::Stream, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
+        let values = self.bound(Part::STREAM, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
         let weight = |row: usize| states.get(row / tokens.len()).map(|w| *w * tokens[row % tokens.len()]);
         let size = 1usize << Product::Root.variables(shape);
-        self.root_rows(Part::Norms, size, &values, points.norms(Part::Norms), weight)
+        self.root_rows(Part::NORMS, size, &values, points.norms(), weight)
     }
 
     /// The factors of the rows of norms, where rows without a weight are zero; `values` are what the reciprocal roots multiply.

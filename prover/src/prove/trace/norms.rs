@@ -1,10 +1,10 @@
 //! The columns of norms (docs/protocol.md, section 16.2).
 
-use tessera_circuits::air::norms::{
+use tessera_circuits::model::MatmulKind;
+use tessera_circuits::ops::norms::{
     bound_limbs, epsilon, CARRIES, CARRY, CARRY_BITS, COLUMNS, CROSS_HI, CROSS_LO, GAP, HIGH_LO, LEFT, LIMBS,
     LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM, SUM_BITS,
 };
-use tessera_circuits::model::MatmulKind;
 use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_circuits::statistics::Clip;
@@ -87,7 +87,7 @@ impl Source<'_> {
     pub(super) fn norms(&self) -> (Columns, Vec<Clip>) {
         let (shape, hidden) = (self.shape, self.shape.config.hidden);
         let leading = self.statement.leading(&self.params.leading, shape.token);
-        build(shape, Part::Norms, |[n, i], row| {
+        build(shape, Part::NORMS, |[n, i], row| {
             let of_state = |state: &crate::run::forward::Stream| {
                 let norm = norm_of(self.params, n);
                 NormRow {
@@ -107,7 +107,7 @@ impl Source<'_> {
     pub(super) fn head_norms(&self, part: Part) -> (Columns, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (kind, heads) = match part {
-            Part::QNorms => (MatmulKind::Q, config.heads),
+            Part::Q_NORMS => (MatmulKind::Q, config.heads),
             _ => (MatmulKind::K, config.kv_heads),
         };
         build(shape, part, |[l, i, h], row| {

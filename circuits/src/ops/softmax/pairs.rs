@@ -1,15 +1,15 @@
 //! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.5).
 
-use super::terms::{eq, padded};
-use super::Public;
 use crate::claims::{Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::scalar::Scalar;
 use crate::shape::Part;
+use crate::sizes::Sizes;
+use crate::wiring::{eq, padded, Public};
 
 /// What weighs the keys of a query.
 #[derive(Clone, Copy)]
-pub(super) enum Keys<'a, K> {
+pub(in crate::ops) enum Keys<'a, K> {
     /// `eq` of a point.
     At(&'a [K]),
     /// One for each.
@@ -25,9 +25,33 @@ pub(super) enum Pairs {
     Masked,
 }
 
+impl Sizes {
+    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key; in
+    /// encoders any one.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (blocks, all) = (1usize << self.blocks(), self.config.is_encoder());
+        let keys = move |query: usize| if all { blocks } else { query + 1 };
+        (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
+    }
+
+    /// Indices along the last three axes of [`Part::SCORES`] of a query and a key of a committed pair of blocks.
+    pub fn pair_place(&self, query: usize, key: usize) -> Option<[usize; 3]> {
+        let within = (1 << self.block()) - 1;
+        let blocks = (query >> self.block(), key >> self.block());
+        let pair = self.pairs().position(|own| own == blocks)?;
+        Some([pair, query & within, key & within])
+    }
+
+    /// The query and the key of an entry of [`Part::SCORES`], from its indices along the last three axes. Padded pairs have none.
+    pub fn pair_tokens(&self, [pair, query, key]: [usize; 3]) -> Option<(usize, usize)> {
+        let (a, b) = self.pairs().nth(pair)?;
+        Some(((a << self.block()) | query, (b << self.block()) | key))
+    }
+}
+
 impl<K: Scalar> Public<'_, K> {
     /// A point of tokens as one of blocks and one within a block.
-    pub(super) fn split<'a>(&self, point: &'a [K]) -> (&'a [K], &'a [K]) {
+    fn split<'a>(&self, point: &'a [K]) -> (&'a [K], &'a [K]) {
         point.split_at((self.shape.blocks() as usize).min(point.len()))
     }
 
@@ -42,12 +66,17 @@ impl<K: Scalar> Public<'_, K> {
             true => index_eq(a, query) * key(b),
             false => K::default(),
         };
-        let axis = self.shape.full_axes(Part::Scores).get(2).copied();
+        let axis = self.shape.full_axes(Part::SCORES).get(2).copied();
         padded(self.shape.pairs().map(weight).collect(), axis.unwrap_or(0))
     }
 
     /// `layers (x) heads (x) eq(query) (x) keys` on the committed scores.
-    pub(super) fn score_tensor(&self, [layers, heads]: [Weight<K>; 2], query: &[K], keys: Keys<K>) -> Tensor<K> {
+    pub(in crate::ops) fn score_tensor(
+        &self,
+        [layers, heads]: [Weight<K>; 2],
+        query: &[K],
+        keys: Keys<K>,
+    ) -> Tensor<K> {
         let within = match keys {
             Keys::At(point) => eq(self.split(point).1),
             Keys::All => Weight::Ones(self.shape.block()),
@@ -185,7 +214,7 @@ mod tests {
         };
         let table = |pairs: Pairs| {
             let front = [Weight::Ones(0), Weight::Ones(0)];
-            let axes = shape.full_axes(Part::Scores);
+            let axes = shape.full_axes(Part::SCORES);
             let mut sum = vec![K::zero(); 1 << axes[2..].iter().sum::<u32>()];
             for tensor in public.masked_tensors(front, &points.token, &points.key, pairs) {
                 add_tensor(&mut sum, &tensor, K::one());

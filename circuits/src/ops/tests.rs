@@ -1,16 +1,62 @@
 use super::*;
 use crate::model::{odd_config, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
 
+/// Section 4 of the document: the parts in commitment order.
+const PARTS: [Part; 12] = [
+    Part::STREAM,
+    Part::NORMS,
+    Part::Q,
+    Part::K,
+    Part::V,
+    Part::SCORES,
+    Part::SOFTMAX,
+    Part::ATT,
+    Part::FF,
+    Part::LOGITS,
+    Part::Q_NORMS,
+    Part::K_NORMS,
+];
+
 #[test]
 fn only_what_a_model_does_not_have_is_missing() {
-    let norms = [Part::QNorms, Part::KNorms];
-    let rest = |without: &[Part]| -> Vec<Part> { PARTS.into_iter().filter(|p| !without.contains(p)).collect() };
-    assert_eq!(rest(&norms), PLAIN);
-    assert_eq!(rest(&[Part::Logits]), HEADLESS);
-    assert_eq!(rest(&[&norms[..], &[Part::Logits]].concat()), PLAIN_HEADLESS);
-    for (at, part) in PARTS.into_iter().enumerate() {
-        assert_eq!(part.index(), at);
+    let norms = [Part::Q_NORMS, Part::K_NORMS];
+    for head_norms in [false, true] {
+        let config = ModelConfig {
+            head_norms,
+            ..odd_config(2)
+        };
+        for chunk in Chunk::partition([1, 1], 2).expect("two chunks") {
+            let shape = Shape::of(&config, &chunk, 4);
+            let missing =
+                |part: &Part| norms.contains(part) && !head_norms || *part == Part::LOGITS && !chunk.is_last();
+            let expected: Vec<Part> = PARTS.into_iter().filter(|part| !missing(part)).collect();
+            assert_eq!(shape.parts(), expected);
+            assert!(shape.by_part(Some).into_iter().flatten().eq(expected));
+        }
     }
+}
+
+/// Clipped values are listed by number, and columns are committed by it.
+#[test]
+fn every_part_has_a_number_of_its_own() {
+    let numbers = PARTS.map(Part::index);
+    assert_eq!(numbers, std::array::from_fn(|at| at));
+    let operators = operators::<SecureField>().into_iter();
+    let sizes = Sizes::new(
+        &ModelConfig {
+            head_norms: true,
+            ..odd_config(2)
+        },
+        LimbSet::all(Limbs::Two),
+        &Chunk::whole(2),
+        4,
+    );
+    let parts = operators
+        .flat_map(|operator| operator.parts(&sizes))
+        .map(|rows| rows.part);
+    let mut parts: Vec<Part> = parts.collect();
+    parts.sort_unstable();
+    assert_eq!(parts, PARTS);
 }
 
 /// Section 4 of the document: committed columns and lookups of a lane, of accumulators in two limbs and in one.
@@ -53,7 +99,7 @@ fn lanes_have_the_columns_of_the_document() {
         let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &whole, 4);
         for (part, (columns, lookups)) in PARTS.into_iter().zip(expected) {
             let air = shape.lane_air(part);
-            let own = (committed(&air), air.lookups().len());
+            let own = (air.committed(), air.lookups.len());
             assert_eq!(own, (columns, lookups), "{part:?}, {limbs:?}");
         }
     }
@@ -69,13 +115,14 @@ fn normed_heads_have_the_columns_of_the_document() {
     };
     for limbs in [Limbs::One, Limbs::Two] {
         let of = |config: &ModelConfig, part| {
-            let air = Shape::with_limbs(config, LimbSet::all(limbs), &whole, 4).lane_air(part);
-            [committed(&air), air.lookups().len()]
+            let shape = Shape::with_limbs(config, LimbSet::all(limbs), &whole, 4);
+            let air = shape.lane_air(part);
+            [air.committed(), air.lookups.len()]
         };
         for part in [Part::Q, Part::K] {
             assert_eq!(of(&normed, part), of(&plain, part).map(|number| number + 6), "{part:?}");
         }
-        for part in [Part::QNorms, Part::KNorms] {
+        for part in [Part::Q_NORMS, Part::K_NORMS] {
             assert_eq!(of(&normed, part), [30, 33], "{part:?}");
         }
         assert_eq!(of(&normed, Part::V), of(&plain, Part::V));

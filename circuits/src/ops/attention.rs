@@ -1,0 +1,115 @@
+//! Attention output (docs/protocol.md, section 16.6): probabilities times values. One row per (layer, token, head, index in head).
+
+use crate::air::requant;
+use crate::claims::{LinearClaim, Tensor, Weight};
+use crate::mle::eq_table;
+use crate::model::Limbs;
+use crate::rounding::Rounded;
+use crate::scalar::Scalar;
+use crate::shape::{Along, Part, Rows, Shifts};
+use crate::sizes::Sizes;
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Product, Public, Rounding};
+
+use super::operator::{Finals, Operator};
+use super::softmax::{Keys, P};
+
+/// What attention gives to the matmul O.
+pub struct Attention;
+
+impl Part {
+    /// (layer, token, head, index in head)
+    pub const ATT: Self = Self::new(7, "Att");
+}
+
+impl Rounded {
+    /// Attention outputs.
+    pub const ATTENTION: Self = Self::of(Part::ATT, 0);
+}
+
+impl<K: Scalar> Operator<K> for Attention {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let (p, config) = (&sizes.padded, &sizes.config);
+        vec![Rows {
+            part: Part::ATT,
+            axes: vec![p.layers, sizes.token, p.heads, p.head_dim()],
+            extents: vec![(0, config.layers), (2, config.heads)],
+            air: requant::columns(Limbs::Two),
+            shifts: vec![Shifts {
+                tensor: Rounded::ATTENTION.tensor,
+                limbs: Limbs::Two,
+                along: Along::First,
+                of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.att),
+            }],
+        }]
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        public.attention(claims);
+    }
+
+    fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        let mut claims = finals.claims(Product::Att, |at, [operand, _]| [public.attention_operand(at, operand)]);
+        claims.extend(finals.claims(Product::Value, |at, operands| public.value_operands(at, operands)));
+        claims
+    }
+}
+
+impl<K: Scalar> Points<K> {
+    /// Weight of the attention output among the batched accumulators.
+    pub fn att_weight(&self) -> K {
+        self.weight(10)
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    fn attention(&self, claims: &mut Claims<K>) {
+        let (points, p, part) = (self.points, &self.shape.padded, Part::ATT);
+        let rest = [eq(&points.token), eq(&points.head), eq(points.out(p.head_dim()))];
+        let with = |layers: Weight<K>| vec![std::iter::once(layers).chain(rest.clone()).collect::<Tensor<K>>()];
+        let rounding = Rounding {
+            rounded: Rounded::ATTENTION,
+            out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
+            plain: with(self.plain_layers(part)),
+            powered: with(self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.att))),
+            factor: points.att_weight(),
+        };
+        self.accumulated(claims, &rounding, requant::remainder(Limbs::Two));
+    }
+
+    fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
+        let (lead, rest) = at.split_at(self.lead(Part::ATT) as usize);
+        let (head, index) = rest.split_at(self.shape.padded.heads as usize);
+        let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, self.points.limb)];
+        let weights = vec![eq(lead), eq(&self.points.token), eq(head), eq(index)];
+        claim("attention output", Part::ATT, weights, columns, operand)
+    }
+
+    /// Probabilities and values.
+    fn value_operands(&self, at: &[K], [probability, value]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (p, points) = (&self.shape.padded, self.points);
+        let (layer, rest) = at.split_at(p.layers as usize);
+        let (head, key) = rest.split_at(p.heads as usize);
+        let (layer, head) = (eq_table(layer), eq_table(head));
+        let front = [
+            padded(
+                times(&points.layer_weights(self.layers()), &layer),
+                self.lead(Part::SCORES),
+            ),
+            padded(times(&eq_table(&points.head), &head), p.heads),
+        ];
+        let probabilities = self.score_tensor(front, &points.token, Keys::At(key));
+        let values = vec![
+            self.real_layers(Part::V, &layer),
+            eq(key),
+            padded(self.grouped(&head), p.kv_heads),
+            eq(points.out(p.head_dim())),
+        ];
+        let weight = points.att_weight();
+        let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
+        let columns = vec![(P, K::one())];
+        [
+            claim("probabilities", Part::SCORES, probabilities, columns, probability),
+            claim("values", Part::V, values, limbs, value),
+        ]
+    }
+}

@@ -1,0 +1,253 @@
+//! Norms of heads (docs/protocol.md, section 16.11): of queries and keys, before they are rotated. One row per (layer, token, head).
+
+use stwo::core::fields::qm31::SecureField;
+
+use crate::air::base;
+use crate::claims::{Group, LinearClaim, Weight};
+use crate::mle::eq_table;
+use crate::model::{HeadNorm, MatmulKind, NormParams};
+use crate::rounding::{Rounded, PADDED_EXPONENT};
+use crate::scalar::Scalar;
+use crate::shape::{Part, Rows};
+use crate::sizes::Sizes;
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Product, Public, Rounding};
+
+use super::norms::{
+    bound_value, columns, epsilon_value, quotient_columns, root_columns, square_columns, NormWeights, RootFactors,
+};
+use super::operator::{Finals, Operator};
+
+/// The norms of queries or of keys, where heads are normed.
+pub struct HeadNorms(pub Part);
+
+impl Part {
+    /// (layer, token, head), where heads are normed
+    pub const Q_NORMS: Self = Self::new(10, "QNorms");
+    /// (layer, token, key/value head), where heads are normed
+    pub const K_NORMS: Self = Self::new(11, "KNorms");
+}
+
+impl<K: Scalar> Operator<K> for HeadNorms {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let (config, p) = (&sizes.config, &sizes.padded);
+        let (part, heads, heads_log) = match self.0 {
+            Part::Q => (Part::Q_NORMS, config.heads, p.heads),
+            _ => (Part::K_NORMS, config.kv_heads, p.kv_heads),
+        };
+        let own = config.head_norms.then(|| Rows {
+            part,
+            axes: vec![p.layers, sizes.token, heads_log],
+            extents: vec![(0, config.layers), (2, heads)],
+            air: columns(),
+            shifts: Vec::new(),
+        });
+        own.into_iter().collect()
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        if public.shape.config.head_norms {
+            public.head_norms(claims, self.0);
+        }
+    }
+
+    fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        let own = public.normed_heads(self.0);
+        let [square, root] = match self.0 {
+            Part::Q => [Product::QuerySquare, Product::QueryRoot],
+            _ => [Product::KeySquare, Product::KeyRoot],
+        };
+        let mut claims = finals.claims(square, |at, operands| public.head_squares(&own, at, operands));
+        claims.extend(finals.claims(root, |at, operands| public.head_roots(&own, at, operands)));
+        claims
+    }
+}
+
+/// Queries or keys whose heads are normed, and the random point of their channels.
+pub struct NormedHeads<'a, K = SecureField> {
+    /// The heads.
+    pub part: Part,
+    /// Their norms.
+    pub norms: Part,
+    /// What makes them.
+    pub kind: MatmulKind,
+    /// Real heads.
+    pub heads: usize,
+    /// log2 of the padded number of heads.
+    pub heads_log: u32,
+    /// The point of the heads.
+    pub head: &'a [K],
+    /// Weights of both halves.
+    pub halves: [K; 2],
+    /// The point of the index in a half.
+    pub index: &'a [K],
+    /// What weighs the products.
+    pub weights: NormWeights<K>,
+}
+
+impl<K: Scalar> NormedHeads<'_, K> {
+    /// `eq(head, .)` on the real heads.
+    pub fn real(&self) -> Vec<K> {
+        let mut table = eq_table(self.head);
+        table.truncate(self.heads);
+        table
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// Queries or keys.
+    pub fn normed_heads(&self, part: Part) -> NormedHeads<'_, K> {
+        let (config, p) = (&self.shape.config, &self.shape.padded);
+        let (norms, kind, heads, heads_log, numbers) = match part {
+            Part::Q => (Part::Q_NORMS, MatmulKind::Q, config.heads, p.heads, [18, 19, 20, 21]),
+            _ => (
+                Part::K_NORMS,
+                MatmulKind::K,
+                config.kv_heads,
+                p.kv_heads,
+                [22, 23, 24, 25],
+            ),
+        };
+        let (head, half, index) = self.head_point(heads_log);
+        NormedHeads {
+            part,
+            norms,
+            kind,
+            heads,
+            heads_log,
+            head,
+            halves: [K::one() - half, half],
+            index,
+            weights: NormWeights::new(self.points, numbers),
+        }
+    }
+
+    /// The limbs of both halves of projected heads, high and low ones with these factors.
+    fn head_limbs(&self, part: Part, halves: [K; 2], [high, low]: [K; 2]) -> Vec<(usize, K)> {
+        let rope = self.shape.rope(part);
+        let of = |(side, half): (usize, K)| {
+            let at = rope.before(side);
+            [(at, half * high), (at + 1, half * low)]
+        };
+        halves.into_iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Everything that the norms of queries or keys round or divide, as accumulators of products.
+    fn head_norms(&self, claims: &mut Claims<K>, part: Part) {
+        let own = self.normed_heads(part);
+        let (limb, weights) = (self.points.limb, &own.weights);
+        let width = self.shape.config.head_dim;
+        let norms = |value: &dyn Fn(&NormParams) -> K| self.sum_of_norms(&own, value);
+        let epsilons = norms(&|norm| epsilon_value(norm.eps.body, limb, weights.square));
+        let bounds = norms(&|norm| bound_value(width, norm.scale, limb, weights.quotient));
+        let rows = vec![
+            self.plain_layers(own.norms),
+            eq(&self.points.token),
+            padded(own.real(), own.heads_log),
+        ];
+        let sides = &mut claims.accumulators;
+        sides.value += epsilons - bounds;
+        let columns = [
+            square_columns(limb, weights.square),
+            quotient_columns(limb, weights.quotient),
+            root_columns(limb, weights.root),
+        ];
+        sides.groups.push(Group::new(own.norms, rows, columns.concat()));
+        self.normed_values(claims, &own);
+    }
+
+    /// The sum of a value of the norm of every layer over all rows, weighed: weights of tokens add up to one.
+    fn sum_of_norms(&self, own: &NormedHeads<'_, K>, value: &dyn Fn(&NormParams) -> K) -> K {
+        let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
+        let sum = layers.fold(K::zero(), |sum, (l, weight)| {
+            let norm = self.params.head_norm(own.kind, l).map(HeadNorm::norm);
+            sum + weight * norm.map_or(K::zero(), |norm| value(&norm))
+        });
+        sum * own.real().into_iter().fold(K::zero(), |sum, weight| sum + weight)
+    }
+
+    /// Values times the reciprocal root of their head, rounded.
+    fn normed_values(&self, claims: &mut Claims<K>, own: &NormedHeads<'_, K>) {
+        let (part, rope) = (own.part, self.shape.rope(own.part));
+        let layers = self.points.layer_weights(self.layers());
+        let power = |(l, weight): (usize, &K)| {
+            let norm = self.params.head_norm(own.kind, l);
+            *weight * base(1 << norm.map_or(PADDED_EXPONENT, |norm| norm.shift).min(30))
+        };
+        let powers = padded(layers.iter().enumerate().map(power).collect(), self.lead(part));
+        let (token, head, index) = (eq(&self.points.token), eq(own.head), eq(own.index));
+        for (side, half) in own.halves.into_iter().enumerate() {
+            let rounding = Rounding {
+                rounded: Rounded::normed(part, side),
+                out: vec![(rope.source(side), num_traits::One::one())],
+                plain: vec![vec![
+                    self.plain_layers(part),
+                    token.clone(),
+                    head.clone(),
+                    index.clone(),
+                ]],
+                powered: vec![vec![powers.clone(), token.clone(), head.clone(), index.clone()]],
+                factor: half * own.weights.normed,
+            };
+            self.accumulated(claims, &rounding, rope.norm(side));
+        }
+    }
+
+    /// Heads times themselves: the first factor is a table of products, entry by entry.
+    fn head_squares(&self, own: &NormedHeads<'_, K>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (points, part) = (self.points, own.part);
+        let (layer, rest) = at.split_at(self.lead(part) as usize);
+        let (token, rest) = rest.split_at(self.shape.token as usize);
+        let (head, rest) = rest.split_at(own.heads_log as usize);
+        let (half, index) = rest.split_at(1);
+        let half = half.first().copied().unwrap_or_default();
+        let halves = [K::one() - half, half];
+        let weighted = vec![
+            padded(
+                times(&points.layer_weights(self.layers()), &eq_table(layer)),
+                self.lead(part),
+            ),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            padded(times(&own.real(), &eq_table(head)), own.heads_log),
+            eq(index),
+        ];
+        let plain = vec![eq(layer), eq(token), eq(head), eq(index)];
+        let weight = own.weights.square;
+        let limbs = |weight: K| self.head_limbs(part, halves, [weight, weight * points.limb]);
+        [
+            claim("weighted heads", part, weighted, limbs(weight), first),
+            claim("heads", part, plain, limbs(K::one()), second),
+        ]
+    }
+
+    /// What the rows of norms of heads multiply, as those of states: the first factor is a table of products, entry by entry.
+    fn head_roots(&self, own: &NormedHeads<'_, K>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (points, part) = (self.points, own.norms);
+        let (layer, rest) = at.split_at(self.lead(part) as usize);
+        let (token, rest) = rest.split_at(self.shape.token as usize);
+        let (head, factor) = rest.split_at(own.heads_log as usize);
+        let layers = eq_table(layer);
+        let mut real = eq_table(head);
+        real.truncate(own.heads);
+        let real = padded(real, own.heads_log);
+        let weighted = vec![
+            padded(times(&points.layer_weights(self.layers()), &layers), self.lead(part)),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            padded(times(&own.real(), &eq_table(head)), own.heads_log),
+        ];
+        let factors = RootFactors::new(factor, points.limb, own.weights);
+        let rows = vec![self.real_layers(part, &layers), eq(token), real.clone()];
+        let heads = vec![self.real_layers(own.part, &layers), eq(token), real, eq(own.index)];
+        let values = self.head_limbs(own.part, own.halves, [factors.values * felt::<K>(256), factors.values]);
+        [
+            claim("reciprocal roots of heads", part, weighted, factors.first, first),
+            LinearClaim {
+                name: "heads, sums of squares and roots",
+                groups: vec![
+                    Group::new(part, rows, factors.second),
+                    Group::new(own.part, heads, values),
+                ],
+                value: second,
+            },
+        ]
+    }
+}

@@ -1,0 +1,161 @@
+//! Logits and arg max of the generated positions (docs/protocol.md, section 16.8), with the logits of the output tokens in clear. One
+//! row per (output token, vocabulary entry).
+
+use crate::air::gadgets::Remainder;
+use crate::air::lookups::{Linear, Lookup};
+use crate::air::{base, Air};
+use crate::claims::{Group, LinearClaim, Weight};
+use crate::mle::eq_table;
+use crate::model::{Limbs, MatmulKind};
+use crate::rounding::Rounded;
+use crate::scalar::{Scalar, Source, Word};
+use crate::shape::{Along, Part, Rows, Shifts};
+use crate::sizes::Sizes;
+use crate::wiring::{claim, eq, padded, Claims, Product, Public, Rounding};
+
+use super::operator::{Finals, Operator};
+
+/// The choice of the output tokens.
+pub struct Choice;
+
+impl Part {
+    /// (output token, vocabulary entry)
+    pub const LOGITS: Self = Self::new(9, "Logits");
+}
+
+impl Rounded {
+    /// Logits.
+    pub const LOGIT: Self = Self::of(Part::LOGITS, 0);
+}
+
+/// By how much the logit is below that of the output token, less one below its id: at least 0.
+pub const MARGIN: usize = 0;
+
+/// Of the logit.
+pub const fn remainder(limbs: Limbs) -> Remainder {
+    Remainder { at: 1, limbs }
+}
+
+/// The columns of logits and their distance from the output token's.
+fn columns(limbs: Limbs) -> Air {
+    let remainder = remainder(limbs);
+    let mut lookups = vec![Lookup::range16(Linear::column(MARGIN))];
+    lookups.extend(remainder.lookups());
+    Air {
+        columns: 1 + Remainder::columns(limbs),
+        powers: vec![(remainder.pow(), Rounded::LOGIT.tensor)],
+        lookups,
+    }
+}
+
+impl<K: Scalar> Operator<K> for Choice {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let own = sizes.has_logits().then(|| Rows {
+            part: Part::LOGITS,
+            axes: vec![sizes.output(), sizes.padded.vocab],
+            extents: vec![(0, sizes.outputs), (1, sizes.config.vocab)],
+            air: columns(sizes.limbs.head),
+            shifts: vec![Shifts {
+                tensor: Rounded::LOGIT.tensor,
+                limbs: sizes.limbs.head,
+                along: Along::Second,
+                of: |entry| Some(entry.params.head.at(entry.place[1])),
+            }],
+        });
+        own.into_iter().collect()
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        if public.shape.has_logits() {
+            public.logits(claims);
+        }
+    }
+
+    fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        finals.claims(Product::Head, |at, [operand, _]| [public.head_operand(at, operand)])
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// The logits of the generated positions, which are those of the output tokens less the margins, and that the margins of
+    /// the output tokens are 0.
+    fn logits(&self, claims: &mut Claims<K>) {
+        let (points, config, part) = (self.points, &self.shape.config, Part::LOGITS);
+        let log = self.shape.padded.vocab;
+        let outputs: Vec<K> = eq_table(&points.output).into_iter().take(self.shape.outputs).collect();
+        let real = |mut values: Vec<K>| {
+            values.truncate(config.vocab);
+            values
+        };
+        let plain = eq_table(points.out(log));
+        let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &plain));
+        let plain = real(plain);
+        let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
+        // A logit is TOP less one below the output token, less the margin.
+        let (mut fixed, all) = (K::zero(), K::sum_of(&powered));
+        let tops = self.statistics.tops.iter().enumerate();
+        for ((id, (o, top)), weight) in self.output_ids().zip(tops).zip(&outputs) {
+            let below = K::sum_below(&powered, id);
+            fixed += *weight * (all * K::top(*top, o) - below);
+        }
+        let remainder = remainder(self.shape.limbs.head);
+        let factor = points.kind_weight(MatmulKind::Head);
+        let rounding = Rounding {
+            rounded: Rounded::LOGIT,
+            out: vec![(MARGIN, -K::one())],
+            plain: tensor(plain),
+            powered: tensor(powered),
+            factor,
+        };
+        let scale = base(remainder.scale());
+        claims.accumulators.value -= factor * scale * fixed;
+        self.add(&mut claims.accumulators, &rounding, remainder);
+        self.clipped(claims, &rounding, |place, clip| {
+            clip.value() - self.logit_without_margin(place)
+        });
+
+        let entry = |(o, (id, weight)): (usize, (Word, &K))| {
+            vec![
+                Weight::Sparse(self.lead(part), vec![(o, *weight)]),
+                Weight::one_at(log, id),
+            ]
+        };
+        let chosen = self.output_ids().zip(&outputs).enumerate().map(entry);
+        claims.own.push(LinearClaim {
+            name: "chosen logits",
+            groups: vec![Group::new_sum(part, chosen.collect(), vec![(MARGIN, K::one())])],
+            value: K::zero(),
+        });
+    }
+
+    /// The generated tokens.
+    fn output_ids(&self) -> impl Iterator<Item = Word> + '_ {
+        let ids = self.statement.generated().enumerate();
+        ids.map(|(o, (_, id))| Word::new(id as usize, Source::OutputId(o)))
+    }
+
+    /// What the logit of an entry would be if its margin were 0.
+    fn logit_without_margin(&self, place: &[usize]) -> i64 {
+        let [output, entry] = place else { return 0 };
+        let id = self.statement.output.get(*output).copied().unwrap_or_default() as usize;
+        let top = self.statistics.tops.get(*output).copied().unwrap_or_default();
+        i64::from(top) - i64::from(*entry < id)
+    }
+
+    /// The last state at the generated positions.
+    fn head_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
+        let shape = self.shape;
+        let last = Weight::Sparse(self.lead(Part::STREAM), vec![(shape.states() - 1, K::one())]);
+        let weights = vec![last, Weight::dense(self.generated_rows()), eq(at)];
+        let columns = self.normed_columns(shape.limbs.head);
+        claim("generated positions", Part::STREAM, weights, columns, operand)
+    }
+
+    /// Weights of the token rows of the last state in the product of the head: of the generated positions.
+    pub fn generated_rows(&self) -> Vec<K> {
+        let first = self.statement.generated().next().map_or(0, |(row, _)| row);
+        let count = self.statement.generated_ids().len();
+        let weights: Vec<K> = eq_table(&self.points.output).into_iter().take(count).collect();
+        K::placed(&weights, Word::new(first, Source::FirstRow), 1 << self.shape.token)
+    }
+}

@@ -1,0 +1,104 @@
+//! The operators of the forward pass, one file each (docs/protocol.md, section 16), and everything that is made by asking all of
+//! them: row spaces and claims. What neither a lookup nor a claim of an operator speaks of is free.
+//!
+//! An operator is added as a file and a line of [`operators`].
+
+pub mod attention;
+pub mod ff;
+pub mod head_norms;
+pub mod logits;
+pub mod norms;
+mod operator;
+pub mod rope;
+pub mod softmax;
+pub mod stream;
+pub mod values;
+
+pub use self::operator::{Finals, Operator};
+
+use stwo::core::fields::qm31::SecureField;
+
+use crate::chunk::Chunk;
+use crate::claims::LinearClaim;
+use crate::model::{LimbSet, Limbs, ModelConfig};
+use crate::scalar::Scalar;
+use crate::shape::{Part, Shape};
+use crate::sizes::Sizes;
+use crate::statement::Lengths;
+use crate::wiring::{Claims, Operands, Public};
+
+/// All operators, in the order of their claims.
+pub fn operators<'a, K: Scalar + 'a>() -> [&'a dyn Operator<K>; 13] {
+    [
+        &stream::Stream,
+        &norms::Norm,
+        &rope::Projected(Part::Q),
+        &head_norms::HeadNorms(Part::Q),
+        &rope::Rotated(Part::Q),
+        &rope::Projected(Part::K),
+        &head_norms::HeadNorms(Part::K),
+        &rope::Rotated(Part::K),
+        &values::Values,
+        &softmax::Softmax,
+        &attention::Attention,
+        &ff::Mlp,
+        &logits::Choice,
+    ]
+}
+
+impl Shape {
+    /// Row spaces of a whole model for a statement of these lengths.
+    pub fn new(model: &ModelConfig, lengths: impl Into<Lengths>) -> Self {
+        Self::of(model, &Chunk::whole(model.layers), lengths)
+    }
+
+    /// Row spaces of a chunk of a model for a statement of these lengths.
+    pub fn of(model: &ModelConfig, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        Self::with_limbs(model, LimbSet::all(Limbs::Two), chunk, lengths)
+    }
+
+    /// The same with other limbs of accumulators than two of all.
+    pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
+        let sizes = Sizes::new(model, limbs, chunk, lengths);
+        let operators = operators::<SecureField>().into_iter();
+        let rows = operators.flat_map(|operator| operator.parts(&sizes)).collect();
+        Self::of_rows(sizes, rows)
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// All claims that are fixed before the product sumcheck: accumulators at the random point, batched, whose value is the claim
+    /// `product` of that sumcheck (sections 5, 7 and 8.1); other roundings and clipped values; and what is claimed across rows.
+    pub fn trace_claims(&self, product: K) -> Vec<LinearClaim<K>> {
+        let mut rounded = Claims::new(product + self.biases());
+        let operators = operators();
+        operators
+            .iter()
+            .for_each(|operator| operator.rounded(self, &mut rounded));
+        let across = operators.iter().flat_map(|operator| operator.across(self));
+        let claims = rounded.all().into_iter().chain(across);
+        claims.map(|claim| claim.in_lanes(self.shape)).collect()
+    }
+
+    /// Claims on the trace operands that the product sumcheck ends with, in the order of the products. `operands` are the claimed
+    /// final evaluations (first, second factor) in the order of [`crate::wiring::PRODUCTS`]; `point` is the sumcheck's.
+    pub fn operand_claims(&self, point: &[K], operands: &Operands<K>) -> Vec<LinearClaim<K>> {
+        let finals = Finals {
+            shape: self.shape,
+            point,
+            operands,
+        };
+        let operators = operators().into_iter();
+        let mut claims: Vec<_> = operators
+            .flat_map(|operator| operator.operands(self, &finals))
+            .collect();
+        claims.sort_by_key(|(product, _)| *product as usize);
+        claims
+            .into_iter()
+            .map(|(_, claim)| claim.in_lanes(self.shape))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,471 @@
+//! Norm (docs/protocol.md, section 16.2): of every row of a state the sum of its squares, and its reciprocal root. One row per
+//! (state, token).
+//!
+//! The reciprocal root is that of an integer division: the *quotient* is the bound divided by the sum of squares, epsilon
+//! included, rounded down, and the *root* is the square root of the quotient, rounded down.
+
+use stwo::core::fields::qm31::SecureField;
+
+use crate::air::lookups::{Linear, Lookup};
+use crate::air::{base, Air};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
+use crate::mle::eq_table;
+use crate::model::{log_ceil, Limbs, RowClass};
+use crate::rounding::Rounded;
+use crate::scalar::Scalar;
+use crate::semantics::norm_bound;
+use crate::shape::{Part, Rows};
+use crate::sizes::Sizes;
+use crate::statement::norm_of;
+use crate::wiring::{alike, claim, eq, felt, padded, power, times, Claims, Points, Product, Public, Rounding};
+
+use super::operator::{Finals, Operator};
+use super::stream;
+
+/// The norm of every state.
+pub struct Norm;
+
+impl Part {
+    /// (state, token)
+    pub const NORMS: Self = Self::new(1, "Norms");
+}
+
+/// Bits of a limb: numbers are four limbs, least significant first, a root is two.
+pub const LIMB_BITS: u32 = 12;
+/// Limbs of the sum of squares and of all that is compared with it.
+pub const LIMBS: usize = 4;
+/// Bits of the last limb of a sum of squares, which is below `2^45`.
+pub const LAST_BITS: u32 = 9;
+
+/// The sum of squares with epsilon, in limbs.
+pub const SUM: usize = 0;
+/// The sum of products of both limbs of the states, less its low 15 bits, divided by `2^15`.
+pub const CROSS_HI: usize = 4;
+/// Its low 15 bits.
+pub const CROSS_LO: usize = 5;
+/// The low byte of the sum of the squares of high limbs.
+pub const HIGH_LO: usize = 6;
+/// What is carried from the low 24 bits of the sum of squares.
+pub const CARRY: usize = 7;
+/// The quotient, in limbs.
+pub const QUOTIENT: usize = 8;
+/// What the division leaves, in limbs.
+pub const LEFT: usize = 12;
+/// What is carried from limb to limb of the product of quotient and sum.
+pub const CARRIES: usize = 16;
+/// The sum less one, less what is left: its limbs from the second on. The first is looked up without a column.
+pub const GAP: usize = 20;
+/// The reciprocal root, in limbs.
+pub const ROOT: usize = 23;
+/// The quotient less the square of the root, in limbs; the high one has a bit more.
+pub const REST: usize = 25;
+/// What is carried from limb to limb of the square of the root.
+pub const ROOT_CARRIES: usize = 27;
+/// The high limb of twice the root, less the rest; the low one is looked up without a column.
+pub const ROOM_HI: usize = 29;
+/// Number of columns.
+pub const COLUMNS: usize = 30;
+
+/// Bits of [`CROSS_LO`], [`HIGH_LO`] and [`CARRY`].
+pub const SUM_BITS: [u32; 3] = [15, 8, 7];
+/// Bits of [`CARRIES`], and of both [`ROOT_CARRIES`].
+pub const CARRY_BITS: [u32; 3] = [15, 13, 14];
+/// Bits of the high limb of [`REST`] and of [`ROOM_HI`].
+pub const WIDE_BITS: u32 = LIMB_BITS + 1;
+
+/// The high part of an epsilon, and its low part, which is in `1..=2^24`.
+pub const fn epsilon(eps: u64) -> [i64; 2] {
+    let half = 2 * LIMB_BITS;
+    let below = eps.saturating_sub(1);
+    [(below >> half) as i64, (below & ((1 << half) - 1)) as i64 + 1]
+}
+
+/// The limbs of the bound `hidden 2^(2 scale)` of a norm; one more than a sum of squares has, none of them beyond 12 bits if
+/// the key is valid.
+pub fn bound_limbs(hidden: usize, scale: u8) -> [i64; LIMBS + 1] {
+    let bound = norm_bound(hidden, scale);
+    std::array::from_fn(|k| {
+        let rest = bound >> (LIMB_BITS as usize * k);
+        (if k == LIMBS {
+            rest
+        } else {
+            rest & ((1 << LIMB_BITS) - 1)
+        }) as i64
+    })
+}
+
+/// The columns of a row of norms: sums of squares and reciprocal roots.
+pub fn columns() -> Air {
+    let column = Linear::column;
+    let limbs = |at: usize, count: usize| (at..at + count).map(move |at| Lookup::below(LIMB_BITS, column(at)));
+    let radix = base(1 << LIMB_BITS);
+    let pair = |at: usize| column(at + 1) * radix + column(at);
+    // 2^24 (SUM - LEFT) in their high halves, less what GAP has of them: 0 or 1.
+    let borrow = pair(SUM + 2) - pair(LEFT + 2) - pair(GAP + 1);
+    let low = pair(SUM) - pair(LEFT) - Linear::constant(1) - column(GAP) * radix;
+    let room = column(ROOT + 1) * base(2) - column(REST + 1) - column(ROOM_HI);
+    let mut list: Vec<Lookup> = limbs(SUM, LIMBS - 1).collect();
+    list.push(Lookup::below(LAST_BITS, column(SUM + LIMBS - 1)));
+    list.push(Lookup::int16(CROSS_HI));
+    let crosses = (CROSS_LO..).zip(SUM_BITS);
+    list.extend(crosses.map(|(at, own)| Lookup::below(own, column(at))));
+    list.extend(limbs(QUOTIENT, LIMBS));
+    list.extend(limbs(LEFT, LIMBS));
+    list.extend((CARRIES..GAP).map(|at| Lookup::below(CARRY_BITS[0], column(at))));
+    list.extend(limbs(GAP, LIMBS - 1));
+    list.push(Lookup::below(1, borrow.clone()));
+    list.push(Lookup::below(LIMB_BITS, borrow * (radix * radix) + low));
+    list.extend(limbs(ROOT, 2));
+    list.push(Lookup::below(LIMB_BITS, column(REST)));
+    list.push(Lookup::below(WIDE_BITS, column(REST + 1)));
+    list.push(Lookup::below(CARRY_BITS[1], column(ROOT_CARRIES)));
+    list.push(Lookup::below(CARRY_BITS[2], column(ROOT_CARRIES + 1)));
+    list.push(Lookup::below(WIDE_BITS, column(ROOM_HI)));
+    let room = room * radix + column(ROOT) * base(2) - column(REST);
+    list.push(Lookup::below(LIMB_BITS, room));
+    Air {
+        columns: COLUMNS,
+        powers: Vec::new(),
+        lookups: list,
+    }
+}
+
+impl<K: Scalar> Operator<K> for Norm {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let states = sizes.states();
+        vec![Rows {
+            part: Part::NORMS,
+            axes: vec![log_ceil(states, 0), sizes.token],
+            extents: vec![(0, states)],
+            air: columns(),
+            shifts: Vec::new(),
+        }]
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        public.squares(claims);
+        public.quotients(claims);
+        public.roots(claims);
+        public.normed(claims);
+    }
+
+    /// Both claims on what the projections read come first.
+    fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        let read = [(Product::Norm, Limbs::One), (Product::NormLimbs, Limbs::Two)];
+        let read = read.into_iter().flat_map(|(product, limbs)| {
+            finals.claims(product, |at, [operand, _]| [public.normed_operand(limbs, at, operand)])
+        });
+        read.map(|(_, claim)| (Product::Norm, claim))
+            .chain(finals.claims(Product::Square, |at, operands| public.square_operands(at, operands)))
+            .chain(finals.claims(Product::Root, |at, operands| public.root_operands(at, operands)))
+            .collect()
+    }
+}
+
+/// What weighs the products of norms among the batched accumulators.
+#[derive(Clone, Copy, Debug)]
+pub struct NormWeights<K = SecureField> {
+    /// Of the squares of what is normed.
+    pub square: K,
+    /// Of the values times their reciprocal roots.
+    pub normed: K,
+    /// Of the quotients times the sums of squares.
+    pub quotient: K,
+    /// Of the squares of reciprocal roots.
+    pub root: K,
+}
+
+impl<K: Scalar> NormWeights<K> {
+    /// Those of these numbers among the accumulators.
+    pub(super) fn new(points: &Points<K>, numbers: [usize; 4]) -> Self {
+        let [square, normed, quotient, root] = numbers.map(|number| points.weight(number));
+        Self {
+            square,
+            normed,
+            quotient,
+            root,
+        }
+    }
+}
+
+impl<K: Scalar> Points<K> {
+    /// Weights of the products of the norms of states.
+    pub fn norms(&self) -> NormWeights<K> {
+        NormWeights::new(self, [12, 15, 16, 17])
+    }
+}
+
+/// Of squares of limbs `hi + limb lo`: what the sum of squares is made of, with these weights.
+pub(super) fn square_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
+    let [high, cross, low] = [weight, weight * limb, weight * limb * limb];
+    let (radix, byte) = (base(1 << LIMB_BITS), base(1 << 8));
+    let half = radix * radix;
+    vec![
+        (SUM, low),
+        (SUM + 1, low * radix),
+        (SUM + 2, high * byte),
+        (SUM + 3, high * byte * radix),
+        (CROSS_HI, cross * base(2 << SUM_BITS[0]) - high * byte),
+        (CROSS_LO, cross * base(2) - low * base(1 << 9)),
+        (HIGH_LO, high - low * base(1 << 16)),
+        (CARRY, low * half - high * byte),
+    ]
+}
+
+/// What an epsilon adds to the value of the claim on squares.
+pub(super) fn epsilon_value<K: Scalar>(eps: u64, limb: K, weight: K) -> K {
+    let [eps_hi, eps_lo] = epsilon(eps).map(base);
+    weight * (limb * limb * eps_lo + base(1 << 8) * eps_hi)
+}
+
+/// Of quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
+pub(super) fn quotient_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
+    let radix = base(1 << LIMB_BITS);
+    let at = |k: usize| weight * power(limb, k);
+    let left = (0..LIMBS).map(|k| (LEFT + k, -at(k)));
+    let carries = (0..GAP - CARRIES).map(|k| (CARRIES + k, at(k) * radix - at(k + 1)));
+    left.chain(carries).collect()
+}
+
+/// The limbs of the bound of a norm of rows of so many values, weighed.
+pub(super) fn bound_value<K: Scalar>(width: usize, scale: u8, limb: K, weight: K) -> K {
+    let limbs = bound_limbs(width, scale).into_iter().enumerate();
+    limbs.fold(K::zero(), |sum, (k, own)| sum + weight * power(limb, k) * base(own))
+}
+
+/// Of squares of reciprocal roots: the quotients less the rest.
+pub(super) fn root_columns<K: Scalar>(limb: K, weight: K) -> Vec<(usize, K)> {
+    let radix = base(1 << LIMB_BITS);
+    let at = |k: usize| weight * power(limb, k);
+    vec![
+        (QUOTIENT, at(0)),
+        (QUOTIENT + 1, at(1)),
+        (QUOTIENT + 2, at(2)),
+        (QUOTIENT + 3, at(2) * radix),
+        (REST, -at(0)),
+        (REST + 1, -at(1)),
+        (ROOT_CARRIES, at(0) * radix - at(1)),
+        (ROOT_CARRIES + 1, at(1) * radix - at(2)),
+    ]
+}
+
+/// What rows of norms multiply, as columns.
+pub(super) struct RootFactors<K> {
+    /// The first factors: reciprocal roots, quotients, roots.
+    pub(super) first: Vec<(usize, K)>,
+    /// The second ones: sums of squares and roots.
+    pub(super) second: Vec<(usize, K)>,
+    /// What weighs the values that reciprocal roots are multiplied with.
+    pub(super) values: K,
+}
+
+impl<K: Scalar> RootFactors<K> {
+    /// At a point of the last axis, with these weights of the products.
+    pub(super) fn new(factor: &[K], limb: K, weights: NormWeights<K>) -> Self {
+        let factors = eq_table(factor);
+        let [scaled, quotient, root] = [0, 1, 2].map(|own| factors.get(own).copied().unwrap_or_default());
+        let limbs = |at: usize, count: usize, weight: K, radix: K| -> Vec<(usize, K)> {
+            (0..count).map(|k| (at + k, weight * power(radix, k))).collect()
+        };
+        let first = [
+            limbs(ROOT, 2, scaled, felt(1 << LIMB_BITS)),
+            limbs(QUOTIENT, LIMBS, quotient, limb),
+            limbs(ROOT, 2, root, limb),
+        ];
+        let second = [
+            limbs(SUM, LIMBS, quotient * weights.quotient, limb),
+            limbs(ROOT, 2, root * weights.root, limb),
+        ];
+        Self {
+            first: first.concat(),
+            second: second.concat(),
+            values: scaled * weights.normed,
+        }
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// Weights of the rows of norms.
+    fn norm_rows(&self) -> Tensor<K> {
+        let states = self.points.state_weights(self.shape.states());
+        vec![padded(states, self.lead(Part::NORMS)), eq(&self.points.token)]
+    }
+
+    /// Squares of the stream's rows, of limbs `hi + limb lo`: the columns say what the sum of squares is made of.
+    fn squares(&self, claims: &mut Claims<K>) {
+        let (limb, weight) = (self.points.limb, self.points.norms().square);
+        let states = self.points.state_weights(self.shape.states());
+        let mut epsilons = K::zero();
+        for (class, rows) in self.class_weights() {
+            for (n, state) in states.iter().enumerate() {
+                epsilons += *state * rows * epsilon_value(norm_of(self.params, n).eps.of(class), limb, weight);
+            }
+        }
+        let columns = square_columns(limb, weight);
+        let sides = &mut claims.accumulators;
+        sides.value += epsilons;
+        sides.groups.push(Group::new(Part::NORMS, self.norm_rows(), columns));
+    }
+
+    /// Sum of the weights of the token rows of each class.
+    fn class_weights(&self) -> [(RowClass, K); 2] {
+        let rows = eq_table(&self.points.token);
+        let lead = K::sum_below(&rows, self.leading_rows());
+        [(RowClass::Lead, lead), (RowClass::Body, K::one() - lead)]
+    }
+
+    /// Quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
+    fn quotients(&self, claims: &mut Claims<K>) {
+        let (limb, weight) = (self.points.limb, self.points.norms().quotient);
+        let states = self.points.state_weights(self.shape.states());
+        let hidden = self.shape.config.hidden;
+        let bounds = states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
+            sum + *state * bound_value(hidden, norm_of(self.params, n).scale, limb, weight)
+        });
+        let columns = quotient_columns(limb, weight);
+        let sides = &mut claims.accumulators;
+        sides.value -= bounds;
+        sides.groups.push(Group::new(Part::NORMS, self.norm_rows(), columns));
+    }
+
+    /// Squares of reciprocal roots: the quotients less the rest.
+    fn roots(&self, claims: &mut Claims<K>) {
+        let columns = root_columns(self.points.limb, self.points.norms().root);
+        let group = Group::new(Part::NORMS, self.norm_rows(), columns);
+        claims.accumulators.groups.push(group);
+    }
+
+    /// The normed states: values times the reciprocal root of their row.
+    fn normed(&self, claims: &mut Claims<K>) {
+        let (points, part) = (self.points, Part::STREAM);
+        let at = points.out(self.shape.padded.hidden);
+        let weights = eq_table(at);
+        let states = points.state_weights(self.shape.states());
+        let shifts = states.iter().enumerate();
+        let shifts = shifts.map(|(n, weight)| {
+            (
+                (norm_of(self.params, n).shift, self.params.exponents_of(n)),
+                (n, *weight),
+            )
+        });
+        let powered = alike(shifts).into_iter().map(|((shift, exponents), states)| {
+            let own = |c: usize| exponents.get(c).copied().unwrap_or(0);
+            let exponent = |c: usize| u32::from(shift.saturating_sub(own(c)));
+            let features = Weight::dense(self.feature_powers(&weights, &exponent));
+            vec![Weight::Sparse(self.lead(part), states), eq(&points.token), features]
+        });
+        let out = match self.shape.normed() {
+            Limbs::One => vec![(stream::Y, K::one())],
+            Limbs::Two => vec![(stream::Y, felt(256)), (stream::Y + 1, K::one())],
+        };
+        let rounding = Rounding {
+            rounded: Rounded::NORM,
+            out,
+            powered: powered.collect(),
+            plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
+            factor: points.norms().normed,
+        };
+        self.accumulated(claims, &rounding, stream::NORM);
+    }
+
+    /// What the projections read.
+    fn normed_operand(&self, limbs: Limbs, at: &[K], operand: K) -> LinearClaim<K> {
+        let (lead, rest) = at.split_at(self.lead(Part::STREAM) as usize);
+        let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
+        claim(
+            "normed state",
+            Part::STREAM,
+            weights,
+            self.normed_columns(limbs),
+            operand,
+        )
+    }
+
+    /// The stream times itself: the first factor is a table of products, entry by entry.
+    fn square_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (points, part) = (self.points, Part::STREAM);
+        let (state, rest) = at.split_at(self.lead(part) as usize);
+        let (token, feature) = rest.split_at(self.shape.token as usize);
+        let own_states = times(&points.state_weights(self.shape.states()), &eq_table(state));
+        let (tokens, features) = (times(&eq_table(&points.token), &eq_table(token)), eq_table(feature));
+        // Outputs that are normed have no exponents.
+        let weighted = [false, true].into_iter().filter_map(|outputs| {
+            let own = own_states.iter().enumerate();
+            let own = own.map(|(n, w)| {
+                if self.params.is_output(n) == outputs {
+                    *w
+                } else {
+                    K::zero()
+                }
+            });
+            let own: Vec<K> = own.collect();
+            let tensor = vec![
+                padded(own, self.lead(part)),
+                Weight::dense(tokens.clone()),
+                padded(
+                    times(&self.squared_exponents(outputs), &features),
+                    self.shape.padded.hidden,
+                ),
+            ];
+            (!outputs || self.params.is_post_normed()).then_some(tensor)
+        });
+        let weighted: Vec<Tensor<K>> = weighted.collect();
+        let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
+        let plain = vec![eq(state), eq(token), eq(feature)];
+        [
+            LinearClaim {
+                name: "weighted states",
+                groups: vec![Group::new_sum(part, weighted, columns(points.norms().square))],
+                value: first,
+            },
+            claim("states", part, plain, columns(K::one()), second),
+        ]
+    }
+
+    /// What the rows of norms multiply: reciprocal roots and states, quotients and sums of squares, roots and roots. The first
+    /// factor is a table of products, entry by entry.
+    fn root_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (points, part) = (self.points, Part::NORMS);
+        let (state, rest) = at.split_at(self.lead(part) as usize);
+        let (token, factor) = rest.split_at(self.shape.token as usize);
+        let states = eq_table(state);
+        let weighted = vec![
+            padded(
+                times(&points.state_weights(self.shape.states()), &states),
+                self.lead(part),
+            ),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+        ];
+        let real = |part: Part| {
+            padded(
+                states.iter().copied().take(self.shape.states()).collect(),
+                self.lead(part),
+            )
+        };
+        let features = eq(points.out(self.shape.padded.hidden));
+        let factors = RootFactors::new(factor, points.limb, points.norms());
+        let weight = factors.values;
+        let values = vec![(stream::X_HI, weight * felt::<K>(256)), (stream::X_LO, weight)];
+        [
+            claim("reciprocal roots", part, weighted, factors.first, first),
+            LinearClaim {
+                name: "states, sums of squares and roots",
+                groups: vec![
+                    Group::new(part, vec![real(part), eq(token)], factors.second),
+                    Group::new(Part::STREAM, vec![real(Part::STREAM), eq(token), features], values),
+                ],
+                value: second,
+            },
+        ]
+    }
+
+    /// `4^k` of every real channel, `k` its exponent: that of a state, or that of an output that is normed before it is added, 0.
+    pub fn squared_exponents(&self, output: bool) -> Vec<K> {
+        let channels = 0..self.shape.config.hidden;
+        let exponent = |c| match output {
+            true => 0,
+            false => 2 * i64::from(self.params.exponent(c)),
+        };
+        channels.map(|c| felt(1 << exponent(c).min(30))).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! What an operator is: the description of one step of the forward pass, from which everything that is proved of it follows.
+
+use crate::claims::LinearClaim;
+use crate::scalar::Scalar;
+use crate::shape::{Rows, Shape};
+use crate::sizes::Sizes;
+use crate::wiring::{suffix, Claims, Operands, Product, Public};
+
+/// A step of the forward pass (docs/protocol.md, section 16). Its file has in this order what it computes, its parts with their
+/// columns and lookups, the claims on what it rounds, the claims across rows, and those on what its products end in.
+pub trait Operator<K: Scalar> {
+    /// The parts that it has in a chunk and a statement of these sizes.
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows>;
+
+    /// Adds its share to the claims on roundings (section 8.1).
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>);
+
+    /// Its claims that are fixed with the trace, but for those on roundings.
+    fn across(&self, _: &Public<'_, K>) -> Vec<LinearClaim<K>> {
+        Vec::new()
+    }
+
+    /// The claims on the committed factors of its products, each with the product in whose place it stands among all.
+    fn operands(&self, _: &Public<'_, K>, _: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        Vec::new()
+    }
+}
+
+/// What the product sumcheck ends in.
+pub struct Finals<'a, K> {
+    /// The row spaces.
+    pub shape: &'a Shape,
+    /// The point of the sumcheck.
+    pub point: &'a [K],
+    /// The last evaluations of both factors of every product.
+    pub operands: &'a Operands<K>,
+}
+
+impl<'a, K: Scalar> Finals<'a, K> {
+    /// The point of a product and the evaluations of its factors; `None` if the chunk has no such product.
+    pub fn of(&self, product: Product) -> Option<(&'a [K], [K; 2])> {
+        let at = suffix(self.point, product.variables(self.shape));
+        let own = self.operands.get(product as usize).copied()?;
+        product.exists(self.shape).then_some((at, own))
+    }
+
+    /// The claims on a product, in its place; none if the chunk has no such product.
+    pub fn claims<const N: usize>(
+        &self,
+        product: Product,
+        claims: impl FnOnce(&'a [K], [K; 2]) -> [LinearClaim<K>; N],
+    ) -> Vec<(Product, LinearClaim<K>)> {
+        let own = self.of(product).map(|(at, operands)| claims(at, operands));
+        own.into_iter().flatten().map(|claim| (product, claim)).collect()
+    }
+}

@@ -1,0 +1,458 @@
+//! Scores and softmax (docs/protocol.md, sections 16.5 and 16.13). One row per (layer, head, pair of tokens) has a score, its
+//! exponential and the probability; one per (layer, head, query token) the largest score, the sum of the exponentials, and the
+//! reciprocal of the sum.
+
+mod pairs;
+
+use crate::air::gadgets::Remainder;
+use crate::air::lookups::{Linear, Lookup, Relation};
+use crate::air::{base, Air};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
+use crate::mle::{eq_table, less_than_eval};
+use crate::model::{log_ceil, Limbs};
+use crate::rounding::Rounded;
+use crate::scalar::Scalar;
+use crate::semantics::RECIPROCAL;
+use crate::shape::{Along, Part, Rows, Shifts};
+use crate::sizes::Sizes;
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Product, Public, Rounding};
+
+pub(super) use self::pairs::Keys;
+use self::pairs::Pairs;
+use super::operator::{Finals, Operator};
+
+/// Scores, and the softmax of the scores of every query.
+pub struct Softmax;
+
+impl Part {
+    /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
+    pub const SCORES: Self = Self::new(5, "Scores");
+    /// (layer, head, query token)
+    pub const SOFTMAX: Self = Self::new(6, "Softmax");
+}
+
+impl Rounded {
+    /// Scores.
+    pub const SCORE: Self = Self::of(Part::SCORES, 0);
+}
+
+/// The score.
+pub const S: usize = 0;
+/// The row's maximum less the score; of masked pairs, where the key is after the query, `MASKED`.
+pub const D: usize = 1;
+/// Its exponential, 0 where masked; the sums over keys are statistics bound by claim.
+pub const EXP: usize = 2;
+/// 1 where the difference is 0. At least one key of every row attains the maximum, by claim.
+pub const ZERO: usize = 3;
+/// The probability.
+pub const P: usize = 4;
+/// Its remainder, `2^8 P_HI + P_LO`, of 21 bits.
+pub const P_HI: usize = 5;
+/// Low byte of the remainder.
+pub const P_LO: usize = 6;
+/// The difference of its high limb, plus [`P_OFFSET`].
+pub const P_DELTA: usize = 7;
+/// Of the score.
+pub const SCORE: Remainder = Remainder {
+    at: 8,
+    limbs: Limbs::Two,
+};
+/// The capped score, where scores are capped.
+pub const CAPPED: usize = 13;
+/// Number of columns where they are not.
+const PLAIN: usize = 13;
+/// `DELTA` of a probability is in -36736..=4095.
+pub const P_OFFSET: i64 = 40960;
+
+/// The largest score of the keys that are not masked.
+pub const MAX: usize = 0;
+/// How many keys have it, less one.
+pub const TIES: usize = 1;
+/// The sum of the exponentials, in limbs.
+pub const SUM_HI: usize = 2;
+/// Its low limb.
+pub const SUM_LO: usize = 3;
+/// Its reciprocal, in limbs.
+pub const RECIP_HI: usize = 4;
+/// Its low limb.
+pub const RECIP_LO: usize = 5;
+/// The product of both high limbs.
+pub const HIGH: usize = 6;
+/// The high limb of the product of both low limbs.
+pub const CARRY: usize = 7;
+/// What the division leaves, in limbs.
+pub const LEFT_HI: usize = 8;
+/// Its low limb.
+pub const LEFT_LO: usize = 9;
+/// The high limb of the sum less one, less what is left; the low limb is looked up without a column.
+pub const GAP_HI: usize = 10;
+/// Number of columns.
+pub const COLUMNS: usize = 11;
+
+/// Bits of a low limb.
+pub const LIMB_BITS: u32 = 13;
+/// Bits of the high limb of a reciprocal.
+pub const RECIP_HI_BITS: u32 = 8;
+/// Bits of the product of the high limbs: `2^(2 LIMB_BITS)` times it is at most [`RECIPROCAL`].
+pub const HIGH_BITS: u32 = 10;
+
+/// The limbs of what is divided.
+pub const fn dividend() -> [i64; 2] {
+    let radix = 1 << LIMB_BITS;
+    [(RECIPROCAL / radix) as i64, (RECIPROCAL % radix) as i64]
+}
+
+/// Scores, their exponentials and probabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct Scores {
+    /// Whether scores are capped before differences are taken.
+    pub capped: bool,
+}
+
+impl Scores {
+    /// The column of the scores whose maximum and differences softmax takes.
+    pub const fn compared(self) -> usize {
+        if self.capped {
+            CAPPED
+        } else {
+            S
+        }
+    }
+
+    /// The score in its range, or with what the table has for it.
+    fn score(self) -> Lookup {
+        let index = Linear::column(S) + Linear::constant(1 << 15);
+        match self.capped {
+            true => Lookup::new(Relation::Cap, [index, Linear::column(CAPPED)]),
+            false => Lookup::int16(S),
+        }
+    }
+}
+
+impl Scores {
+    /// All columns of a row.
+    pub fn air(self) -> Air {
+        let mut list = vec![
+            self.score(),
+            Lookup::new(Relation::Exp, [D, EXP, ZERO].map(Linear::column)),
+            Lookup::range16(Linear::column(P)),
+            Lookup::below(13, Linear::column(P_HI)),
+            Lookup::below(8, Linear::column(P_LO)),
+            Lookup::range16(Linear::column(P_DELTA)),
+        ];
+        list.extend(SCORE.lookups());
+        Air {
+            columns: PLAIN + usize::from(self.capped),
+            powers: vec![(SCORE.pow(), Rounded::SCORE.tensor)],
+            lookups: list,
+        }
+    }
+}
+
+/// The columns of a row of softmax.
+pub fn columns() -> Air {
+    let column = Linear::column;
+    let wide = |at: usize| Lookup::range16(column(at));
+    let gap_hi = column(SUM_HI) - column(LEFT_HI) - column(GAP_HI);
+    let gap_lo = column(SUM_LO) - column(LEFT_LO) - Linear::constant(1);
+    let lookups = vec![
+        wide(TIES),
+        wide(SUM_HI),
+        Lookup::below(LIMB_BITS, column(SUM_LO)),
+        Lookup::below(RECIP_HI_BITS, column(RECIP_HI)),
+        Lookup::below(LIMB_BITS, column(RECIP_LO)),
+        Lookup::below(HIGH_BITS, column(HIGH)),
+        Lookup::below(LIMB_BITS, column(CARRY)),
+        wide(LEFT_HI),
+        Lookup::below(LIMB_BITS, column(LEFT_LO)),
+        wide(GAP_HI),
+        Lookup::below(LIMB_BITS, gap_hi * base(1 << LIMB_BITS) + gap_lo),
+    ];
+    Air {
+        columns: COLUMNS,
+        powers: Vec::new(),
+        lookups,
+    }
+}
+
+impl Sizes {
+    /// The columns of the scores.
+    pub const fn scores(&self) -> Scores {
+        Scores {
+            capped: self.config.score_cap().is_some(),
+        }
+    }
+}
+
+impl<K: Scalar> Operator<K> for Softmax {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let (p, config, block) = (&sizes.padded, &sizes.config, sizes.block());
+        let (layers, heads, pairs) = ((0, config.layers), (1, config.heads), sizes.pairs().count());
+        let scores = Rows {
+            part: Part::SCORES,
+            axes: vec![p.layers, p.heads, log_ceil(pairs, 0), block, block],
+            extents: vec![layers, heads, (2, pairs)],
+            air: sizes.scores().air(),
+            shifts: vec![Shifts {
+                tensor: Rounded::SCORE.tensor,
+                limbs: Limbs::Two,
+                along: Along::First,
+                of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.score),
+            }],
+        };
+        let rows = Rows {
+            part: Part::SOFTMAX,
+            axes: vec![p.layers, p.heads, sizes.token],
+            extents: vec![layers, heads],
+            air: columns(),
+            shifts: Vec::new(),
+        };
+        vec![scores, rows]
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        public.scores(claims);
+        public.reciprocals(claims);
+        public.probabilities(claims);
+    }
+
+    fn across(&self, public: &Public<'_, K>) -> Vec<LinearClaim<K>> {
+        public.softmax()
+    }
+
+    fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
+        let mut claims = finals.claims(Product::Score, |at, operands| public.score_operands(at, operands));
+        let reciprocals = finals.claims(Product::Reciprocal, |at, own| public.reciprocal_operands(at, own));
+        claims.extend(reciprocals);
+        claims
+    }
+}
+
+impl<K: Scalar> Points<K> {
+    /// Weight of the scores among the batched accumulators.
+    pub fn score_weight(&self) -> K {
+        self.weight(9)
+    }
+
+    /// Weight of the sums of exponentials times their reciprocals among the batched accumulators.
+    pub fn reciprocal_weight(&self) -> K {
+        self.weight(13)
+    }
+
+    /// Weight of the exponentials times their reciprocals among the batched accumulators.
+    pub fn probability_weight(&self) -> K {
+        self.weight(14)
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// Scores: products of queries and keys, rounded.
+    fn scores(&self, claims: &mut Claims<K>) {
+        let (points, part) = (self.points, Part::SCORES);
+        let tensor = |layers: Weight<K>| {
+            let front = [layers, eq(&points.head)];
+            self.score_tensor(front, &points.token, Keys::At(&points.key))
+        };
+        let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score));
+        let rounding = Rounding {
+            rounded: Rounded::SCORE,
+            out: vec![(S, K::one())],
+            plain: vec![tensor(self.plain_layers(part))],
+            powered: vec![tensor(powers)],
+            factor: points.score_weight(),
+        };
+        self.accumulated(claims, &rounding, SCORE);
+    }
+
+    /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.
+    fn probabilities(&self, claims: &mut Claims<K>) {
+        let (part, points) = (Part::SCORES, self.points);
+        let (limb, weight) = (points.limb, points.probability_weight());
+        let front = [self.plain_layers(part), eq(&points.head)];
+        let plain = self.score_tensor(front, &points.token, Keys::At(&points.key));
+        let (low, delta) = (weight * limb, weight - weight * limb * base(1 << LIMB_BITS));
+        let columns = vec![
+            (P, weight * base(1 << 8)),
+            (P_DELTA, delta),
+            (P_HI, low * base(256)),
+            (P_LO, low),
+        ];
+        let sides = &mut claims.accumulators;
+        sides.value += (delta * base(P_OFFSET) + low * base(1 << 20)) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
+    }
+
+    /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
+    fn reciprocals(&self, claims: &mut Claims<K>) {
+        let (part, limb, weight) = (Part::SOFTMAX, self.points.limb, self.points.reciprocal_weight());
+        let plain = self.rows_of_heads(eq(&self.points.token));
+        let (middle, low) = (weight * limb, weight * limb * limb);
+        let radix = base(1 << LIMB_BITS);
+        let columns = vec![
+            (HIGH, weight - middle * radix),
+            (CARRY, low * radix - middle),
+            (LEFT_HI, -middle),
+            (LEFT_LO, -low),
+        ];
+        let [dividend_hi, dividend_lo] = dividend().map(base);
+        let sides = &mut claims.accumulators;
+        sides.value -= (middle * dividend_hi + low * dividend_lo) * self.total(part, &plain);
+        sides.groups.push(Group::new(part, plain, columns));
+    }
+
+    /// Weights of rows of softmax: real layers, real heads, and what is along the tokens.
+    fn rows_of_heads(&self, tokens: Weight<K>) -> Tensor<K> {
+        let heads = padded(self.head_weights(), self.shape.padded.heads);
+        vec![self.plain_layers(Part::SOFTMAX), heads, tokens]
+    }
+
+    /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
+    fn softmax(&self) -> Vec<LinearClaim<K>> {
+        let mut claims = Vec::new();
+        let points = self.points;
+        let layers = points.layer_weights(self.layers());
+        let front = |part: Part| {
+            [
+                self.plain_layers(part),
+                padded(self.head_weights(), self.shape.padded.heads),
+            ]
+        };
+        let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
+        let pairs = |keys: Keys<K>, column: usize| {
+            let weights = self.score_tensor(front(Part::SCORES), &points.token, keys);
+            Group::new(Part::SCORES, weights, ones(&[column]))
+        };
+        let causal = |of: Pairs, columns: &[usize]| {
+            let weights = self.masked_tensors(front(Part::SCORES), &points.token, &points.key, of);
+            Group::new_sum(Part::SCORES, weights, ones(columns))
+        };
+        let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt::<K>(*k))).collect();
+        let rows = |rest: Weight<K>, columns: &[(usize, i64)]| {
+            Group::new(Part::SOFTMAX, self.rows_of_heads(rest), minus(columns))
+        };
+        let claim = |name, groups, value| LinearClaim { name, groups, value };
+        // Of every query the keys that it may look at.
+        let tokens = eq_table(&points.token);
+        let mut seen = K::zero();
+        let keys = eq_table(&points.key).into_iter().zip(&tokens);
+        let queries = keys.map(|(key, token)| {
+            seen += key;
+            *token * seen
+        });
+        let queries: Vec<K> = match self.shape.config.is_encoder() {
+            false => queries.collect(),
+            true => {
+                let seen = less_than_eval(self.statement.rows(), &points.key);
+                tokens.iter().map(|token| seen * *token).collect()
+            }
+        };
+        let queries = Weight::dense(queries);
+        claims.push(claim(
+            "differences",
+            vec![
+                causal(Pairs::Open, &[self.shape.scores().compared(), D]),
+                rows(queries, &[(MAX, 1)]),
+            ],
+            K::zero(),
+        ));
+        let masked = causal(Pairs::Masked, &[EXP]);
+        claims.push(claim("masked pairs", vec![masked], K::zero()));
+        let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
+        claims.push(claim(
+            "a maximum is attained",
+            vec![pairs(Keys::All, ZERO), rows(eq(&points.token), &[(TIES, 1)])],
+            sum(&layers) * sum(&self.head_weights()),
+        ));
+        let limbs = [(SUM_HI, 1 << LIMB_BITS), (SUM_LO, 1)];
+        claims.push(claim(
+            "softmax sums",
+            vec![pairs(Keys::All, EXP), rows(eq(&points.token), &limbs)],
+            K::zero(),
+        ));
+        claims
+    }
+
+    /// Queries and keys.
+    fn score_operands(&self, at: &[K], [query, key]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
+        let (layer, rest) = at.split_at(p.layers as usize);
+        let (head, rest) = rest.split_at(p.heads as usize);
+        let (block, rest) = rest.split_at(shape.blocks() as usize);
+        let (half, index) = rest.split_at(1);
+        let half = half.first().copied().unwrap_or_default();
+        let halves = [K::one() - half, half];
+        let (layer, head, block) = (eq_table(layer), eq_table(head), eq_table(block));
+        // A query is in the block, a key in that block or before it; in encoders in any one.
+        let mut from = block.clone();
+        for i in (1..from.len()).rev() {
+            let after = from.get(i).copied().unwrap_or_default();
+            from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
+        }
+        if shape.config.is_encoder() {
+            let all = from.first().copied().unwrap_or_default();
+            from.fill(all);
+        }
+        let in_blocks = |point: &[K], blocks: &[K]| {
+            let tokens = eq_table(point);
+            let blocks = tokens.chunks(1 << shape.block()).zip(blocks);
+            Weight::dense(blocks.flat_map(|(own, w)| own.iter().map(|t| *t * *w)).collect())
+        };
+        // Queries are one column of each half, keys two.
+        let of_halves = |part: Part, coefficients: &[K]| {
+            let rope = shape.rope(part);
+            let of = |(side, k): (usize, K)| {
+                let columns = (rope.after(side)..).zip(coefficients);
+                columns.map(move |(c, own)| (c, k * *own)).collect::<Vec<_>>()
+            };
+            halves.into_iter().enumerate().flat_map(of).collect::<Vec<_>>()
+        };
+        let queries = vec![
+            padded(times(&points.layer_weights(self.layers()), &layer), self.lead(Part::Q)),
+            in_blocks(&points.token, &block),
+            padded(times(&eq_table(&points.head), &head), p.heads),
+            eq(index),
+        ];
+        let keys = vec![
+            self.real_layers(Part::K, &layer),
+            in_blocks(&points.key, &from),
+            padded(self.grouped(&head), p.kv_heads),
+            eq(index),
+        ];
+        let weight = points.score_weight();
+        let limbs = of_halves(Part::K, &[weight, weight * points.limb]);
+        [
+            claim("queries", Part::Q, queries, of_halves(Part::Q, &[K::one()]), query),
+            claim("keys", Part::K, keys, limbs, key),
+        ]
+    }
+
+    /// Reciprocals of softmax, and what they multiply: the sums of exponentials, and the exponentials at the key point. The
+    /// first factor is a table of products, entry by entry.
+    fn reciprocal_operands(&self, at: &[K], [reciprocal, factor]: [K; 2]) -> [LinearClaim<K>; 2] {
+        let (p, points, part) = (&self.shape.padded, self.points, Part::SOFTMAX);
+        let (layer, rest) = at.split_at(p.layers as usize);
+        let (head, token) = rest.split_at(p.heads as usize);
+        let layers = eq_table(layer);
+        let weighted = vec![
+            padded(times(&points.layer_weights(self.layers()), &layers), self.lead(part)),
+            padded(times(&self.head_weights(), &eq_table(head)), p.heads),
+            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+        ];
+        let limbs = |hi: usize, lo: usize, weight: K| vec![(hi, weight), (lo, weight * points.limb)];
+        let sums = vec![self.real_layers(part, &layers), eq(head), eq(token)];
+        let front = [self.real_layers(Part::SCORES, &layers), eq(head)];
+        let exponentials = self.score_tensor(front, token, Keys::At(&points.key));
+        let columns = limbs(RECIP_HI, RECIP_LO, K::one());
+        [
+            claim("reciprocals", part, weighted, columns, reciprocal),
+            LinearClaim {
+                name: "sums and exponentials",
+                groups: vec![
+                    Group::new(part, sums, limbs(SUM_HI, SUM_LO, points.reciprocal_weight())),
+                    Group::new(Part::SCORES, exponentials, vec![(EXP, points.probability_weight())]),
+                ],
+                value: factor,
+            },
+        ]
+    }
+}

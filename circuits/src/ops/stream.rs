@@ -1,0 +1,318 @@
+//! Embedding and residual stream (docs/protocol.md, section 16.1). One row per (state n, token, feature); state 0 is the
+//! embedding, 2l+1 follows attention, 2l+2 the MLP of layer l. The rows have the normed state, too (section 16.2).
+
+use std::collections::BTreeMap;
+
+use crate::air::gadgets::{int16, Remainder};
+use crate::air::{base, Air};
+use crate::chunk::Boundary;
+use crate::claims::{Group, LinearClaim, Weight};
+use crate::gains::{factor_limbs, Gains};
+use crate::mle::{eq_table, index_eq};
+use crate::model::{log_ceil, LimbSet, Limbs, Maker, MatmulKind};
+use crate::rounding::{Rounded, Update, PADDED_EXPONENT};
+use crate::scalar::{Scalar, Source, Word};
+use crate::shape::{Along, Entry, Part, Rows, Shifts};
+use crate::sizes::Sizes;
+use crate::statement::{class_of, norm_of};
+use crate::wiring::{alike, eq, felt, padded, suffix, Claims, Points, Product, Public, Rounding};
+
+use super::operator::Operator;
+
+/// The residual stream.
+pub struct Stream;
+
+impl Part {
+    /// (state, token, feature)
+    pub const STREAM: Self = Self::new(0, "Stream");
+}
+
+impl Rounded {
+    /// Residual states.
+    pub const STATE: Self = Self::of(Part::STREAM, 0);
+    /// Normed states.
+    pub const NORM: Self = Self::of(Part::STREAM, 1);
+}
+
+/// The state, in limbs.
+pub const X_HI: usize = 0;
+/// Low byte of the state.
+pub const X_LO: usize = 1;
+/// Of the state.
+pub const UPDATE: Remainder = Remainder {
+    at: 2,
+    limbs: Limbs::Two,
+};
+/// Of the normed state.
+pub const NORM: Remainder = Remainder {
+    at: 7,
+    limbs: Limbs::One,
+};
+/// The normed state, or its high limb before its low one.
+pub const Y: usize = 9;
+
+/// The columns of a row, the normed state in limbs or not.
+fn columns(normed: Limbs) -> Air {
+    let mut lookups = int16(X_HI, Limbs::Two);
+    lookups.extend(UPDATE.lookups());
+    lookups.extend(NORM.lookups());
+    lookups.extend(int16(Y, normed));
+    Air {
+        columns: Y + normed.columns(),
+        powers: vec![
+            (UPDATE.pow(), Rounded::STATE.tensor),
+            (NORM.pow(), Rounded::NORM.tensor),
+        ],
+        lookups,
+    }
+}
+
+/// The shift of a channel of a state.
+fn state_shift(entry: &Entry<'_>) -> Option<u8> {
+    let [state, token, channel, _] = entry.place;
+    let update = Update::of(entry.params, state, class_of(token, entry.leading));
+    let update = update.filter(|_| channel < entry.sizes.config.hidden);
+    update.map(|update| update.exponents(channel)[0])
+}
+
+/// The shift of a channel of a normed state.
+fn norm_shift(entry: &Entry<'_>) -> Option<u8> {
+    let [state, _, channel, _] = entry.place;
+    let shift = norm_of(entry.params, state).shift;
+    let shift = shift.saturating_sub(entry.params.exponent_of(state, channel));
+    let real = state < entry.sizes.states() && channel < entry.sizes.config.hidden;
+    real.then_some(shift)
+}
+
+impl<K: Scalar> Operator<K> for Stream {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let states = sizes.states();
+        let shifts = |rounded: Rounded, limbs, classes, of| Shifts {
+            tensor: rounded.tensor,
+            limbs,
+            along: Along::Tokens {
+                classes,
+                channels: true,
+            },
+            of,
+        };
+        vec![Rows {
+            part: Part::STREAM,
+            axes: vec![log_ceil(states, 0), sizes.token, sizes.padded.hidden],
+            extents: vec![(0, states), (2, sizes.config.hidden)],
+            air: columns(sizes.normed()),
+            shifts: vec![
+                shifts(Rounded::STATE, Limbs::Two, true, state_shift),
+                shifts(Rounded::NORM, Limbs::One, false, norm_shift),
+            ],
+        }]
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        public.updates(claims);
+    }
+
+    fn across(&self, public: &Public<'_, K>) -> Vec<LinearClaim<K>> {
+        public.last_state().into_iter().collect()
+    }
+}
+
+impl Sizes {
+    /// How the normed state enters its matmuls: in limbs if one of them wants them.
+    pub fn normed(&self) -> Limbs {
+        let LimbSet {
+            q,
+            k,
+            v,
+            gate,
+            up,
+            head,
+        } = self.limbs;
+        [q, k, v, gate, up, head].into_iter().max().unwrap_or(Limbs::Two)
+    }
+}
+
+impl<K: Scalar> Points<K> {
+    /// Weight of what makes a state among the batched accumulators.
+    pub fn maker_weight(&self, maker: Maker) -> K {
+        match maker {
+            Maker::Matmul(kind, layer) => self.matmul_weight(kind, layer),
+            Maker::Sum(kind, layer) => {
+                let after = if kind == MatmulKind::O { 26 } else { 27 };
+                self.weight(after) * index_eq(layer, &self.layer)
+            }
+        }
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    /// What updates the residual stream: embedding, O and Down, with the state before, or sums of a state and a normed output.
+    fn updates(&self, claims: &mut Claims<K>) {
+        let (points, part) = (self.points, Part::STREAM);
+        let at = points.out(self.shape.padded.hidden);
+        let weights = eq_table(at);
+        let weight = |n: usize| points.maker_weight(self.params.maker(n));
+        let on = |states: Vec<(usize, K)>| Weight::Sparse(self.lead(part), states);
+        let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
+        let mut normed = Vec::new();
+        let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
+        plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
+        // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
+        claims.accumulators.value += weight(0) * felt::<K>(2) * self.boundary_eval(self.ends.input);
+        for (class, rows) in self.classes() {
+            let states = 0..self.shape.states();
+            let updates = states.filter_map(|n| Some((Update::of(self.params, n, class)?, (n, weight(n)))));
+            for (update, states) in alike(updates) {
+                let powers = |pick: fn([u8; 2]) -> u8| {
+                    let exponent = |c: usize| u32::from(pick(update.exponents(c)));
+                    Weight::dense(self.feature_powers(&weights, &exponent))
+                };
+                powered.push(vec![on(states.clone()), rows.clone(), powers(|[divisor, _]| divisor)]);
+                let before = |back: Option<usize>| {
+                    let states = states
+                        .iter()
+                        .filter_map(move |(n, weight)| Some((n.checked_sub(back?)?, -*weight)));
+                    states.collect::<Vec<_>>()
+                };
+                for (n, weight) in before(update.normed) {
+                    let Some(gains) = Gains::of(self.params, n) else {
+                        continue;
+                    };
+                    let factors = self.normed_residual(&gains, &weights, &|c| update.normed_exponent(c));
+                    normed.push(vec![on(vec![(n, weight)]), rows.clone(), factors]);
+                }
+                let added = before(update.added);
+                if !added.is_empty() {
+                    residual.push(vec![on(added), rows.clone(), powers(|[_, factor]| factor)]);
+                }
+            }
+        }
+        let out = vec![(X_HI, felt(256)), (X_LO, K::one())];
+        let columns = [(residual, out.clone()), (normed, self.normed_columns(Limbs::One))];
+        let groups = columns.into_iter().filter(|(tensors, _)| !tensors.is_empty());
+        let groups = groups.map(|(tensors, columns)| Group::new_sum(part, tensors, columns));
+        claims.accumulators.groups.extend(groups);
+        let rounding = Rounding {
+            rounded: Rounded::STATE,
+            out,
+            plain,
+            powered,
+            factor: K::one(),
+        };
+        self.accumulated(claims, &rounding, UPDATE);
+    }
+
+    /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these and have factors of
+    /// these exponents: limbs of [`Gains::residual`], the low one times its challenge.
+    fn normed_residual(&self, gains: &Gains, weights: &[K], skip: &dyn Fn(usize) -> u8) -> Weight<K> {
+        let limbs = |factor: i32, skip: u8| {
+            let [high, low] = factor_limbs(factor, skip);
+            felt::<K>(high) + self.points.limb * base(low)
+        };
+        let real = gains.own.iter().zip(weights).enumerate();
+        // The sums of the weights of all channels of an exponent.
+        let mut sums: BTreeMap<u8, K> = BTreeMap::new();
+        let own = real.map(|(c, (gain, weight))| {
+            *sums.entry(skip(c)).or_default() += *weight;
+            *weight * limbs(*gain, skip(c))
+        });
+        let own: Vec<K> = own.collect();
+        let factors = own.into_iter().zip(&gains.mean).map(|(own, mean)| {
+            let all = sums.iter().map(|(skip, sum)| *sum * limbs(*mean, *skip));
+            all.fold(own, |own, mean| own - mean)
+        });
+        padded(factors.collect(), self.shape.padded.hidden)
+    }
+
+    /// Weights of the features times a power of two: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
+    pub(crate) fn feature_powers(&self, weights: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
+        let hidden = self.shape.config.hidden;
+        let power = |c: usize| match c < hidden {
+            true => exponent(c),
+            false => PADDED_EXPONENT.into(),
+        };
+        let features = weights.iter().enumerate();
+        features.map(|(c, w)| *w * base(1 << power(c).min(30))).collect()
+    }
+
+    /// MLE of a boundary at the point of tokens and features; nothing is zero.
+    fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
+        let features = eq_table(self.points.out(self.shape.padded.hidden));
+        let rows = boundary
+            .map_or([].as_slice(), |b| &b.0)
+            .chunks(self.shape.config.hidden.max(1));
+        let row = |row: &[i16]| {
+            let values = row.iter().zip(&features);
+            values.fold(K::zero(), |sum, (v, w)| sum + *w * base(i64::from(*v)))
+        };
+        let tokens = eq_table(&self.points.token);
+        rows.zip(tokens)
+            .fold(K::zero(), |sum, (values, w)| sum + w * row(values))
+    }
+
+    /// Section 16.1: what leaves the chunk, or the vector of an encoder.
+    fn last_state(&self) -> Option<LinearClaim<K>> {
+        let (points, n_states) = (self.points, self.shape.states());
+        let lead = self.lead(Part::STREAM);
+        let at = points.out(self.shape.padded.hidden);
+        let group = |first: Weight<K>, last: Weight<K>, columns: Vec<(usize, K)>| {
+            Group::new(Part::STREAM, vec![first, eq(&points.token), last], columns)
+        };
+        let mut last = vec![K::zero(); n_states];
+        last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
+        if self.shape.chunk.is_last() {
+            return self.vector(padded(last, lead));
+        }
+        let columns = vec![(X_HI, felt(256)), (X_LO, K::one())];
+        Some(LinearClaim {
+            name: "what leaves the chunk",
+            groups: vec![group(padded(last, lead), eq(at), columns)],
+            value: self.boundary_eval(self.ends.output),
+        })
+    }
+
+    /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
+    fn vector(&self, last: Weight<K>) -> Option<LinearClaim<K>> {
+        let vector = self.statement.vector().filter(|_| self.shape.config.is_encoder())?;
+        let rows = self.shape.config.pooled_rows(self.statement.rows());
+        let rows = (0..1 << self.shape.token).map(|i| if i < rows { K::one() } else { K::zero() });
+        let at = self.points.out(self.shape.padded.hidden);
+        let weights = vec![last, Weight::dense(rows.collect()), eq(at)];
+        let values = vector.iter().zip(eq_table(at));
+        Some(LinearClaim {
+            name: "vector",
+            groups: vec![Group::new(Part::STREAM, weights, self.normed_columns(Limbs::One))],
+            value: values.fold(K::zero(), |sum, (v, w)| sum + w * base(i64::from(*v))),
+        })
+    }
+
+    /// The normed state as an operand: as it is, or its limbs apart.
+    pub fn normed_columns(&self, limbs: Limbs) -> Vec<(usize, K)> {
+        let (high, low) = match limbs {
+            Limbs::One => (felt(256), K::one()),
+            Limbs::Two => (K::one(), self.points.limb),
+        };
+        match self.shape.normed() {
+            Limbs::One => vec![(Y, K::one())],
+            Limbs::Two => vec![(Y, high), (Y + 1, low)],
+        }
+    }
+
+    /// The public operand of the embedding: the one-hot matrix of the row tokens, and of their positions, times
+    /// `2^embed_exponent`, at (token point, `point`).
+    pub fn embed_operand(&self, point: &[K]) -> K {
+        if !self.shape.chunk.is_first() {
+            return K::zero();
+        }
+        let tokens = eq_table(&self.points.token);
+        let vocab = suffix(point, Product::Embed.variables(self.shape));
+        let ids = self.statement.row_ids(self.shape.token);
+        let sum = tokens.iter().zip(ids).enumerate().fold(K::zero(), |sum, (i, (t, id))| {
+            let id = Word::new(id as usize, Source::RowId(i));
+            let position = self.shape.config.position_row(i);
+            let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
+            sum + *t * (K::word_eq(id, vocab) + position)
+        });
+        sum * felt::<K>(1 << self.params.embed_exponent)
+    }
+}

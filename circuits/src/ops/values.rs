@@ -1,0 +1,81 @@
+//! Values (docs/protocol.md, section 16.3): requantised accumulators in limbs, operands of the attention output. One row per
+//! (layer, token, key/value head, index in head).
+
+use crate::air::requant;
+use crate::mle::eq_table;
+use crate::model::{ChannelShift, MatmulKind};
+use crate::rounding::{shift_of_head, Rounded};
+use crate::scalar::Scalar;
+use crate::shape::{Along, Entry, Part, Rows, Shifts};
+use crate::sizes::Sizes;
+use crate::wiring::{eq, felt, Claims, Public, Rounding};
+
+use super::operator::Operator;
+
+/// The values of attention.
+pub struct Values;
+
+impl Part {
+    /// (layer, token, key/value head, index in head)
+    pub const V: Self = Self::new(4, "V");
+}
+
+impl Rounded {
+    /// Values.
+    pub const VALUE: Self = Self::of(Part::V, 0);
+}
+
+/// The shift of an element of a head.
+fn shift(entry: &Entry<'_>) -> Option<u8> {
+    let (x, half) = (entry.place[3], entry.sizes.padded.half);
+    let (side, within) = (x >> half, x & ((1 << half) - 1));
+    shift_of_head(entry, MatmulKind::V, entry.sizes.config.kv_heads, side, within)
+}
+
+impl<K: Scalar> Operator<K> for Values {
+    fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
+        let (p, config) = (&sizes.padded, &sizes.config);
+        vec![Rows {
+            part: Part::V,
+            axes: vec![p.layers, sizes.token, p.kv_heads, p.head_dim()],
+            extents: vec![(0, config.layers), (2, config.kv_heads)],
+            air: requant::columns(sizes.limbs.v),
+            shifts: vec![Shifts {
+                tensor: Rounded::VALUE.tensor,
+                limbs: sizes.limbs.v,
+                along: Along::Tokens {
+                    classes: false,
+                    channels: true,
+                },
+                of: shift,
+            }],
+        }]
+    }
+
+    fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
+        public.values(claims);
+    }
+}
+
+impl<K: Scalar> Public<'_, K> {
+    fn values(&self, claims: &mut Claims<K>) {
+        let (points, p, part) = (self.points, &self.shape.padded, Part::V);
+        let (head, ..) = self.head_point(p.kv_heads);
+        let plain = vec![
+            self.plain_layers(part),
+            eq(&points.token),
+            eq(head),
+            eq(points.out(p.head_dim())),
+        ];
+        let weights = eq_table(points.out(p.kv()));
+        let channels = |shifts: &ChannelShift| self.channel_powers(MatmulKind::V, shifts, &weights);
+        let rounding = Rounding {
+            rounded: Rounded::VALUE,
+            out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
+            plain: vec![plain],
+            powered: self.by_layer(part, MatmulKind::V, &channels),
+            factor: points.kind_weight(MatmulKind::V),
+        };
+        self.accumulated(claims, &rounding, requant::remainder(self.shape.limbs.v));
+    }
+}
