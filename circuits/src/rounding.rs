@@ -2,9 +2,8 @@
 
 use stwo::core::fields::m31::BaseField;
 
-use crate::chunk::INPUT_SHIFT;
 use crate::mle::eq_table;
-use crate::model::{ChannelShift, Limbs, Maker, MatmulKind, ModelConfig, ModelParams, RowClass};
+use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams};
 use crate::scalar::{Scalar, Source, Word};
 use crate::shape::{Along, Entry, Part, Shape};
 
@@ -54,92 +53,7 @@ pub fn shift_of(params: &ModelParams, kind: MatmulKind, layer: usize) -> Option<
     }
 }
 
-/// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
-/// the exponent of the factor of the previous state is the shift plus `skip`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Update<'a> {
-    /// The shift of every channel.
-    pub channels: &'a ChannelShift,
-    /// What leading rows have more.
-    pub lead: i8,
-    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`. `None`, too, where nothing is added.
-    pub skip: Option<i8>,
-    /// What the factors of channels have less: in encoders, where normed states are added, the exponents of the channels.
-    pub units: &'a [u8],
-    /// How many states before is the one that is added as it is.
-    pub added: Option<usize>,
-    /// How many before is the one whose normed values are added, times gains.
-    pub normed: Option<usize>,
-}
-
-impl<'a> Update<'a> {
-    /// Of a state, in the rows of a class; `None` if there is no such state.
-    pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
-        let before = state.checked_sub(1);
-        let encoder = before.filter(|n| !params.is_post_normed() && !params.gain(*n).is_empty());
-        let (shift, skip, added, normed) = match params.maker(state) {
-            Maker::Matmul(MatmulKind::Embed, _) => (&params.embed, None, None, None),
-            Maker::Matmul(kind, l) => {
-                let p = params.layers.get(l)?;
-                let (shift, skip) = match kind {
-                    MatmulKind::O => (&p.o, p.skip_attn),
-                    _ => (&p.down, p.skip_mlp),
-                };
-                match params.is_post_normed() {
-                    true => (shift, None, None, None),
-                    false => match encoder {
-                        None => (shift, Some(skip), Some(1), None),
-                        Some(_) => (shift, Some(skip), None, Some(1)),
-                    },
-                }
-            }
-            Maker::Sum(kind, l) => {
-                let p = params.layers.get(l)?;
-                let skip = match kind {
-                    MatmulKind::O => p.skip_attn,
-                    _ => p.skip_mlp,
-                };
-                let sum = &p.post_norms.as_ref()?.of(kind).sum;
-                (sum, Some(skip), Some(2), Some(1))
-            }
-        };
-        Some(Self {
-            added,
-            normed,
-            channels: &shift.body,
-            lead: match class {
-                RowClass::Body => 0,
-                RowClass::Lead => shift.lead,
-            },
-            skip: skip.map(|skip| skip.of(class)),
-            units: match encoder {
-                None => &[],
-                Some(_) => &params.exponents,
-            },
-        })
-    }
-
-    /// Exponents of channel `c`: of the divisor (minus 8), and of the factor of the previous state (minus 8). In range if the
-    /// parameters are checked.
-    pub fn exponents(&self, c: usize) -> [u8; 2] {
-        let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
-        let unit = self.units.get(c).copied().map_or(0, i32::from);
-        let skip = self
-            .skip
-            .map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
-        [shift, skip].map(|e| e.clamp(0, 30) as u8)
-    }
-
-    /// Exponent of the factor of channel `c` of the normed state that is added: gains of outputs that are normed have all of it.
-    pub fn normed_exponent(&self, c: usize) -> u8 {
-        match self.added {
-            Some(_) => 0,
-            None => self.exponents(c)[1],
-        }
-    }
-}
-
-/// Both exponents of [`Update::exponents`] where a state has no such channel: padding.
+/// The exponent of a shift where there is none: padding.
 pub const PADDED_EXPONENT: u8 = 1;
 
 /// log2 of what a rounded value is multiplied with in its claim: `8 + s` in one limb, `s` in two. `place` has the indices of

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use crate::air::lookups::Lookup;
 use crate::air::Air;
-use crate::model::{Limbs, ModelParams, MIN_ROWS_LOG};
+use crate::model::{Limbs, MatmulKind, ModelParams, MIN_ROWS_LOG};
 use crate::sizes::Sizes;
 
 /// A kind of rows. Every operator names its own.
@@ -93,6 +93,55 @@ pub struct Entry<'a> {
     pub leading: usize,
 }
 
+/// A product of two tables in the batched product sumcheck (section 6). Every operator names its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Product {
+    number: u8,
+    name: &'static str,
+}
+
+impl Product {
+    /// The product of a number, by which factors are listed.
+    pub const fn new(number: u8, name: &'static str) -> Self {
+        Self { number, name }
+    }
+
+    /// Its number, from 0 on.
+    pub const fn index(self) -> usize {
+        self.number as usize
+    }
+
+    /// Whether a chunk has this product. If not, it is the constant product 0 0.
+    pub fn exists(self, shape: &Shape) -> bool {
+        shape.variables(self).is_some()
+    }
+
+    /// Number of variables of this instance.
+    pub fn variables(self, shape: &Shape) -> u32 {
+        shape.variables(self).unwrap_or(0)
+    }
+}
+
+impl fmt::Debug for Product {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What an operator says of one of its products.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Which it is.
+    pub product: Product,
+    /// Number of variables; `None` if the chunk does not have it.
+    pub variables: Option<u32>,
+    /// If its second factor is made of weights: the place of a matmul of a layer on the leading axis, if it is one of its own.
+    pub weights: Option<Place>,
+}
+
+/// The place of a matmul of a layer on the leading axis of a product.
+pub type Place = fn(&Sizes, MatmulKind, usize) -> Option<usize>;
+
 /// An axis of a part, cut into lanes of equal length that lie side by side as columns. Only as many lanes are committed
 /// as the model's real dimension needs, so that an axis need not be padded to a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +192,8 @@ pub struct Shape {
     parts: Vec<Part>,
     /// By [`Part::index`].
     laid: Vec<Option<Laid>>,
+    /// By [`Product::index`].
+    products: Vec<Instance>,
 }
 
 impl Deref for Shape {
@@ -165,7 +216,48 @@ impl Shape {
                 *own = Some(Laid::new(rows));
             }
         }
-        Self { sizes, parts, laid }
+        let products = Vec::new();
+        Self {
+            sizes,
+            parts,
+            laid,
+            products,
+        }
+    }
+
+    /// The same with these products.
+    pub fn with_products(mut self, products: Vec<Instance>) -> Self {
+        self.products = products;
+        self.products.sort_by_key(|own| own.product);
+        self
+    }
+
+    /// All products, those that the chunk does not have included, by [`Product::index`].
+    pub fn products(&self) -> &[Instance] {
+        &self.products
+    }
+
+    /// Number of variables of a product; `None` if the chunk does not have it.
+    fn variables(&self, product: Product) -> Option<u32> {
+        self.products.get(product.index())?.variables
+    }
+
+    /// Largest number of variables of a product.
+    pub fn product_variables(&self) -> u32 {
+        self.products.iter().filter_map(|own| own.variables).max().unwrap_or(0)
+    }
+
+    /// The product that a matmul of a layer belongs to, and its place on the product's leading axis.
+    pub fn product_of(&self, kind: MatmulKind, layer: usize) -> Option<(Product, usize)> {
+        let mut own = self.products.iter();
+        own.find_map(|own| Some((own.product, own.weights?(&self.sizes, kind, layer)?)))
+    }
+
+    /// log2 of the length of the leading axis of a part.
+    pub fn lead(&self, part: Part) -> u32 {
+        self.laid(part)
+            .and_then(|laid| laid.rows.axes.first().copied())
+            .unwrap_or(0)
     }
 
     /// What the row spaces are computed from.

@@ -10,7 +10,7 @@ use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::{product_variables, Points, MAX_CLAIMS};
+use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
 use crate::opening::{lift, CommitmentParams, OpenedColumns};
@@ -164,12 +164,8 @@ fn too_large(shape: &Shape) -> Option<Term> {
 /// Terms of what is claimed of columns and lookups.
 fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
-    // Powers of kappa, the last of them those of norms of heads, and of sums with normed outputs; and six of lambda.
-    let kinds = match (shape.config.is_post_normed(), shape.config.head_norms) {
-        (true, _) => 33.0,
-        (false, true) => 31.0,
-        (false, false) => 23.0,
-    };
+    // Powers of kappa, up to the last kind of accumulators; and six of lambda.
+    let kinds = shape.last_number() as f64 + 6.0;
     algebraic(
         terms,
         "random point of claims",
@@ -181,7 +177,7 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let trees = lookup_trees(shape);
     let claims = (MAX_CLAIMS + trees.len()) as f64;
     algebraic(terms, "batching of claims", format!("{claims} / |K|"), claims);
-    let rounds = f64::from(product_variables(shape) + shape.max_log_rows());
+    let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
     algebraic(terms, "sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
     algebraic(terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
     // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.

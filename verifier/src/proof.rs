@@ -6,9 +6,9 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::Boundary;
+use tessera_circuits::ops::Operands;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::wiring::Operands;
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::gkr::TreeProof;
@@ -63,7 +63,7 @@ pub struct MatmulProof {
     /// The rounds.
     pub sumcheck: SumcheckProof,
     /// Final evaluations of both factors of every product, in the order of
-    /// [`tessera_circuits::wiring::PRODUCTS`].
+    /// [`tessera_circuits::ops::PRODUCTS`].
     pub operands: Operands,
 }
 

@@ -6,13 +6,14 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::{Operands, WEIGHTED};
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::{lookup_trees, LeafClaim};
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Public, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public};
 
 use crate::key::ModelKey;
 use crate::sumcheck::instance_factor;
@@ -50,7 +51,7 @@ impl<K: Scalar> Inputs<K> {
                 .collect(),
             points: (0..Points::count(shape)).map(|_| next()).collect(),
             accumulators: next(),
-            products: (0..product_variables(shape)).map(|_| next()).collect(),
+            products: (0..shape.product_variables()).map(|_| next()).collect(),
             operands: std::array::from_fn(|_| [next(), next()]),
             family: next(),
             chi: next(),

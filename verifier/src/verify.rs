@@ -6,11 +6,13 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
+use tessera_circuits::ops::{Operands, PRODUCTS, WEIGHTED};
 use tessera_circuits::rounding::Powers;
+use tessera_circuits::shape::Product;
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public};
 use thiserror::Error;
 
 use crate::codec::CodecError;
@@ -372,7 +374,7 @@ fn verify_matmuls(
     matmuls: &MatmulProof,
     transcript: &mut Transcript,
 ) -> Result<(Vec<SecureField>, SecureField), VerifyError> {
-    let variables = product_variables(public.shape) as usize;
+    let variables = public.shape.product_variables() as usize;
     let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, transcript)?;
     let mut value = SecureField::default();
     for (product, [a, b]) in PRODUCTS.into_iter().zip(matmuls.operands) {
@@ -386,7 +388,7 @@ fn verify_matmuls(
     if embed[0] != embedding {
         return Err(VerifyError::Embedding);
     }
-    let absent = |product: Product| product != Product::Embed && !product.exists(public.shape);
+    let absent = |product: Product| product != Product::EMBED && !product.exists(public.shape);
     let nothing = [SecureField::default(); 2];
     if PRODUCTS
         .iter()

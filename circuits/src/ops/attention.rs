@@ -3,12 +3,12 @@
 use crate::air::requant;
 use crate::claims::{LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::Limbs;
+use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
-use crate::shape::{Along, Part, Rows, Shifts};
+use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
-use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Product, Public, Rounding};
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 use super::operator::{Finals, Operator};
 use super::softmax::{Keys, P};
@@ -16,9 +16,19 @@ use super::softmax::{Keys, P};
 /// What attention gives to the matmul O.
 pub struct Attention;
 
+/// The number of the outputs among the accumulators.
+const OUTPUT: usize = 10;
+
 impl Part {
     /// (layer, token, head, index in head)
     pub const ATT: Self = Self::new(7, "Att");
+}
+
+impl Product {
+    /// Attention output times o; variables (layer, head, index).
+    pub const ATT: Self = Self::new(1, "Att");
+    /// Probabilities times values; variables (layer, head, key).
+    pub const VALUE: Self = Self::new(5, "Value");
 }
 
 impl Rounded {
@@ -43,13 +53,32 @@ impl<K: Scalar> Operator<K> for Attention {
         }]
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        let p = &shape.padded;
+        let output = Instance {
+            product: Product::ATT,
+            variables: Some(shape.lead(Part::ATT) + p.q()),
+            weights: Some(|_, kind, layer| (kind == MatmulKind::O).then_some(layer)),
+        };
+        let values = Instance {
+            product: Product::VALUE,
+            variables: Some(p.layers + p.heads + shape.token),
+            weights: None,
+        };
+        vec![output, values]
+    }
+
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![OUTPUT]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.attention(claims);
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::Att, |at, [operand, _]| [public.attention_operand(at, operand)]);
-        claims.extend(finals.claims(Product::Value, |at, operands| public.value_operands(at, operands)));
+        let mut claims = finals.claims(Product::ATT, |at, [operand, _]| [public.attention_operand(at, operand)]);
+        claims.extend(finals.claims(Product::VALUE, |at, operands| public.value_operands(at, operands)));
         claims
     }
 }
@@ -57,7 +86,7 @@ impl<K: Scalar> Operator<K> for Attention {
 impl<K: Scalar> Points<K> {
     /// Weight of the attention output among the batched accumulators.
     pub fn att_weight(&self) -> K {
-        self.weight(10)
+        self.weight(OUTPUT)
     }
 }
 

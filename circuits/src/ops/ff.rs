@@ -9,19 +9,29 @@ use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
-use crate::shape::{Along, Entry, Part, Rows, Shifts};
+use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
 use crate::statement::class_of;
-use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Product, Public, Rounding};
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 use super::operator::{Finals, Operator};
 
 /// The MLP.
 pub struct Mlp;
 
+/// The number of the products among the accumulators.
+const PRODUCTS: usize = 11;
+
 impl Part {
     /// (layer, token, feature)
     pub const FF: Self = Self::new(8, "Ff");
+}
+
+impl Product {
+    /// MLP product times down; variables (layer, feature).
+    pub const FF: Self = Self::new(2, "Ff");
+    /// The activation of the gate times up projection, entry by entry, in gated MLPs; variables (layer, token, feature).
+    pub const ACT: Self = Self::new(8, "Act");
 }
 
 impl Rounded {
@@ -181,13 +191,32 @@ impl<K: Scalar> Operator<K> for Mlp {
         }]
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        let (lead, ff) = (shape.lead(Part::FF), shape.padded.ff);
+        let product = Instance {
+            product: Product::FF,
+            variables: Some(lead + ff),
+            weights: Some(|_, kind, layer| (kind == MatmulKind::Down).then_some(layer)),
+        };
+        let factors = Instance {
+            product: Product::ACT,
+            variables: shape.config.gated.then_some(lead + shape.token + ff),
+            weights: None,
+        };
+        vec![product, factors]
+    }
+
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![MatmulKind::Gate as usize, MatmulKind::Up as usize, PRODUCTS]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.mlp(claims);
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::Ff, |at, [operand, _]| [public.mlp_operand(at, operand)]);
-        claims.extend(finals.claims(Product::Act, |at, operands| public.act_operands(at, operands)));
+        let mut claims = finals.claims(Product::FF, |at, [operand, _]| [public.mlp_operand(at, operand)]);
+        claims.extend(finals.claims(Product::ACT, |at, operands| public.act_operands(at, operands)));
         claims
     }
 }
@@ -195,7 +224,7 @@ impl<K: Scalar> Operator<K> for Mlp {
 impl<K: Scalar> Points<K> {
     /// Weight of the products of the MLP among the batched accumulators.
     pub fn act_weight(&self) -> K {
-        self.weight(11)
+        self.weight(PRODUCTS)
     }
 }
 

@@ -8,12 +8,13 @@ use crate::mle::eq_table;
 use crate::model::{HeadNorm, MatmulKind, NormParams};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::Scalar;
-use crate::shape::{Part, Rows};
+use crate::shape::{Instance, Part, Product, Rows, Shape};
 use crate::sizes::Sizes;
-use crate::wiring::{claim, eq, felt, padded, times, Claims, Product, Public, Rounding};
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 use super::norms::{
     bound_value, columns, epsilon_value, quotient_columns, root_columns, square_columns, NormWeights, RootFactors,
+    ROOT_FACTORS,
 };
 use super::operator::{Finals, Operator};
 
@@ -25,6 +26,40 @@ impl Part {
     pub const Q_NORMS: Self = Self::new(10, "QNorms");
     /// (layer, token, key/value head), where heads are normed
     pub const K_NORMS: Self = Self::new(11, "KNorms");
+}
+
+impl Product {
+    /// Queries times themselves, entry by entry, where heads are normed; variables (layer, token, head, half, index).
+    pub const QUERY_SQUARE: Self = Self::new(12, "QuerySquare");
+    /// Of every head of queries that is normed what [`Self::ROOT`] has of a state; variables (layer, token, head, which of these).
+    pub const QUERY_ROOT: Self = Self::new(13, "QueryRoot");
+    /// As [`Self::QUERY_SQUARE`], of keys.
+    pub const KEY_SQUARE: Self = Self::new(14, "KeySquare");
+    /// As [`Self::QUERY_ROOT`], of keys.
+    pub const KEY_ROOT: Self = Self::new(15, "KeyRoot");
+}
+
+/// The numbers of the products among the accumulators: squares, normed values, quotients, roots.
+fn numbers(part: Part) -> [usize; 4] {
+    match part {
+        Part::Q => [18, 19, 20, 21],
+        _ => [22, 23, 24, 25],
+    }
+}
+
+impl<K: Scalar> Points<K> {
+    /// Weights of the products of the norms of queries or of keys.
+    pub(super) fn head_norms(&self, part: Part) -> NormWeights<K> {
+        NormWeights::new(self, numbers(part))
+    }
+}
+
+/// The products of the norms of queries or keys: squares and reciprocal roots.
+fn products(part: Part) -> [Product; 2] {
+    match part {
+        Part::Q => [Product::QUERY_SQUARE, Product::QUERY_ROOT],
+        _ => [Product::KEY_SQUARE, Product::KEY_ROOT],
+    }
 }
 
 impl<K: Scalar> Operator<K> for HeadNorms {
@@ -44,6 +79,31 @@ impl<K: Scalar> Operator<K> for HeadNorms {
         own.into_iter().collect()
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        let (p, part) = (&shape.padded, self.0);
+        let [square, root] = products(part);
+        let (norms, width, heads) = match part {
+            Part::Q => (Part::Q_NORMS, p.q(), p.heads),
+            _ => (Part::K_NORMS, p.kv(), p.kv_heads),
+        };
+        let own = |product, variables| Instance {
+            product,
+            variables: shape.config.head_norms.then_some(variables),
+            weights: None,
+        };
+        vec![
+            own(square, shape.lead(part) + shape.token + width),
+            own(root, shape.lead(norms) + shape.token + heads + ROOT_FACTORS),
+        ]
+    }
+
+    fn numbers(&self, sizes: &Sizes) -> Vec<usize> {
+        match sizes.config.head_norms {
+            true => numbers(self.0).to_vec(),
+            false => Vec::new(),
+        }
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         if public.shape.config.head_norms {
             public.head_norms(claims, self.0);
@@ -52,10 +112,7 @@ impl<K: Scalar> Operator<K> for HeadNorms {
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
         let own = public.normed_heads(self.0);
-        let [square, root] = match self.0 {
-            Part::Q => [Product::QuerySquare, Product::QueryRoot],
-            _ => [Product::KeySquare, Product::KeyRoot],
-        };
+        let [square, root] = products(self.0);
         let mut claims = finals.claims(square, |at, operands| public.head_squares(&own, at, operands));
         claims.extend(finals.claims(root, |at, operands| public.head_roots(&own, at, operands)));
         claims
@@ -97,15 +154,9 @@ impl<K: Scalar> Public<'_, K> {
     /// Queries or keys.
     pub fn normed_heads(&self, part: Part) -> NormedHeads<'_, K> {
         let (config, p) = (&self.shape.config, &self.shape.padded);
-        let (norms, kind, heads, heads_log, numbers) = match part {
-            Part::Q => (Part::Q_NORMS, MatmulKind::Q, config.heads, p.heads, [18, 19, 20, 21]),
-            _ => (
-                Part::K_NORMS,
-                MatmulKind::K,
-                config.kv_heads,
-                p.kv_heads,
-                [22, 23, 24, 25],
-            ),
+        let (norms, kind, heads, heads_log) = match part {
+            Part::Q => (Part::Q_NORMS, MatmulKind::Q, config.heads, p.heads),
+            _ => (Part::K_NORMS, MatmulKind::K, config.kv_heads, p.kv_heads),
         };
         let (head, half, index) = self.head_point(heads_log);
         NormedHeads {
@@ -117,7 +168,7 @@ impl<K: Scalar> Public<'_, K> {
             head,
             halves: [K::one() - half, half],
             index,
-            weights: NormWeights::new(self.points, numbers),
+            weights: self.points.head_norms(part),
         }
     }
 

@@ -9,11 +9,21 @@ use crate::mle::eq_table;
 use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::{Scalar, Source, Word};
-use crate::shape::{Along, Part, Rows, Shifts};
+use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
-use crate::wiring::{claim, eq, padded, Claims, Product, Public, Rounding};
+use crate::wiring::{claim, eq, padded, Claims, Public, Rounding};
 
 use super::operator::{Finals, Operator};
+
+/// Index of the largest logit, the lowest index on a tie.
+pub fn arg_max(logits: &[i16]) -> usize {
+    let first = (0, i16::MIN);
+    let best = logits
+        .iter()
+        .enumerate()
+        .fold(first, |best, (i, &v)| if v > best.1 { (i, v) } else { best });
+    best.0
+}
 
 /// The choice of the output tokens.
 pub struct Choice;
@@ -21,6 +31,11 @@ pub struct Choice;
 impl Part {
     /// (output token, vocabulary entry)
     pub const LOGITS: Self = Self::new(9, "Logits");
+}
+
+impl Product {
+    /// The last normed state of the generated positions times head; variables (feature).
+    pub const HEAD: Self = Self::new(6, "Head");
 }
 
 impl Rounded {
@@ -65,6 +80,18 @@ impl<K: Scalar> Operator<K> for Choice {
         own.into_iter().collect()
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        vec![Instance {
+            product: Product::HEAD,
+            variables: shape.has_logits().then_some(shape.padded.hidden),
+            weights: Some(|_, kind, _| (kind == MatmulKind::Head).then_some(0)),
+        }]
+    }
+
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![MatmulKind::Head as usize]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         if public.shape.has_logits() {
             public.logits(claims);
@@ -72,7 +99,7 @@ impl<K: Scalar> Operator<K> for Choice {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        finals.claims(Product::Head, |at, [operand, _]| [public.head_operand(at, operand)])
+        finals.claims(Product::HEAD, |at, [operand, _]| [public.head_operand(at, operand)])
     }
 }
 

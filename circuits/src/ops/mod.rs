@@ -13,6 +13,7 @@ pub mod rope;
 pub mod softmax;
 pub mod stream;
 pub mod values;
+mod weights;
 
 pub use self::operator::{Finals, Operator};
 
@@ -22,14 +23,14 @@ use crate::chunk::Chunk;
 use crate::claims::LinearClaim;
 use crate::model::{LimbSet, Limbs, ModelConfig};
 use crate::scalar::Scalar;
-use crate::shape::{Part, Shape};
+use crate::shape::{Part, Product, Shape};
 use crate::sizes::Sizes;
 use crate::statement::Lengths;
-use crate::wiring::{Claims, Operands, Public};
+use crate::wiring::{Claims, Public};
 
 /// All operators, in the order of their claims.
-pub fn operators<'a, K: Scalar + 'a>() -> [&'a dyn Operator<K>; 13] {
-    [
+pub fn operators<'a, K: Scalar + 'a>() -> Vec<&'a dyn Operator<K>> {
+    vec![
         &stream::Stream,
         &norms::Norm,
         &rope::Projected(Part::Q),
@@ -46,6 +47,39 @@ pub fn operators<'a, K: Scalar + 'a>() -> [&'a dyn Operator<K>; 13] {
     ]
 }
 
+/// All products, in order.
+pub const PRODUCTS: [Product; 16] = [
+    Product::NORM,
+    Product::ATT,
+    Product::FF,
+    Product::EMBED,
+    Product::SCORE,
+    Product::VALUE,
+    Product::HEAD,
+    Product::NORM_LIMBS,
+    Product::ACT,
+    Product::SQUARE,
+    Product::RECIPROCAL,
+    Product::ROOT,
+    Product::QUERY_SQUARE,
+    Product::QUERY_ROOT,
+    Product::KEY_SQUARE,
+    Product::KEY_ROOT,
+];
+
+/// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
+pub type Operands<K = SecureField> = [[K; 2]; PRODUCTS.len()];
+
+/// The products with weights, in order.
+pub const WEIGHTED: [Product; 6] = [
+    Product::NORM,
+    Product::ATT,
+    Product::FF,
+    Product::EMBED,
+    Product::HEAD,
+    Product::NORM_LIMBS,
+];
+
 impl Shape {
     /// Row spaces of a whole model for a statement of these lengths.
     pub fn new(model: &ModelConfig, lengths: impl Into<Lengths>) -> Self {
@@ -60,9 +94,23 @@ impl Shape {
     /// The same with other limbs of accumulators than two of all.
     pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
         let sizes = Sizes::new(model, limbs, chunk, lengths);
+        let operators = operators::<SecureField>();
+        let rows = operators.iter().flat_map(|operator| operator.parts(&sizes)).collect();
+        let shape = Self::of_rows(sizes, rows);
+        let products = operators
+            .iter()
+            .flat_map(|operator| operator.products(&shape))
+            .collect();
+        shape.with_products(products)
+    }
+}
+
+impl Sizes {
+    /// The largest number of accumulators ([`Operator::numbers`]).
+    pub fn last_number(&self) -> usize {
         let operators = operators::<SecureField>().into_iter();
-        let rows = operators.flat_map(|operator| operator.parts(&sizes)).collect();
-        Self::of_rows(sizes, rows)
+        let numbers = operators.flat_map(|operator| operator.numbers(self));
+        numbers.max().unwrap_or(0)
     }
 }
 
@@ -81,7 +129,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Claims on the trace operands that the product sumcheck ends with, in the order of the products. `operands` are the claimed
-    /// final evaluations (first, second factor) in the order of [`crate::wiring::PRODUCTS`]; `point` is the sumcheck's.
+    /// final evaluations (first, second factor) in the order of [`PRODUCTS`]; `point` is the sumcheck's.
     pub fn operand_claims(&self, point: &[K], operands: &Operands<K>) -> Vec<LinearClaim<K>> {
         let finals = Finals {
             shape: self.shape,
@@ -92,7 +140,7 @@ impl<K: Scalar> Public<'_, K> {
         let mut claims: Vec<_> = operators
             .flat_map(|operator| operator.operands(self, &finals))
             .collect();
-        claims.sort_by_key(|(product, _)| *product as usize);
+        claims.sort_by_key(|(product, _)| *product);
         claims
             .into_iter()
             .map(|(_, claim)| claim.in_lanes(self.shape))

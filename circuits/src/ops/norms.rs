@@ -10,17 +10,57 @@ use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::{log_ceil, Limbs, RowClass};
+use crate::model::{log_ceil, Limbs, MatmulKind, NormParams, RowClass};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
-use crate::semantics::norm_bound;
-use crate::shape::{Part, Rows};
+use crate::semantics::{limbs, requantise};
+use crate::shape::{Instance, Part, Place, Product, Rows, Shape};
 use crate::sizes::Sizes;
 use crate::statement::norm_of;
-use crate::wiring::{alike, claim, eq, felt, padded, power, times, Claims, Points, Product, Public, Rounding};
+use crate::wiring::{alike, claim, eq, felt, padded, power, times, Claims, Points, Public, Rounding};
 
 use super::operator::{Finals, Operator};
 use super::stream;
+
+/// The reciprocal square root of RMSNorm is below `2^RSQRT_BITS`: the epsilon of a valid key sees to it.
+pub const RSQRT_BITS: u32 = 24;
+
+/// The three limb sums of a row of RMSNorm: sums of `4^k hi^2`, `4^k hi lo`, `4^k lo^2`, `k` the exponent of the channel, or 0
+/// where there is none.
+pub fn norm_sums(x: &[i16], exponents: &[u8]) -> [i64; 3] {
+    let exponents = exponents.iter().copied().chain(std::iter::repeat(0));
+    x.iter().zip(exponents).fold([0; 3], |[a, b, c], (&v, k)| {
+        let (hi, lo) = limbs(v);
+        let (hi, lo) = (i64::from(hi), i64::from(lo));
+        let k = 2 * u32::from(k);
+        [a + ((hi * hi) << k), b + ((hi * lo) << k), c + ((lo * lo) << k)]
+    })
+}
+
+/// Floor of the square root.
+pub fn isqrt(n: u128) -> u128 {
+    n.isqrt()
+}
+
+/// `hidden 2^(2 scale)` of a norm.
+pub fn norm_bound(hidden: usize, scale: u8) -> u128 {
+    (hidden as u128) << (2 * u32::from(scale.min(48)))
+}
+
+/// The reciprocal square root of RMSNorm: the largest `r` with
+/// `r^2 (2^16 hh + 2^9 hl + ll + eps) <= hidden * 2^(2 scale)`. With a valid key it is below [`RSQRT_BITS`] bits.
+pub fn norm_rsqrt(sums: [i64; 3], hidden: usize, p: &NormParams, class: RowClass) -> u32 {
+    let eps = i128::from(p.eps.of(class));
+    let squares = (i128::from(sums[0]) << 16) + (i128::from(sums[1]) << 9) + i128::from(sums[2]) + eps;
+    let squares = squares.max(1) as u128;
+    let root = isqrt(norm_bound(hidden, p.scale) / squares);
+    u32::try_from(root).unwrap_or(u32::MAX)
+}
+
+/// RMSNorm of one element; `shift` is that of its channel.
+pub fn norm_element(x: i16, rsqrt: u32, shift: u8) -> i16 {
+    requantise(i64::from(x) * i64::from(rsqrt), shift)
+}
 
 /// The norm of every state.
 pub struct Norm;
@@ -28,6 +68,18 @@ pub struct Norm;
 impl Part {
     /// (state, token)
     pub const NORMS: Self = Self::new(1, "Norms");
+}
+
+impl Product {
+    /// Normed states times those of q, k, v, gate and up that are claimed in one limb; variables (state, feature).
+    pub const NORM: Self = Self::new(0, "Norm");
+    /// Limbs of the normed states times those of q, k, v, gate and up that are claimed in two; variables as those of [`Self::NORM`].
+    pub const NORM_LIMBS: Self = Self::new(7, "NormLimbs");
+    /// The stream times itself, entry by entry; variables (state, token, feature).
+    pub const SQUARE: Self = Self::new(9, "Square");
+    /// Of every row of a state: its reciprocal root times its values, quotient times sum of squares, and root times root;
+    /// variables (state, token, which of these).
+    pub const ROOT: Self = Self::new(11, "Root");
 }
 
 /// Bits of a limb: numbers are four limbs, least significant first, a root is two.
@@ -142,6 +194,38 @@ impl<K: Scalar> Operator<K> for Norm {
         }]
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        let p = &shape.padded;
+        let lead = shape.lead(Part::STREAM);
+        let read = |product, limbs, weights: Place| {
+            let own = NORMED.iter().any(|kind| shape.limbs.of(*kind) == limbs);
+            Instance {
+                product,
+                variables: own.then_some(lead + p.hidden),
+                weights: Some(weights),
+            }
+        };
+        let entries = |product, variables| Instance {
+            product,
+            variables: Some(variables),
+            weights: None,
+        };
+        vec![
+            read(Product::NORM, Limbs::One, |sizes, kind, layer| {
+                state_of(sizes, kind, layer, Limbs::One)
+            }),
+            read(Product::NORM_LIMBS, Limbs::Two, |sizes, kind, layer| {
+                state_of(sizes, kind, layer, Limbs::Two)
+            }),
+            entries(Product::SQUARE, lead + shape.token + p.hidden),
+            entries(Product::ROOT, shape.lead(Part::NORMS) + shape.token + ROOT_FACTORS),
+        ]
+    }
+
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        NUMBERS.to_vec()
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.squares(claims);
         public.quotients(claims);
@@ -151,16 +235,41 @@ impl<K: Scalar> Operator<K> for Norm {
 
     /// Both claims on what the projections read come first.
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let read = [(Product::Norm, Limbs::One), (Product::NormLimbs, Limbs::Two)];
+        let read = [(Product::NORM, Limbs::One), (Product::NORM_LIMBS, Limbs::Two)];
         let read = read.into_iter().flat_map(|(product, limbs)| {
             finals.claims(product, |at, [operand, _]| [public.normed_operand(limbs, at, operand)])
         });
-        read.map(|(_, claim)| (Product::Norm, claim))
-            .chain(finals.claims(Product::Square, |at, operands| public.square_operands(at, operands)))
-            .chain(finals.claims(Product::Root, |at, operands| public.root_operands(at, operands)))
+        read.map(|(_, claim)| (Product::NORM, claim))
+            .chain(finals.claims(Product::SQUARE, |at, operands| public.square_operands(at, operands)))
+            .chain(finals.claims(Product::ROOT, |at, operands| public.root_operands(at, operands)))
             .collect()
     }
 }
+
+/// log2 of the products of a row in [`Product::ROOT`] and its likes, of which one is 0.
+pub const ROOT_FACTORS: u32 = 2;
+
+/// Matmuls of normed states.
+const NORMED: [MatmulKind; 5] = [
+    MatmulKind::Q,
+    MatmulKind::K,
+    MatmulKind::V,
+    MatmulKind::Gate,
+    MatmulKind::Up,
+];
+
+/// The state that a matmul reads, if it reads a normed state in these limbs.
+fn state_of(sizes: &Sizes, kind: MatmulKind, layer: usize, limbs: Limbs) -> Option<usize> {
+    let state = match kind {
+        MatmulKind::Q | MatmulKind::K | MatmulKind::V => sizes.config.attention_state(layer),
+        MatmulKind::Gate | MatmulKind::Up => sizes.config.mlp_state(layer),
+        _ => return None,
+    };
+    (sizes.limbs.of(kind) == limbs).then_some(state)
+}
+
+/// The numbers of the products among the accumulators: squares, normed values, quotients, roots.
+const NUMBERS: [usize; 4] = [12, 15, 16, 17];
 
 /// What weighs the products of norms among the batched accumulators.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +300,7 @@ impl<K: Scalar> NormWeights<K> {
 impl<K: Scalar> Points<K> {
     /// Weights of the products of the norms of states.
     pub fn norms(&self) -> NormWeights<K> {
-        NormWeights::new(self, [12, 15, 16, 17])
+        NormWeights::new(self, NUMBERS)
     }
 }
 
@@ -469,3 +578,6 @@ impl<K: Scalar> Public<'_, K> {
         channels.map(|c| felt(1 << exponent(c).min(30))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,15 +2,24 @@
 
 use crate::claims::LinearClaim;
 use crate::scalar::Scalar;
-use crate::shape::{Rows, Shape};
+use crate::shape::{Instance, Product, Rows, Shape};
 use crate::sizes::Sizes;
-use crate::wiring::{suffix, Claims, Operands, Product, Public};
+use crate::wiring::{suffix, Claims, Public};
 
 /// A step of the forward pass (docs/protocol.md, section 16). Its file has in this order what it computes, its parts with their
 /// columns and lookups, the claims on what it rounds, the claims across rows, and those on what its products end in.
 pub trait Operator<K: Scalar> {
     /// The parts that it has in a chunk and a statement of these sizes.
     fn parts(&self, sizes: &Sizes) -> Vec<Rows>;
+
+    /// Its products, those that the chunk does not have included. The parts of the shape are laid.
+    fn products(&self, _: &Shape) -> Vec<Instance> {
+        Vec::new()
+    }
+
+    /// The numbers of its accumulators: a number is the power of the challenge that weighs them in the sum of all (section 5), and
+    /// no other operator's.
+    fn numbers(&self, sizes: &Sizes) -> Vec<usize>;
 
     /// Adds its share to the claims on roundings (section 8.1).
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>);
@@ -33,14 +42,14 @@ pub struct Finals<'a, K> {
     /// The point of the sumcheck.
     pub point: &'a [K],
     /// The last evaluations of both factors of every product.
-    pub operands: &'a Operands<K>,
+    pub operands: &'a [[K; 2]],
 }
 
 impl<'a, K: Scalar> Finals<'a, K> {
     /// The point of a product and the evaluations of its factors; `None` if the chunk has no such product.
     pub fn of(&self, product: Product) -> Option<(&'a [K], [K; 2])> {
         let at = suffix(self.point, product.variables(self.shape));
-        let own = self.operands.get(product as usize).copied()?;
+        let own = self.operands.get(product.index()).copied()?;
         product.exists(self.shape).then_some((at, own))
     }
 

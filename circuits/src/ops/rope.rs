@@ -8,15 +8,70 @@ use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::{ChannelShift, Limbs, MatmulKind, Padded};
+use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, Padded};
 use crate::rounding::{shift_of_head, Rounded};
 use crate::scalar::Scalar;
-use crate::semantics::{direction, turn, ROPE_BITS};
+use crate::semantics::{round_shift, sat16};
 use crate::shape::{Along, Entry, Part, Rows, Shifts};
 use crate::sizes::Sizes;
 use crate::wiring::{eq, felt, Claims, Public, Rounding, Sides};
 
 use super::operator::Operator;
+
+/// Fractional bits of the RoPE tables.
+pub const ROPE_BITS: u32 = 14;
+
+/// RoPE rotation of a pair (first half, second half).
+pub fn rope_pair(a: i16, b: i16, cos: i32, sin: i32) -> (i16, i16) {
+    turn_pair(a, b, [(cos, sin); 2])
+}
+
+/// RoPE rotation of a pair (first half, second half) with gains: cos and sin of each of both times its gain.
+pub fn turn_pair(a: i16, b: i16, turn: Turn) -> (i16, i16) {
+    let [first, second] = turned(a, b, turn);
+    (
+        sat16(round_shift(first, ROPE_BITS)),
+        sat16(round_shift(second, ROPE_BITS)),
+    )
+}
+
+/// A rotated pair before it is rounded.
+pub fn turned(a: i16, b: i16, [one, other]: Turn) -> [i64; 2] {
+    let (a, b) = (i64::from(a), i64::from(b));
+    let wide = |(cos, sin): (i32, i32)| (i64::from(cos), i64::from(sin));
+    let ((a_cos, a_sin), (b_cos, b_sin)) = (wide(one), wide(other));
+    [a * a_cos - b * b_sin, b * b_cos + a * a_sin]
+}
+
+/// cos and sin of position `pos` and pair `x` in a rotation of a model, with 14 fractional bits. Computed with the software
+/// `libm`, so that every platform gets the same integers. Pairs without a rotation of this number stay as they are.
+pub fn rope_angle(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -> (i32, i32) {
+    with_gain(direction(config, rotation, pos, x), 1 << ROPE_BITS)
+}
+
+/// cos and sin of position `pos` and pair `x` in a rotation of a model, as numbers.
+pub fn direction(config: &ModelConfig, rotation: usize, pos: usize, x: usize) -> (f64, f64) {
+    let rotation = config.rotations.get(rotation);
+    let angle = pos as f64 * rotation.map_or(0.0, |r| r.frequency(config.head_dim, x));
+    (libm::cos(angle), libm::sin(angle))
+}
+
+/// Both times a gain, rounded.
+fn with_gain((cos, sin): (f64, f64), gain: i32) -> (i32, i32) {
+    let gain = f64::from(gain);
+    (libm::round(gain * cos) as i32, libm::round(gain * sin) as i32)
+}
+
+/// cos and sin with the gain of the first and of the second half's channel.
+pub type Turn = [(i32, i32); 2];
+
+/// What rotates pair `x` of heads that have these gains, by channel; channels beyond have the gain `2^14`, which changes nothing.
+pub fn turn(direction: (f64, f64), gains: &[i16], x: usize, half: usize) -> Turn {
+    [x, half + x].map(|channel| {
+        let gain = gains.get(channel).map_or(1 << ROPE_BITS, |gain| i32::from(*gain));
+        with_gain(direction, gain)
+    })
+}
 
 /// Queries or keys as their matmul makes them.
 pub struct Projected(pub Part);
@@ -239,6 +294,10 @@ impl<K: Scalar> Operator<K> for Projected {
         }]
     }
 
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![kind_of(self.0) as usize]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.projected_heads(claims, self.0);
     }
@@ -246,6 +305,11 @@ impl<K: Scalar> Operator<K> for Projected {
 
 impl<K: Scalar> Operator<K> for Rotated {
     fn parts(&self, _: &Sizes) -> Vec<Rows> {
+        Vec::new()
+    }
+
+    /// The claim on a rotation is one of its own.
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
         Vec::new()
     }
 
@@ -426,4 +490,30 @@ fn turns<K: Scalar>(directions: &[(f64, f64)], gains: &[i16], [first, second]: &
         }
     }
     turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{odd_config, Rotation};
+
+    /// A pair of frequency 0 is not rotated, whatever it is and wherever it stands.
+    #[test]
+    fn pairs_without_a_frequency_stay_as_they_are() {
+        let config = ModelConfig {
+            rotations: vec![Rotation::Base(1e4), Rotation::Frequencies(vec![0.25, 0.0, 0.0])],
+            rotation_of: vec![0, 1],
+            ..odd_config(2)
+        };
+        for pos in [0, 1, 7, 8191] {
+            let (cos, sin) = rope_angle(&config, 1, pos, 2);
+            assert_eq!((cos, sin), (1 << ROPE_BITS, 0));
+            for (a, b) in [(i16::MIN, i16::MAX), (-1, 1), (0, 12_345)] {
+                assert_eq!(rope_pair(a, b, cos, sin), (a, b));
+            }
+            let own = libm::round(16_384.0 * libm::cos(pos as f64 / 4.0)) as i32;
+            assert_eq!(rope_angle(&config, 1, pos, 0).0, own);
+        }
+        assert_ne!(rope_angle(&config, 0, 8191, 2), rope_angle(&config, 1, 8191, 2));
+    }
 }

@@ -12,23 +12,54 @@ use crate::mle::{eq_table, less_than_eval};
 use crate::model::{log_ceil, Limbs};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
-use crate::semantics::RECIPROCAL;
-use crate::shape::{Along, Part, Rows, Shifts};
+use crate::semantics::{requantise, PROB_BITS};
+use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
-use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Product, Public, Rounding};
+use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 pub(super) use self::pairs::Keys;
 use self::pairs::Pairs;
 use super::operator::{Finals, Operator};
 
+/// `RECIPROCAL / (sum of exponentials)` is the reciprocal used by softmax: the largest number for which every probability is
+/// rounded to less than 1, that is to at most `2^15 - 1`.
+pub const RECIPROCAL: u64 = (1 << 36) - (1 << 20) - 1;
+
+/// Shift (minus 8) from `exp * reciprocal` to a probability: 36 - 15 - 8.
+pub const PROB_SHIFT: u8 = 13;
+
+/// Softmax reciprocal of a sum of exponentials (`sum >= 2^15`, the maximum contributes `2^15`).
+pub fn reciprocal(sum: u32) -> u32 {
+    (RECIPROCAL / u64::from(sum.max(1 << PROB_BITS))) as u32
+}
+
+/// Probability of an entry with exponential `e` in a row with reciprocal `r`.
+pub fn probability(e: u32, r: u32) -> i16 {
+    requantise(i64::from(e) * i64::from(r), PROB_SHIFT)
+}
+
 /// Scores, and the softmax of the scores of every query.
 pub struct Softmax;
+
+/// The number of the scores among the accumulators.
+const SCORES: usize = 9;
+/// That of the sums of exponentials times their reciprocals.
+const RECIPROCALS: usize = 13;
+/// That of the exponentials times their reciprocals.
+const PROBABILITIES: usize = 14;
 
 impl Part {
     /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
     pub const SCORES: Self = Self::new(5, "Scores");
     /// (layer, head, query token)
     pub const SOFTMAX: Self = Self::new(6, "Softmax");
+}
+
+impl Product {
+    /// Queries times the keys of their blocks and those before; variables (layer, head, block, half, index).
+    pub const SCORE: Self = Self::new(4, "Score");
+    /// Reciprocals of softmax times the sums of exponentials, and times the exponentials; variables (layer, head, query).
+    pub const RECIPROCAL: Self = Self::new(10, "Reciprocal");
 }
 
 impl Rounded {
@@ -210,6 +241,23 @@ impl<K: Scalar> Operator<K> for Softmax {
         vec![scores, rows]
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        let p = &shape.padded;
+        let own = |product, variables| Instance {
+            product,
+            variables: Some(p.layers + p.heads + variables),
+            weights: None,
+        };
+        vec![
+            own(Product::SCORE, shape.blocks() + p.head_dim()),
+            own(Product::RECIPROCAL, shape.token),
+        ]
+    }
+
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![SCORES, RECIPROCALS, PROBABILITIES]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.scores(claims);
         public.reciprocals(claims);
@@ -221,8 +269,8 @@ impl<K: Scalar> Operator<K> for Softmax {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::Score, |at, operands| public.score_operands(at, operands));
-        let reciprocals = finals.claims(Product::Reciprocal, |at, own| public.reciprocal_operands(at, own));
+        let mut claims = finals.claims(Product::SCORE, |at, operands| public.score_operands(at, operands));
+        let reciprocals = finals.claims(Product::RECIPROCAL, |at, own| public.reciprocal_operands(at, own));
         claims.extend(reciprocals);
         claims
     }
@@ -231,17 +279,17 @@ impl<K: Scalar> Operator<K> for Softmax {
 impl<K: Scalar> Points<K> {
     /// Weight of the scores among the batched accumulators.
     pub fn score_weight(&self) -> K {
-        self.weight(9)
+        self.weight(SCORES)
     }
 
     /// Weight of the sums of exponentials times their reciprocals among the batched accumulators.
     pub fn reciprocal_weight(&self) -> K {
-        self.weight(13)
+        self.weight(RECIPROCALS)
     }
 
     /// Weight of the exponentials times their reciprocals among the batched accumulators.
     pub fn probability_weight(&self) -> K {
-        self.weight(14)
+        self.weight(PROBABILITIES)
     }
 }
 
@@ -454,5 +502,24 @@ impl<K: Scalar> Public<'_, K> {
                 value: factor,
             },
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::semantics::round_shift;
+
+    /// The reciprocal is that of the sum, of `2^15` for sums that no row has, and a probability of 1 is the largest int16 without
+    /// being clipped.
+    #[test]
+    fn softmax_in_integers() {
+        assert_eq!(reciprocal(0), (1 << 21) - 33);
+        assert_eq!(reciprocal(1 << 15), (1 << 21) - 33);
+        assert_eq!(reciprocal(3 << 15), ((1 << 21) - 33) / 3);
+        let alone = i64::from(reciprocal(1 << 15)) << 15;
+        assert_eq!(round_shift(alone, 8 + u32::from(PROB_SHIFT)), i64::from(i16::MAX));
+        assert_eq!(probability(1 << 15, reciprocal(1 << 15)), i16::MAX);
+        assert_eq!(probability(1 << 14, reciprocal(1 << 16)), 1 << 13);
     }
 }

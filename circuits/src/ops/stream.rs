@@ -5,26 +5,125 @@ use std::collections::BTreeMap;
 
 use crate::air::gadgets::{int16, Remainder};
 use crate::air::{base, Air};
-use crate::chunk::Boundary;
+use crate::chunk::{Boundary, INPUT_SHIFT};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::gains::{factor_limbs, Gains};
 use crate::mle::{eq_table, index_eq};
-use crate::model::{log_ceil, LimbSet, Limbs, Maker, MatmulKind};
-use crate::rounding::{Rounded, Update, PADDED_EXPONENT};
+use crate::model::{log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, ModelParams, RowClass};
+use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::{Scalar, Source, Word};
-use crate::shape::{Along, Entry, Part, Rows, Shifts};
+use crate::semantics::requantise;
+use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
 use crate::statement::{class_of, norm_of};
-use crate::wiring::{alike, eq, felt, padded, suffix, Claims, Points, Product, Public, Rounding};
+use crate::wiring::{alike, eq, felt, padded, suffix, Claims, Points, Public, Rounding};
 
 use super::operator::Operator;
+
+/// Residual update: `acc` and the previous residual, scaled by `2^(8 + skip)`, in one rounding.
+pub fn requantise_residual(acc: i64, previous: i16, skip: u8, shift: u8) -> i16 {
+    requantise(acc + (i64::from(previous) << (8 + u32::from(skip))), shift)
+}
+
+/// How the rows of a class are rounded into a state of the residual stream. Its shifts are those of the body, plus `lead`;
+/// the exponent of the factor of the previous state is the shift plus `skip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Update<'a> {
+    /// The shift of every channel.
+    pub channels: &'a ChannelShift,
+    /// What leading rows have more.
+    pub lead: i8,
+    /// `None` for state 0: the factor of what enters the chunk is `2^INPUT_SHIFT`. `None`, too, where nothing is added.
+    pub skip: Option<i8>,
+    /// What the factors of channels have less: in encoders, where normed states are added, the exponents of the channels.
+    pub units: &'a [u8],
+    /// How many states before is the one that is added as it is.
+    pub added: Option<usize>,
+    /// How many before is the one whose normed values are added, times gains.
+    pub normed: Option<usize>,
+}
+
+impl<'a> Update<'a> {
+    /// Of a state, in the rows of a class; `None` if there is no such state.
+    pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
+        let before = state.checked_sub(1);
+        let encoder = before.filter(|n| !params.is_post_normed() && !params.gain(*n).is_empty());
+        let (shift, skip, added, normed) = match params.maker(state) {
+            Maker::Matmul(MatmulKind::Embed, _) => (&params.embed, None, None, None),
+            Maker::Matmul(kind, l) => {
+                let p = params.layers.get(l)?;
+                let (shift, skip) = match kind {
+                    MatmulKind::O => (&p.o, p.skip_attn),
+                    _ => (&p.down, p.skip_mlp),
+                };
+                match params.is_post_normed() {
+                    true => (shift, None, None, None),
+                    false => match encoder {
+                        None => (shift, Some(skip), Some(1), None),
+                        Some(_) => (shift, Some(skip), None, Some(1)),
+                    },
+                }
+            }
+            Maker::Sum(kind, l) => {
+                let p = params.layers.get(l)?;
+                let skip = match kind {
+                    MatmulKind::O => p.skip_attn,
+                    _ => p.skip_mlp,
+                };
+                let sum = &p.post_norms.as_ref()?.of(kind).sum;
+                (sum, Some(skip), Some(2), Some(1))
+            }
+        };
+        Some(Self {
+            added,
+            normed,
+            channels: &shift.body,
+            lead: match class {
+                RowClass::Body => 0,
+                RowClass::Lead => shift.lead,
+            },
+            skip: skip.map(|skip| skip.of(class)),
+            units: match encoder {
+                None => &[],
+                Some(_) => &params.exponents,
+            },
+        })
+    }
+
+    /// Exponents of channel `c`: of the divisor (minus 8), and of the factor of the previous state (minus 8). In range if the
+    /// parameters are checked.
+    pub fn exponents(&self, c: usize) -> [u8; 2] {
+        let shift = i32::from(self.channels.at(c)) + i32::from(self.lead);
+        let unit = self.units.get(c).copied().map_or(0, i32::from);
+        let skip = self
+            .skip
+            .map_or(i32::from(INPUT_SHIFT), |skip| shift + i32::from(skip) - unit);
+        [shift, skip].map(|e| e.clamp(0, 30) as u8)
+    }
+
+    /// Exponent of the factor of channel `c` of the normed state that is added: gains of outputs that are normed have all of it.
+    pub fn normed_exponent(&self, c: usize) -> u8 {
+        match self.added {
+            Some(_) => 0,
+            None => self.exponents(c)[1],
+        }
+    }
+}
 
 /// The residual stream.
 pub struct Stream;
 
+/// The numbers among the accumulators of the sums of a state and a normed output, after attention and after the MLP.
+const SUMS: [usize; 2] = [26, 27];
+
 impl Part {
     /// (state, token, feature)
     pub const STREAM: Self = Self::new(0, "Stream");
+}
+
+impl Product {
+    /// Public one-hot matrix times embedding, its rows of positions included; variables (row of the embedding).
+    pub const EMBED: Self = Self::new(3, "Embed");
 }
 
 impl Rounded {
@@ -108,6 +207,24 @@ impl<K: Scalar> Operator<K> for Stream {
         }]
     }
 
+    fn products(&self, shape: &Shape) -> Vec<Instance> {
+        vec![Instance {
+            product: Product::EMBED,
+            variables: shape.chunk.is_first().then_some(shape.padded.embed),
+            weights: Some(|_, kind, _| (kind == MatmulKind::Embed).then_some(0)),
+        }]
+    }
+
+    fn numbers(&self, sizes: &Sizes) -> Vec<usize> {
+        let mut numbers = [MatmulKind::Embed, MatmulKind::O, MatmulKind::Down]
+            .map(|kind| kind as usize)
+            .to_vec();
+        if sizes.config.is_post_normed() {
+            numbers.extend(SUMS);
+        }
+        numbers
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.updates(claims);
     }
@@ -138,8 +255,8 @@ impl<K: Scalar> Points<K> {
         match maker {
             Maker::Matmul(kind, layer) => self.matmul_weight(kind, layer),
             Maker::Sum(kind, layer) => {
-                let after = if kind == MatmulKind::O { 26 } else { 27 };
-                self.weight(after) * index_eq(layer, &self.layer)
+                let [attention, mlp] = SUMS;
+                self.weight(if kind == MatmulKind::O { attention } else { mlp }) * index_eq(layer, &self.layer)
             }
         }
     }
@@ -305,7 +422,7 @@ impl<K: Scalar> Public<'_, K> {
             return K::zero();
         }
         let tokens = eq_table(&self.points.token);
-        let vocab = suffix(point, Product::Embed.variables(self.shape));
+        let vocab = suffix(point, Product::EMBED.variables(self.shape));
         let ids = self.statement.row_ids(self.shape.token);
         let sum = tokens.iter().zip(ids).enumerate().fold(K::zero(), |sum, (i, (t, id))| {
             let id = Word::new(id as usize, Source::RowId(i));

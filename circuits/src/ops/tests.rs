@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{odd_config, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::model::{odd_config, Blocks, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
 
 /// Section 4 of the document: the parts in commitment order.
 const PARTS: [Part; 12] = [
@@ -179,5 +179,67 @@ fn the_normed_state_has_the_limbs_of_its_matmuls() {
         let mut set = one;
         change(&mut set);
         assert_eq!(normed(set), Limbs::Two, "{set:?}");
+    }
+}
+
+/// Factors are listed by number, and families of weights are counted by it.
+#[test]
+fn every_product_has_a_number_of_its_own() {
+    for head_norms in [false, true] {
+        let config = ModelConfig {
+            head_norms,
+            ..odd_config(2)
+        };
+        for chunk in Chunk::partition([1, 1], 2).expect("two chunks") {
+            let shape = Shape::of(&config, &chunk, 4);
+            let described = shape.products().iter();
+            assert!(described.clone().map(|own| own.product).eq(PRODUCTS));
+            let weighted = described.filter(|own| own.weights.is_some());
+            assert!(weighted.map(|own| own.product).eq(WEIGHTED));
+            for (at, product) in PRODUCTS.into_iter().enumerate() {
+                assert_eq!(product.index(), at);
+            }
+        }
+    }
+}
+
+/// Every matmul has one place, in a product of weights that the chunk has.
+#[test]
+fn every_matmul_belongs_to_one_product() {
+    let config = odd_config(2);
+    for limbs in [Limbs::One, Limbs::Two] {
+        let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &Chunk::whole(2), 4);
+        for m in shape.matmuls() {
+            let places = shape.products().iter().filter_map(|own| {
+                let place = own.weights?(&shape, m.kind, m.layer)?;
+                Some((own.product, place))
+            });
+            let places: Vec<_> = places.collect();
+            assert_eq!(places.len(), 1, "{:?} of layer {}", m.kind, m.layer);
+            assert_eq!(shape.product_of(m.kind, m.layer), Some(places[0]));
+            assert!(places[0].0.exists(&shape));
+        }
+    }
+}
+
+/// All accumulators are added up, each kind times a power of one challenge: section 5 has up to the 27th, each once.
+#[test]
+fn no_two_kinds_of_accumulators_share_a_power() {
+    for (blocks, head_norms, last) in [
+        (Blocks::Sequential, false, 17),
+        (Blocks::Sequential, true, 25),
+        (Blocks::PostNormed, true, 27),
+    ] {
+        let config = ModelConfig {
+            head_norms,
+            blocks,
+            ..odd_config(2)
+        };
+        let sizes = Sizes::new(&config, LimbSet::all(Limbs::Two), &Chunk::whole(2), 4);
+        let operators = operators::<SecureField>().into_iter();
+        let mut numbers: Vec<usize> = operators.flat_map(|operator| operator.numbers(&sizes)).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..=last));
+        assert_eq!(sizes.last_number(), last);
     }
 }

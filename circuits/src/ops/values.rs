@@ -52,6 +52,10 @@ impl<K: Scalar> Operator<K> for Values {
         }]
     }
 
+    fn numbers(&self, _: &Sizes) -> Vec<usize> {
+        vec![MatmulKind::V as usize]
+    }
+
     fn rounded(&self, public: &Public<'_, K>, claims: &mut Claims<K>) {
         public.values(claims);
     }

@@ -2,9 +2,8 @@
 //! weights. The claims themselves stand with the operators, in [`crate::ops`].
 
 mod accumulators;
-mod operands;
+mod heads;
 mod points;
-mod products;
 mod terms;
 
 use crate::scalar::{Scalar, Source, Word};
@@ -20,11 +19,9 @@ use crate::statistics::Statistics;
 
 pub use accumulators::Claims;
 pub(crate) use accumulators::{alike, Rounding, Sides};
-pub(crate) use operands::{claim, times};
 pub use points::{suffix, Points};
-pub use products::{product_variables, Operands, Product, PRODUCTS, ROOT_FACTORS, WEIGHTED};
 
-pub(crate) use terms::{eq, felt, padded, power};
+pub(crate) use terms::{claim, eq, felt, padded, power, times};
 
 /// Bound of the number of claims of a proof, which does not depend on the model.
 pub const MAX_CLAIMS: usize = 64;
@@ -47,7 +44,7 @@ pub struct Public<'a, K = SecureField> {
 
 impl<K: Scalar> Public<'_, K> {
     pub(crate) fn lead(&self, part: Part) -> u32 {
-        self.shape.full_axes(part).first().copied().unwrap_or(0)
+        self.shape.lead(part)
     }
 
     /// The public columns.

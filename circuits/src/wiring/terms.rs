@@ -1,9 +1,9 @@
 //! What the terms of claims are made of.
 
-use crate::scalar::Scalar;
-
 use crate::air::base;
-use crate::claims::Weight;
+use crate::claims::{Group, LinearClaim, Weight};
+use crate::scalar::Scalar;
+use crate::shape::Part;
 
 pub(crate) fn power<K: Scalar>(x: K, n: usize) -> K {
     (0..n).fold(K::one(), |acc, _| acc * x)
@@ -21,4 +21,24 @@ pub(crate) fn padded<K: Scalar>(mut values: Vec<K>, log: u32) -> Weight<K> {
 
 pub(crate) fn eq<K: Scalar>(point: &[K]) -> Weight<K> {
     Weight::Eq(point.to_vec())
+}
+
+/// A claim on one group of columns.
+pub(crate) fn claim<K: Scalar>(
+    name: &'static str,
+    part: Part,
+    weights: Vec<Weight<K>>,
+    columns: Vec<(usize, K)>,
+    value: K,
+) -> LinearClaim<K> {
+    LinearClaim {
+        name,
+        groups: vec![Group::new(part, weights, columns)],
+        value,
+    }
+}
+
+/// The products of entries.
+pub(crate) fn times<K: Scalar>(a: &[K], b: &[K]) -> Vec<K> {
+    a.iter().zip(b).map(|(a, b)| *a * *b).collect()
 }

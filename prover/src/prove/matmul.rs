@@ -14,8 +14,10 @@ use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::ops::ff;
+use tessera_circuits::ops::{Operands, PRODUCTS};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Product, Public, PRODUCTS};
+use tessera_circuits::shape::Product;
+use tessera_circuits::wiring::{suffix, Public};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
@@ -51,6 +53,38 @@ const KEYS: usize = 4;
 /// Bands that a thread takes at a time.
 const TASK_BANDS: usize = 64;
 
+/// What makes the factor tables of a product, of the columns and of the bound bands.
+type Make = fn(&Factors<'_>, &[Elements]) -> (Factor, Factor);
+
+/// By product, in the order of [`PRODUCTS`].
+const MAKERS: [(Product, Make); PRODUCTS.len()] = [
+    (Product::NORM, |own, tables| own.weighted(Product::NORM, tables)),
+    (Product::ATT, |own, tables| own.weighted(Product::ATT, tables)),
+    (Product::FF, |own, tables| own.weighted(Product::FF, tables)),
+    (Product::EMBED, |own, tables| {
+        entries((own.one_hot(), own.weights(Product::EMBED, tables)))
+    }),
+    (Product::SCORE, |own, _| entries(own.scores())),
+    (Product::VALUE, |own, _| entries(own.values())),
+    (Product::HEAD, |own, tables| entries(own.head(tables))),
+    (Product::NORM_LIMBS, |own, tables| {
+        own.weighted(Product::NORM_LIMBS, tables)
+    }),
+    (Product::ACT, |own, _| own.act()),
+    (Product::SQUARE, |own, _| own.square()),
+    (Product::RECIPROCAL, |own, _| entries(own.reciprocals())),
+    (Product::ROOT, |own, _| entries(own.roots())),
+    (Product::QUERY_SQUARE, |own, _| entries(own.head_squares(Part::Q))),
+    (Product::QUERY_ROOT, |own, _| entries(own.head_roots(Part::Q))),
+    (Product::KEY_SQUARE, |own, _| entries(own.head_squares(Part::K))),
+    (Product::KEY_ROOT, |own, _| entries(own.head_roots(Part::K))),
+];
+
+/// Factors as tables of elements.
+fn entries((a, b): (Vec<K>, Vec<K>)) -> (Factor, Factor) {
+    (a.into(), b.into())
+}
+
 /// Proves all matmuls of a chunk, whose tiles are among those of `opened`. `columns` are the trace columns by part.
 pub fn prove(
     public: &Public<'_>,
@@ -67,38 +101,20 @@ pub fn prove(
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1));
-    let instances: Vec<Instance<Factor>> = PRODUCTS
-        .iter()
-        .map(|&product| {
-            let entries = |(a, b): (Vec<K>, Vec<K>)| (a.into(), b.into());
-            let pair = match product {
-                _ if !product.exists(public.shape) => entries((vec![K::zero()], vec![K::zero()])),
-                Product::Norm | Product::NormLimbs | Product::Att | Product::Ff => {
-                    entries(witness.weighted(product, &tables))
-                }
-                Product::Embed => entries((witness.one_hot(), witness.weights(product, &tables))),
-                Product::Head => entries(witness.head(&tables)),
-                Product::Act => witness.act(),
-                Product::Square => witness.square(),
-                Product::Score => entries(witness.scores()),
-                Product::Value => entries(witness.values()),
-                Product::Reciprocal => entries(witness.reciprocals()),
-                Product::Root => entries(witness.roots()),
-                Product::QuerySquare => entries(witness.head_squares(Part::Q)),
-                Product::QueryRoot => entries(witness.head_roots(Part::Q)),
-                Product::KeySquare => entries(witness.head_squares(Part::K)),
-                Product::KeyRoot => entries(witness.head_roots(Part::K)),
-            };
-            Instance {
-                pairs: vec![pair],
-                variables: product.variables(public.shape) as usize,
-            }
+    let instances: Vec<Instance<Factor>> = MAKERS
+        .into_iter()
+        .map(|(product, make)| Instance {
+            pairs: vec![match product.exists(public.shape) {
+                true => make(&witness, &tables),
+                false => entries((vec![K::zero()], vec![K::zero()])),
+            }],
+            variables: product.variables(public.shape) as usize,
         })
         .collect();
     let claim = instances.iter().flat_map(|i| &i.pairs).map(|(a, b)| a.inner(b)).sum();
     debug_assert_eq!(
         instances.iter().map(|i| i.variables).max(),
-        Some(product_variables(public.shape) as usize)
+        Some(public.shape.product_variables() as usize)
     );
     let proved = sumcheck::prove("matmuls", claim, instances, transcript);
     let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
@@ -262,18 +278,18 @@ impl Factors<'_> {
     }
 
     /// Operands bound at the token point, and the weights of the same product.
-    fn weighted(&self, product: Product, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+    fn weighted(&self, product: Product, tables: &[Elements]) -> (Factor, Factor) {
         let (part, columns) = match product {
-            Product::Norm => (Part::STREAM, self.public.normed_columns(Limbs::One)),
-            Product::NormLimbs => (Part::STREAM, self.public.normed_columns(Limbs::Two)),
-            Product::Att => (Part::ATT, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
+            Product::NORM => (Part::STREAM, self.public.normed_columns(Limbs::One)),
+            Product::NORM_LIMBS => (Part::STREAM, self.public.normed_columns(Limbs::Two)),
+            Product::ATT => (Part::ATT, self.limbs(requant::OUT_HI, requant::OUT_LO).to_vec()),
             _ => {
                 let [high, low] = self.public.shape.ff().product();
                 (Part::FF, self.limbs(high, low).to_vec())
             }
         };
         let operand = self.bound(part, &columns, 1, &self.public.points.token);
-        (operand, self.weights(product, tables))
+        entries((operand, self.weights(product, tables)))
     }
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
@@ -281,10 +297,14 @@ impl Factors<'_> {
         let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let (own, lead) = Product::of(m.kind, m.layer, self.public.shape);
-            if own != product {
+            let Some((_, lead)) = self
+                .public
+                .shape
+                .product_of(m.kind, m.layer)
+                .filter(|own| own.0 == product)
+            else {
                 continue;
-            }
+            };
             let point = self.public.points.out(m.out_log);
             let blocks = eq_table(&point[..point.len() - (log_band + TILE_LOG) as usize]);
             let weight = self.public.points.matmul_weight(m.kind, m.layer);
@@ -311,7 +331,7 @@ impl Factors<'_> {
     /// The last normed state of the generated positions, and the head; zero in chunks without head.
     fn head(&self, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
         let shape = self.public.shape;
-        let weights = self.weights(Product::Head, tables);
+        let weights = self.weights(Product::HEAD, tables);
         let rows = self.public.generated_rows();
         let columns = self.public.normed_columns(shape.limbs.head);
         let states = self.bound_with(Part::STREAM, &columns, 1, &rows);
@@ -360,7 +380,7 @@ impl Factors<'_> {
     /// The one-hot matrix of the row tokens and their positions, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
-        let mut out = vec![K::zero(); 1 << Product::Embed.variables(shape)];
+        let mut out = vec![K::zero(); 1 << Product::EMBED.variables(shape)];
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
         let ids = self.public.statement.row_ids(shape.token);

@@ -11,8 +11,9 @@ use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::ops::stream::Update;
 use tessera_circuits::ops::{ff, logits, softmax, stream};
-use tessera_circuits::rounding::{pow_column, shift_of, Update, PADDED_EXPONENT};
+use tessera_circuits::rounding::{pow_column, shift_of, PADDED_EXPONENT};
 use tessera_circuits::semantics::{
     cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
 };
@@ -258,7 +259,7 @@ fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
 type Fill = fn(&Source<'_>, Part) -> (Columns, Vec<Clip>);
 
 /// By part.
-const FILLS: [(Part, Fill); 12] = [
+const FILLS: &[(Part, Fill)] = &[
     (Part::STREAM, |source, _| source.stream()),
     (Part::NORMS, |source, _| source.norms()),
     (Part::Q, |source, part| source.rope(part)),

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
-use tessera_circuits::rounding::Update;
+use tessera_circuits::ops::stream::Update;
 use tessera_circuits::semantics::{
     cap_table, direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift,
 };

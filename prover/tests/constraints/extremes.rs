@@ -9,9 +9,7 @@ use tessera_circuits::air::{base, requant, tables, Air};
 use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
 use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
 use tessera_circuits::ops::{ff, softmax, stream};
-use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_pair, PROB_SHIFT, RECIPROCAL, ROPE_BITS,
-};
+use tessera_circuits::semantics::{probability, reciprocal, requantise, rope_pair, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::prove::check::{check_row, Missing};
 use tessera_prover::prove::trace::{division, Columns};

@@ -7,8 +7,10 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{lookup_trees, LookupTree};
-use tessera_circuits::wiring::{product_variables, Points, Product, Public, PRODUCTS};
+use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::testing::reworked;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
@@ -60,12 +62,12 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
         rounds: vec![[K::zero(); 2]; variables],
     };
     own.matmuls.claim = K::zero();
-    own.matmuls.sumcheck = zeros(product_variables(&shape) as usize);
+    own.matmuls.sumcheck = zeros(shape.product_variables() as usize);
     let rounds = &own.matmuls.sumcheck;
     let end =
         sumcheck::verify("matmuls", K::zero(), rounds.rounds.len(), rounds, &mut transcript).expect("as many rounds");
     own.matmuls.operands = [[K::zero(); 2]; PRODUCTS.len()];
-    let embed = PRODUCTS.iter().position(|product| *product == Product::Embed);
+    let embed = PRODUCTS.iter().position(|product| *product == Product::EMBED);
     own.matmuls.operands[embed.expect("an embedding")][0] = public.embed_operand(&end.point);
     own.linear = zeros(linear_variables(&shape));
     proof

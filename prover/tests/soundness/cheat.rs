@@ -17,10 +17,12 @@ use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
+use tessera_circuits::ops::{Operands, PRODUCTS, WEIGHTED};
+use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_prover::model::tiles::{TileRange, TileSource};
 use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::gkr;
@@ -87,7 +89,7 @@ fn free_matmuls(
 ) -> PrecomputedMatmuls {
     let accumulators = &public.trace_claims(K::zero())[0];
     let claim = total(accumulators, columns) - accumulators.value;
-    let variables = product_variables(public.shape) as usize;
+    let variables = public.shape.product_variables() as usize;
     let (sumcheck, point, value) = constant_rounds("matmuls", claim, variables, t);
     let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
@@ -103,11 +105,11 @@ fn free_matmuls(
             .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
     }
     // The normed states have an instance in two limbs, in one, or both.
-    let mut norms = [Product::Norm, Product::NormLimbs]
+    let mut norms = [Product::NORM, Product::NORM_LIMBS]
         .into_iter()
         .filter(|p| p.exists(public.shape));
     let (embed, norm) = (
-        Product::Embed as usize,
+        Product::EMBED.index(),
         norms.clone().next_back().expect("normed states"),
     );
     operands[embed][0] = public.embed_operand(&point);
@@ -118,15 +120,15 @@ fn free_matmuls(
                 "normed state" => (norms.next().expect("an instance"), 0),
                 other => operand_of(other),
             };
-            operands[product as usize][side] = total(claim, columns);
+            operands[product.index()][side] = total(claim, columns);
         }
         operands[embed] = [K::one(), K::zero()];
     }
     let ends = PRODUCTS.iter().zip(&operands);
     let rest = value - ends.map(|(p, [a, b])| scale(*p) * *a * *b).sum::<K>();
     match free {
-        Rounds::Embedding => operands[embed][1] = rest * scale(Product::Embed).inverse(),
-        _ => operands[norm as usize][0] = rest * (scale(norm) * operands[norm as usize][1]).inverse(),
+        Rounds::Embedding => operands[embed][1] = rest * scale(Product::EMBED).inverse(),
+        _ => operands[norm.index()][0] = rest * (scale(norm) * operands[norm.index()][1]).inverse(),
     }
     absorb_operands(&operands, t);
     let proof = MatmulProof {
@@ -146,21 +148,21 @@ fn free_matmuls(
 /// The operand that a claim on the end of the matmuls is about, but for the normed states.
 fn operand_of(claim: &str) -> (Product, usize) {
     match claim {
-        "attention output" => (Product::Att, 0),
-        "mlp product" => (Product::Ff, 0),
-        "queries" => (Product::Score, 0),
-        "keys" => (Product::Score, 1),
-        "probabilities" => (Product::Value, 0),
-        "values" => (Product::Value, 1),
-        "generated positions" => (Product::Head, 0),
-        "gates" => (Product::Act, 0),
-        "up projections" => (Product::Act, 1),
-        "weighted states" => (Product::Square, 0),
-        "states" => (Product::Square, 1),
-        "reciprocals" => (Product::Reciprocal, 0),
-        "sums and exponentials" => (Product::Reciprocal, 1),
-        "reciprocal roots" => (Product::Root, 0),
-        "states, sums of squares and roots" => (Product::Root, 1),
+        "attention output" => (Product::ATT, 0),
+        "mlp product" => (Product::FF, 0),
+        "queries" => (Product::SCORE, 0),
+        "keys" => (Product::SCORE, 1),
+        "probabilities" => (Product::VALUE, 0),
+        "values" => (Product::VALUE, 1),
+        "generated positions" => (Product::HEAD, 0),
+        "gates" => (Product::ACT, 0),
+        "up projections" => (Product::ACT, 1),
+        "weighted states" => (Product::SQUARE, 0),
+        "states" => (Product::SQUARE, 1),
+        "reciprocals" => (Product::RECIPROCAL, 0),
+        "sums and exponentials" => (Product::RECIPROCAL, 1),
+        "reciprocal roots" => (Product::ROOT, 0),
+        "states, sums of squares and roots" => (Product::ROOT, 1),
         other => panic!("{other} is no operand"),
     }
 }

@@ -7,9 +7,10 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::ops::stream;
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::StatisticsError;
-use tessera_circuits::wiring::{Product, PRODUCTS};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::edit;
 use tessera_verifier::opening::{Code, OpenedColumns, OpeningError};
@@ -99,7 +100,7 @@ fn a_chunk_without_embedding_has_no_embedding_operands() {
     let hooks = Hooks {
         input: Some(&lie),
         matmuls: Rounds::Embedding,
-        operands: &|operands| operands[Product::Embed as usize][0] = K::zero(),
+        operands: &|operands| operands[Product::EMBED.index()][0] = K::zero(),
         ..HONEST
     };
     assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
@@ -110,12 +111,12 @@ fn a_chunk_without_embedding_has_no_embedding_operands() {
 fn both_embedding_operands_are_zero() {
     let scene = Scene::middle();
     let tokens = Hooks {
-        operands: &|operands| operands[Product::Embed as usize][0] += K::one(),
+        operands: &|operands| operands[Product::EMBED.index()][0] += K::one(),
         ..HONEST
     };
     assert_rejected!(scene.attempt(&tokens), VerifyError::Embedding);
     let weights = Hooks {
-        operands: &|operands| operands[Product::Embed as usize][1] += K::one(),
+        operands: &|operands| operands[Product::EMBED.index()][1] += K::one(),
         ..HONEST
     };
     assert_rejected!(
@@ -132,12 +133,12 @@ fn a_chunk_without_head_has_no_head_operands() {
     let shape = scene.shape();
     let absent = PRODUCTS
         .into_iter()
-        .filter(|product| *product != Product::Embed && !product.exists(&shape));
+        .filter(|product| *product != Product::EMBED && !product.exists(&shape));
     let absent: Vec<Product> = absent.collect();
-    assert!(absent.contains(&Product::Head));
+    assert!(absent.contains(&Product::HEAD));
     for (product, side) in absent.into_iter().flat_map(|product| [(product, 0), (product, 1)]) {
         let hooks = Hooks {
-            operands: &|operands| operands[product as usize][side] += K::one(),
+            operands: &|operands| operands[product.index()][side] += K::one(),
             ..HONEST
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);

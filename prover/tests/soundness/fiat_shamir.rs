@@ -19,8 +19,9 @@ use tessera_circuits::air::tables;
 use tessera_circuits::mle::index_eq;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::stream;
+use tessera_circuits::ops::WEIGHTED;
+use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::wiring::{product_variables, Product, WEIGHTED};
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::reworked;
 use tessera_verifier::opening::{Code, OpeningError};
@@ -66,20 +67,20 @@ fn operands_are_not_chosen_after_their_weights() {
     let key = &scene.model.key;
     let frozen = Challenges::of(key, &proof);
     let mut forged = proof.clone();
-    let variables = product_variables(&frozen.shape) as usize;
-    let places = [Product::Att, Product::Ff];
+    let variables = frozen.shape.product_variables() as usize;
+    let places = [Product::ATT, Product::FF];
     let [att, mlp] = places.map(|p| instance_scale(variables, p.variables(&frozen.shape) as usize));
     let family = |product| WEIGHTED.iter().position(|w| *w == product).expect("weights");
     let [phi, psi] = places.map(|p| frozen.families[family(p)]);
     let operands = &mut messages_mut(&mut forged).matmuls.operands;
-    let [[a, b], [c, d]] = places.map(|p| operands[p as usize]);
+    let [[a, b], [c, d]] = places.map(|p| operands[p.index()]);
     // The claims on the two trace operands follow each other: their sum in the batch stays.
     let (da, dc) = (K::one(), -frozen.claims.inverse());
     // The claim on the weights stays, and so does the sum of the products.
     let ratio = phi * psi.inverse();
     let db = -(att * da * b + mlp * dc * d) * (att * (a + da) - mlp * (c + dc) * ratio).inverse();
-    operands[places[0] as usize] = [a + da, b + db];
-    operands[places[1] as usize] = [c + dc, d - db * ratio];
+    operands[places[0].index()] = [a + da, b + db];
+    operands[places[1].index()] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     let result = verify(key, &forged).map(|_| ());
     assert_rejected!(

@@ -2,7 +2,8 @@
 //! that a deviation is one line, and everything downstream of it follows.
 
 use tessera_circuits::model::{MatmulKind, RowClass};
-use tessera_circuits::rounding::{shift_of, Update};
+use tessera_circuits::ops::stream::Update;
+use tessera_circuits::rounding::shift_of;
 use tessera_circuits::semantics::{
     cap_table, direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal,
     requantise, requantise_residual, turn, turn_pair,

@@ -5,8 +5,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::line::LinePoly;
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::shape::Product;
 use tessera_circuits::statement::StatementError;
-use tessera_circuits::wiring::{product_variables, Product};
 use tessera_prover::testing::reworked;
 use tessera_verifier::gkr::{self, GkrError};
 use tessera_verifier::opening::OpeningProof;
@@ -32,14 +32,14 @@ fn compensated_operands_are_rejected() {
     let shape = key.shape(&first, proof.statement.lengths());
     let scale = |product: Product| {
         let own = product.variables(&shape) as usize;
-        instance_scale(product_variables(&shape) as usize, own)
+        instance_scale(shape.product_variables() as usize, own)
     };
     let operands = &mut tampered.chunks[0].matmuls.operands;
-    let (embed, other) = (Product::Embed, Product::Ff);
-    operands[embed as usize][0] += SecureField::one();
-    let gained = scale(embed) * operands[embed as usize][1];
-    let per_unit = scale(other) * operands[other as usize][1];
-    operands[other as usize][0] -= gained * per_unit.inverse();
+    let (embed, other) = (Product::EMBED, Product::FF);
+    operands[embed.index()][0] += SecureField::one();
+    let gained = scale(embed) * operands[embed.index()][1];
+    let per_unit = scale(other) * operands[other.index()][1];
+    operands[other.index()][0] -= gained * per_unit.inverse();
     let result = answer(key, &tampered);
     assert!(matches!(result, Err(VerifyError::Embedding)), "{result:?}");
 }

@@ -1,10 +1,11 @@
 //! All that is said before the opening.
 
 use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::ops::{Operands, PRODUCTS};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::{product_variables, Operands, Points, PRODUCTS};
+use tessera_circuits::wiring::Points;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -180,13 +181,13 @@ impl Before<'_> {
 
     /// As `verify_matmuls` does it, but for the embedding's operand.
     fn products(&self, data: &mut Reader<'_>, t: &mut Transcript) -> Option<Products> {
-        let variables = product_variables(self.shape) as usize;
+        let variables = self.shape.product_variables() as usize;
         let (claim, proof) = (data.element()?, rounds(data, variables)?);
         let values = data.elements(2 * PRODUCTS.len())?;
         let operands: Operands = values.as_chunks().0.try_into().ok()?;
         let end = sumcheck::verify("matmuls", claim, variables, &proof, t).ok()?;
         let own = PRODUCTS.into_iter().zip(operands);
-        let exists = |product: tessera_circuits::wiring::Product| product.exists(self.shape);
+        let exists = |product: tessera_circuits::shape::Product| product.exists(self.shape);
         let sum = own.clone().fold(K::default(), |sum, (p, [a, b])| {
             sum + instance_scale(variables, p.variables(self.shape) as usize) * a * b
         });

@@ -6,9 +6,10 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::WEIGHTED;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Points, Public, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::merkle::Digest;
@@ -65,7 +66,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         statistics: &own.statistics,
         points: &points,
     };
-    let variables = product_variables(&shape);
+    let variables = shape.product_variables();
     let about = format!("matrix products in {variables} variables");
     sumchecks(&about, "matmuls", own.matmuls.claim, &own.matmuls.sumcheck, &t, random);
     let products = sumcheck::verify(

@@ -1,9 +1,10 @@
 //! What a plan says beside its program, in bytes that a contract reads, and its digest.
 
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, padding};
-use tessera_circuits::wiring::{Points, PRODUCTS};
+use tessera_circuits::wiring::Points;
 
 use super::Plan;
 use crate::codec::CodecError;

@@ -7,7 +7,8 @@ use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::ops::softmax;
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{suffix, Product};
+use tessera_circuits::shape::Product;
+use tessera_circuits::wiring::suffix;
 
 use super::{Factors, K, KEYS, QUERIES};
 
@@ -160,7 +161,7 @@ impl Factors<'_> {
         let weight = points.probability_weight();
         let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key);
         // Real layers only, on an axis that is not stretched.
-        let size = 1usize << Product::Reciprocal.variables(shape);
+        let size = 1usize << Product::RECIPROCAL.variables(shape);
         let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
         factors.resize(size, K::zero());
         factors[real..].fill(K::zero());

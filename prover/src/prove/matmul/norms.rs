@@ -5,9 +5,10 @@ use stwo::core::fields::m31::BaseField;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::ops::head_norms::NormedHeads;
 use tessera_circuits::ops::norms::NormWeights;
+use tessera_circuits::ops::norms::ROOT_FACTORS;
 use tessera_circuits::ops::{norms, stream};
 use tessera_circuits::shape::Part;
-use tessera_circuits::wiring::{Product, ROOT_FACTORS};
+use tessera_circuits::shape::Product;
 
 use super::{base_rows, rows, Factors, K};
 use crate::prove::gkr::field::{words, Factor as Scalar, Packed};
@@ -58,7 +59,7 @@ impl Factors<'_> {
         let [byte, one] = [1 << 8, 1].map(small);
         let values = self.bound(Part::STREAM, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
         let weight = |row: usize| states.get(row / tokens.len()).map(|w| *w * tokens[row % tokens.len()]);
-        let size = 1usize << Product::Root.variables(shape);
+        let size = 1usize << Product::ROOT.variables(shape);
         self.root_rows(Part::NORMS, size, &values, points.norms(), weight)
     }
 
@@ -140,8 +141,8 @@ impl Factors<'_> {
         let columns: Vec<_> = own.halves.into_iter().enumerate().flat_map(of).collect();
         let values = self.bound(part, &columns, 3, own.index);
         let product = match part {
-            Part::Q => Product::QueryRoot,
-            _ => Product::KeyRoot,
+            Part::Q => Product::QUERY_ROOT,
+            _ => Product::KEY_ROOT,
         };
         let size = 1usize << product.variables(shape);
         self.root_rows(own.norms, size, &values, own.weights, self.head_rows(&own))

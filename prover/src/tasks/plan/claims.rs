@@ -9,11 +9,12 @@ use tessera_circuits::model::{
     Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, ModelConfig,
     ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
 };
+use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::{LeafClaim, LookupTree};
-use tessera_circuits::wiring::{product_variables, Points, Public, PRODUCTS};
+use tessera_circuits::wiring::{Points, Public};
 
 use crate::prove::claims as split;
 
@@ -113,7 +114,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         statistics: &statistics,
         points: &points,
     };
-    let point: Vec<SecureField> = (0..product_variables(shape) as usize)
+    let point: Vec<SecureField> = (0..shape.product_variables() as usize)
         .map(|i| element((1 << 20) + i))
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());

@@ -4,10 +4,10 @@
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
-use tessera_circuits::wiring::PRODUCTS;
 use tessera_verifier::opening::{lift, CommitmentParams, FIBRE, FOLD_LOG};
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::suite::Suite;

@@ -8,9 +8,11 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::{PRODUCTS, WEIGHTED};
+use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
-use tessera_circuits::wiring::{product_variables, suffix, Points, Product, Public, PRODUCTS, WEIGHTED};
+use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr::{self, absorb_root, between, child_challenge, layer_challenge, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
@@ -106,7 +108,7 @@ impl Challenges {
             places: [0; 2],
             transcripts: [Transcript::new(PROTOCOL), Transcript::new(PROTOCOL)],
         };
-        let variables = product_variables(&challenges.shape) as usize;
+        let variables = challenges.shape.product_variables() as usize;
         let matmuls = &own.matmuls;
         let end = sumcheck::verify("matmuls", matmuls.claim, variables, &matmuls.sumcheck, &mut t);
         challenges.products = end.expect("as many rounds as variables").point;
@@ -200,7 +202,7 @@ impl Challenges {
     pub fn accept(&self, key: &ModelKey, honest: &Proof, proof: &Proof) -> Result<(), &'static str> {
         let (own, original) = (messages(proof), messages(honest));
         let public = self.public(key, proof);
-        let variables = product_variables(&self.shape) as usize;
+        let variables = self.shape.product_variables() as usize;
         let end = walk(own.matmuls.claim, &own.matmuls.sumcheck, &self.products);
         let products = PRODUCTS.into_iter().zip(own.matmuls.operands);
         let sum = products.fold(K::zero(), |sum, (product, [a, b])| {
@@ -208,7 +210,7 @@ impl Challenges {
         });
         ensure(end == sum, "matmuls")?;
         ensure(
-            own.matmuls.operands[Product::Embed as usize][0] == public.embed_operand(&self.products),
+            own.matmuls.operands[Product::EMBED.index()][0] == public.embed_operand(&self.products),
             "embedding",
         )?;
         // The openings prove the values of the honest proof, and are the same as there.

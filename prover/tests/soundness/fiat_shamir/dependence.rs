@@ -1,8 +1,9 @@
 //! Every challenge depends on every message before it.
 
 use num_traits::One;
+use tessera_circuits::shape::Product;
 use tessera_circuits::statistics::Clip;
-use tessera_circuits::wiring::{Points, Product};
+use tessera_circuits::wiring::Points;
 use tessera_verifier::gkr::TreeProof;
 use tessera_verifier::proof::Proof;
 
@@ -139,7 +140,7 @@ fn every_challenge_depends_on_every_message_before_it() {
         ),
         (
             "operands",
-            |p| messages_mut(p).matmuls.operands[Product::Value as usize][1] += K::one(),
+            |p| messages_mut(p).matmuls.operands[Product::VALUE.index()][1] += K::one(),
             operands,
         ),
         ("claimed sum", |p| messages_mut(p).claimed_sum += K::one(), sum),

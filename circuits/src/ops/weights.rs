@@ -1,59 +1,15 @@
-//! What the matmul sumcheck ends in: what claims on the trace operands are made of, and the claim on the weights.
+//! What the matmul sumcheck ends in beside the operands: the claim on the weights (docs/protocol.md, sections 6 and 10).
 
 use std::ops::Range;
 
 use crate::scalar::Scalar;
 
-use super::{padded, suffix, Product, Public, WEIGHTED};
-use crate::claims::{Group, LinearClaim, Weight};
+use super::WEIGHTED;
 use crate::mle::eq_table;
 use crate::model::TILE_LOG;
-use crate::shape::Part;
-
-/// A claim on one group of columns.
-pub(crate) fn claim<K: Scalar>(
-    name: &'static str,
-    part: Part,
-    weights: Vec<Weight<K>>,
-    columns: Vec<(usize, K)>,
-    value: K,
-) -> LinearClaim<K> {
-    LinearClaim {
-        name,
-        groups: vec![Group::new(part, weights, columns)],
-        value,
-    }
-}
-
-/// The products of entries.
-pub(crate) fn times<K: Scalar>(a: &[K], b: &[K]) -> Vec<K> {
-    a.iter().zip(b).map(|(a, b)| *a * *b).collect()
-}
+use crate::wiring::{suffix, Public};
 
 impl<K: Scalar> Public<'_, K> {
-    /// `eq(layer, .)` on the real layers of an axis of `part`.
-    pub(crate) fn real_layers(&self, part: Part, layer: &[K]) -> Weight<K> {
-        padded(layer.iter().copied().take(self.layers()).collect(), self.lead(part))
-    }
-
-    /// `eq(head, .)` on the real heads. Rows of padded ones say nothing.
-    pub fn head_weights(&self) -> Vec<K> {
-        let mut table = eq_table(&self.points.head);
-        table.truncate(self.shape.config.heads);
-        table
-    }
-
-    /// Weights of the (padded) query heads summed over the query heads of each key/value head.
-    pub(crate) fn grouped(&self, heads: &[K]) -> Vec<K> {
-        let mut sums = vec![K::zero(); 1 << self.shape.padded.kv_heads];
-        for (h, w) in heads.iter().enumerate() {
-            if let Some(sum) = sums.get_mut(self.shape.config.kv_head(h)) {
-                *sum += *w;
-            }
-        }
-        sums
-    }
-
     /// Coefficients of `bands` of `2^log_band` tiles, among which are those of the chunk, in the claim on the weights,
     /// `sum_B gamma_B B~(local point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product
     /// `f`. Rows of tiles must be made of such bands.
@@ -70,7 +26,9 @@ impl<K: Scalar> Public<'_, K> {
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
         });
         for m in self.shape.matmuls() {
-            let (product, lead) = Product::of(m.kind, m.layer, self.shape);
+            let Some((product, lead)) = self.shape.product_of(m.kind, m.layer) else {
+                continue;
+            };
             let own = WEIGHTED
                 .iter()
                 .zip(families)
