@@ -7,6 +7,7 @@ pub mod attention;
 pub mod ff;
 pub mod head_norms;
 pub mod logits;
+pub mod means;
 pub mod norms;
 mod operator;
 pub mod rope;
@@ -33,6 +34,7 @@ pub fn operators<'a, K: Scalar + 'a>() -> Vec<&'a dyn Operator<K>> {
     vec![
         &stream::Stream,
         &norms::Norm,
+        &means::Means,
         &rope::Projected(Part::Q),
         &head_norms::HeadNorms(Part::Q),
         &rope::Rotated(Part::Q),

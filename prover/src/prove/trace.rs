@@ -12,7 +12,7 @@ use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
 use tessera_circuits::ops::stream::Update;
-use tessera_circuits::ops::{ff, logits, softmax, stream};
+use tessera_circuits::ops::{ff, logits, means, softmax, stream};
 use tessera_circuits::rounding::{pow_column, shift_of, PADDED_EXPONENT};
 use tessera_circuits::semantics::{
     cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
@@ -272,6 +272,7 @@ const FILLS: &[(Part, Fill)] = &[
     (Part::ATT, |source, _| source.attention()),
     (Part::FF, |source, _| source.ff()),
     (Part::LOGITS, |source, _| source.logits()),
+    (Part::MEANS, |source, _| source.means()),
 ];
 
 impl Source<'_> {
@@ -545,6 +546,18 @@ impl Source<'_> {
             acc.write(row, ff::PRODUCT, shift, h);
             write(row, ff::H_HI, Limbs::Two, h.out);
             [gate.excess, up.excess, h.excess, 0, 0, 0]
+        })
+    }
+
+    fn means(&self) -> (Columns, Vec<Clip>) {
+        let (shape, hidden) = (self.shape, self.shape.config.hidden);
+        build(shape, Part::MEANS, |[n, i], row| {
+            let state = self.witness.streams.get(n);
+            let values = state.map_or(&[][..], |state| &state.x[i * hidden..][..hidden]);
+            let sum: i64 = values.iter().map(|v| i64::from(*v)).sum();
+            row[means::MEAN] = felt(sum.div_euclid(hidden as i64));
+            row[means::REST] = sum.rem_euclid(hidden as i64) as u32;
+            [0; 6]
         })
     }
 

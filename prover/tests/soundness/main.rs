@@ -12,6 +12,7 @@ mod fiat_shamir;
 mod forward;
 mod heads;
 mod lookups;
+mod means;
 mod norms;
 mod padding;
 mod post_norms;
