@@ -61,8 +61,11 @@ pub struct Shifts {
     /// On which axes they depend.
     pub along: Along,
     /// That of an entry; `None` of padding.
-    pub of: fn(&Entry<'_>) -> Option<u8>,
+    pub of: Shift,
 }
+
+/// The shift of an entry; `None` of padding.
+pub type Shift = fn(&Entry<'_>) -> Option<u8>;
 
 /// The axes of a part on which shifts depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

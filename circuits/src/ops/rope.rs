@@ -12,7 +12,7 @@ use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, Padded};
 use crate::rounding::{shift_of_head, Rounded};
 use crate::scalar::Scalar;
 use crate::semantics::{round_shift, sat16};
-use crate::shape::{Along, Entry, Part, Rows, Shifts};
+use crate::shape::{Along, Entry, Part, Rows, Shift, Shifts};
 use crate::sizes::Sizes;
 use crate::wiring::{eq, felt, Claims, Public, Rounding, Sides};
 
@@ -263,7 +263,7 @@ impl<K: Scalar> Operator<K> for Projected {
             classes: false,
             channels: true,
         };
-        let (heads, of, norm): (_, [fn(&Entry<'_>) -> Option<u8>; 2], fn(&Entry<'_>) -> Option<u8>) = match part {
+        let (heads, of, norm): (_, [Shift; 2], Shift) = match part {
             Part::Q => (
                 config.heads,
                 [shift::<false, 0>, shift::<false, 1>],
