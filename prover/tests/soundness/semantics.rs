@@ -12,6 +12,7 @@ use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::prove::column::elements;
 use tessera_prover::prove::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, plain_config, random_model, rotations_config};
 
@@ -368,7 +369,7 @@ fn the_residual_is_kept() {
             witness: &zero,
             statistics: &statistics,
         };
-        let (forged, _) = source.columns(Part::STREAM);
+        let forged = elements(&source.columns(Part::STREAM).0);
         let rows = row(shape, Part::STREAM, &[4, 0, 0])..row(shape, Part::STREAM, &[5, 0, 0]);
         for (own, forged) in all[Part::STREAM.index()].iter_mut().zip(forged) {
             own[rows.clone()].copy_from_slice(&forged[rows.clone()]);

@@ -29,6 +29,8 @@ const FIXED: u64 = 40 << 20;
 /// merges, 14.3 MB.
 const READING_TOKENIZER: u64 = 36;
 const TOKENIZER: u64 = 15;
+/// Bytes of a cell of a column.
+const CELL: u64 = 2;
 /// Bytes of a field element, and of an element of its extension.
 const WORD: u64 = 4;
 const SECURE: u64 = 16;
@@ -128,9 +130,8 @@ struct Activations {
 
 impl Activations {
     fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
-        let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
-            columns: shape.parts().iter().map(of).sum(),
+            columns: shape.parts().iter().map(|part| columns(&shape, *part)).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
             suite,
             shape,
@@ -151,20 +152,48 @@ impl Activations {
     }
 }
 
-/// The record of a forward pass of a chunk, without and with its logits.
-fn witness(shape: &Shape) -> (u64, u64) {
+/// The columns of a part.
+fn columns(shape: &Shape, part: Part) -> u64 {
+    (CELL * shape.columns(part) as u64) << shape.log_rows(part)
+}
+
+/// What a forward pass of a chunk records for a part alone, as [`Witness::forget`](crate::run::forward::Witness::forget) has it.
+fn recorded(shape: &Shape, part: Part) -> u64 {
     let (c, rows) = (&shape.config, 1u64 << shape.token);
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let stream = rows * (12 * c.hidden + 28) as u64;
     let pairs = rows * rows * c.heads as u64;
-    let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
-    let all = c.states() as u64 * stream + c.layers as u64 * layer;
-    let logits = if shape.has_logits() {
-        (shape.outputs * c.vocab) as u64
-    } else {
-        0
-    };
-    (all, all + 12 * logits)
+    let of_layers = |bytes: u64| c.layers as u64 * bytes;
+    match part {
+        Part::STREAM => c.states() as u64 * rows * 12 * c.hidden as u64,
+        Part::Q => of_layers(rows * 12 * q as u64),
+        Part::K => of_layers(rows * 12 * kv as u64),
+        Part::V => of_layers(rows * 10 * kv as u64),
+        Part::SCORES => of_layers(14 * pairs),
+        Part::SOFTMAX => of_layers(2 * pairs),
+        Part::ATT => of_layers(rows * 10 * q as u64),
+        Part::FF => of_layers(rows * 24 * c.ff as u64),
+        Part::LOGITS if shape.has_logits() => 12 * (shape.outputs * c.vocab) as u64,
+        Part::NORMS => rows * (28 * c.states() + 14 * c.layers * c.heads) as u64,
+        // Norms of heads have no record of their own, and there may be no logits.
+        _ => 0,
+    }
+}
+
+/// The record of a forward pass of a chunk, without and with its logits.
+fn witness(shape: &Shape) -> (u64, u64) {
+    let all: u64 = shape.parts().iter().map(|part| recorded(shape, *part)).sum();
+    (all - recorded(shape, Part::LOGITS), all)
+}
+
+/// The record and the columns while they are made of it, part by part.
+fn made(shape: &Shape) -> u64 {
+    let steps = shape.parts().iter().scan((witness(shape).1, 0), |(record, made), part| {
+        *made += columns(shape, *part);
+        let held = *record + *made;
+        *record -= recorded(shape, *part);
+        Some(held)
+    });
+    steps.max().unwrap_or(0)
 }
 
 /// The largest tables of a phase, taken twice while they are copied.
@@ -194,7 +223,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
 
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * tables::columns(shape.scores().capped) as u64) << tables::LOG_ROWS;
-    let made = base + idle + record + trace.columns;
+    let made = base + idle + made(shape);
     let commit = base + idle + trace.committed() + counts.max(trace.encoding());
 
     let opened = model
