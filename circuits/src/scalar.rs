@@ -105,6 +105,11 @@ pub trait Scalar:
     /// The sum of the entries of a table before a number.
     fn sum_below(table: &[Self], word: Word) -> Self;
 
+    /// The same for each of some numbers, one by one.
+    fn sums_below<'a>(table: &'a [Self], words: &'a [Word]) -> Box<dyn Iterator<Item = Self> + 'a> {
+        Box::new(words.iter().map(|word| Self::sum_below(table, *word)))
+    }
+
     /// The entries before a number, or those from it on, with their places.
     fn part_of(table: &[Self], word: Word, before: bool) -> Vec<(usize, Self)>;
 
@@ -200,6 +205,20 @@ impl Scalar for SecureField {
         table.iter().take(word.value).fold(Self::zero(), |sum, v| sum + *v)
     }
 
+    fn sums_below<'a>(table: &'a [Self], words: &'a [Word]) -> Box<dyn Iterator<Item = Self> + 'a> {
+        // In one pass over the table, by ascending numbers.
+        let mut places: Vec<usize> = (0..words.len()).collect();
+        places.sort_unstable_by_key(|place| words[*place].value);
+        let (mut sums, mut sum, mut rest) = (vec![Self::zero(); words.len()], Self::zero(), table.iter());
+        let mut passed = 0;
+        for place in places {
+            let own = rest.by_ref().take(words[place].value - passed);
+            sum = own.fold(sum, |sum, v| sum + *v);
+            (sums[place], passed) = (sum, words[place].value);
+        }
+        Box::new(sums.into_iter())
+    }
+
     fn part_of(table: &[Self], word: Word, before: bool) -> Vec<(usize, Self)> {
         let own = table.iter().copied().enumerate();
         own.filter(|(i, _)| (*i < word.value) == before).collect()
@@ -214,5 +233,23 @@ impl Scalar for SecureField {
 
     fn top(value: i16, _: usize) -> Self {
         crate::air::base(i64::from(value)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In any order, more than once, and beyond the table.
+    #[test]
+    fn sums_below_some_numbers_are_those_below_each() {
+        let table: Vec<SecureField> = (1..40u32)
+            .map(|i| SecureField::from_u32_unchecked(i, 3 * i, 5, i))
+            .collect();
+        let word = |value| Word::new(value, Source::OutputId(0));
+        let words = [17, 0, 39, 3, 17, 1000, 1].map(word);
+        let each = words.map(|word| SecureField::sum_below(&table, word));
+        assert_eq!(SecureField::sums_below(&table, &words).collect::<Vec<_>>(), each);
+        assert_eq!(SecureField::sums_below(&table, &[]).count(), 0);
     }
 }

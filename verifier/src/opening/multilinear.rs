@@ -4,6 +4,7 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::scalar::Scalar;
 
 /// One sumcheck round of degree 2: `[s(0), s(2)]`; `s(1)` is implied by the claim `s(0) + s(1)`.
 pub type Round = [SecureField; 2];
@@ -34,11 +35,13 @@ pub fn eq_eval<'a>(a: impl Iterator<Item = &'a SecureField>, b: impl Iterator<It
 
 /// Multilinear extension of `table` (zero-padded to `2^point.len()` entries) at `point`.
 pub fn evaluate(table: &[SecureField], point: &[SecureField]) -> SecureField {
-    let weights = eq_table(point);
-    table
-        .iter()
-        .zip(&weights)
-        .fold(SecureField::zero(), |sum, (&v, &e)| sum + v * e)
+    // The table of all weights is the product of these two, and would be as long as the other.
+    let (leading, trailing) = point.split_at(point.len() / 2);
+    let (rows, row) = (eq_table(leading), eq_table(trailing));
+    let own = table.chunks(row.len()).zip(rows);
+    own.fold(SecureField::zero(), |sum, (values, weight)| {
+        sum + weight * SecureField::dot(values, &row)
+    })
 }
 
 /// Binds the most significant variable of `table` to `r`.

@@ -29,8 +29,8 @@ impl<K: Scalar> Public<'_, K> {
         // A logit is TOP less one below the output token, less the margin.
         let (mut fixed, all) = (K::zero(), K::sum_of(&powered));
         let tops = self.statistics.tops.iter().enumerate();
-        for ((id, (o, top)), weight) in self.output_ids().zip(tops).zip(&outputs) {
-            let below = K::sum_below(&powered, id);
+        let ids: Vec<Word> = self.output_ids().collect();
+        for ((below, (o, top)), weight) in K::sums_below(&powered, &ids).zip(tops).zip(&outputs) {
             fixed += *weight * (all * K::top(*top, o) - below);
         }
         let remainder = logits::remainder(self.shape.limbs.head);
