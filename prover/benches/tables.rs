@@ -9,6 +9,7 @@ use tessera_circuits::air::lookups::{Linear, Lookup};
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{LookupTree, Plane};
 use tessera_prover::prove::bind::{bind_middle, eval_base};
+use tessera_prover::prove::column::of_elements;
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::sumcheck::{prove, Instance};
 use tessera_prover::testing::SplitMix;
@@ -36,7 +37,7 @@ fn secure(n: usize) -> Vec<SecureField> {
 #[divan::bench(args = [(1, 256, 1 << 14), (1 << 14, 256, 1), (64, 64, 1 << 10), (1 << 14, 16, 16), (1, 1 << 16, 64)])]
 fn bind(bencher: Bencher, (outer, middle, inner): (usize, usize, usize)) {
     let (table, weights) = (base(outer * middle * inner), secure(middle));
-    bencher.bench_local(|| bind_middle(&table, outer, &weights, inner));
+    bencher.bench_local(|| bind_middle(table.as_slice().into(), outer, &weights, inner));
 }
 
 #[divan::bench]
@@ -48,7 +49,7 @@ fn eq_table_of_20_variables(bencher: Bencher) {
 #[divan::bench]
 fn evaluation_of_20_variables(bencher: Bencher) {
     let (table, point) = (base(1 << 20), secure(20));
-    bencher.bench_local(|| eval_base(&table, &point));
+    bencher.bench_local(|| eval_base(table.as_slice().into(), &point));
 }
 
 /// Sumchecks of `pairs` products of tables of so many variables.
@@ -74,6 +75,7 @@ fn lookups(bencher: Bencher, log: u32) {
     let mut rng = SplitMix(2);
     let mut column = || (0..1 << HEIGHT).map(|_| air::base(rng.below(1 << 16) as i64)).collect();
     let columns: Vec<Vec<BaseField>> = (0..planes + 1).map(|_| column()).collect();
+    let columns = of_elements(&[columns]);
     let plane = |i: usize| {
         let [a, b] = [i, i + 1].map(Linear::column);
         let lookup = match i % 4 {
@@ -91,12 +93,7 @@ fn lookups(bencher: Bencher, log: u32) {
         planes: (0..planes).map(plane).collect(),
     }];
     let relations = air::Relations::dummy(false);
-    bencher.counter(ItemsCount::new(1usize << log)).bench_local(|| {
-        gkr::prove(
-            &trees,
-            std::slice::from_ref(&columns),
-            &relations,
-            &mut Transcript::new("bench"),
-        )
-    });
+    bencher
+        .counter(ItemsCount::new(1usize << log))
+        .bench_local(|| gkr::prove(&trees, &columns, &relations, &mut Transcript::new("bench")));
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::{Part, Shape};
@@ -13,9 +12,9 @@ use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns};
 use tessera_verifier::suite::Suite;
 
 use super::bind::{bind_trailing, combine};
+use super::column::{Cells, Column};
 use super::opening::batches;
 use super::opening::{Committed, OpeningProverError, Tree, Twiddles};
-use super::trace::Columns;
 use crate::support::pages::Table;
 
 /// Cells of a unit.
@@ -24,7 +23,7 @@ const UNIT: usize = 1 << MIN_ROWS_LOG;
 /// The activations of a chunk, committed to.
 pub struct Activations<'a> {
     shape: &'a Shape,
-    columns: &'a [Columns],
+    columns: &'a [Vec<Column>],
     params: CommitmentParams,
     twiddles: Arc<Twiddles>,
     tree: Tree,
@@ -34,7 +33,7 @@ pub struct Activations<'a> {
 impl<'a> Activations<'a> {
     /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`]. The codeword is not kept, as entering
     /// its memory takes longer than encoding the activations again when they are opened.
-    pub fn commit(suite: Suite, shape: &'a Shape, columns: &'a [Columns], params: CommitmentParams) -> Self {
+    pub fn commit(suite: Suite, shape: &'a Shape, columns: &'a [Vec<Column>], params: CommitmentParams) -> Self {
         let units = units(shape, columns);
         let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
         let tree = batches::commit(suite, &units, &params, &twiddles);
@@ -53,23 +52,23 @@ impl<'a> Activations<'a> {
         bind_trailing(&self.committed(), point)
     }
 
-    fn committed(&self) -> Vec<&'a [BaseField]> {
+    fn committed(&self) -> Vec<Cells<'a>> {
         committed(self.shape, self.columns)
     }
 }
 
 /// The committed columns, in order.
-fn committed<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> {
+fn committed<'a>(shape: &Shape, columns: &'a [Vec<Column>]) -> Vec<Cells<'a>> {
     let of = |part: &Part| {
         let own = &columns[part.index()];
         let committed = shape.committed(*part).into_iter();
-        committed.map(|column| own[column].as_slice()).collect::<Vec<_>>()
+        committed.map(|column| own[column].cells()).collect::<Vec<_>>()
     };
     shape.parts().iter().flat_map(of).collect()
 }
 
 /// The units of the committed columns, in order.
-fn units<'a>(shape: &Shape, columns: &'a [Columns]) -> Vec<&'a [BaseField]> {
+fn units<'a>(shape: &Shape, columns: &'a [Vec<Column>]) -> Vec<Cells<'a>> {
     committed(shape, columns)
         .into_iter()
         .flat_map(|column| column.chunks(UNIT))
@@ -94,7 +93,7 @@ impl Committed for Activations<'_> {
         let mut message = Table::new(1 << (columns.params.log_message - 1));
         let of_slots = message.par_chunks_mut(UNIT / 2).enumerate();
         of_slots.for_each(|(slot, message)| {
-            let own: Vec<&[BaseField]> = units.iter().skip(slot).step_by(length).copied().collect();
+            let own: Vec<Cells<'_>> = units.iter().skip(slot).step_by(length).copied().collect();
             let sums = combine(&own, &weights[..own.len()], UNIT);
             for (folded, pair) in message.iter_mut().zip(sums.as_chunks::<2>().0) {
                 let [even, odd] = *pair;

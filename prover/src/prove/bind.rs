@@ -1,4 +1,4 @@
-//! Binding variables of base field tables to points: what turns committed tensors into the short tables
+//! Binding variables of columns to points: what turns committed tensors into the short tables
 //! that a sumcheck runs on. Products of a base field element with a coordinate of a secure field element
 //! are summed four at a time in 64 bits before they are reduced.
 
@@ -11,7 +11,8 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use tessera_circuits::mle;
 
-use super::gkr::field::{self, even, odd, words, Factor, Packed, Words, SIMD_LANES};
+use super::column::Cells;
+use super::gkr::field::{self, even, odd, Factor, Packed, Words, SIMD_LANES};
 
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
@@ -34,7 +35,7 @@ type Coordinates = [u32; SECURE_EXTENSION_DEGREE];
 ///
 /// # Panics
 /// If the table does not have `outer * weights.len() * inner` entries.
-pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], inner: usize) -> Vec<SecureField> {
+pub fn bind_middle(table: Cells<'_>, outer: usize, weights: &[SecureField], inner: usize) -> Vec<SecureField> {
     bind_sum(&[(table, SecureField::one())], outer, weights, inner)
 }
 
@@ -43,7 +44,7 @@ pub fn bind_middle(table: &[BaseField], outer: usize, weights: &[SecureField], i
 /// # Panics
 /// As [`bind_middle`].
 pub fn bind_sum(
-    terms: &[(&[BaseField], SecureField)],
+    terms: &[(Cells<'_>, SecureField)],
     outer: usize,
     weights: &[SecureField],
     inner: usize,
@@ -66,14 +67,14 @@ pub fn bind_sum(
         weights.iter().map(|w| of(w).to_m31_array().map(|c| c.0)).collect()
     };
     if let [weight] = weights {
-        let (tables, factors): (Vec<&[BaseField]>, Vec<SecureField>) = terms.iter().copied().unzip();
+        let (tables, factors): (Vec<Cells<'_>>, Vec<SecureField>) = terms.iter().copied().unzip();
         let factors: Vec<SecureField> = factors.into_iter().map(|factor| factor * *weight).collect();
         return combine(&tables, &factors, outer * inner);
     }
     let least = |rows: usize| GRAIN.div_ceil(slab * rows * terms.len());
     if SHORT.is_multiple_of(inner) {
         let spread = |(table, factor): &(_, _)| (*table, Spread::new(&scaled(*factor), inner));
-        let terms: Vec<(&[BaseField], Spread)> = terms.iter().map(spread).collect();
+        let terms: Vec<(Cells<'_>, Spread)> = terms.iter().map(spread).collect();
         let rows = (BLOCK_ENTRIES / slab).clamp(1, ROWS * SIMD_LANES / inner.max(SIMD_LANES));
         out.par_chunks_mut(rows * inner)
             .with_min_len(least(rows))
@@ -81,7 +82,7 @@ pub fn bind_sum(
             .for_each(|(i, out)| bind_short_rows(&terms, i * rows * slab, inner, out));
     } else {
         let scale = |(table, factor): &(_, _)| (*table, scaled(*factor));
-        let terms: Vec<(&[BaseField], Vec<Coordinates>)> = terms.iter().map(scale).collect();
+        let terms: Vec<(Cells<'_>, Vec<Coordinates>)> = terms.iter().map(scale).collect();
         out.par_chunks_mut(inner)
             .with_min_len(least(1))
             .enumerate()
@@ -94,7 +95,7 @@ pub fn bind_sum(
 ///
 /// # Panics
 /// If the length of the table is not a multiple of `2^point.len()`.
-pub fn bind_leading(table: &[BaseField], point: &[SecureField]) -> Vec<SecureField> {
+pub fn bind_leading(table: Cells<'_>, point: &[SecureField]) -> Vec<SecureField> {
     bind_middle(table, 1, &eq_table(point), table.len() >> point.len())
 }
 
@@ -102,10 +103,10 @@ pub fn bind_leading(table: &[BaseField], point: &[SecureField]) -> Vec<SecureFie
 ///
 /// # Panics
 /// If the length of a table is not a multiple of `2^point.len()`.
-pub fn bind_trailing(tables: &[&[BaseField]], point: &[SecureField]) -> Vec<SecureField> {
+pub fn bind_trailing(tables: &[Cells<'_>], point: &[SecureField]) -> Vec<SecureField> {
     let weights: Vec<Coordinates> = eq_table(point).iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
     let spread = Spread::new(&weights, 1);
-    let row = |row: &[BaseField]| {
+    let row = |row: Cells<'_>| {
         assert_eq!(row.len(), weights.len(), "rows of a table");
         let mut sums = Sums::ZERO;
         sums.add_slab(row, &spread, 0, 1);
@@ -116,7 +117,7 @@ pub fn bind_trailing(tables: &[&[BaseField]], point: &[SecureField]) -> Vec<Secu
 }
 
 /// `sum of weight * column`, row by row, of columns of `rows` rows.
-pub fn combine(columns: &[&[BaseField]], weights: &[SecureField], rows: usize) -> Vec<SecureField> {
+pub fn combine(columns: &[Cells<'_>], weights: &[SecureField], rows: usize) -> Vec<SecureField> {
     let weights: Vec<Coordinates> = weights.iter().map(|k| k.to_m31_array().map(|c| c.0)).collect();
     let mut out = vec![SecureField::zero(); rows];
     out.par_chunks_mut(BLOCK)
@@ -124,24 +125,21 @@ pub fn combine(columns: &[&[BaseField]], weights: &[SecureField], rows: usize) -
         .enumerate()
         .for_each(|(block, out)| {
             let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
-            let column = |at: usize| &columns[at][block * BLOCK..][..out.len()];
+            let start = block * BLOCK;
             let mut at = 0;
             if out.len() == BLOCK {
                 for group in weights.as_chunks::<GROUP>().0 {
-                    let rows: [&[BaseField; BLOCK]; GROUP] =
-                        std::array::from_fn(|g| column(at + g).first_chunk().expect("a block of rows"));
+                    let mut rows = [[0; BLOCK]; GROUP];
+                    let own = rows.iter_mut().zip(&columns[at..]);
+                    own.for_each(|(row, column)| column.read(start, row));
                     for (c, sums) in sums.iter_mut().enumerate() {
-                        add_group(sums, rows, group.map(|w| u64::from(w[c])));
+                        add_group(sums, &rows, group.map(|w| u64::from(w[c])));
                     }
                     at += GROUP;
                 }
             }
             for (m, weight) in weights.iter().enumerate().skip(at) {
-                for (sums, &w) in sums.iter_mut().zip(weight) {
-                    for (sum, x) in sums.iter_mut().zip(column(m)) {
-                        *sum += fold(u64::from(x.0) * u64::from(w));
-                    }
-                }
+                add_row(&mut sums, columns[m].range(start..start + out.len()), weight);
             }
             for (i, out) in out.iter_mut().enumerate() {
                 *out = reduce(sums.each_ref().map(|s| s[i]));
@@ -154,7 +152,7 @@ pub fn combine(columns: &[&[BaseField]], weights: &[SecureField], rows: usize) -
 ///
 /// # Panics
 /// If the table does not have `2^point.len()` entries.
-pub fn eval_base(table: &[BaseField], point: &[SecureField]) -> SecureField {
+pub fn eval_base(table: Cells<'_>, point: &[SecureField]) -> SecureField {
     let (leading, trailing) = point.split_at(point.len() / 2);
     let rows = bind_trailing(&[table], trailing);
     mle::eq_table(leading).iter().zip(&rows).map(|(&w, &v)| w * v).sum()
@@ -193,15 +191,25 @@ fn reduce(sums: [u64; SECURE_EXTENSION_DEGREE]) -> SecureField {
 }
 
 /// Adds `sum_g x_g w_g` per lane to `sums`, reduced once per group.
-fn add_group<const N: usize>(sums: &mut [u64; N], rows: [&[BaseField; N]; GROUP], weights: [u64; GROUP]) {
+fn add_group<const N: usize>(sums: &mut [u64; N], rows: &[[u32; N]; GROUP], weights: [u64; GROUP]) {
     for (lane, sum) in sums.iter_mut().enumerate() {
-        let products = (0..GROUP).map(|g| u64::from(rows[g][lane].0) * weights[g]);
+        let products = (0..GROUP).map(|g| u64::from(rows[g][lane]) * weights[g]);
         *sum += fold(products.sum());
     }
 }
 
+/// Adds a row of up to [`BLOCK`] entries times a weight.
+fn add_row(sums: &mut [[u64; BLOCK]; SECURE_EXTENSION_DEGREE], row: Cells<'_>, weight: &Coordinates) {
+    for i in 0..row.len() {
+        let x = u64::from(row.get(i).0);
+        for (sums, w) in sums.iter_mut().zip(weight) {
+            sums[i] += fold(x * u64::from(*w));
+        }
+    }
+}
+
 /// One slab `[weights.len()][out.len()]` of every table, from entry `from` on, with long rows, block by block.
-fn bind_long_rows(terms: &[(&[BaseField], Vec<Coordinates>)], from: usize, out: &mut [SecureField]) {
+fn bind_long_rows(terms: &[(Cells<'_>, Vec<Coordinates>)], from: usize, out: &mut [SecureField]) {
     let (inner, weights) = (out.len(), terms.first().map_or(0, |(_, weights)| weights.len()));
     // Long columns are cut, so that tall tables keep all threads busy.
     let piece = weights.div_ceil(rayon::current_num_threads()).max(GRAIN / BLOCK);
@@ -214,7 +222,7 @@ fn bind_long_rows(terms: &[(&[BaseField], Vec<Coordinates>)], from: usize, out: 
                 let mut sums = [[0u64; BLOCK]; SECURE_EXTENSION_DEGREE];
                 for (table, weights) in terms {
                     let weights = &weights[first..weights.len().min(first + piece)];
-                    add_column(&mut sums, &table[start + first * inner..], inner, weights, out.len());
+                    add_column(&mut sums, (*table, start + first * inner), inner, weights, out.len());
                 }
                 std::array::from_fn(|lane| reduce(sums.each_ref().map(|s| s[lane])))
             });
@@ -224,10 +232,10 @@ fn bind_long_rows(terms: &[(&[BaseField], Vec<Coordinates>)], from: usize, out: 
         });
 }
 
-/// Adds the weighted sum of `weights.len()` rows of `width` entries, `stride` apart.
+/// Adds the weighted sum of `weights.len()` rows of `width` entries, `stride` apart, the first of which begins at `from`.
 fn add_column(
     sums: &mut [[u64; BLOCK]; SECURE_EXTENSION_DEGREE],
-    column: &[BaseField],
+    (column, from): (Cells<'_>, usize),
     stride: usize,
     weights: &[Coordinates],
     width: usize,
@@ -236,24 +244,18 @@ fn add_column(
     if width == BLOCK {
         let (groups, _) = weights.as_chunks::<GROUP>();
         for group in groups {
-            let rows: [&[BaseField; BLOCK]; GROUP] = std::array::from_fn(|g| {
-                column[(first + g) * stride..]
-                    .first_chunk()
-                    .expect("a block has BLOCK entries in every row")
-            });
+            let mut rows = [[0; BLOCK]; GROUP];
+            let own = rows.iter_mut().enumerate();
+            own.for_each(|(g, row)| column.read(from + (first + g) * stride, row));
             for (c, sums) in sums.iter_mut().enumerate() {
-                add_group(sums, rows, group.map(|w| u64::from(w[c])));
+                add_group(sums, &rows, group.map(|w| u64::from(w[c])));
             }
             first += GROUP;
         }
     }
     for (m, weight) in weights.iter().enumerate().skip(first) {
-        let row = &column[m * stride..][..width];
-        for (sums, &w) in sums.iter_mut().zip(weight) {
-            for (sum, x) in sums.iter_mut().zip(row) {
-                *sum += fold(u64::from(x.0) * u64::from(w));
-            }
-        }
+        let start = from + m * stride;
+        add_row(sums, column.range(start..start + width), weight);
     }
 }
 
@@ -303,22 +305,21 @@ impl Sums {
     }
 
     /// Adds the vectors of a slab from `first` on, `step` apart, times their weights.
-    fn add_slab(&mut self, slab: &[BaseField], weights: &Spread, first: usize, step: usize) {
-        let (vectors, rest) = slab.as_chunks::<SIMD_LANES>();
+    fn add_slab(&mut self, slab: Cells<'_>, weights: &Spread, first: usize, step: usize) {
+        let (vectors, rest) = (slab.len() / SIMD_LANES, slab.len() % SIMD_LANES);
         let mut at = first;
-        while at + (GROUP - 1) * step < vectors.len() {
-            let own: [Words; GROUP] = std::array::from_fn(|i| words::load(&vectors[at + i * step]));
+        while at + (GROUP - 1) * step < vectors {
+            let own: [Words; GROUP] = std::array::from_fn(|i| slab.vector(at + i * step));
             self.add(own, weights, at, step);
             at += GROUP * step;
         }
-        while at < vectors.len() {
-            self.add([words::load(&vectors[at])], weights, at, step);
+        while at < vectors {
+            self.add([slab.vector(at)], weights, at, step);
             at += step;
         }
-        if at == vectors.len() && !rest.is_empty() {
-            let mut last = [BaseField::zero(); SIMD_LANES];
-            last[..rest.len()].copy_from_slice(rest);
-            self.add([words::load(&last)], weights, at, step);
+        if at == vectors && rest > 0 {
+            let word = |i: usize| if i < rest { slab.get(SIMD_LANES * at + i).0 } else { 0 };
+            self.add([Words::from_array(std::array::from_fn(word))], weights, at, step);
         }
     }
 
@@ -341,13 +342,13 @@ impl Sums {
 
 /// Slabs with rows of `inner` entries, a power of two up to [`SHORT`], of every table, from entry `from` on: vectors of a slab
 /// are summed by their place in a row, then lanes are. What a table adds to a few slabs is summed before the next table is read.
-fn bind_short_rows(terms: &[(&[BaseField], Spread)], from: usize, inner: usize, out: &mut [SecureField]) {
+fn bind_short_rows(terms: &[(Cells<'_>, Spread)], from: usize, inner: usize, out: &mut [SecureField]) {
     let step = inner.div_ceil(SIMD_LANES);
     let mut sums = [Sums::ZERO; ROWS];
     let slabs = out.len() / inner;
     for (table, weights) in terms {
         let slab = weights.entries;
-        let own = table[from..][..slabs * slab].chunks_exact(slab);
+        let own = table.range(from..from + slabs * slab).chunks(slab);
         for (slab, sums) in own.zip(sums.chunks_exact_mut(step)) {
             for (first, sums) in sums.iter_mut().enumerate() {
                 sums.add_slab(slab, weights, first, step);
@@ -365,6 +366,7 @@ fn bind_short_rows(terms: &[(&[BaseField], Spread)], from: usize, inner: usize, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prove::column::Column;
     use proptest::prelude::*;
 
     fn words(seed: u64) -> impl Iterator<Item = BaseField> {
@@ -410,7 +412,7 @@ mod tests {
         let (table, weights) = (base(seed, outer * middle * inner), secure(seed, middle));
         let expected = reference(&table, outer, &weights, inner);
         assert!(
-            bind_middle(&table, outer, &weights, inner) == expected,
+            bind_middle(table.as_slice().into(), outer, &weights, inner) == expected,
             "[{outer}][{middle}][{inner}]"
         );
     }
@@ -445,16 +447,27 @@ mod tests {
             (1, 1 << 11, 96),
         ] {
             let tables: Vec<Vec<BaseField>> = (0..5).map(|i| base(i, outer * middle * inner)).collect();
+            // Integers with a sign, and without one.
+            let small = |v: &BaseField| BaseField::from((v.0 & 0xffff) as i32 - (1 << 15));
+            let tables = tables.into_iter().enumerate().map(|(i, table)| match i {
+                0 => table.iter().map(|v| BaseField::from(v.0 & 0xffff)).collect(),
+                1 => table.iter().map(small).collect(),
+                _ => table,
+            });
+            let tables: Vec<Vec<BaseField>> = tables.collect();
+            let columns: Vec<Column> = tables.iter().cloned().map(Column::from).collect();
             let (weights, factors) = (secure(7, middle), secure(8, tables.len()));
             let terms: Vec<(&[BaseField], SecureField)> =
                 tables.iter().map(Vec::as_slice).zip(factors.iter().copied()).collect();
+            let cells: Vec<(Cells<'_>, SecureField)> =
+                columns.iter().map(Column::cells).zip(factors.iter().copied()).collect();
             let mut expected = vec![SecureField::zero(); outer * inner];
             for (table, factor) in &terms {
                 let own = reference(table, outer, &weights, inner);
                 expected.iter_mut().zip(own).for_each(|(sum, v)| *sum += *factor * v);
             }
             assert!(
-                bind_sum(&terms, outer, &weights, inner) == expected,
+                bind_sum(&cells, outer, &weights, inner) == expected,
                 "[{outer}][{middle}][{inner}]"
             );
         }
@@ -466,11 +479,12 @@ mod tests {
             let table: Vec<Vec<BaseField>> = (0..columns).map(|c| base(c as u64, rows)).collect();
             // A column may be there twice.
             let own: Vec<&[BaseField]> = (0..columns + 1).map(|c| table[c % columns].as_slice()).collect();
+            let cells: Vec<Cells<'_>> = own.iter().map(|own| (*own).into()).collect();
             let weights = secure(9, columns + 1);
             let sum = |row: usize| own.iter().zip(&weights).map(|(c, k)| *k * c[row]).sum();
             let expected: Vec<SecureField> = (0..rows).map(sum).collect();
             assert_eq!(
-                combine(&own, &weights, rows),
+                combine(&cells, &weights, rows),
                 expected,
                 "{columns} columns of {rows} rows"
             );
@@ -485,7 +499,8 @@ mod tests {
         let middle = 1 << 14;
         let weights = vec![SecureField::from_m31_array([largest; 4]); middle];
         for inner in [1, 32, 64, 70] {
-            let out = bind_middle(&vec![largest; middle * inner], 1, &weights, inner);
+            let table = vec![largest; middle * inner];
+            let out = bind_middle(table.as_slice().into(), 1, &weights, inner);
             assert_eq!(
                 out,
                 vec![SecureField::from_m31_array([BaseField::from(middle); 4]); inner]
@@ -500,12 +515,13 @@ mod tests {
         fn bindings_agree_with_multilinear_evaluation(k in 0usize..12, cut in 0usize..12, seed in any::<u64>()) {
             let (table, point) = (base(seed, 1 << k), secure(seed, k));
             let expected = mle::eval_base(&table, &point).unwrap();
-            prop_assert_eq!(eval_base(&table, &point), expected);
+            let cells = Cells::from(table.as_slice());
+            prop_assert_eq!(eval_base(cells, &point), expected);
             prop_assert_eq!(eq_table(&point), mle::eq_table(&point));
             let (leading, trailing) = point.split_at(cut.min(k));
-            let rest = bind_leading(&table, leading);
+            let rest = bind_leading(cells, leading);
             prop_assert_eq!(mle::eval_dense(&rest, trailing), Ok(expected));
-            let rest = bind_trailing(&[&table], trailing);
+            let rest = bind_trailing(&[cells], trailing);
             prop_assert_eq!(mle::eval_dense(&rest, leading), Ok(expected));
         }
     }

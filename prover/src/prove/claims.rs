@@ -20,15 +20,14 @@ use std::collections::HashMap;
 
 use num_traits::{One, Zero};
 use rayon::prelude::*;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::transcript::Transcript;
 
 use super::bind::{bind_leading, bind_sum};
+use super::column::{Cells, Column};
 use super::sumcheck::{self, Instance, Proved, Staged, Table};
-use super::trace::Columns;
 
 type K = SecureField;
 
@@ -42,7 +41,7 @@ const MOST_SHARED: usize = 128;
 const SPARSE: usize = 8;
 
 /// Proves the batch, up to a claim on the columns at its end point.
-pub fn prove(batch: &Batch, shape: &Shape, columns: &[Columns], transcript: &mut Transcript) -> Proved {
+pub fn prove(batch: &Batch, shape: &Shape, columns: &[Vec<Column>], transcript: &mut Transcript) -> Proved {
     let parts = shape.parts().par_iter();
     let parts: Vec<Split> = parts
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), &columns[part.index()]))
@@ -81,7 +80,7 @@ struct Split<'a> {
     log_rows: u32,
     /// Variables of the first rounds.
     outer: u32,
-    columns: &'a Columns,
+    columns: &'a [Column],
     /// Columns that carry a claim, ascending.
     claimed: Vec<usize>,
     groups: Vec<SplitGroup<'a>>,
@@ -100,7 +99,7 @@ struct Factor<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(batch: &'a Batch, part: Part, log_rows: u32, columns: &'a Columns) -> Self {
+    fn new(batch: &'a Batch, part: Part, log_rows: u32, columns: &'a [Column]) -> Self {
         let groups: Vec<&Group> = batch.of(part).collect();
         let outer = best_boundary(&groups, log_rows);
         Self {
@@ -135,7 +134,7 @@ impl<'a> Split<'a> {
     /// The tables of the inner variables, when the outer ones are bound to `point`; `finals` are the evaluations
     /// `(U_v~, D_v~)` there.
     fn inner_tables(&self, finals: &[(K, K)], point: &[K]) -> Vec<(Table, Table)> {
-        let bind = |c: &usize| bind_leading(&self.columns[*c], point);
+        let bind = |c: &usize| bind_leading(self.columns[*c].cells(), point);
         let bound: Vec<Vec<K>> = self.claimed.par_iter().map(bind).collect();
         let mut starts = Vec::with_capacity(self.groups.len());
         let mut start = 0;
@@ -247,7 +246,7 @@ impl<'a> SplitGroup<'a> {
     }
 
     /// `D_v`, for every inner factor.
-    fn sums(&self, columns: &Columns, outer: u32, inner: u32) -> Vec<Vec<K>> {
+    fn sums(&self, columns: &[Column], outer: u32, inner: u32) -> Vec<Vec<K>> {
         let Some((axis, _)) = self.shared_axis() else {
             let of = |factor: &Factor| self.sum(columns, factor.inner, outer, inner);
             return self.factors.par_iter().map(of).collect();
@@ -274,14 +273,14 @@ impl<'a> SplitGroup<'a> {
     }
 
     /// `D_v` of one inner factor.
-    fn sum(&self, columns: &Columns, factor: &[Weight], outer: u32, inner: u32) -> Vec<K> {
+    fn sum(&self, columns: &[Column], factor: &[Weight], outer: u32, inner: u32) -> Vec<K> {
         let terms = self.terms(columns);
         match Entries::of(factor) {
             Entries::All(weights) => bind_sum(&terms, 1 << outer, &weights, 1),
             Entries::Some(entries) => {
                 let mut sums = vec![K::zero(); 1 << outer];
                 for (column, k) in terms {
-                    let row = |row: &[BaseField]| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row[*i]);
+                    let row = |row: Cells<'_>| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row.get(*i));
                     let rows = column.chunks(1 << inner).map(row);
                     sums.iter_mut().zip(rows).for_each(|(sum, v)| *sum += k * v);
                 }
@@ -291,10 +290,10 @@ impl<'a> SplitGroup<'a> {
     }
 
     /// The columns of the group, with their coefficients.
-    fn terms<'c>(&self, columns: &'c Columns) -> Vec<(&'c [BaseField], K)> {
+    fn terms<'c>(&self, columns: &'c [Column]) -> Vec<(Cells<'c>, K)> {
         self.terms
             .iter()
-            .map(|(column, k)| (columns[*column].as_slice(), *k))
+            .map(|(column, k)| (columns[*column].cells(), *k))
             .collect()
     }
 }

@@ -22,9 +22,9 @@ use tessera_verifier::transcript::Transcript;
 use crate::model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
 use crate::model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
 use crate::prove::bind::bind_middle;
+use crate::prove::column::Column;
 use crate::prove::gkr::field::{words, Factor as Scalar, Packed, Words, SIMD_LANES};
 use crate::prove::sumcheck::{self, pack, Instance, Table as Factor};
-use crate::prove::trace::Columns;
 use crate::run::kernels::{coefficients, combine, Coefficients, Elements, Isa};
 use crate::support::pages::Table;
 
@@ -53,7 +53,7 @@ const TASK_BANDS: usize = 64;
 /// Proves all matmuls of a chunk, whose tiles are among those of `opened`. `columns` are the trace columns by part.
 pub fn prove(
     public: &Public<'_>,
-    columns: &[Columns],
+    columns: &[Vec<Column>],
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
     transcript: &mut Transcript,
@@ -208,7 +208,7 @@ fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [Packed]) + Sync) 
 /// The factor tables of the products.
 struct Factors<'a> {
     public: &'a Public<'a>,
-    columns: &'a [Columns],
+    columns: &'a [Vec<Column>],
     /// The columns whose bands are bound.
     opened: &'a OpenedColumns,
 }
@@ -245,7 +245,7 @@ impl Factors<'_> {
             for (column, factor) in columns {
                 let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
                 let column = &self.columns[part.index()][lane * width + column];
-                let values = bind_middle(column, 1 << lead, &scaled, 1 << rest);
+                let values = bind_middle(column.cells(), 1 << lead, &scaled, 1 << rest);
                 bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
             }
             place_rows(&bound, &start, [&axes, &full], &mut sum);
@@ -327,7 +327,12 @@ impl Factors<'_> {
         let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
             let column = &self.columns[part.index()][lane * width + column];
-            place_rows(column, &shape.lane_start(part, lane), [&axes, &full], &mut out);
+            place_rows(
+                &column.elements(),
+                &shape.lane_start(part, lane),
+                [&axes, &full],
+                &mut out,
+            );
         }
         out
     }

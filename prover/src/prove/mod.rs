@@ -4,6 +4,7 @@ pub mod activations;
 pub mod bind;
 pub mod check;
 pub mod claims;
+pub mod column;
 pub mod gkr;
 pub mod matmul;
 pub mod multiplicities;
@@ -38,12 +39,13 @@ use tessera_verifier::verify::{
 use thiserror::Error;
 
 use self::activations::Activations;
+use self::column::Column;
 use self::matmul::PrecomputedMatmuls;
 use self::multiplicities::multiplicities;
 use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
-use self::trace::{statistics, Columns, Source};
+use self::trace::{statistics, Source};
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
 use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
@@ -267,7 +269,7 @@ struct Run {
     shape: Shape,
     params: ModelParams,
     statistics: Statistics,
-    columns: Vec<Columns>,
+    columns: Vec<Vec<Column>>,
     saturated: Saturations,
 }
 
@@ -288,7 +290,7 @@ impl Run {
         watch.read("forward pass", run.traffic);
 
         let mut statistics = statistics(&shape, statement, &witness);
-        let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = watch.phase("trace", || {
+        let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {
             let source = Source {
                 shape: &shape,
                 params: &params,

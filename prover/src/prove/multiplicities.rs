@@ -6,6 +6,7 @@ use tessera_circuits::air::lookups::Lookup;
 use tessera_circuits::air::{tables, Air};
 use tessera_circuits::shape::Shape;
 
+use super::column::Column;
 use super::gkr::field::SIMD_LANES;
 use super::gkr::leaves::Form;
 use super::trace::Columns;
@@ -14,7 +15,7 @@ use super::trace::Columns;
 const TASK: usize = 1 << 8;
 
 /// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
-pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
+pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
     let empty = || vec![0u32; tables::columns(shape.scores().capped) * size];
     let pieces = shape.parts().iter().flat_map(|part| {
@@ -43,7 +44,7 @@ pub fn multiplicities(shape: &Shape, columns: &[Columns]) -> Columns {
 }
 
 /// Adds a lookup in some vectors of rows.
-fn count(counts: &mut [u32], lookup: &Lookup, columns: &Columns, rows: std::ops::Range<usize>) {
+fn count(counts: &mut [u32], lookup: &Lookup, columns: &[Column], rows: std::ops::Range<usize>) {
     let counts = &mut counts[lookup.relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
     let form = |i: usize| lookup.tuple.get(i).map(|value| Form::new(value, columns));
     let (first, second) = (form(0), form(1));

@@ -4,6 +4,8 @@
 mod heads;
 mod norms;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
@@ -20,9 +22,10 @@ use tessera_circuits::statement::{class_of, norm_of, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
 
 pub use self::norms::NormRow;
+use super::column::{Bounds, Column};
 use crate::run::forward::{Stream, Witness};
 
-/// Columns of one part, each in row order.
+/// Columns of elements, each in row order.
 pub type Columns = Vec<Vec<BaseField>>;
 
 /// Everything the trace is made from.
@@ -161,63 +164,83 @@ fn build<const N: usize>(
     shape: &Shape,
     part: Part,
     fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
-) -> (Columns, Vec<Clip>) {
+) -> (Vec<Column>, Vec<Clip>) {
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
-    let mut columns: Columns = (0..shape.columns(part)).map(|_| zeros(rows)).collect();
-    let mut clips = Vec::new();
-    for (lane, columns) in columns.chunks_mut(width).enumerate() {
+    let (mut columns, mut clips) = (Vec::with_capacity(shape.columns(part)), Vec::new());
+    for lane in 0..shape.lanes(part) {
         let mut first = [0; N];
         for (axis, at) in shape.lane_start(part, lane) {
             if let Some(first) = first.get_mut(axis) {
                 *first = at;
             }
         }
-        let mut blocks: Vec<Vec<&mut [BaseField]>> = (0..rows.div_ceil(BLOCK)).map(|_| Vec::new()).collect();
-        for column in columns {
-            for (block, piece) in blocks.iter_mut().zip(column.chunks_mut(BLOCK)) {
-                block.push(piece);
-            }
-        }
-        let of_block = |(b, block): (usize, &mut Vec<&mut [BaseField]>)| {
-            let (mut row, mut clips) = (vec![0u32; width], Vec::new());
-            let mut within: [usize; N] = unpack(b * BLOCK, &axes);
-            for i in 0..BLOCK.min(rows) {
+        // Shows every one of some rows and its indices.
+        let each = |own: Range<usize>, show: &mut dyn FnMut(usize, [usize; N], &[u32], Excesses)| {
+            let (mut row, mut within) = (vec![0; width], unpack::<N>(own.start, &axes));
+            for i in 0..own.len() {
                 let indices: [usize; N] = std::array::from_fn(|axis| first[axis] + within[axis]);
                 advance(&mut within, &axes);
                 row.fill(0);
                 let excesses = fill(indices, &mut row);
-                for (piece, value) in block.iter_mut().zip(&row) {
-                    piece[i] = BaseField::from_u32_unchecked(*value);
-                }
-                if excesses == [0; 6] {
-                    continue;
-                }
-                let exceeding = excesses.iter().enumerate().filter(|(_, excess)| **excess != 0);
-                clips.extend(exceeding.map(|(tensor, excess)| {
-                    Clip {
-                        part: part.index() as u8,
-                        tensor: tensor as u8,
-                        at: indices
-                            .iter()
-                            .zip(&full)
-                            .fold(0, |at, (i, log)| (at << log) | *i as u64),
-                        excess: *excess as i32,
-                    }
-                }));
+                show(i, indices, &row, excesses);
             }
-            clips
         };
-        clips.extend(
-            blocks
-                .par_iter_mut()
-                .enumerate()
-                .flat_map_iter(of_block)
-                .collect::<Vec<_>>(),
-        );
+        let of_block = |(b, mut pieces): (usize, Vec<&mut [u16]>)| {
+            let own = b * BLOCK..rows.min((b + 1) * BLOCK);
+            let (mut block, mut clips, len) = (vec![0; width * BLOCK], Vec::new(), own.len());
+            each(own, &mut |i, indices, row, excesses| {
+                let cells = block[i..].iter_mut().step_by(BLOCK);
+                cells.zip(row).for_each(|(cell, value)| *cell = *value);
+                if excesses != [0; 6] {
+                    clips.extend(clipped(part, &full, &indices, excesses));
+                }
+            });
+            let columns = pieces.iter_mut().zip(block.chunks(BLOCK));
+            let bounds: Vec<Bounds> = columns.map(|(to, cells)| Bounds::write(&cells[..len], to)).collect();
+            (bounds, clips)
+        };
+        let mut cells: Vec<Vec<u16>> = (0..width).map(|_| vec![0; rows]).collect();
+        let made = blocks(&mut cells).into_par_iter().enumerate().map(of_block);
+        let made: Vec<(Vec<Bounds>, Vec<Clip>)> = made.collect();
+        columns.extend(cells.into_iter().enumerate().map(|(at, cells)| {
+            let bounds = made.iter().fold(Bounds::NONE, |all, (own, _)| all.and(own[at]));
+            Column::small(cells, bounds).unwrap_or_else(|| {
+                let mut elements = Vec::with_capacity(rows);
+                let element = |row: &[u32]| BaseField::from_u32_unchecked(row[at]);
+                each(0..rows, &mut |_, _, row, _| elements.push(element(row)));
+                Column::Elements(elements)
+            })
+        }));
+        clips.extend(made.into_iter().flat_map(|(_, clips)| clips));
     }
     clips.sort_unstable_by_key(|clip| (clip.tensor, clip.at));
     (columns, clips)
+}
+
+/// The pieces that all columns of a lane have of every [`BLOCK`] rows.
+fn blocks(columns: &mut [Vec<u16>]) -> Vec<Vec<&mut [u16]>> {
+    let mut pieces: Vec<_> = columns.iter_mut().map(|column| column.chunks_mut(BLOCK)).collect();
+    let count = pieces.first().map_or(0, |own| own.len());
+    let block = |_| pieces.iter_mut().filter_map(Iterator::next).collect();
+    (0..count).map(block).collect()
+}
+
+/// The values that were clipped in a row with these indices along axes of the given log lengths.
+fn clipped<'a>(
+    part: Part,
+    axes: &'a [u32],
+    indices: &'a [usize],
+    excesses: Excesses,
+) -> impl Iterator<Item = Clip> + 'a {
+    let at = indices.iter().zip(axes).fold(0, |at, (i, log)| (at << log) | *i as u64);
+    let exceeding = excesses.into_iter().enumerate().filter(|(_, excess)| *excess != 0);
+    exceeding.map(move |(tensor, excess)| Clip {
+        part: part.index() as u8,
+        tensor: tensor as u8,
+        at,
+        excess: excess as i32,
+    })
 }
 
 /// Splits a row index into the indices along axes of the given log lengths.
@@ -242,12 +265,6 @@ fn advance<const N: usize>(indices: &mut [usize; N], axes: &[u32]) {
     }
 }
 
-/// A column of zeros, in memory that is entered where it is first written.
-fn zeros(rows: usize) -> Vec<BaseField> {
-    // SAFETY: an element is a word, which may be zero.
-    unsafe { Box::<[BaseField]>::new_zeroed_slice(rows).assume_init() }.into_vec()
-}
-
 /// A value of a real-dimension tensor, 0 outside it.
 fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
     at.map_or(0, |i| values[i].into())
@@ -255,7 +272,7 @@ fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
 
 impl Source<'_> {
     /// All columns of a part, public ones included; and the values that were clipped, ascending.
-    pub fn columns(&self, part: Part) -> (Columns, Vec<Clip>) {
+    pub fn columns(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
         match part {
             Part::Stream => self.stream(),
             Part::Norms => self.norms(),
@@ -280,7 +297,7 @@ impl Source<'_> {
         shift_of(self.params, kind, layer).expect("the layer exists")
     }
 
-    fn stream(&self) -> (Columns, Vec<Clip>) {
+    fn stream(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, w) = (self.shape, self.witness);
         let (states, hidden) = (shape.states(), shape.config.hidden);
         let leading = self.statement.leading(&self.params.leading, shape.token);
@@ -362,7 +379,7 @@ impl Source<'_> {
         (heads, limbs): (usize, Limbs),
         source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
         pow: impl Fn(usize, usize, usize) -> u32 + Sync,
-    ) -> (Columns, Vec<Clip>) {
+    ) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
         build(shape, part, |[l, i, h, x], row| {
@@ -379,7 +396,7 @@ impl Source<'_> {
         })
     }
 
-    fn values(&self) -> (Columns, Vec<Clip>) {
+    fn values(&self) -> (Vec<Column>, Vec<Clip>) {
         let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
         let head_dim = self.shape.padded.head_dim();
         self.requant(
@@ -395,7 +412,7 @@ impl Source<'_> {
         )
     }
 
-    fn attention(&self) -> (Columns, Vec<Clip>) {
+    fn attention(&self) -> (Vec<Column>, Vec<Clip>) {
         self.requant(
             Part::Att,
             (self.shape.config.heads, Limbs::Two),
@@ -409,7 +426,7 @@ impl Source<'_> {
         )
     }
 
-    fn scores(&self) -> (Columns, Vec<Clip>) {
+    fn scores(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
         let pairs: Vec<_> = shape.pairs().collect();
@@ -455,7 +472,7 @@ impl Source<'_> {
         })
     }
 
-    fn softmax(&self) -> (Columns, Vec<Clip>) {
+    fn softmax(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
         build(shape, Part::Softmax, |[l, h, i], row| {
@@ -475,7 +492,7 @@ impl Source<'_> {
         })
     }
 
-    fn ff(&self) -> (Columns, Vec<Clip>) {
+    fn ff(&self) -> (Vec<Column>, Vec<Clip>) {
         match self.shape.config.gated {
             true => self.gated(),
             false => self.plain(),
@@ -483,7 +500,7 @@ impl Source<'_> {
     }
 
     /// The MLP without gates: what the table has for the up projection.
-    fn plain(&self) -> (Columns, Vec<Clip>) {
+    fn plain(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
         let ups = self.pows(MatmulKind::Up, shape.padded.ff);
         // What is padded is 0, and so is what the table has for it.
@@ -501,7 +518,7 @@ impl Source<'_> {
         })
     }
 
-    fn gated(&self) -> (Columns, Vec<Clip>) {
+    fn gated(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
@@ -534,7 +551,7 @@ impl Source<'_> {
         })
     }
 
-    fn logits(&self) -> (Columns, Vec<Clip>) {
+    fn logits(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
         let remainder = logits::remainder(shape.limbs.head);
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);

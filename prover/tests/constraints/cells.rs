@@ -10,6 +10,7 @@ use tessera_circuits::model::WeightFormat;
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_prover::prove::check::{check, check_row, claim_holds, Missing};
+use tessera_prover::prove::column::of_elements;
 use tessera_prover::prove::gkr::prove;
 use tessera_prover::prove::multiplicities::multiplicities;
 use tessera_prover::prove::stark::entry_sums;
@@ -197,7 +198,7 @@ fn looked_up(case: &Case) -> SecureField {
     let trees = lookup_trees(&case.shape);
     let proved = prove(
         &trees,
-        &case.columns,
+        &of_elements(&case.columns),
         &Relations::dummy(case.shape.scores().capped),
         &mut transcript,
     )
@@ -214,7 +215,7 @@ fn entries(case: &Case, counts: &Columns) -> SecureField {
 fn no_multiplicity_is_free() {
     let [case, ..] = cases();
     let others = looked_up(&case);
-    let mut own = multiplicities(&case.shape, &case.columns);
+    let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
     assert!((others + entries(&case, &own)).is_zero());
     let mut rng = SplitMix(23);
     for column in 0..tables::columns(case.shape.scores().capped) {
@@ -235,7 +236,7 @@ fn no_multiplicity_is_free() {
 #[test]
 fn multiplicities_cannot_be_exchanged() {
     let [case, ..] = cases();
-    let mut own = multiplicities(&case.shape, &case.columns);
+    let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
     let honest = entries(&case, &own);
     let last = (1 << tables::LOG_ROWS) - 1;
     for column in 0..tables::columns(case.shape.scores().capped) {

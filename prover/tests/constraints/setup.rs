@@ -14,6 +14,7 @@ use tessera_circuits::statement::{Lengths, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::prove::column::{elements, of_elements};
 use tessera_prover::prove::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
@@ -187,8 +188,9 @@ fn what_enters(model: &QuantisedModel, chunk: &Chunk, ids: &[u32], lengths: Leng
 
 /// The columns of all parts, and all values that are clipped.
 fn trace_of(source: &Source<'_>) -> (Vec<Columns>, Vec<Clip>) {
-    let parts = source.shape.by_part(|part| source.columns(part));
-    let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = parts.into_iter().unzip();
+    let parts = source.shape.by_part(|part| source.columns(part)).into_iter();
+    let parts = parts.map(|(columns, clips)| (elements(&columns), clips));
+    let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = parts.unzip();
     (columns, clips.concat())
 }
 
@@ -269,7 +271,13 @@ impl Case {
             points: &points,
         };
         let opened = unrooted_key(&model).opened(chunk);
-        let matmuls = matmul::prove(&public, &columns, &model.weights, &opened, &mut transcript);
+        let matmuls = matmul::prove(
+            &public,
+            &of_elements(&columns),
+            &model.weights,
+            &opened,
+            &mut transcript,
+        );
         let mut own = Self {
             tables: tables::preprocessed(&params, shape.config.score_cap()),
             columns,

@@ -12,6 +12,7 @@ use tessera_prover::model::tiles::tile_bytes;
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::prove::activations::Activations;
 use tessera_prover::prove::claims;
+use tessera_prover::prove::column::of_elements;
 use tessera_prover::prove::opening::{self, commit, Codeword, Committed, CommittedWeights, Side, Split};
 use tessera_prover::support::pages::Table;
 use tessera_prover::support::progress::Silent;
@@ -55,7 +56,7 @@ fn the_linear_claims_end_in_the_committed_units() {
             SecureField::from_u32_unchecked(2, 7, 1, 8),
         );
         let (shape, label) = (&case.shape, "units");
-        let proved = claims::prove(&batch, shape, &case.columns, &mut Transcript::new(label));
+        let proved = claims::prove(&batch, shape, &of_elements(&case.columns), &mut Transcript::new(label));
         let variables = linear_variables(shape);
         let end = sumcheck::verify(
             "claims",
@@ -70,7 +71,8 @@ fn the_linear_claims_end_in_the_committed_units() {
         let gamma = unit_coefficients(shape, &batch, &end.point);
         assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
         let local = suffix(&end.point, MIN_ROWS_LOG);
-        let mut activations = Activations::commit(Suite::default(), shape, &case.columns, params);
+        let columns = of_elements(&case.columns);
+        let mut activations = Activations::commit(Suite::default(), shape, &columns, params);
         let values = activations.unit_values(local);
         assert_eq!(opening::value(&gamma, &values), end.value);
         let claim = OpeningClaim {

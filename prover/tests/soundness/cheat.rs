@@ -23,6 +23,7 @@ use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{product_variables, suffix, Operands, Points, Product, Public, PRODUCTS, WEIGHTED};
 use tessera_prover::model::tiles::{TileRange, TileSource};
 use tessera_prover::prove::activations::Activations;
+use tessera_prover::prove::column::{elements, of_elements};
 use tessera_prover::prove::gkr;
 use tessera_prover::prove::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::prove::multiplicities::multiplicities;
@@ -205,7 +206,7 @@ fn prove_matmuls(
 ) -> PrecomputedMatmuls {
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(public, columns, tiles, opened, t),
+        Rounds::Honest => matmul::prove(public, &of_elements(columns), tiles, opened, t),
         free => free_matmuls(public, columns, tiles, opened, free, t),
     })
 }
@@ -315,6 +316,7 @@ impl<'a> Proved<'a> {
             statistics: &statistics,
         };
         let columns = shape.by_part(|part| source.columns(part)).into_iter();
+        let columns = columns.map(|(columns, clips)| (elements(&columns), clips));
         let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         statistics.clips = clips.concat();
         (hooks.columns)(&shape, &mut columns);
@@ -341,7 +343,7 @@ fn prove_linear(
     if hooks.linear != Rounds::Honest {
         return constant_rounds("claims", batch.value, linear_variables(shape), transcript);
     }
-    let proved = claims::prove(batch, shape, columns, transcript);
+    let proved = claims::prove(batch, shape, &of_elements(columns), transcript);
     let rounds = proved.proof.rounds.iter().zip(&proved.point);
     let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
     (proved.proof, proved.point, value)
@@ -380,7 +382,8 @@ fn prove_lookups(
     transcript: &mut Transcript,
 ) -> gkr::Proved {
     (hooks.looked_up)(shape, &mut columns);
-    let mut lookups = gkr::prove(trees, &columns, relations, transcript).expect("no degenerate challenge");
+    let mut lookups =
+        gkr::prove(trees, &of_elements(&columns), relations, transcript).expect("no degenerate challenge");
     (hooks.lookups)(&mut lookups.proofs);
     lookups
 }
@@ -422,9 +425,10 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
-    let mut root = *Activations::commit(Suite::default(), &shape, &committed, params).root();
+    let small = of_elements(&committed);
+    let mut root = *Activations::commit(Suite::default(), &shape, &small, params).root();
     transcript.bytes("activations", &root);
-    let mut counts = multiplicities(&shape, &columns);
+    let mut counts = multiplicities(&shape, &of_elements(&columns));
     (hooks.multiplicities)(&mut counts);
     let twiddles = twiddles();
     let (tables, scheme) = commit_counts(key, hooks, &counts, &twiddles, &mut transcript);
@@ -482,7 +486,8 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     if let Some(late) = hooks.late {
         late(&shape, claim.gamma, claim.local, &mut committed);
     }
-    let activations = Activations::commit(Suite::default(), &shape, &committed, params);
+    let small = of_elements(&committed);
+    let activations = Activations::commit(Suite::default(), &shape, &small, params);
     root = *activations.root();
     let operands = matmuls.proof.operands;
     let weights = BandClaim {

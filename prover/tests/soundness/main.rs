@@ -29,6 +29,7 @@ use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::prove::check::check;
+use tessera_prover::prove::column::elements;
 use tessera_prover::prove::trace::{statistics, Columns, Source};
 use tessera_prover::run::forward::{ForwardState, Input, Witness};
 use tessera_prover::run::generate::{generate, GenerateOptions};
@@ -209,6 +210,7 @@ impl Scene {
             statistics: &statistics,
         };
         let columns = shape.by_part(|part| source.columns(part)).into_iter();
+        let columns = columns.map(|(columns, clips)| (elements(&columns), clips));
         let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         statistics.clips = clips.concat();
         (columns, statistics)

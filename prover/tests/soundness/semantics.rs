@@ -10,6 +10,7 @@ use tessera_circuits::model::{
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::prove::column::elements;
 use tessera_prover::prove::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, plain_config, random_model, rotations_config};
 
@@ -366,7 +367,7 @@ fn the_residual_is_kept() {
             witness: &zero,
             statistics: &statistics,
         };
-        let (forged, _) = source.columns(Part::Stream);
+        let forged = elements(&source.columns(Part::Stream).0);
         let rows = row(shape, Part::Stream, &[4, 0, 0])..row(shape, Part::Stream, &[5, 0, 0]);
         for (own, forged) in all[Part::Stream.index()].iter_mut().zip(forged) {
             own[rows.clone()].copy_from_slice(&forged[rows.clone()]);

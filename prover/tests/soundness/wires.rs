@@ -8,6 +8,7 @@ use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
+use tessera_prover::prove::column::elements;
 use tessera_prover::prove::trace::{Columns, Source};
 use tessera_prover::testing::{edit, odd_config, random_model};
 use tessera_verifier::verify::{verify, VerifyError};
@@ -72,7 +73,7 @@ fn rotations_are_those_of_the_position() {
             statistics: &statistics,
         };
         for part in [Part::Q, Part::K] {
-            let (others, _) = source.columns(part);
+            let others = elements(&source.columns(part).0);
             for layer in 0..shape.config.layers {
                 let [own, next] = [QUERY, QUERY + 1].map(|token| row(shape, part, &[layer, token, 0, 0]));
                 for (column, other) in all[part.index()].iter_mut().zip(&others) {

@@ -1,6 +1,9 @@
 use super::*;
 use crate::prove::bind::eval_base;
+use crate::prove::column::of_elements;
+use crate::prove::trace::Columns;
 use crate::support::random::SplitMix;
+use stwo::core::fields::m31::BaseField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Blocks, LimbSet, Limbs, ModelConfig, Rotation};
 use tessera_circuits::wiring::suffix;
@@ -126,7 +129,8 @@ fn the_messages_are_those_of_whole_tables() {
         for &part in shape.parts() {
             columns.resize_with(columns.len().max(part.index() + 1), Vec::new);
             let mut column = || -> Vec<BaseField> {
-                let value = |_| BaseField::from(random.0.below(1 << 31) as u32);
+                // Cells of two bytes, and any elements.
+                let value = |_| BaseField::from(random.0.below(1 << [16, 31][seed as usize % 2]) as u32);
                 (0..1 << shape.log_rows(part)).map(value).collect()
             };
             columns[part.index()] = (0..5).map(|_| column()).collect();
@@ -141,7 +145,7 @@ fn the_messages_are_those_of_whole_tables() {
             })
             .collect();
         let whole = sumcheck::prove("claims", batch.value, instances, &mut Transcript::new("test"));
-        let split = prove(&batch, &shape, &columns, &mut Transcript::new("test"));
+        let split = prove(&batch, &shape, &of_elements(&columns), &mut Transcript::new("test"));
         assert_eq!(split.proof, whole.proof, "seed {seed}");
         assert_eq!(split.point, whole.point);
         assert!(holds_at_its_end(&batch, &shape, &columns, &split), "seed {seed}");
@@ -162,7 +166,9 @@ fn holds_at_its_end(batch: &Batch, shape: &Shape, columns: &[Columns], proved: &
         let point = suffix(&end.point, shape.log_rows(*part));
         let columns = &columns[part.index()];
         let terms = batch.coefficients(*part, point).into_iter();
-        let sum: K = terms.map(|(column, k)| k * eval_base(&columns[column], point)).sum();
+        let sum: K = terms
+            .map(|(column, k)| k * eval_base(columns[column].as_slice().into(), point))
+            .sum();
         instance_scale(end.point.len(), point.len()) * sum
     };
     shape.parts().iter().map(of_part).sum::<K>() == end.value
@@ -174,7 +180,8 @@ fn sums_of_inner_factors_are_those_of_the_definition() {
     let mut random = Random(SplitMix(77));
     let axes = [2, 3, 4];
     let column: Vec<BaseField> = (0..1 << 9).map(|i| BaseField::from(i * i + 3)).collect();
-    let columns = vec![column];
+    let columns = vec![column.clone()];
+    let small = vec![Column::from(column)];
     for _ in 0..40 {
         let tensors = random.tensors(&axes);
         let group = Group::new_sum(Part::Ff, tensors, vec![(0, random.element())]);
@@ -193,7 +200,7 @@ fn sums_of_inner_factors_are_those_of_the_definition() {
                 continue;
             }
             let split = SplitGroup::new(&group, outer);
-            let sums = split.sums(&columns, outer, 9 - outer);
+            let sums = split.sums(&small, outer, 9 - outer);
             let total = split
                 .factors
                 .iter()

@@ -8,8 +8,8 @@ use tessera_circuits::air::lookups::Linear;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LookupTree, Plane};
 
-use super::field::{words, Packed, Words, LOG_LANES, SIMD_LANES};
-use crate::prove::trace::Columns;
+use super::field::{words, Packed, Words, LOG_LANES};
+use crate::prove::column::{Cells, Column};
 
 type K = SecureField;
 
@@ -30,15 +30,15 @@ pub(super) fn top(log: u32) -> u32 {
 /// A linear form in columns.
 pub struct Form<'a> {
     constant: Words,
-    terms: Vec<(&'a [[BaseField; SIMD_LANES]], Option<Words>)>,
+    terms: Vec<(Cells<'a>, Option<Words>)>,
 }
 
 impl<'a> Form<'a> {
     /// Of these columns.
-    pub fn new(form: &Linear, columns: &'a Columns) -> Self {
+    pub fn new(form: &Linear, columns: &'a [Column]) -> Self {
         let term = |(column, factor): &(usize, BaseField)| {
-            let rows = columns[*column].as_chunks().0;
-            (rows, (!factor.is_one()).then(|| words::splat(*factor)))
+            let factor = Some(*factor).filter(|factor| !factor.is_one());
+            (columns[*column].cells(), factor.map(words::splat))
         };
         Self {
             constant: words::splat(form.constant),
@@ -49,8 +49,8 @@ impl<'a> Form<'a> {
     /// The values in the vector `at` of rows.
     #[inline(always)]
     pub fn at(&self, at: usize) -> Words {
-        self.terms.iter().fold(self.constant, |sum, (rows, factor)| {
-            let value = words::load(&rows[at]);
+        self.terms.iter().fold(self.constant, |sum, (cells, factor)| {
+            let value = cells.vector(at);
             words::plus(sum, factor.map_or(value, |factor| words::times(value, factor)))
         })
     }
@@ -68,7 +68,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(start: usize, plane: &Plane, columns: &'a [Columns], relations: &Relations) -> Self {
+    fn new(start: usize, plane: &Plane, columns: &'a [Vec<Column>], relations: &Relations) -> Self {
         let own = &columns[plane.part.index()];
         let [z, alpha] = relations.challenges(plane.lookup.relation);
         let [first, second, third] = [0, 1, 2].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
@@ -117,7 +117,7 @@ pub struct Leaves<'a> {
 
 impl<'a> Leaves<'a> {
     /// Of columns by part.
-    pub fn new(tree: &LookupTree, columns: &'a [Columns], relations: &Relations) -> Self {
+    pub fn new(tree: &LookupTree, columns: &'a [Vec<Column>], relations: &Relations) -> Self {
         let mut start = 0;
         let runs = tree.planes.iter().map(|plane| {
             let run = Run::new(start, plane, columns, relations);

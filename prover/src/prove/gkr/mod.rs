@@ -20,8 +20,8 @@ use tessera_verifier::transcript::Transcript;
 use self::field::{Factor, Packed, Sum, LOG_LANES};
 use self::leaves::{top, Leaves};
 use self::rounds::{add_terms, Eq, Form, Fractions, Product, Said, Sumcheck, BLOCK};
+use crate::prove::column::Column;
 use crate::prove::stark::ProveStarkError;
-use crate::prove::trace::Columns;
 
 type K = SecureField;
 
@@ -39,7 +39,7 @@ pub struct Proved {
 /// If a plane has less than `2^6` rows.
 pub fn prove(
     trees: &[LookupTree],
-    columns: &[Columns],
+    columns: &[Vec<Column>],
     relations: &Relations,
     transcript: &mut Transcript,
 ) -> Result<Proved, ProveStarkError> {
@@ -184,8 +184,8 @@ impl Steps {
             let mut sums = [Sum::ZERO; 2];
             leaves.block(first, starts, weights.len(), |at, leaves| {
                 for (i, weight) in weights[at..][..leaves[0].len()].iter().enumerate() {
-                    let [first, second] = fractions(leaves, i).map(|tables| form.begin(tables));
-                    add_terms(&mut sums, form, *weight, first, second);
+                    let [first, second] = fractions(leaves, i);
+                    add_terms(&mut sums, form, *weight, form.begin(first), form.begin(second));
                 }
             });
             sums

@@ -11,6 +11,8 @@ use tessera_circuits::trees::{denominator, Plane};
 use tessera_verifier::gkr::{sum, verify, GkrError};
 
 use super::*;
+use crate::prove::column::of_elements;
+use crate::prove::trace::Columns;
 use crate::testing::SplitMix;
 
 /// Columns of every lookup of the trees here: `a`, `b`, `c`.
@@ -29,7 +31,9 @@ fn random(heights: &[u32], seed: u64) -> (LookupTree, Vec<Columns>) {
         }
         let own = &mut columns[part.index()];
         let first = own.len();
-        own.extend((0..WIDTH).map(|_| (0..1 << log_rows).map(|_| base(rng.below(1 << 31) as i64)).collect()));
+        // Cells of two bytes, and any elements.
+        let most = 1 << [16, 31][at % 2];
+        own.extend((0..WIDTH).map(|_| (0..1 << log_rows).map(|_| base(rng.below(most) as i64)).collect()));
         let [a, b, c] = [0, 1, 2].map(|i| Linear::column(first + i));
         let lookup = match rng.below(5) {
             0 => Lookup::range16(a - b + Linear::constant(5)),
@@ -85,7 +89,7 @@ fn heights() -> impl Strategy<Value = Vec<u32>> {
 fn check_honest(trees: &[LookupTree], columns: &[Columns]) -> Proved {
     let relations = challenges();
     let mut transcript = Transcript::new("test");
-    let proved = prove(trees, columns, &relations, &mut transcript).unwrap();
+    let proved = prove(trees, &of_elements(columns), &relations, &mut transcript).unwrap();
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let mut other = Transcript::new("test");
     assert_eq!(verify(&logs, &proved.proofs, &mut other).as_ref(), Ok(&proved.claims));
@@ -131,7 +135,7 @@ proptest! {
     fn every_altered_message_is_rejected(heights in heights(), seed in any::<u64>()) {
         let (tree, columns) = random(&heights, seed);
         let relations = challenges();
-        let proved = prove(std::slice::from_ref(&tree), &columns, &relations, &mut Transcript::new("test")).unwrap();
+        let proved = prove(std::slice::from_ref(&tree), &of_elements(&columns), &relations, &mut Transcript::new("test")).unwrap();
         let leaves = leaves(&tree, &columns, &relations);
         let mut honest = proved.proofs[0].clone();
         let count = elements(&mut honest).len();
@@ -161,7 +165,7 @@ proptest! {
         let column = values[rng.below(values.len() as u64) as usize].terms[0].0;
         let mut other = columns.clone();
         other[plane.part.index()][column][rng.below(1 << plane.log_rows) as usize] += BaseField::one();
-        let proved = prove(std::slice::from_ref(&tree), &other, &relations, &mut Transcript::new("test")).unwrap();
+        let proved = prove(std::slice::from_ref(&tree), &of_elements(&other), &relations, &mut Transcript::new("test")).unwrap();
         let claims = verify(&[tree.log_leaves()], &proved.proofs, &mut Transcript::new("test")).unwrap();
         prop_assert!(!holds(&leaves, &claims[0]));
     }
@@ -181,7 +185,7 @@ fn lengths_are_checked_and_named() {
     let (tree, columns) = random(&[7, 6], 4);
     let proved = prove(
         std::slice::from_ref(&tree),
-        &columns,
+        &of_elements(&columns),
         &challenges(),
         &mut Transcript::new("test"),
     )

@@ -1,8 +1,6 @@
 //! A commitment to what is in memory, whose codeword is made again where it is opened, a batch of columns at a time.
 
-use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::BaseField;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
 use tessera_verifier::suite::Suite;
 
@@ -12,12 +10,11 @@ use super::fft::{Twiddles, Wanted};
 use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
-
-/// In place of the units that the last columns lack.
-const ZEROS: &[BaseField; SIMD_LANES] = &[BaseField::from_u32_unchecked(0); SIMD_LANES];
+use crate::prove::column::Cells;
+use crate::prove::gkr::field::Words;
 
 /// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
-pub fn commit(suite: Suite, units: &[&[BaseField]], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
+pub fn commit(suite: Suite, units: &[Cells<'_>], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
     let mut leaves = Leaves::new(suite, params);
     each_block(units, params, twiddles, Wanted::All, |batch, width, block, values| {
         leaves.add(batch, width, block, values)
@@ -27,7 +24,7 @@ pub fn commit(suite: Suite, units: &[&[BaseField]], params: &CommitmentParams, t
 
 /// Opens leaves (increasing) of the tree that was made of `units`.
 pub fn open(
-    units: &[&[BaseField]],
+    units: &[Cells<'_>],
     params: &CommitmentParams,
     tree: &Tree,
     twiddles: &Twiddles,
@@ -73,7 +70,7 @@ pub fn open(
 
 /// Encodes all columns; see [`encode`].
 fn each_block(
-    units: &[&[BaseField]],
+    units: &[Cells<'_>],
     params: &CommitmentParams,
     twiddles: &Twiddles,
     wanted: Wanted<'_>,
@@ -84,15 +81,20 @@ fn each_block(
         let slots = message.par_chunks_mut(TILE_AREA).enumerate();
         slots.for_each(|(slot, message)| {
             let unit = |lane: usize| units.get((first + lane) * length + slot);
-            let lanes: [Option<&[[BaseField; SIMD_LANES]]>; SIMD_LANES] =
-                std::array::from_fn(|lane| unit(lane).map(|unit| unit.as_chunks().0));
+            // The last columns may lack units.
+            let lanes: [Option<&Cells<'_>>; SIMD_LANES] = std::array::from_fn(unit);
             for (i, packed) in message.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
-                *packed = Packed::transposed(lanes.map(|lane| lane.map_or(ZEROS, |unit| &unit[i])));
+                let mut rows = [Words::splat(0); SIMD_LANES];
+                for (row, unit) in rows.iter_mut().zip(&lanes) {
+                    if let Some(unit) = unit {
+                        *row = unit.vector(i);
+                    }
+                }
+                *packed = Packed::transposed(rows);
             }
         });
     };
-    let zero = Packed::from_array([BaseField::zero(); SIMD_LANES]);
-    let mut message = vec![zero; 1 << params.log_message];
+    let mut message = vec![Packed::from_words(Words::splat(0)); 1 << params.log_message];
     let encoded = encode(
         params,
         twiddles,

@@ -21,10 +21,15 @@ impl Packed {
         Self(u32x16::from_array(values.map(|v| v.0)))
     }
 
+    /// Words of elements.
+    pub const fn from_words(words: u32x16) -> Self {
+        Self(words)
+    }
+
     /// Sixteen vectors of which the first has the first elements of all rows, and so on.
     #[inline(always)]
-    pub fn transposed(rows: [&[BaseField; 16]; 16]) -> [Self; 16] {
-        hashes::transpose(rows.map(|row| u32x16::from_array(row.map(|v| v.0)))).map(Self)
+    pub fn transposed(rows: [u32x16; 16]) -> [Self; 16] {
+        hashes::transpose(rows).map(Self)
     }
 
     /// Small integers.

@@ -8,10 +8,11 @@ use tessera_circuits::shape::Part;
 use tessera_circuits::statistics::Clip;
 
 use super::norms::normed_heads;
-use super::{build, felt, get, write, Accumulator, Clipped, Columns, Source};
+use super::{build, felt, get, write, Accumulator, Clipped, Source};
+use crate::prove::column::Column;
 
 impl Source<'_> {
-    pub(super) fn rope(&self, part: Part) -> (Columns, Vec<Clip>) {
+    pub(super) fn rope(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let half_dim = config.head_dim / 2;
         let air = shape.rope(part);

@@ -9,7 +9,8 @@ use tessera_circuits::shape::Part;
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_circuits::statistics::Clip;
 
-use super::{build, felt, Columns, Source};
+use super::{build, felt, Source};
+use crate::prove::column::Column;
 use crate::run::forward::{LayerWitness, NormedHeads};
 
 /// What a row of norms is made of.
@@ -84,7 +85,7 @@ impl NormRow {
 }
 
 impl Source<'_> {
-    pub(super) fn norms(&self) -> (Columns, Vec<Clip>) {
+    pub(super) fn norms(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, hidden) = (self.shape, self.shape.config.hidden);
         let leading = self.statement.leading(&self.params.leading, shape.token);
         build(shape, Part::Norms, |[n, i], row| {
@@ -104,7 +105,7 @@ impl Source<'_> {
     }
 
     /// The rows of the norms of heads.
-    pub(super) fn head_norms(&self, part: Part) -> (Columns, Vec<Clip>) {
+    pub(super) fn head_norms(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (kind, heads) = match part {
             Part::QNorms => (MatmulKind::Q, config.heads),

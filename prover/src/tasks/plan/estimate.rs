@@ -29,6 +29,8 @@ const FIXED: u64 = 40 << 20;
 /// merges, 14.3 MB.
 const READING_TOKENIZER: u64 = 36;
 const TOKENIZER: u64 = 15;
+/// Bytes of a cell of a column.
+const CELL: u64 = 2;
 /// Bytes of a field element, and of an element of its extension.
 const WORD: u64 = 4;
 const SECURE: u64 = 16;
@@ -128,7 +130,7 @@ struct Activations {
 
 impl Activations {
     fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
-        let of = |part: &Part| (WORD * shape.columns(*part) as u64) << shape.log_rows(*part);
+        let of = |part: &Part| (CELL * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
             columns: shape.parts().iter().map(of).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
