@@ -200,7 +200,7 @@ impl Shape {
     }
 
     /// What every part has, by [`Part::index`]: the default where there is no such part.
-    pub fn by_part<T: Default>(&self, of: impl Fn(Part) -> T) -> Vec<T> {
+    pub fn by_part<T: Default>(&self, mut of: impl FnMut(Part) -> T) -> Vec<T> {
         let all = PARTS.into_iter();
         all.map(|part| match self.parts().contains(&part) {
             true => of(part),

@@ -291,15 +291,21 @@ impl Run {
 
         let mut statistics = statistics(&shape, statement, &witness);
         let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {
-            let source = Source {
-                shape: &shape,
-                params: &params,
-                statement,
-                input,
-                witness: &witness,
-                statistics: &statistics,
+            let of_part = |part| {
+                let source = Source {
+                    shape: &shape,
+                    params: &params,
+                    statement,
+                    input,
+                    witness: &witness,
+                    statistics: &statistics,
+                };
+                let made = source.columns(part);
+                // The columns of the next part take the place of what was recorded for this one.
+                witness.forget(part);
+                made
             };
-            shape.by_part(|part| source.columns(part)).into_iter().unzip()
+            shape.by_part(of_part).into_iter().unzip()
         });
         statistics.clips = clips.concat();
         statistics.check(&shape, &params, statement)?;

@@ -1,5 +1,7 @@
 //! Everything that one forward pass computed, for the trace builder.
 
+use tessera_circuits::shape::Part;
+
 /// The residual stream at one of its stages, with the RMSNorm that reads it. Stage 0 is the embedding, stage `2 l + 1` follows the
 /// attention of layer `l`, stage `2 l + 2` its MLP; where outputs are normed before they are added, they are stages, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,4 +98,61 @@ pub struct Witness {
     pub logits_acc_hi: Vec<i32>,
     pub logits_acc_lo: Vec<i32>,
     pub logits: Vec<i16>,
+}
+
+fn clear<T, const N: usize>(lists: [&mut Vec<T>; N]) {
+    lists.into_iter().for_each(|list| *list = Vec::new());
+}
+
+impl Witness {
+    /// Lets go of what no part behind a part, in the order of [`tessera_circuits::shape::PARTS`], is made of.
+    pub fn forget(&mut self, part: Part) {
+        match part {
+            Part::Stream => self.streams.iter_mut().for_each(|state| {
+                clear([&mut state.acc_hi, &mut state.acc_lo]);
+                clear([&mut state.x, &mut state.y]);
+            }),
+            Part::Logits => {
+                clear([&mut self.logits_acc_hi, &mut self.logits_acc_lo]);
+                clear([&mut self.logits]);
+            }
+            _ => self.layers.iter_mut().for_each(|layer| layer.forget(part)),
+        }
+    }
+}
+
+impl LayerWitness {
+    fn forget(&mut self, part: Part) {
+        match part {
+            Part::Q => {
+                clear([&mut self.q_acc_hi, &mut self.q_acc_lo]);
+                clear([&mut self.q, &mut self.q_rot, &mut self.q_norm.y]);
+            }
+            Part::K => {
+                clear([&mut self.k_acc_hi, &mut self.k_acc_lo]);
+                clear([&mut self.k, &mut self.k_rot, &mut self.k_norm.y]);
+            }
+            Part::V => {
+                clear([&mut self.v_acc_hi, &mut self.v_acc_lo]);
+                clear([&mut self.v]);
+            }
+            Part::Scores => {
+                clear([&mut self.score_acc_hi, &mut self.score_acc_lo]);
+                clear([&mut self.exp]);
+                clear([&mut self.prob]);
+            }
+            Part::Softmax => clear([&mut self.score]),
+            Part::Att => {
+                clear([&mut self.att_acc_hi, &mut self.att_acc_lo]);
+                clear([&mut self.att]);
+            }
+            Part::Ff => {
+                clear([&mut self.gate_acc_hi, &mut self.gate_acc_lo]);
+                clear([&mut self.up_acc_hi, &mut self.up_acc_lo]);
+                clear([&mut self.gate, &mut self.silu, &mut self.up, &mut self.h]);
+            }
+            // Of rows alone, and short.
+            Part::Norms | Part::QNorms | Part::KNorms | Part::Stream | Part::Logits => {}
+        }
+    }
 }

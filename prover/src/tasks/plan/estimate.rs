@@ -4,7 +4,7 @@
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::{Part, Shape, PARTS};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::PRODUCTS;
@@ -130,9 +130,8 @@ struct Activations {
 
 impl Activations {
     fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
-        let of = |part: &Part| (CELL * shape.columns(*part) as u64) << shape.log_rows(*part);
         Self {
-            columns: shape.parts().iter().map(of).sum(),
+            columns: shape.parts().iter().map(|part| columns(&shape, *part)).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
             suite,
             shape,
@@ -153,20 +152,52 @@ impl Activations {
     }
 }
 
-/// The record of a forward pass of a chunk, without and with its logits.
-fn witness(shape: &Shape) -> (u64, u64) {
+/// The columns of a part.
+fn columns(shape: &Shape, part: Part) -> u64 {
+    (CELL * shape.columns(part) as u64) << shape.log_rows(part)
+}
+
+/// What a forward pass of a chunk records for a part alone, as [`Witness::forget`](crate::run::forward::Witness::forget) has it.
+fn recorded(shape: &Shape, part: Part) -> u64 {
     let (c, rows) = (&shape.config, 1u64 << shape.token);
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let stream = rows * (12 * c.hidden + 28) as u64;
     let pairs = rows * rows * c.heads as u64;
-    let layer = rows * (22 * q + 22 * kv + 24 * c.ff) as u64 + 16 * pairs + 14 * rows * c.heads as u64;
-    let all = c.states() as u64 * stream + c.layers as u64 * layer;
-    let logits = if shape.has_logits() {
-        (shape.outputs * c.vocab) as u64
-    } else {
-        0
-    };
-    (all, all + 12 * logits)
+    let of_layers = |bytes: u64| c.layers as u64 * bytes;
+    match part {
+        Part::Stream => c.states() as u64 * rows * 12 * c.hidden as u64,
+        Part::Q => of_layers(rows * 12 * q as u64),
+        Part::K => of_layers(rows * 12 * kv as u64),
+        Part::V => of_layers(rows * 10 * kv as u64),
+        Part::Scores => of_layers(14 * pairs),
+        Part::Softmax => of_layers(2 * pairs),
+        Part::Att => of_layers(rows * 10 * q as u64),
+        Part::Ff => of_layers(rows * 24 * c.ff as u64),
+        Part::Logits if shape.has_logits() => 12 * (shape.outputs * c.vocab) as u64,
+        Part::Logits => 0,
+        Part::Norms => rows * (28 * c.states() + 14 * c.layers * c.heads) as u64,
+        Part::QNorms | Part::KNorms => 0,
+    }
+}
+
+/// The record of a forward pass of a chunk, without and with its logits.
+fn witness(shape: &Shape) -> (u64, u64) {
+    let all: u64 = PARTS.iter().map(|part| recorded(shape, *part)).sum();
+    (all - recorded(shape, Part::Logits), all)
+}
+
+/// The record and the columns while they are made of it, part by part.
+fn made(shape: &Shape) -> u64 {
+    let steps = PARTS.iter().scan((witness(shape).1, 0), |(record, made), part| {
+        *made += if shape.parts().contains(part) {
+            columns(shape, *part)
+        } else {
+            0
+        };
+        let held = *record + *made;
+        *record -= recorded(shape, *part);
+        Some(held)
+    });
+    steps.max().unwrap_or(0)
 }
 
 /// The largest tables of a phase, taken twice while they are copied.
@@ -196,7 +227,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
 
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * tables::columns(shape.scores().capped) as u64) << tables::LOG_ROWS;
-    let made = base + idle + record + trace.columns;
+    let made = base + idle + made(shape);
     let commit = base + idle + trace.committed() + counts.max(trace.encoding());
 
     let opened = model
