@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::simd::cmp::SimdOrd;
 use std::simd::num::SimdUint;
-use std::simd::u16x16;
+use std::simd::{u16x16, u32x16};
 
 use stwo::core::fields::m31::{BaseField, P};
 
-use super::gkr::field::{words, Words, SIMD_LANES};
-
+/// Cells of a vector.
+const LANES: usize = 16;
 /// The sign of a cell of sixteen bits, where cells have one.
 const SIGN: u16 = 1 << 15;
 
@@ -172,16 +172,19 @@ impl<'a> Cells<'a> {
 
     /// The sixteen from `16 at` on.
     #[inline(always)]
-    pub fn vector(&self, at: usize) -> Words {
+    pub fn vector(&self, at: usize) -> u32x16 {
         match self {
             Self::Small { cells, sign } => {
-                let cells = u16x16::from_array(cells.as_chunks::<SIMD_LANES>().0[at]);
+                let cells = u16x16::from_array(cells.as_chunks::<LANES>().0[at]);
                 let sign = u16x16::splat(*sign);
                 // As [`word`].
-                let words: Words = (cells ^ sign).cast::<u32>() - sign.cast::<u32>();
-                words.simd_min(words + Words::splat(P))
+                let words: u32x16 = (cells ^ sign).cast::<u32>() - sign.cast::<u32>();
+                words.simd_min(words + u32x16::splat(P))
             }
-            Self::Elements(cells) => words::load(&cells.as_chunks().0[at]),
+            Self::Elements(cells) => {
+                let cells: [BaseField; LANES] = cells.as_chunks().0[at];
+                u32x16::from_array(cells.map(|v| v.0))
+            }
         }
     }
 
@@ -230,9 +233,9 @@ mod tests {
             assert_eq!(matches!(column, Column::Small { .. }), small, "{ends:?}");
             assert_eq!(column.elements(), elements);
             let cells = column.cells();
-            for (at, expected) in elements.as_chunks::<SIMD_LANES>().0.iter().enumerate() {
+            for (at, expected) in elements.as_chunks::<LANES>().0.iter().enumerate() {
                 assert_eq!(cells.vector(at).to_array(), expected.map(|v| v.0));
-                let mut words = [0; SIMD_LANES];
+                let mut words = [0; LANES];
                 cells.read(16 * at, &mut words);
                 assert_eq!(words, expected.map(|v| v.0));
             }

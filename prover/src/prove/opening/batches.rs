@@ -1,5 +1,7 @@
 //! A commitment to what is in memory, whose codeword is made again where it is opened, a batch of columns at a time.
 
+use std::simd::u32x16;
+
 use rayon::prelude::*;
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
 use tessera_verifier::suite::Suite;
@@ -11,7 +13,6 @@ use super::packed::Packed;
 use super::tree::{Tree, SUBTREE};
 use super::TILE_AREA;
 use crate::prove::column::Cells;
-use crate::prove::gkr::field::Words;
 
 /// Commits to units of [`TILE_AREA`] values. Takes memory for one batch of columns.
 pub fn commit(suite: Suite, units: &[Cells<'_>], params: &CommitmentParams, twiddles: &Twiddles) -> Tree {
@@ -84,7 +85,7 @@ fn each_block(
             // The last columns may lack units.
             let lanes: [Option<&Cells<'_>>; SIMD_LANES] = std::array::from_fn(unit);
             for (i, packed) in message.as_chunks_mut::<SIMD_LANES>().0.iter_mut().enumerate() {
-                let mut rows = [Words::splat(0); SIMD_LANES];
+                let mut rows = [u32x16::splat(0); SIMD_LANES];
                 for (row, unit) in rows.iter_mut().zip(&lanes) {
                     if let Some(unit) = unit {
                         *row = unit.vector(i);
@@ -94,7 +95,7 @@ fn each_block(
             }
         });
     };
-    let mut message = vec![Packed::from_words(Words::splat(0)); 1 << params.log_message];
+    let mut message = vec![Packed::from_words(u32x16::splat(0)); 1 << params.log_message];
     let encoded = encode(
         params,
         twiddles,
