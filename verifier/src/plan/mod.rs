@@ -5,6 +5,7 @@ mod compile;
 mod encode;
 mod header;
 mod program;
+mod rows;
 mod segments;
 mod symbol;
 

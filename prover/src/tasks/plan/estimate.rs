@@ -187,12 +187,15 @@ fn witness(shape: &Shape) -> (u64, u64) {
 
 /// The record and the columns while they are made of it, part by part.
 fn made(shape: &Shape) -> u64 {
-    let steps = shape.parts().iter().scan((witness(shape).1, 0), |(record, made), part| {
-        *made += columns(shape, *part);
-        let held = *record + *made;
-        *record -= recorded(shape, *part);
-        Some(held)
-    });
+    let steps = shape
+        .parts()
+        .iter()
+        .scan((witness(shape).1, 0), |(record, made), part| {
+            *made += columns(shape, *part);
+            let held = *record + *made;
+            *record -= recorded(shape, *part);
+            Some(held)
+        });
     steps.max().unwrap_or(0)
 }
 
