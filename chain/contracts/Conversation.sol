@@ -118,7 +118,7 @@ library Conversation {
 
     /// Protocol, parameters and model.
     function parameters(Transcript.State memory t, Shape memory shape) private pure {
-        t.label(uint256(bytes32("tessera/10/keccak")), 17, 0);
+        t.label(uint256(bytes32("tessera/11/keccak")), 17, 0);
         t.label(uint256(bytes32("parameters")), 10, 11);
         // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups.
         uint256 first = (3 << 224) | (97 << 192) | (20 << 160) | (3 << 128) | (7 << 96) | (shape.queries << 64) | (20 << 32);

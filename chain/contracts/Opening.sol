@@ -109,7 +109,6 @@ library Opening {
             | (policy.work << 96) | (code.first << 64) | (code.opened << 32) | code.band;
         t.mixWord(words, 32);
         t.root(uint256(bytes32("opening root")), 12, code.root);
-        t.elements(uint256(bytes32("opening gamma")), 13, code.gamma);
         t.elements(uint256(bytes32("opening point")), 13, code.point);
         t.element(uint256(bytes32("opening value")), 13, code.value);
     }

@@ -57,9 +57,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 10,
-            Self::Chunk => 9,
-            Self::Key => 8,
+            Self::Proof => 11,
+            Self::Chunk => 10,
+            Self::Key => 9,
         }
     }
 

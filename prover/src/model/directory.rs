@@ -44,7 +44,7 @@ pub const CODEWORD_FILE: &str = "codeword.bin";
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 

@@ -201,7 +201,7 @@ fn activations_are_opened_where_the_claims_end() {
         gamma: &|gamma| gamma[3] += K::one(),
         ..HONEST
     };
-    // Coefficients are absorbed before either band sumcheck.
+    // Nobody absorbs coefficients: both sides have the same challenges, and what the band sumcheck ends in does not fit.
     assert_rejected!(
         scene.attempt(&coefficients),
         VerifyError::Opening(OpeningError::BandClaim { .. })

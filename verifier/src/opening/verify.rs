@@ -14,7 +14,8 @@ use crate::policy::OpeningPolicy;
 use crate::suite::Suite;
 use crate::transcript::Transcript;
 
-/// Absorbs what is opened of a commitment and under which rules; the first step of both sides.
+/// Absorbs what is opened of a commitment and under which rules; the first step of both sides. Coefficients are not absorbed: they
+/// follow from what is absorbed already (docs/security.md, lemma 23).
 pub fn absorb_statement(transcript: &mut Transcript, policy: &OpeningPolicy, claimed: &Claimed<'_>) {
     let Claimed {
         commitment,
@@ -35,7 +36,6 @@ pub fn absorb_statement(transcript: &mut Transcript, policy: &OpeningPolicy, cla
         ],
     );
     transcript.bytes("opening root", root);
-    transcript.message("opening gamma", claim.gamma);
     transcript.message("opening point", claim.local_point);
     transcript.message("opening value", &[claim.value]);
 }
