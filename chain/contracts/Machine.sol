@@ -2,117 +2,178 @@
 pragma solidity 0.8.37;
 
 /// @title The machine that follows segments of the program of a plan (docs/chain.md; verifier/src/plan/program.rs is the same in Rust).
-/// @notice A segment is in calldata, its registers are in memory, an element each. Nothing jumps. Whatever a segment does, it reads
-/// calldata and writes registers: there is nothing else to reach. What it leaves is as good as the plan is.
-/// @dev Places in calldata and memory are sums of few numbers of 16 bits: nothing overflows. A register is two words, each with two
-/// coordinates 80 bits apart: what products and sums take (`Field.split`). A sum of 2^12 terms stays below 2^80 in every lane; what a
-/// longer one is, nothing says. Loops that run thousands of times are written out.
+/// @notice A segment is made of pages. A page is in memory while it is followed, as are the registers, an element each. Nothing jumps.
+/// Whatever a segment does, it reads pages and writes registers: there is nothing else to reach. What it leaves is as good as the plan is.
+/// @dev Places in memory are sums of few numbers of 16 bits: nothing overflows. A register is a spread element (`Field.spread`): four
+/// coordinates 64 bits apart, below p. The product of two halves has its three coefficients in lanes of 64 bits, none of which runs
+/// over. Sums are made of what folding leaves of that, 2^34 at most in a lane; of 2^12 terms they stay below 2^46. Loops that run
+/// thousands of times are written out.
 library Machine {
     uint256 private constant P = 0x7fffffff;
-    /// One, and p, in both lanes; and what the second one has of an element that was moved by 16 bits.
-    uint256 private constant ONES = 0x100000000000000000001;
-    uint256 private constant PS = 0x7fffffff0000000000007fffffff;
-    uint256 private constant SECOND = 0x7fffffff00000000000000000000;
-    uint256 private constant M80 = 0xffffffffffffffffffff;
-    /// 2^50 p, above all that is taken off a sum of products.
-    uint256 private constant BIG = 0x1fffffffc000000000000;
+    /// One, and p, in all lanes.
+    uint256 private constant ONES = 0x0000000000000001000000000000000100000000000000010000000000000001;
+    uint256 private constant PS = 0x000000007fffffff000000007fffffff000000007fffffff000000007fffffff;
+    uint256 private constant M64 = 0xffffffffffffffff;
+    uint256 private constant M128 = 0xffffffffffffffffffffffffffffffff;
+    /// The 33 bits above the low 31 ones of every lane, moved down.
+    uint256 private constant UP = 0x00000001ffffffff00000001ffffffff00000001ffffffff00000001ffffffff;
+    /// 2^90 p, above all that is taken off a sum of products.
+    uint256 private constant BIG = 0x1fffffffc0000000000000000000000;
+    /// The most bytes of a page, and room for them with what instructions read behind their end.
+    uint256 private constant PAGE = 24575;
+    uint256 private constant ROOM = 24704;
 
-    /// Follows a segment. Its first registers have what it is given: elements of sixteen bytes, as are those that it leaves. Registers
-    /// lie behind everything that is allocated, and are given up at the end. There is a list of words for each kind: tokens of padded
-    /// rows, generated tokens, the row of the first one of them, their logits in two's complement, the number of leading rows.
-    function run(bytes calldata segment, bytes calldata given, uint256[][] memory words)
+    /// What is followed: where pages are loaded, where the registers are, where the next one is written, and the words of the statement.
+    struct Run {
+        uint256 buffer;
+        uint256 base;
+        uint256 next;
+        uint256[][] words;
+    }
+
+    /// Follows a segment, of which the addresses of the pages are in calldata, twenty bytes each. Its first registers have what it is
+    /// given: elements of sixteen bytes, as are those that it leaves. There is a list of words for each kind: tokens of padded rows,
+    /// generated tokens, the row of the first one of them, their logits in two's complement, the number of leading rows. Returns the
+    /// digest of the pages, too: that of the digests of their contracts.
+    function run(bytes calldata pages, bytes memory given, uint256[][] memory words)
         internal
-        pure
-        returns (bytes memory left)
+        view
+        returns (bytes memory left, bytes32 digest)
     {
-        uint256 code;
-        uint256 end;
-        uint256 runs;
-        uint256 count;
-        assembly ("memory-safe") {
-            code := segment.offset
-            end := add(code, segment.length)
-            runs := shr(240, calldataload(code))
-            code := add(code, 2)
-            for { let last := add(code, shl(2, runs)) } lt(code, last) { code := add(code, 4) } {
-                count := add(count, and(shr(224, calldataload(code)), 0xffff))
+        uint256 count = pages.length / 20;
+        require(count != 0 && pages.length == 20 * count, "machine: pages");
+        bytes32[] memory digests = new bytes32[](count);
+        Run memory own = begin(given, words);
+        for (uint256 i = 0; i < count; i++) {
+            address page = address(bytes20(pages[20 * i:20 * i + 20]));
+            digests[i] = page.codehash;
+            uint256 size = page.code.length;
+            require(size > 1 && size <= PAGE + 1, "machine: page");
+            uint256 buffer = own.buffer;
+            assembly ("memory-safe") {
+                size := sub(size, 1)
+                extcodecopy(page, buffer, 1, size)
             }
+            if (i + 1 < count) require(follow(own, size) == buffer + size, "machine: length");
+            else left = end(own, size);
         }
-        require(segment.length >= 2 && code <= end, "machine: length");
-        left = new bytes(16 * count);
+        digest = keccak256(abi.encodePacked(digests));
+    }
+
+    /// The same of a segment that is one page, in calldata.
+    function single(bytes calldata page, bytes memory given, uint256[][] memory words) internal pure returns (bytes memory left) {
+        require(page.length <= PAGE, "machine: page");
+        Run memory own = begin(given, words);
+        uint256 buffer = own.buffer;
+        assembly ("memory-safe") {
+            calldatacopy(buffer, page.offset, page.length)
+        }
+        return end(own, page.length);
+    }
+
+    /// Registers lie behind everything that is allocated: nobody has written there. They are allocated at the end.
+    function begin(bytes memory given, uint256[][] memory words) private pure returns (Run memory own) {
+        own.words = words;
+        uint256 buffer;
         uint256 base;
         uint256 next;
         assembly ("memory-safe") {
-            base := mload(0x40)
+            buffer := mload(0x40)
+            base := add(buffer, ROOM)
             next := base
-            let from := given.offset
-            for { let last := add(from, given.length) } lt(from, last) { from := add(from, 16) } {
-                let x := shr(128, calldataload(from))
-                mstore(next, or(shr(96, x), and(shl(16, x), SECOND)))
-                mstore(add(next, 32), or(and(shr(32, x), P), and(shl(80, x), SECOND)))
-                next := add(next, 64)
+            mstore(0x40, base)
+            let from := add(given, 32)
+            for { let last := add(from, mload(given)) } lt(from, last) { from := add(from, 16) } {
+                let x := shr(128, mload(from))
+                x := or(or(shl(192, shr(96, x)), shl(128, and(shr(64, x), P))), or(shl(64, and(shr(32, x), P)), and(x, P)))
+                mstore(next, x)
+                next := add(next, 32)
             }
         }
-        code = follow(code, end, base, next, words);
-        require(code == end, "machine: length");
+        (own.buffer, own.base, own.next) = (buffer, base, next);
+    }
+
+    /// The last page: behind its instructions are runs of registers, which the segment leaves.
+    function end(Run memory own, uint256 size) private pure returns (bytes memory left) {
+        uint256 code = follow(own, size);
+        uint256 last = own.buffer + size;
+        require(code + 3 <= last, "machine: length");
+        uint256 runs;
+        uint256 count;
         assembly ("memory-safe") {
+            runs := and(shr(232, mload(code)), 0xffff)
+            code := add(code, 3)
+        }
+        require(code + 4 * runs == last, "machine: length");
+        uint256 base = own.base;
+        uint256 next = own.next;
+        assembly ("memory-safe") {
+            // Behind all registers, written and read.
+            left := next
+            for { let place := code } lt(place, last) { place := add(place, 4) } {
+                let head := mload(place)
+                let behind := add(base, shl(5, add(shr(240, head), and(shr(224, head), 0xffff))))
+                if lt(left, behind) { left := behind }
+                count := add(count, and(shr(224, head), 0xffff))
+            }
             let to := add(left, 32)
-            code := sub(add(segment.offset, 2), 4)
-            for {} runs { runs := sub(runs, 1) } {
-                code := add(code, 4)
-                let head := calldataload(code)
-                let from := add(base, shl(6, shr(240, head)))
-                for { let last := add(from, shl(6, and(shr(224, head), 0xffff))) } lt(from, last) { from := add(from, 64) } {
+            for {} lt(code, last) { code := add(code, 4) } {
+                let head := mload(code)
+                let from := add(base, shl(5, shr(240, head)))
+                for { let halt := add(from, shl(5, and(shr(224, head), 0xffff))) } lt(from, halt) { from := add(from, 32) } {
                     let x := mload(from)
-                    let y := mload(add(from, 32))
-                    x := or(or(shl(96, and(x, P)), shl(64, and(shr(80, x), P))), or(shl(32, and(y, P)), and(shr(80, y), P)))
-                    // What is behind the last one is a register, which was read, or nothing.
-                    mstore(to, or(shl(128, x), and(mload(to), sub(shl(128, 1), 1))))
+                    x := or(or(shl(96, shr(192, x)), shl(64, and(shr(128, x), P))), or(shl(32, and(shr(64, x), P)), and(x, P)))
+                    mstore(to, shl(128, x))
                     to := add(to, 16)
                 }
             }
+            mstore(left, shl(4, count))
+            mstore(0x40, and(add(to, 63), not(31)))
         }
     }
 
-    /// All instructions. Returns where the last one ends.
-    function follow(uint256 code, uint256 end, uint256 base, uint256 next, uint256[][] memory words)
-        private
-        pure
-        returns (uint256)
-    {
+    /// All instructions of a page, up to its end or the one that ends the segment. Returns where that is.
+    function follow(Run memory own, uint256 size) private pure returns (uint256 code) {
         assembly ("memory-safe") {
-            // A register of sums of products: of first halves, of second ones, and mixed.
-            function close(to, w, q, m) {
-                w := add(w, shl(1, q))
-                mstore(
-                    to,
-                    or(
-                        mod(sub(add(and(w, M80), BIG), add(shr(160, w), and(shr(80, q), M80))), P),
-                        shl(80, mod(sub(add(add(and(shr(80, w), M80), and(q, M80)), BIG), shr(160, q)), P))
-                    )
-                )
-                mstore(
-                    add(to, 32),
-                    or(mod(sub(add(and(m, M80), BIG), shr(160, m)), P), shl(80, mod(and(shr(80, m), M80), P)))
-                )
+            // What is left of products of halves, in every lane: 2^31 is 1.
+            function folded(v) -> z {
+                z := add(and(v, PS), and(shr(31, v), UP))
             }
-            // The product of registers.
-            function times(to, a, b) {
-                let x0 := mload(a)
-                let x1 := mload(add(a, 32))
-                let y0 := mload(b)
-                let y1 := mload(add(b, 32))
-                close(to, mul(x0, y0), mul(x1, y1), add(mul(x0, y1), mul(x1, y0)))
-            }
+            // Lanes below 2 p.
             function reduced(s) -> z {
                 z := sub(s, mul(and(shr(31, add(s, ONES)), ONES), P))
+            }
+            // An element of a sum of elements and sums of products: of first halves, of second ones, and mixed.
+            function closed(s, w, q, m) -> z {
+                // What is left of (2 + i) times the second ones.
+                let r := sub(shr(128, q), and(q, M64))
+                let i := and(shr(64, q), M64)
+                z := shl(192, mod(add(add(shr(192, s), BIG), sub(add(sub(shr(128, w), and(w, M64)), shl(1, r)), i)), P))
+                z := or(z, shl(128, mod(add(add(and(shr(128, s), M64), BIG), add(and(shr(64, w), M64), add(shl(1, i), r))), P)))
+                z := or(z, shl(64, mod(add(add(and(shr(64, s), M64), BIG), sub(shr(128, m), and(m, M64))), P)))
+                z := or(z, mod(add(and(s, M64), and(shr(64, m), M64)), P))
+            }
+            function product(x, y) -> z {
+                let x1 := and(x, M128)
+                x := shr(128, x)
+                let y1 := and(y, M128)
+                y := shr(128, y)
+                let m := add(mul(x, y1), mul(x1, y))
+                let q := mul(x1, y1)
+                let w := mul(x, y)
+                let r := sub(shr(128, q), and(q, M64))
+                q := and(shr(64, q), M64)
+                z := shl(192, mod(add(BIG, sub(add(sub(shr(128, w), and(w, M64)), shl(1, r)), q)), P))
+                z := or(z, shl(128, mod(add(BIG, add(and(shr(64, w), M64), add(shl(1, q), r))), P)))
+                z := or(z, shl(64, mod(add(BIG, sub(shr(128, m), and(m, M64))), P)))
+                z := or(z, mod(and(shr(64, m), M64), P))
             }
             function refuse(wrong) {
                 if wrong { revert(0, 0) }
             }
-            // The register whose number is in calldata.
+            // The register whose number is at a place of the page.
             function register(zero, place) -> x {
-                x := add(zero, shl(6, shr(240, calldataload(place))))
+                x := add(zero, shl(5, shr(240, mload(place))))
             }
             function wordOf(lists, kind, index) -> value {
                 refuse(iszero(lt(kind, mload(lists))))
@@ -121,27 +182,23 @@ library Machine {
                 value := mload(add(add(list, 32), shl(5, index)))
             }
             function products(to, a, b, step, count) {
-                for { let last := add(to, shl(6, count)) } lt(to, last) { to := add(to, 64) } {
-                    let w := mload(a)
-                    let q := mload(add(a, 32))
-                    let y0 := mload(b)
-                    let y1 := mload(add(b, 32))
-                    let m := add(mul(w, y1), mul(q, y0))
-                    w := mul(w, y0)
-                    q := mul(q, y1)
-                    w := add(w, shl(1, q))
-                    mstore(
-                        to,
-                        or(
-                            mod(sub(add(and(w, M80), BIG), add(shr(160, w), and(shr(80, q), M80))), P),
-                            shl(80, mod(sub(add(add(and(shr(80, w), M80), and(q, M80)), BIG), shr(160, q)), P))
-                        )
-                    )
-                    mstore(
-                        add(to, 32),
-                        or(mod(sub(add(and(m, M80), BIG), shr(160, m)), P), shl(80, mod(and(shr(80, m), M80), P)))
-                    )
-                    a := add(a, 64)
+                for { let last := add(to, shl(5, count)) } lt(to, last) { to := add(to, 32) } {
+                    let x := mload(a)
+                    let y := mload(b)
+                    let x1 := and(x, M128)
+                    x := shr(128, x)
+                    let y1 := and(y, M128)
+                    y := shr(128, y)
+                    let m := add(mul(x, y1), mul(x1, y))
+                    y1 := mul(x1, y1)
+                    y := mul(x, y)
+                    x := sub(shr(128, y1), and(y1, M64))
+                    y1 := and(shr(64, y1), M64)
+                    x1 := shl(192, mod(add(BIG, sub(add(sub(shr(128, y), and(y, M64)), shl(1, x)), y1)), P))
+                    x1 := or(x1, shl(128, mod(add(BIG, add(and(shr(64, y), M64), add(shl(1, y1), x))), P)))
+                    x1 := or(x1, shl(64, mod(add(BIG, sub(shr(128, m), and(m, M64))), P)))
+                    mstore(to, or(x1, mod(and(shr(64, m), M64), P)))
+                    a := add(a, 32)
                     b := add(b, step)
                 }
             }
@@ -151,12 +208,12 @@ library Machine {
                 switch kind
                 case 0 { f := 1 }
                 case 3 {
-                    f := shr(224, calldataload(place))
+                    f := shr(224, mload(place))
                     refuse(iszero(lt(f, P)))
                     next_ := add(place, 4)
                 }
                 default {
-                    f := byte(0, calldataload(place))
+                    f := byte(0, mload(place))
                     refuse(gt(f, 31))
                     f := mod(shl(f, 1), P)
                     if eq(kind, 2) { f := sub(P, f) }
@@ -165,121 +222,107 @@ library Machine {
             }
             function multiples(place, to, from, head) -> next_ {
                 let kind := shr(6, head)
-                for { let last := add(to, shl(6, add(and(head, 63), 1))) } lt(to, last) { to := add(to, 64) } {
+                for { let last := add(to, shl(5, add(and(head, 63), 1))) } lt(to, last) { to := add(to, 32) } {
                     let f
                     f, place := factor(kind, place)
-                    let x := mload(from)
-                    mstore(to, or(mulmod(and(x, P), f, P), shl(80, mulmod(shr(80, x), f, P))))
-                    x := mload(add(from, 32))
-                    mstore(add(to, 32), or(mulmod(and(x, P), f, P), shl(80, mulmod(shr(80, x), f, P))))
-                    from := add(from, 64)
+                    // A lane is at most p + 1 after two folds.
+                    mstore(to, reduced(folded(folded(mul(f, mload(from))))))
+                    from := add(from, 32)
                 }
                 next_ := place
             }
-            // Sums of multiples: of the first two coordinates, and of the others.
-            function summedMultiples(place, zero, runs) -> w, m, next_ {
+            // The sum of multiples of registers, in lanes.
+            function summedMultiples(place, zero, runs) -> s, next_ {
                 next_ := place
                 for {} runs { runs := sub(runs, 1) } {
-                    let last := calldataload(next_)
-                    let from := add(zero, shl(6, shr(240, last)))
+                    let last := mload(next_)
+                    let from := add(zero, shl(5, shr(240, last)))
                     let kind := byte(2, last)
-                    last := add(from, shl(6, add(and(kind, 63), 1)))
+                    last := add(from, shl(5, add(and(kind, 63), 1)))
                     next_ := add(next_, 3)
                     switch shr(6, kind)
+                    case 0 {
+                        for {} lt(from, last) { from := add(from, 32) } { s := add(s, mload(from)) }
+                    }
                     case 1 {
-                        // Exponents of powers of two.
-                        for {} iszero(gt(add(from, 256), last)) { from := add(from, 256) } {
-                            let f := calldataload(next_)
-                            if and(f, shl(224, 0xe0e0e0e0)) { revert(0, 0) }
-                            w := add(w, shl(byte(0, f), mload(from)))
-                            m := add(m, shl(byte(0, f), mload(add(from, 32))))
-                            w := add(w, shl(byte(1, f), mload(add(from, 64))))
-                            m := add(m, shl(byte(1, f), mload(add(from, 96))))
-                            w := add(w, shl(byte(2, f), mload(add(from, 128))))
-                            m := add(m, shl(byte(2, f), mload(add(from, 160))))
-                            w := add(w, shl(byte(3, f), mload(add(from, 192))))
-                            m := add(m, shl(byte(3, f), mload(add(from, 224))))
-                            next_ := add(next_, 4)
-                        }
-                        for {} lt(from, last) { from := add(from, 64) } {
-                            let e := byte(0, calldataload(next_))
+                        for {} lt(from, last) { from := add(from, 32) } {
+                            let e := byte(0, mload(next_))
                             if shr(5, e) { revert(0, 0) }
-                            w := add(w, shl(e, mload(from)))
-                            m := add(m, shl(e, mload(add(from, 32))))
+                            e := shl(e, mload(from))
+                            s := add(s, add(and(e, PS), and(shr(31, e), UP)))
                             next_ := add(next_, 1)
                         }
                     }
-                    case 0 {
-                        for {} lt(from, last) { from := add(from, 64) } {
-                            w := add(w, mload(from))
-                            m := add(m, mload(add(from, 32)))
-                        }
-                    }
                     case 2 {
-                        for {} lt(from, last) { from := add(from, 64) } {
-                            let e := byte(0, calldataload(next_))
+                        for {} lt(from, last) { from := add(from, 32) } {
+                            let e := byte(0, mload(next_))
                             if shr(5, e) { revert(0, 0) }
-                            w := add(w, shl(e, sub(PS, mload(from))))
-                            m := add(m, shl(e, sub(PS, mload(add(from, 32)))))
+                            e := shl(e, sub(PS, mload(from)))
+                            s := add(s, add(and(e, PS), and(shr(31, e), UP)))
                             next_ := add(next_, 1)
                         }
                     }
                     default {
-                        for {} lt(from, last) { from := add(from, 64) } {
-                            let f := shr(224, calldataload(next_))
+                        for {} lt(from, last) { from := add(from, 32) } {
+                            let f := shr(224, mload(next_))
                             if iszero(lt(f, P)) { revert(0, 0) }
-                            w := add(w, mul(f, mload(from)))
-                            m := add(m, mul(f, mload(add(from, 32))))
+                            f := mul(f, mload(from))
+                            s := add(s, add(and(f, PS), and(shr(31, f), UP)))
                             next_ := add(next_, 4)
                         }
                     }
                 }
             }
-            // Sums of products of registers.
+            // Sums of products of registers, whose numbers are in the page.
             function summedProducts(place, zero, count) -> w, q, m {
                 for { let last := add(place, shl(2, count)) } lt(place, last) { place := add(place, 4) } {
-                    let b := calldataload(place)
-                    let a := add(zero, shl(6, shr(240, b)))
-                    b := add(zero, shl(6, and(shr(224, b), 0xffff)))
-                    let x0 := mload(a)
-                    let x1 := mload(add(a, 32))
-                    let y0 := mload(b)
-                    let y1 := mload(add(b, 32))
-                    q := add(q, mul(x1, y1))
-                    w := add(w, mul(x0, y0))
-                    m := add(m, add(mul(x0, y1), mul(x1, y0)))
+                    let y := mload(place)
+                    let x := mload(add(zero, shl(5, shr(240, y))))
+                    y := mload(add(zero, shl(5, and(shr(224, y), 0xffff))))
+                    let x1 := and(x, M128)
+                    let y1 := and(y, M128)
+                    let v := mul(x1, y1)
+                    q := add(q, add(and(v, PS), and(shr(31, v), UP)))
+                    x := shr(128, x)
+                    y := shr(128, y)
+                    v := mul(x, y)
+                    w := add(w, add(and(v, PS), and(shr(31, v), UP)))
+                    v := add(mul(x, y1), mul(x1, y))
+                    m := add(m, add(and(v, PS), and(shr(31, v), UP)))
                 }
             }
-            // And of lists of them.
+            // The same of two lists of registers.
+            function summedList(a, b, count) -> w, q, m {
+                for { let last := add(a, shl(5, count)) } lt(a, last) { a := add(a, 32) } {
+                    let x := mload(a)
+                    let y := mload(b)
+                    let x1 := and(x, M128)
+                    let y1 := and(y, M128)
+                    let v := mul(x1, y1)
+                    q := add(q, add(and(v, PS), and(shr(31, v), UP)))
+                    x := shr(128, x)
+                    y := shr(128, y)
+                    v := mul(x, y)
+                    w := add(w, add(and(v, PS), and(shr(31, v), UP)))
+                    v := add(mul(x, y1), mul(x1, y))
+                    m := add(m, add(and(v, PS), and(shr(31, v), UP)))
+                    b := add(b, 32)
+                }
+            }
             function summedRuns(place, zero, count) -> w, q, m {
-                for { let end_ := add(place, mul(5, count)) } lt(place, end_) { place := add(place, 5) } {
-                    let b := calldataload(place)
-                    let a := add(zero, shl(6, shr(240, b)))
-                    let last := add(a, shl(6, byte(4, b)))
-                    b := add(zero, shl(6, and(shr(224, b), 0xffff)))
-                    for {} lt(a, last) { a := add(a, 64) } {
-                        let x0 := mload(a)
-                        let x1 := mload(add(a, 32))
-                        let y0 := mload(b)
-                        let y1 := mload(add(b, 32))
-                        q := add(q, mul(x1, y1))
-                        w := add(w, mul(x0, y0))
-                        m := add(m, add(mul(x0, y1), mul(x1, y0)))
-                        b := add(b, 64)
-                    }
+                for { let last := add(place, mul(5, count)) } lt(place, last) { place := add(place, 5) } {
+                    let b := mload(place)
+                    let v, r, n := summedList(add(zero, shl(5, shr(240, b))), add(zero, shl(5, and(shr(224, b), 0xffff))), byte(4, b))
+                    w := add(w, v)
+                    q := add(q, r)
+                    m := add(m, n)
                 }
             }
-            function sum(place, zero, to, linear, single, runs) -> next_ {
-                let w, m
-                w, m, next_ := summedMultiples(place, zero, linear)
-                let q
-                if single {
-                    let v, n
-                    v, q, n := summedProducts(next_, zero, single)
-                    w := add(w, v)
-                    m := add(m, n)
-                    next_ := add(next_, shl(2, single))
-                }
+            function sum(place, zero, to, linear, single_, runs) -> next_ {
+                let s
+                s, next_ := summedMultiples(place, zero, linear)
+                let w, q, m := summedProducts(next_, zero, single_)
+                next_ := add(next_, shl(2, single_))
                 if runs {
                     let v, r, n := summedRuns(next_, zero, runs)
                     w := add(w, v)
@@ -287,176 +330,193 @@ library Machine {
                     m := add(m, n)
                     next_ := add(next_, mul(5, runs))
                 }
-                close(to, w, q, m)
+                mstore(to, closed(s, w, q, m))
             }
-            function copy(to, from) {
-                mstore(to, mload(from))
-                mstore(add(to, 32), mload(add(from, 32)))
+            // The sum of registers times powers of two, whose exponents have four bits.
+            function row(place, from, length) -> s {
+                let last := add(from, shl(5, length))
+                for {} iszero(gt(add(from, 512), last)) { from := add(from, 512) } {
+                    let f := mload(place)
+                    s := add(s, shl(shr(252, f), mload(from)))
+                    s := add(s, shl(and(shr(248, f), 15), mload(add(from, 32))))
+                    s := add(s, shl(and(shr(244, f), 15), mload(add(from, 64))))
+                    s := add(s, shl(and(shr(240, f), 15), mload(add(from, 96))))
+                    s := add(s, shl(and(shr(236, f), 15), mload(add(from, 128))))
+                    s := add(s, shl(and(shr(232, f), 15), mload(add(from, 160))))
+                    s := add(s, shl(and(shr(228, f), 15), mload(add(from, 192))))
+                    s := add(s, shl(and(shr(224, f), 15), mload(add(from, 224))))
+                    s := add(s, shl(and(shr(220, f), 15), mload(add(from, 256))))
+                    s := add(s, shl(and(shr(216, f), 15), mload(add(from, 288))))
+                    s := add(s, shl(and(shr(212, f), 15), mload(add(from, 320))))
+                    s := add(s, shl(and(shr(208, f), 15), mload(add(from, 352))))
+                    s := add(s, shl(and(shr(204, f), 15), mload(add(from, 384))))
+                    s := add(s, shl(and(shr(200, f), 15), mload(add(from, 416))))
+                    s := add(s, shl(and(shr(196, f), 15), mload(add(from, 448))))
+                    s := add(s, shl(and(shr(192, f), 15), mload(add(from, 480))))
+                    place := add(place, 8)
+                }
+                for { let f := mload(place) } lt(from, last) { from := add(from, 32) } {
+                    s := add(s, shl(shr(252, f), mload(from)))
+                    f := shl(4, f)
+                }
+            }
+            function rows(place, from, to, length, count) -> next_ {
+                refuse(gt(length, 2048))
+                for { next_ := place } count { count := sub(count, 1) } {
+                    let e := byte(0, mload(next_))
+                    refuse(shr(5, e))
+                    let s := row(add(next_, 1), from, length)
+                    let z := shl(192, mod(shl(e, shr(192, s)), P))
+                    z := or(z, shl(128, mod(shl(e, and(shr(128, s), M64)), P)))
+                    z := or(z, shl(64, mod(shl(e, and(shr(64, s), M64)), P)))
+                    mstore(to, or(z, mod(shl(e, and(s, M64)), P)))
+                    to := add(to, 32)
+                    next_ := add(next_, add(1, shr(1, add(length, 1))))
+                }
             }
             // The entry of a table at a place that a word of the statement says.
             function select(head, zero, to, lists) {
                 let index := wordOf(lists, byte(5, head), and(shr(192, head), 0xffff))
                 index := add(and(shr(byte(8, head), index), and(shr(168, head), 0xffff)), and(shr(152, head), 0xffff))
                 refuse(iszero(lt(index, and(shr(216, head), 0xffff))))
-                copy(to, add(zero, shl(6, add(and(shr(232, head), 0xffff), index))))
+                mstore(to, mload(add(zero, shl(5, add(and(shr(232, head), 0xffff), index)))))
             }
             // Doubles a table with a coordinate: each entry, from the last one on, by what it has of it and what is left.
-            function doubled(to, size, r) {
-                let y1 := mload(add(r, 32))
-                r := mload(r)
-                for { let from := add(to, size) } gt(from, to) {} {
-                    from := sub(from, 64)
+            function doubled(to, size_, r) {
+                for { let from := add(to, size_) } gt(from, to) {} {
+                    from := sub(from, 32)
                     let low := sub(shl(1, from), to)
-                    let w := mload(from)
-                    let q := mload(add(from, 32))
-                    let m := add(mul(w, y1), mul(q, r))
-                    q := mul(q, y1)
-                    w := add(mul(w, r), shl(1, q))
-                    w := or(
-                        mod(sub(add(and(w, M80), BIG), add(shr(160, w), and(shr(80, q), M80))), P),
-                        shl(80, mod(sub(add(add(and(shr(80, w), M80), and(q, M80)), BIG), shr(160, q)), P))
-                    )
-                    m := or(mod(sub(add(and(m, M80), BIG), shr(160, m)), P), shl(80, mod(and(shr(80, m), M80), P)))
-                    q := mload(add(from, 32))
-                    let x := add(mload(from), sub(PS, w))
-                    mstore(add(low, 64), w)
-                    mstore(add(low, 96), m)
+                    let x := mload(from)
+                    let high := product(x, r)
+                    mstore(add(low, 32), high)
+                    x := add(x, sub(PS, high))
                     mstore(low, sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
-                    x := add(q, sub(PS, m))
-                    mstore(add(low, 32), sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
                 }
             }
             // `eq` of a point: every coordinate doubles it.
             function table(place, zero, to, count) -> next_ {
                 refuse(gt(count, 16))
-                mstore(to, 1)
-                mstore(add(to, 32), 0)
-                let size := 64
+                mstore(to, shl(192, 1))
+                let size_ := 32
                 for { next_ := place } count { count := sub(count, 1) } {
-                    doubled(to, size, register(zero, next_))
+                    doubled(to, size_, mload(register(zero, next_)))
                     next_ := add(next_, 2)
-                    size := shl(1, size)
+                    size_ := shl(1, size_)
                 }
             }
-            // `eq` of two points. Two registers behind hold products.
-            function eqOf(place, zero, to, count) -> next_ {
-                mstore(to, 1)
-                mstore(add(to, 32), 0)
-                let own := add(to, 64)
+            // `eq` of two points: the product of 2 a b + 1 - a - b.
+            function eqOf(place, zero, count) -> z, next_ {
+                z := shl(192, 1)
                 for { next_ := place } count { count := sub(count, 1) } {
-                    let a := register(zero, next_)
-                    let b := register(zero, add(next_, 2))
-                    times(own, a, b)
-                    // 2 a b + 1 - a - b
-                    let x := reduced(shl(1, mload(own)))
-                    x := reduced(add(x, 1))
-                    x := reduced(add(x, sub(PS, mload(a))))
-                    mstore(own, reduced(add(x, sub(PS, mload(b)))))
-                    x := reduced(shl(1, mload(add(own, 32))))
-                    x := reduced(add(x, sub(PS, mload(add(a, 32)))))
-                    mstore(add(own, 32), reduced(add(x, sub(PS, mload(add(b, 32))))))
-                    times(to, to, own)
+                    let a := mload(register(zero, next_))
+                    let b := mload(register(zero, add(next_, 2)))
+                    let x := reduced(shl(1, product(a, b)))
+                    x := reduced(add(x, shl(192, 1)))
+                    x := reduced(add(x, sub(PS, a)))
+                    z := product(z, reduced(add(x, sub(PS, b))))
                     next_ := add(next_, 4)
                 }
-                mstore(own, 0)
-                mstore(add(own, 32), 0)
             }
             function prefix(place, zero, to, count) -> next_ {
-                let x, y
+                let x
                 next_ := place
                 for { let last := add(next_, shl(1, count)) } lt(next_, last) { next_ := add(next_, 2) } {
-                    let own := add(zero, shl(6, shr(240, calldataload(next_))))
-                    let u := add(x, mload(own))
-                    own := add(y, mload(add(own, 32)))
                     mstore(to, x)
-                    mstore(add(to, 32), y)
-                    to := add(to, 64)
-                    x := sub(u, mul(and(shr(31, add(u, ONES)), ONES), P))
-                    y := sub(own, mul(and(shr(31, add(own, ONES)), ONES), P))
+                    to := add(to, 32)
+                    x := reduced(add(x, mload(register(zero, next_))))
                 }
                 mstore(to, x)
-                mstore(add(to, 32), y)
             }
             function copied(place, zero, to, count) -> next_ {
                 next_ := place
                 for { let last := add(next_, shl(1, count)) } lt(next_, last) { next_ := add(next_, 2) } {
-                    copy(to, register(zero, next_))
-                    to := add(to, 64)
+                    mstore(to, mload(add(zero, shl(5, shr(240, mload(next_))))))
+                    to := add(to, 32)
                 }
             }
             function constants(place, to, count) -> next_ {
                 next_ := place
                 for { let last := add(next_, shl(2, count)) } lt(next_, last) { next_ := add(next_, 4) } {
-                    let f := shr(224, calldataload(next_))
+                    let f := shr(224, mload(next_))
                     refuse(iszero(lt(f, P)))
-                    mstore(to, f)
-                    mstore(add(to, 32), 0)
-                    to := add(to, 64)
+                    mstore(to, shl(192, f))
+                    to := add(to, 32)
                 }
             }
-            for {} lt(code, end) {} {
-                let head := calldataload(code)
+            code := mload(own)
+            let last := add(code, size)
+            let base := mload(add(own, 32))
+            let next := mload(add(own, 64))
+            let words := mload(add(own, 96))
+            for {} lt(code, last) {} {
+                let head := mload(code)
                 switch byte(0, head)
                 case 8 {
                     code := sum(add(code, 4), base, next, byte(1, head), byte(2, head), byte(3, head))
-                    next := add(next, 64)
+                    next := add(next, 32)
                 }
                 case 10 {
-                    products(next, add(base, shl(6, and(shr(232, head), 0xffff))), add(base, shl(6, and(shr(216, head), 0xffff))), 64, byte(5, head))
-                    next := add(next, shl(6, byte(5, head)))
+                    products(next, add(base, shl(5, and(shr(232, head), 0xffff))), add(base, shl(5, and(shr(216, head), 0xffff))), 32, byte(5, head))
+                    next := add(next, shl(5, byte(5, head)))
                     code := add(code, 6)
                 }
                 case 11 {
-                    products(next, add(base, shl(6, and(shr(232, head), 0xffff))), add(base, shl(6, and(shr(216, head), 0xffff))), 0, byte(5, head))
-                    next := add(next, shl(6, byte(5, head)))
+                    products(next, add(base, shl(5, and(shr(232, head), 0xffff))), add(base, shl(5, and(shr(216, head), 0xffff))), 0, byte(5, head))
+                    next := add(next, shl(5, byte(5, head)))
                     code := add(code, 6)
+                }
+                case 13 {
+                    code := rows(add(code, 6), add(base, shl(5, and(shr(232, head), 0xffff))), next, and(shr(216, head), 0xffff), byte(5, head))
+                    next := add(next, shl(5, byte(5, head)))
                 }
                 case 9 {
                     code := multiples(add(code, 4), next, register(base, add(code, 1)), byte(3, head))
-                    next := add(next, shl(6, add(and(byte(3, head), 63), 1)))
+                    next := add(next, shl(5, add(and(byte(3, head), 63), 1)))
                 }
                 case 5 {
                     select(head, base, next, words)
-                    next := add(next, 64)
+                    next := add(next, 32)
                     code := add(code, 13)
                 }
                 case 2 {
                     code := table(add(code, 2), base, next, byte(1, head))
-                    next := add(next, shl(add(byte(1, head), 6), 1))
+                    next := add(next, shl(add(byte(1, head), 5), 1))
                 }
                 case 7 {
-                    code := eqOf(add(code, 2), base, next, byte(1, head))
-                    next := add(next, 64)
+                    let z
+                    z, code := eqOf(add(code, 2), base, byte(1, head))
+                    mstore(next, z)
+                    next := add(next, 32)
                 }
                 case 6 {
                     let value := signextend(3, wordOf(words, byte(1, head), and(shr(224, head), 0xffff)))
-                    mstore(next, mod(add(value, shl(2, P)), P))
-                    mstore(add(next, 32), 0)
-                    next := add(next, 64)
+                    mstore(next, shl(192, mod(add(value, shl(2, P)), P)))
+                    next := add(next, 32)
                     code := add(code, 4)
                 }
                 case 3 {
                     let count := and(shr(232, head), 0xffff)
                     code := prefix(add(code, 3), base, next, count)
-                    next := add(next, shl(6, add(count, 1)))
+                    next := add(next, shl(5, add(count, 1)))
                 }
                 case 4 {
                     let count := and(shr(232, head), 0xffff)
                     code := copied(add(code, 3), base, next, count)
-                    next := add(next, shl(6, count))
+                    next := add(next, shl(5, count))
                 }
                 case 1 {
                     let count := and(shr(232, head), 0xffff)
                     code := constants(add(code, 3), next, count)
-                    next := add(next, shl(6, count))
+                    next := add(next, shl(5, count))
                 }
                 case 12 {
                     code := sum(add(code, 7), base, next, and(shr(232, head), 0xffff), and(shr(216, head), 0xffff), and(shr(200, head), 0xffff))
-                    next := add(next, 64)
+                    next := add(next, 32)
                 }
+                case 14 { break }
                 default { revert(0, 0) }
             }
+            mstore(add(own, 64), next)
         }
-        return code;
     }
 }

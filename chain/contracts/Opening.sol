@@ -6,6 +6,7 @@ import {Field} from "./Field.sol";
 import {Folding} from "./Folding.sol";
 import {Merkle} from "./Merkle.sol";
 import {Multilinear} from "./Multilinear.sol";
+import {State} from "./State.sol";
 import {Sumcheck} from "./Sumcheck.sol";
 import {Transcript} from "./Transcript.sol";
 
@@ -38,7 +39,7 @@ library Opening {
     }
 
     /// A commitment and the claim on it, all from the verifier's side but the root of the activations: tiles of the commitment, log2 of
-    /// a message, first opened column, opened tiles, log2 of the tiles of a band; coefficients of the bands, the local point, the value.
+    /// a message, first opened column, opened tiles, log2 of the tiles of a band; the local point, the value.
     struct Code {
         uint256 root;
         uint256 tiles;
@@ -46,16 +47,19 @@ library Opening {
         uint256 first;
         uint256 opened;
         uint256 band;
-        uint256[] gamma;
         uint256[] point;
         uint256 value;
     }
 
-    /// Where the band sumcheck of a commitment ends.
+    /// Where the band sumcheck of a commitment ends: the point, the value there and the last claim, which is that value times the
+    /// extension of the coefficients of the bands. Who calls has to find that it is. Then the weights of the columns, and the claim
+    /// that is joined.
     struct End {
+        uint256[] rho;
+        uint256 value;
+        uint256 claim;
         uint256[] columns;
         uint256[] point;
-        uint256 value;
         uint256 joined;
     }
 
@@ -70,14 +74,15 @@ library Opening {
         uint256[] factors;
     }
 
-    /// What the queries are checked against.
+    /// What the queries are checked against. Of the last message these are log2 of its length and its digest.
     struct Queries {
         Tree[2] trees;
         uint256[] positions;
         uint256 log;
         uint256[] roots;
         uint256[] challenges;
-        uint256[] message;
+        uint256 left;
+        uint256 message;
     }
 
     /// The conversation, with the messages in calldata: rounds and value of both band sumchecks, of the join sumcheck, of the folds
@@ -85,9 +90,8 @@ library Opening {
     function begin(Transcript.State memory t, Policy memory policy, Code[2] memory codes, uint256 place)
         internal
         pure
-        returns (Queries memory q, uint256)
+        returns (Queries memory q, End[2] memory ends, uint256)
     {
-        End[2] memory ends;
         for (uint256 k = 0; k < 2; k++) statement(t, policy, codes[k]);
         for (uint256 k = 0; k < 2; k++) place = bands(t, codes[k], ends[k], place);
         uint256 long = codes[0].log < codes[1].log ? codes[1].log : codes[0].log;
@@ -99,7 +103,7 @@ library Opening {
         for (uint256 k = 0; k < 2; k++) q.trees[k] = tree(policy, codes[k], ends[k], k == 0 ? Field.ONE : iota, long);
         q.log = long + policy.blowup - 1;
         place = work(t, policy, q, place);
-        return (q, place);
+        return (q, ends, place);
     }
 
     /// Absorbs what is opened, and under which rules.
@@ -125,18 +129,17 @@ library Opening {
         uint256 columns = ((code.opened - 1) >> inColumn) + 1;
         uint256 columnLog = logUp(columns);
         uint256 rounds = columnLog + inColumn - code.band;
-        require(code.gamma.length == code.opened >> code.band && code.point.length == TILE + code.band, "opening: claim");
-        (uint256[] memory rho, uint256 claim) = Sumcheck.rounds(t, labels("opening band round", 18, "opening band challenge", 22), code.value, place, rounds);
+        require(code.point.length == TILE + code.band, "opening: claim");
+        (end.rho, end.claim) = Sumcheck.rounds(t, labels("opening band round", 18, "opening band challenge", 22), code.value, place, rounds);
         place += 32 * rounds;
         t.message(uint256(bytes32("opening evaluation")), 18, place, 1);
         end.value = element(place);
-        require(Field.mul(Multilinear.extension(code.gamma, rho), end.value) == claim, "opening: end of the band sumcheck");
-        uint256[] memory eq = Multilinear.eqTable(rho, 0, columnLog);
+        uint256[] memory eq = Multilinear.eqTable(end.rho, 0, columnLog);
         end.columns = new uint256[](code.first + columns);
         for (uint256 i = 0; i < columns; i++) end.columns[code.first + i] = eq[i];
         uint256 rest = code.point.length - 1;
         end.point = new uint256[](rounds - columnLog + rest);
-        for (uint256 i = columnLog; i < rounds; i++) end.point[i - columnLog] = rho[i];
+        for (uint256 i = columnLog; i < rounds; i++) end.point[i - columnLog] = end.rho[i];
         for (uint256 i = 0; i < rest; i++) end.point[rounds - columnLog + i] = code.point[i];
         return place + 16;
     }
@@ -199,12 +202,20 @@ library Opening {
             bound = Field.mul(bound, Multilinear.eq1(q.challenges[i], point[point.length - 1 - i]));
         }
         t.message(uint256(bytes32("opening final message")), 21, place, 1 << left);
-        q.message = Multilinear.read(place, 1 << left);
         uint256[] memory rest = new uint256[](left);
         for (uint256 i = 0; i < left; i++) rest[i] = point[i];
-        require(Field.mul(bound, Multilinear.extension(q.message, rest)) == claim, "opening: end of the folding sumcheck");
-        q.message = Folding.spread(q.message);
+        require(Field.mul(bound, Multilinear.evaluate(place, rest)) == claim, "opening: end of the folding sumcheck");
+        (q.left, q.message) = (left, digest(place, 16 << left));
         return place + (16 << left);
+    }
+
+    /// The digest of bytes of calldata.
+    function digest(uint256 place, uint256 size) internal pure returns (uint256 hash) {
+        assembly ("memory-safe") {
+            let ptr := mload(0x40)
+            calldatacopy(ptr, place, size)
+            hash := keccak256(ptr, size)
+        }
     }
 
     /// Absorbs the root of an oracle.
@@ -215,7 +226,8 @@ library Opening {
         t.root(uint256(bytes32("opening oracle")), 14, root);
     }
 
-    /// A committed tree for the queries: the fold by y, with the last coordinate of the local point, and the scale of its values.
+    /// A committed tree for the queries: weights of the columns, and the factors of the fold by y, with the last coordinate of the local
+    /// point, and of the scale of its values.
     function tree(Policy memory policy, Code memory code, End memory end, uint256 scale, uint256 long)
         private
         pure
@@ -226,14 +238,12 @@ library Opening {
         own.depth = code.log + policy.blowup - 1;
         own.lifted = long - code.log;
         own.columns = ((code.tiles - 1) >> inColumn) + 1;
-        // Whole words of a row are four columns.
-        own.weights = new uint256[]((own.columns + 3) & ~uint256(3));
-        for (uint256 i = 0; i < end.columns.length; i++) own.weights[i] = Field.spread(end.columns[i]);
-        uint256[] memory parts = new uint256[](2);
+        own.weights = new uint256[](own.columns);
+        for (uint256 i = 0; i < end.columns.length; i++) own.weights[i] = end.columns[i];
+        own.factors = new uint256[](2);
         uint256 psi = code.point[code.point.length - 1];
-        parts[0] = Field.half(Field.mul(scale, Field.sub(Field.ONE, psi)));
-        parts[1] = Field.half(Field.mul(scale, psi));
-        own.factors = Field.split(parts);
+        own.factors[0] = Field.half(Field.mul(scale, Field.sub(Field.ONE, psi)));
+        own.factors[1] = Field.half(Field.mul(scale, psi));
     }
 
     /// Proof of work, and the positions.
@@ -277,8 +287,70 @@ library Opening {
         return 2 + p.q.roots.length;
     }
 
+    /// A state in bytes: what the stages that are left need of it. Digests have 32, elements 16, points 8, positions 4.
+    function pack(Progress memory p) internal pure returns (bytes memory) {
+        Queries memory q = p.q;
+        uint256 to = State.put(State.open(), p.stage, 1);
+        to = State.put(to, q.log, 1);
+        to = State.put(to, q.left, 1);
+        to = State.put(to, q.roots.length, 1);
+        to = State.put(to, p.front.positions.length, 2);
+        to = State.put(to, q.message, 32);
+        for (uint256 k = p.stage; k < 2; k++) {
+            Tree memory own = q.trees[k];
+            to = State.put(to, own.root, 32);
+            to = State.put(to, own.depth, 1);
+            to = State.put(to, own.lifted, 1);
+            to = State.put(to, own.columns, 2);
+            to = State.putAll(to, own.weights, 16);
+            to = State.putAll(to, own.factors, 16);
+        }
+        for (uint256 i = p.stage < 2 ? 0 : p.stage - 2; i < q.roots.length; i++) {
+            to = State.put(to, q.roots[i], 32);
+            for (uint256 k = 0; k < FOLDS; k++) to = State.put(to, q.challenges[FOLDS * i + k], 16);
+        }
+        to = State.putAll(to, p.front.positions, 4);
+        to = State.putAll(to, p.front.points, 8);
+        return State.close(State.putAll(to, p.front.values, 16));
+    }
+
+    /// The state that has such bytes.
+    function unpack(bytes calldata data) internal pure returns (Progress memory p) {
+        Queries memory q = p.q;
+        uint256 place;
+        assembly ("memory-safe") {
+            place := data.offset
+        }
+        p.stage = State.take(place, 1);
+        (q.log, q.left) = (State.take(place + 1, 1), State.take(place + 2, 1));
+        uint256 oracles = State.take(place + 3, 1);
+        uint256 count = State.take(place + 4, 2);
+        q.message = State.take(place + 6, 32);
+        place += 38;
+        for (uint256 k = p.stage; k < 2; k++) {
+            Tree memory own = q.trees[k];
+            own.root = State.take(place, 32);
+            (own.depth, own.lifted, own.columns) = (State.take(place + 32, 1), State.take(place + 33, 1), State.take(place + 34, 2));
+            own.weights = State.takeAll(place + 36, own.columns, 16);
+            place += 36 + 16 * own.columns;
+            own.factors = State.takeAll(place, 2, 16);
+            place += 32;
+        }
+        q.roots = new uint256[](oracles);
+        q.challenges = new uint256[](FOLDS * oracles);
+        for (uint256 i = p.stage < 2 ? 0 : p.stage - 2; i < oracles; i++) {
+            q.roots[i] = State.take(place, 32);
+            for (uint256 k = 0; k < FOLDS; k++) q.challenges[FOLDS * i + k] = State.take(place + 32 + 16 * k, 16);
+            place += 32 + 16 * FOLDS;
+        }
+        p.front.positions = State.takeAll(place, count, 4);
+        p.front.points = State.takeAll(place + 4 * count, count, 8);
+        p.front.values = State.takeAll(place + 12 * count, count, 16);
+    }
+
     /// The next stage. In calldata, of a committed tree the number of its words and of the nodes of its path, four bytes each, the rows
-    /// and the path; of an oracle the number of values that are sent and of nodes, the values and the path. Returns where it ends.
+    /// and the path; of an oracle the number of values that are sent and of nodes, the values and the path; behind the last one the last
+    /// message once more. Returns where it ends.
     function advance(Progress memory p, uint256 place) internal pure returns (uint256) {
         uint256 stage = p.stage++;
         if (stage < 2) return rows(p.q.trees[stage], p.front, place);
@@ -290,8 +362,11 @@ library Opening {
         o.factors = oracleFactors(p.q.challenges, FOLDS * i);
         place = section(o, place);
         Folding.open(o, p.front);
-        if (i + 1 == p.q.roots.length) Folding.last(p.front, p.q.message);
-        return place;
+        if (i + 1 < p.q.roots.length) return place;
+        uint256 size = 16 << p.q.left;
+        require(digest(place, size) == p.q.message, "opening: last message");
+        Folding.last(p.front, Folding.spread(Multilinear.read(place, 1 << p.q.left)));
+        return place + size;
     }
 
     /// (1 - l) f0 + l f1 of f = f0 + t f1, where f0 and f1 are halves of a sum and of a difference.
@@ -334,6 +409,9 @@ library Opening {
         place = row + 4 * words + 32 * nodes;
         uint256[] memory y = open(own, front, row, words, place);
         Field.invertAll(y);
+        // Whole words of a row are four columns. Nobody asks for the raw elements again.
+        own.weights = spread(own.weights, (own.columns + 3) & ~uint256(3));
+        own.factors = Field.split(own.factors);
         foldAll(own, row, y);
         uint256 leaf = 0;
         for (uint256 i = 0; i < front.positions.length; i++) {
@@ -346,6 +424,12 @@ library Opening {
             mstore(0x40, mark)
         }
         return place;
+    }
+
+    /// Elements spread, with zeros behind them.
+    function spread(uint256[] memory list, uint256 length) private pure returns (uint256[] memory all) {
+        all = new uint256[](length);
+        for (uint256 i = 0; i < list.length; i++) all[i] = Field.spread(list[i]);
     }
 
     /// Checks that the rows are in the tree. Returns the y coordinates of their points.

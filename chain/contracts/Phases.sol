@@ -6,70 +6,67 @@ import {Field} from "./Field.sol";
 import {Machine} from "./Machine.sol";
 import {Opening} from "./Opening.sol";
 import {Plan} from "./Plan.sol";
+import {Stages} from "./Stages.sol";
 import {Stark} from "./Stark.sol";
+import {State} from "./State.sol";
 import {Transcript} from "./Transcript.sol";
 
-/// What is said before the opening, verified, and what it leaves: the digest of the segments of the program that are left; the
-/// transcript; what the next segment is given, sixteen bytes each, and the words of the statement; the operand of the embedding and the value of the linear claims, which it has to find; both values that
-/// are opened; the roots of activations and multiplicities; `z` and `alpha` of the relations; the sum of all lookups.
+/// What is said before the opening, verified, and what it leaves to opening and STARK: the transcript; both values that are opened, and
+/// the points of a band and a unit; the roots of activations and multiplicities; `z` and `alpha` of the relations; the sum of all lookups.
 struct Said {
     Plan.Header header;
-    bytes32 program;
     uint256 digest;
-    bytes given;
-    uint256[][] words;
-    uint256 embedding;
-    uint256 claimed;
     uint256[2] values;
-    uint256 activations;
-    uint256 counts;
-    uint256[8] relations;
-    uint256 lookups;
-}
-
-/// The same with what was calculated: what an opening is about.
-struct Claimed {
-    Plan.Header header;
-    uint256 digest;
-    uint256[] gammaOfWeights;
-    uint256[] gammaOfActivations;
     uint256[] pointOfWeights;
     uint256[] pointOfActivations;
-    uint256[2] values;
     uint256 activations;
     uint256 counts;
     uint256[8] relations;
     uint256 lookups;
 }
 
-/// @title The first step of a proof: all that is said before the opening. Without state, as those after it.
+/// What it leaves to the program: digests of prompt and output; the operand of the embedding and the value of the linear claims, which the
+/// program has to find; the words of the statement; what the program is given, but for the points that the opening leaves. Elements have
+/// sixteen bytes.
+struct Told {
+    bytes32 prompt;
+    bytes32 output;
+    bytes expected;
+    bytes words;
+    bytes given;
+}
+
+/// @title All that is said before the opening. Without state, as what follows it.
 contract Saying {
-    /// `data` is what `Conversation.run` takes, and no more. Returns the digests of both lists of ids, and what was said.
-    function say(bytes calldata header, bytes32 program, bytes calldata data)
-        external
-        pure
-        returns (bytes32 prompt, bytes32 output, Said memory said)
-    {
+    /// `data` is what `Conversation.run` takes, and no more.
+    function say(bytes calldata header, bytes calldata data) external pure returns (Told memory told, Said memory said) {
         said.header = Plan.read(header);
-        said.program = program;
-        (prompt, output) = statement(data, said);
-        conclude(converse(Plan.shape(said.header, header), data, said), said);
+        statement(data, said.header, told);
+        conclude(converse(Plan.shape(said.header, header), data, said), told, said);
     }
 
-    /// The ids, whose digests it returns, and the logits.
-    function statement(bytes calldata data, Said memory said) private pure returns (bytes32, bytes32) {
+    /// The ids, of which there are digests, and the logits.
+    function statement(bytes calldata data, Plan.Header memory header, Told memory told) private pure {
         (uint256 prompt, uint256 output) = (number(data, 0), number(data, 4));
-        require(output == said.header.outputs, "statement: length");
+        require(output == header.outputs, "statement: length");
         require(number(data, 8) == 0, "statement: clipped values");
         // Behind the ids are two roots, then the logits.
-        require(prompt <= said.header.context && data.length >= 76 + 4 * prompt + 8 * output, "statement: length");
+        require(prompt <= header.context && data.length >= 76 + 4 * prompt + 8 * output, "statement: length");
         uint256 ids;
         assembly ("memory-safe") {
             ids := add(data.offset, 12)
         }
-        said.words = Plan.words(said.header, prompt, ids, ids + 4 * (prompt + output) + 64);
+        told.words = packed(Plan.words(header, prompt, ids, ids + 4 * (prompt + output) + 64));
         bytes calldata all = data[12:];
-        return (keccak256(all[:4 * prompt]), keccak256(all[4 * prompt:4 * (prompt + output)]));
+        (told.prompt, told.output) = (keccak256(all[:4 * prompt]), keccak256(all[4 * prompt:4 * (prompt + output)]));
+    }
+
+    /// Numbers of words of every kind, two bytes each, then all words, four bytes each.
+    function packed(uint256[][] memory words) private pure returns (bytes memory) {
+        uint256 to = State.open();
+        for (uint256 kind = 0; kind < words.length; kind++) to = State.put(to, words[kind].length, 2);
+        for (uint256 kind = 0; kind < words.length; kind++) to = State.putAll(to, words[kind], 4);
+        return State.close(to);
     }
 
     function converse(Conversation.Shape memory shape, bytes calldata data, Said memory said)
@@ -88,14 +85,35 @@ contract Saying {
         said.digest = t.digest;
     }
 
-    function conclude(Conversation.End memory end, Said memory said) private pure {
+    function conclude(Conversation.End memory end, Told memory told, Said memory said) private pure {
         (said.activations, said.counts) = (end.activations, end.counts);
         (said.values[0], said.values[1]) = (end.weights, end.value);
-        (said.embedding, said.claimed) = (end.operands[6], end.claimed);
+        told.expected = abi.encodePacked(uint128(end.operands[6]), uint128(end.claimed));
         said.relations = end.relations;
         // Padding is 1 / 1.
         said.lookups = Field.sub(end.lookups, said.header.padding << 96);
-        said.given = given(end);
+        told.given = given(end);
+        said.pointOfWeights = band(end, said.header);
+        said.pointOfActivations = part(end.linear, end.linear.length, 12);
+    }
+
+    /// The point of a band: of its tile, then of inputs and outputs of a tile. The coordinates of outputs are in front of those of output
+    /// tokens and three scalars.
+    function band(Conversation.End memory end, Plan.Header memory header) private pure returns (uint256[] memory point) {
+        uint256 outputs;
+        while (1 << outputs < header.outputs) outputs++;
+        point = new uint256[](12 + header.band);
+        uint256 behind = end.points.length - 3 - outputs;
+        uint256[] memory own = part(end.points, behind, 6 + header.band);
+        uint256[] memory inputs = part(end.products, end.products.length, 6);
+        for (uint256 i = 0; i < header.band; i++) point[i] = own[i];
+        for (uint256 i = 0; i < 6; i++) (point[header.band + i], point[header.band + 6 + i]) = (inputs[i], own[header.band + i]);
+    }
+
+    /// So many numbers of a list, before a place.
+    function part(uint256[] memory list, uint256 behind, uint256 count) private pure returns (uint256[] memory own) {
+        own = new uint256[](count);
+        for (uint256 i = 0; i < count; i++) own[i] = list[behind - count + i];
     }
 
     function number(bytes calldata data, uint256 place) private pure returns (uint256) {
@@ -104,137 +122,76 @@ contract Saying {
 
     /// What a program is given: relations, points of leaves and denominators there, the random point, the claim on the products with
     /// its end point and operands, the challenges of families and claims, the end point of the linear claims.
-    function given(Conversation.End memory end) private pure returns (bytes memory all) {
-        uint256 count = 8 + end.points.length + 1 + end.products.length + 32 + 2 + end.linear.length;
-        for (uint256 i = 0; i < end.leafPoints.length; i++) count += end.leafPoints[i].length + 1;
-        all = new bytes(16 * count);
-        uint256 place;
-        for (uint256 i = 0; i < 8; i++) place = put(all, place, end.relations[i]);
+    function given(Conversation.End memory end) private pure returns (bytes memory) {
         for (uint256 i = 0; i < end.leafPoints.length; i++) {
-            place = append(all, place, end.leafPoints[i]);
             require(end.leafValues[i][0] == Field.ONE, "lookups: numerators");
-            place = put(all, place, end.leafValues[i][1]);
         }
-        place = append(all, place, end.points);
-        place = put(all, place, end.accumulators);
-        place = append(all, place, end.products);
-        for (uint256 i = 0; i < 32; i++) place = put(all, place, end.operands[i]);
-        place = put(all, place, end.family);
-        place = put(all, place, end.chi);
-        append(all, place, end.linear);
-    }
-
-    function append(bytes memory all, uint256 place, uint256[] memory list) private pure returns (uint256) {
-        for (uint256 i = 0; i < list.length; i++) place = put(all, place, list[i]);
-        return place;
-    }
-
-    /// From the first element on: what is behind an element is written later, or is behind the last one and 0.
-    function put(bytes memory all, uint256 place, uint256 value) private pure returns (uint256) {
-        assembly ("memory-safe") {
-            let to := add(add(all, 32), place)
-            mstore(to, or(shl(128, value), and(mload(to), sub(shl(128, 1), 1))))
+        uint256 to = State.open();
+        for (uint256 i = 0; i < 8; i++) to = State.put(to, end.relations[i], 16);
+        for (uint256 i = 0; i < end.leafPoints.length; i++) {
+            to = State.put(State.putAll(to, end.leafPoints[i], 16), end.leafValues[i][1], 16);
         }
-        return place + 16;
+        to = State.put(State.putAll(to, end.points, 16), end.accumulators, 16);
+        to = State.putAll(to, end.products, 16);
+        for (uint256 i = 0; i < 32; i++) to = State.put(to, end.operands[i], 16);
+        to = State.put(State.put(to, end.family, 16), end.chi, 16);
+        return State.close(State.putAll(to, end.linear, 16));
     }
 }
 
-/// @title The second step: what follows from it by the program of the plan, segment by segment.
-contract Deriving {
-    /// A segment that others follow, of which `behind` is the digest. Returns what the next one takes.
-    function follow(Said calldata own, bytes calldata segment, bytes32 behind) external pure returns (Said memory said) {
-        // Behind the last one there is nothing.
-        require(behind != 0, "plan: the last segment");
-        said = own;
-        said.given = results(own, segment, behind);
-        said.program = behind;
-    }
-
-    /// The last segment. What it leaves is compared with what was said.
-    function derive(Said calldata own, bytes calldata segment) external pure returns (Claimed memory claimed) {
-        bytes memory left = results(own, segment, 0);
-        Plan.Header memory header = own.header;
-        uint256 bands = header.opened >> header.band;
-        uint256 units = header.units;
-        uint256 local = 12 + header.band;
-        require(header.results == 14 + bands + units + local && left.length == 16 * header.results, "plan: results");
-        require(part(left, 0, 1)[0] == own.embedding, "conversation: operand of the embedding");
-        require(part(left, 1, 1)[0] == own.claimed, "conversation: value of the linear claims");
-        claimed.header = header;
-        claimed.digest = own.digest;
-        claimed.gammaOfWeights = part(left, 2, bands);
-        claimed.gammaOfActivations = part(left, 2 + bands, units);
-        claimed.pointOfWeights = part(left, 2 + bands + units, local);
-        claimed.pointOfActivations = part(left, 2 + bands + units + local, 12);
-        claimed.values = own.values;
-        (claimed.activations, claimed.counts) = (own.activations, own.counts);
-        (claimed.relations, claimed.lookups) = (own.relations, own.lookups);
-    }
-
-    /// What a segment leaves. It has to be the next one: the digest of what is left of a program is that of the digests of its first
-    /// segment and of all behind it.
-    function results(Said calldata own, bytes calldata segment, bytes32 behind) private pure returns (bytes memory) {
-        require(keccak256(abi.encode(keccak256(segment), behind)) == own.program, "plan: another segment");
-        return Machine.run(segment, own.given, own.words);
-    }
-
-    function part(bytes memory all, uint256 from, uint256 count) private pure returns (uint256[] memory own) {
-        own = new uint256[](count);
-        assembly ("memory-safe") {
-            let place := add(add(all, 32), shl(4, from))
-            let to := add(own, 32)
-            for { let last := add(to, shl(5, count)) } lt(to, last) { to := add(to, 32) } {
-                mstore(to, shr(128, mload(place)))
-                place := add(place, 16)
-            }
-        }
-    }
-}
-
-/// @title The third step: the conversation of the opening.
+/// @title The conversation of the opening.
 contract Opens {
-    /// `data` is what `Opening.begin` takes, and no more. Returns the state of its stages, and the transcript.
-    function open(Claimed calldata own, bytes calldata data) external pure returns (bytes memory state, uint256 digest) {
-        Claimed memory claimed = own;
-        Plan.Header memory header = claimed.header;
+    /// Bits of the proof of work before the queries.
+    uint256 private constant WORK = 20;
+
+    /// `data` is what `Opening.begin` takes, and no more. Returns the state of its stages, the transcript, the points where both band
+    /// sumchecks end, and of each the value there and the last claim: what the program has to find is their quotient.
+    function open(Said calldata own, bytes calldata data)
+        external
+        pure
+        returns (bytes memory state, uint256 digest, bytes memory points, bytes memory claims)
+    {
+        Said memory said = own;
+        Plan.Header memory header = said.header;
         Opening.Code[2] memory codes;
         codes[0] = Opening.Code(
-            header.weights, header.tiles, header.message, header.column, header.opened, header.band,
-            claimed.gammaOfWeights, claimed.pointOfWeights, claimed.values[0]
+            header.weights, header.tiles, header.message, header.column, header.opened, header.band, said.pointOfWeights, said.values[0]
         );
         codes[1] = Opening.Code(
-            claimed.activations, header.units, header.log, 0, header.units, 0,
-            claimed.gammaOfActivations, claimed.pointOfActivations, claimed.values[1]
+            said.activations, header.units, header.log, 0, header.units, 0, said.pointOfActivations, said.values[1]
         );
-        return begin(claimed, codes, data);
+        Opening.End[2] memory ends;
+        (state, digest, ends) = begin(said, codes, data);
+        points = State.close(State.putAll(State.putAll(State.open(), ends[0].rho, 16), ends[1].rho, 16));
+        claims = abi.encodePacked(
+            uint128(ends[0].value), uint128(ends[0].claim), uint128(ends[1].value), uint128(ends[1].claim)
+        );
     }
 
-    function begin(Claimed memory claimed, Opening.Code[2] memory codes, bytes calldata data)
+    function begin(Said memory said, Opening.Code[2] memory codes, bytes calldata data)
         private
         pure
-        returns (bytes memory, uint256)
+        returns (bytes memory, uint256, Opening.End[2] memory)
     {
-        Transcript.State memory t = Transcript.State(claimed.digest, 0);
+        Transcript.State memory t = Transcript.State(said.digest, 0);
         uint256 place;
         assembly ("memory-safe") {
             place := data.offset
         }
         uint256 last = place + data.length;
-        Opening.Policy memory policy = Opening.Policy(claimed.header.blowup, claimed.header.queries, WORK);
+        Opening.Policy memory policy = Opening.Policy(said.header.blowup, said.header.queries, WORK);
         Opening.Queries memory q;
-        (q, place) = Opening.begin(t, policy, codes, place);
+        Opening.End[2] memory ends;
+        (q, ends, place) = Opening.begin(t, policy, codes, place);
         require(place == last, "opening: length");
-        return (abi.encode(Opening.start(q)), t.digest);
+        return (Opening.pack(Opening.start(q)), t.digest, ends);
     }
-
-    /// Bits of the proof of work before the queries.
-    uint256 private constant WORK = 20;
 }
 
 /// @title The conversation of the STARK, after that of the opening.
 contract Aggregates {
     /// `data` is what `Stark.begin` takes, and no more. Returns the state of its stages.
-    function aggregate(Claimed calldata own, uint256 digest, bytes calldata data) external pure returns (bytes memory) {
+    function aggregate(Said calldata own, uint256 digest, bytes calldata data) external pure returns (bytes memory) {
         Transcript.State memory t = Transcript.State(digest, 0);
         uint256 place;
         assembly ("memory-safe") {
@@ -245,6 +202,75 @@ contract Aggregates {
         Stark.Queries memory q;
         (q, place) = Stark.begin(t, claim, place);
         require(place == last, "STARK: length");
-        return abi.encode(Stark.start(q));
+        return Stark.pack(Stark.start(q));
+    }
+}
+
+/// @title Stages of the program of a plan: its segments.
+/// @notice A state has the digest of the segments that are left, what the program has to find, the words of the statement, and what the
+/// next segment is given.
+contract ProgramStages is Stages {
+    /// The digest, and the six elements to find or to compare with.
+    uint256 private constant FRONT = 32 + 96;
+
+    /// In `data`, of every segment the digest of those behind it, which is 0 behind the last one, the number of its pages in a byte, and
+    /// where they are stored, twenty bytes each.
+    function advance(bytes calldata state, uint256 count, bytes calldata data)
+        external
+        view
+        returns (bool last, bytes memory next)
+    {
+        bytes32 program = bytes32(state[:32]);
+        (uint256[][] memory words, uint256 place) = read(state);
+        bytes memory given = state[place:];
+        uint256 from = 0;
+        for (uint256 i = 0; i < count; i++) {
+            bytes32 behind = bytes32(data[from:from + 32]);
+            uint256 end = from + 33 + 20 * uint256(uint8(data[from + 32]));
+            bytes32 digest;
+            (given, digest) = Machine.run(data[from + 33:end], given, words);
+            // The digest of what is left of a program is that of the digests of its first segment and of all behind it.
+            require(keccak256(abi.encode(digest, behind)) == program, "plan: another segment");
+            (program, from) = (behind, end);
+        }
+        require(from == data.length, "stages: length");
+        last = program == 0;
+        if (last) compare(state, given);
+        next = abi.encodePacked(program, state[32:place], given);
+    }
+
+    /// The words of a statement, by kind, and where they end.
+    function read(bytes calldata state) private pure returns (uint256[][] memory words, uint256 end) {
+        uint256 start;
+        assembly ("memory-safe") {
+            start := state.offset
+        }
+        words = new uint256[][](5);
+        end = FRONT + 2 * words.length;
+        for (uint256 kind = 0; kind < words.length; kind++) {
+            uint256 count = State.take(start + FRONT + 2 * kind, 2);
+            words[kind] = State.takeAll(start + end, count, 4);
+            end += 4 * count;
+        }
+    }
+
+    /// What a program leaves has to be what was said.
+    function compare(bytes calldata state, bytes memory left) private pure {
+        require(left.length == 64, "plan: results");
+        uint256[] memory own = new uint256[](4);
+        for (uint256 i = 0; i < 4; i++) {
+            assembly ("memory-safe") {
+                mstore(add(own, add(32, shl(5, i))), shr(128, mload(add(left, add(32, shl(4, i))))))
+            }
+        }
+        require(own[0] == element(state, 0), "conversation: operand of the embedding");
+        require(own[1] == element(state, 1), "conversation: value of the linear claims");
+        for (uint256 k = 0; k < 2; k++) {
+            require(Field.mul(own[2 + k], element(state, 2 + 2 * k)) == element(state, 3 + 2 * k), "opening: end of the band sumcheck");
+        }
+    }
+
+    function element(bytes calldata state, uint256 index) private pure returns (uint256) {
+        return uint128(bytes16(state[32 + 16 * index:48 + 16 * index]));
     }
 }

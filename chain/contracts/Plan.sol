@@ -33,12 +33,11 @@ library Plan {
         uint256 band;
         uint256 padding;
         uint256 bits;
-        uint256 results;
         uint256 trees;
     }
 
     uint256 private constant DIGESTS = 3;
-    uint256 private constant NUMBERS = 22;
+    uint256 private constant NUMBERS = 21;
     uint256 private constant PRODUCTS = 16;
     /// Bytes of all but the trees.
     uint256 private constant SIZE = 32 * DIGESTS + 4 * NUMBERS + PRODUCTS;

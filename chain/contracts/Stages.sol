@@ -4,13 +4,13 @@ pragma solidity 0.8.37;
 import {Opening} from "./Opening.sol";
 import {Stark} from "./Stark.sol";
 
-/// @title A part of a proof whose queries are verified in stages.
+/// @title A part of a proof that is verified in stages.
 /// @notice Contracts of this kind have no state: they take one in calldata, which who calls them has to know, and return the next.
 interface Stages {
     /// The next stages, as many as `count` says, which are all of `data`. Returns the state after them, and whether they were the last.
     function advance(bytes calldata state, uint256 count, bytes calldata data)
         external
-        pure
+        view
         returns (bool last, bytes memory next);
 }
 
@@ -21,7 +21,7 @@ contract OpeningStages is Stages {
         pure
         returns (bool last, bytes memory next)
     {
-        Opening.Progress memory p = abi.decode(state, (Opening.Progress));
+        Opening.Progress memory p = Opening.unpack(state);
         uint256 start;
         assembly ("memory-safe") {
             start := data.offset
@@ -29,7 +29,7 @@ contract OpeningStages is Stages {
         uint256 place = start;
         for (uint256 i = 0; i < count; i++) place = Opening.advance(p, place);
         require(place == start + data.length, "stages: length");
-        return (p.stage == Opening.stages(p), abi.encode(p));
+        return (p.stage == Opening.stages(p), Opening.pack(p));
     }
 }
 
@@ -40,7 +40,7 @@ contract StarkStages is Stages {
         pure
         returns (bool last, bytes memory next)
     {
-        Stark.Progress memory p = abi.decode(state, (Stark.Progress));
+        Stark.Progress memory p = Stark.unpack(state);
         uint256 start;
         assembly ("memory-safe") {
             start := data.offset
@@ -48,6 +48,6 @@ contract StarkStages is Stages {
         uint256 place = start;
         for (uint256 i = 0; i < count; i++) place = Stark.advance(p, place);
         require(place == start + data.length, "stages: length");
-        return (p.stage == Stark.STAGES, abi.encode(p));
+        return (p.stage == Stark.STAGES, Stark.pack(p));
     }
 }

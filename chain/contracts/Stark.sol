@@ -7,6 +7,7 @@ import {Folding} from "./Folding.sol";
 import {Merkle} from "./Merkle.sol";
 import {Multilinear} from "./Multilinear.sol";
 import {Opening} from "./Opening.sol";
+import {State} from "./State.sol";
 import {Transcript} from "./Transcript.sol";
 
 /// @title The STARK of the tables (docs/protocol.md, sections 8.5 and 9).
@@ -44,7 +45,7 @@ library Stark {
     }
 
     /// One of the two points at which columns are sampled: real and imaginary parts, what the weighted samples add up to, and the
-    /// weights of all columns, eight for each tree, spread.
+    /// weights of all columns, eight for each tree.
     struct Sampled {
         uint256 realX;
         uint256 imagX;
@@ -55,14 +56,14 @@ library Stark {
         uint256[] weights;
     }
 
-    /// What the queries are checked against.
+    /// What the queries are checked against. Of the last layer this is the digest.
     struct Queries {
         uint256[4] roots;
         Sampled[2] sampled;
         uint256[] positions;
         uint256[3] layers;
         uint256[3] challenges;
-        uint256[] message;
+        uint256 message;
     }
 
     /// The conversation, with the messages in calldata: the claimed sum, the roots of trees 2 and 3, all samples, the roots of the
@@ -196,11 +197,11 @@ library Stark {
         (uint256 value, uint256 slope) = weighed(samples, powers, which);
         uint256 c = Field.sub(0, Field.add(own.imagY, own.imagY));
         // With the other sign: numerators are sums.
-        own.shift = Field.spread(Field.sub(Field.mul(slope, y), Field.mul(value, c)));
-        own.slope = Field.spread(Field.sub(0, slope));
+        own.shift = Field.sub(Field.mul(slope, y), Field.mul(value, c));
+        own.slope = Field.sub(0, slope);
         own.weights = new uint256[](32);
         for (uint256 k = 0; k < 32; k++) {
-            if (powers[k] != 0) own.weights[k] = Field.spread(Field.mul(powers[k], c));
+            if (powers[k] != 0) own.weights[k] = Field.mul(powers[k], c);
         }
     }
 
@@ -232,15 +233,9 @@ library Stark {
             (q.challenges[i], ) = t.drawPair();
             place += 32;
         }
-        uint256[] memory last = Multilinear.read(place, 1 << LAST);
+        Multilinear.read(place, 1 << LAST);
         t.mix(place, 16 << LAST);
-        // Coefficients come in bit-reversed order.
-        q.message = new uint256[](1 << LAST);
-        for (uint256 i = 0; i < 1 << LAST; i++) {
-            uint256 reversed;
-            for (uint256 bit = 0; bit < LAST; bit++) reversed = (reversed << 1) | ((i >> bit) & 1);
-            q.message[reversed] = Field.spread(last[i]);
-        }
+        q.message = Opening.digest(place, 16 << LAST);
         place += 16 << LAST;
         uint256 nonce = word(place) >> 192;
         require(t.worked(WORK, nonce), "STARK: work");
@@ -276,8 +271,111 @@ library Stark {
         p.above = new uint256[](halves.length);
     }
 
+    /// The last layer, whose coefficients come in bit-reversed order.
+    function message(Queries memory q, uint256 place) private pure returns (uint256[] memory all) {
+        require(Opening.digest(place, 16 << LAST) == q.message, "STARK: last message");
+        uint256[] memory own = Multilinear.read(place, 1 << LAST);
+        all = new uint256[](1 << LAST);
+        for (uint256 i = 0; i < 1 << LAST; i++) {
+            uint256 reversed;
+            for (uint256 bit = 0; bit < LAST; bit++) reversed = (reversed << 1) | ((i >> bit) & 1);
+            all[reversed] = Field.spread(own[i]);
+        }
+    }
+
+    /// A state in bytes: what the stages that are left need of it. Digests have 32, elements 16, points and parts of coordinates 8,
+    /// positions 4.
+    function pack(Progress memory p) internal pure returns (bytes memory) {
+        Queries memory q = p.q;
+        bool trees = p.stage < TREES;
+        if (trees) {
+            gather(p.front.values);
+            gather(p.above);
+        }
+        uint256 to = State.put(State.open(), p.stage, 1);
+        to = State.put(to, p.front.positions.length, 2);
+        to = State.put(to, q.message, 32);
+        for (uint256 k = 0; k < 2 && trees; k++) {
+            Sampled memory own = q.sampled[k];
+            to = State.put(to, (own.realX << 192) | (own.imagX << 128) | (own.realY << 64) | own.imagY, 32);
+            to = State.put(to, (own.slope << 128) | own.shift, 32);
+        }
+        for (uint256 i = p.stage; i < TREES; i++) {
+            to = State.put(to, q.roots[i], 32);
+            for (uint256 k = 0; k < 8; k++) to = State.put(to, q.sampled[0].weights[8 * i + k], 16);
+            // Elsewhere nothing is sampled at the second point.
+            for (uint256 k = 4; k < 8 && i == 2; k++) to = State.put(to, q.sampled[1].weights[8 * i + k], 16);
+        }
+        for (uint256 i = trees ? 0 : p.stage - TREES; i < LAYERS; i++) {
+            to = State.put(State.put(to, q.layers[i], 32), q.challenges[i], 16);
+        }
+        to = State.putAll(to, p.front.positions, 4);
+        to = State.putAll(to, p.front.points, 8);
+        to = State.putAll(to, p.front.values, 16);
+        if (p.stage == 3) to = State.putAll(to, p.above, 16);
+        return State.close(to);
+    }
+
+    /// The state that has such bytes.
+    function unpack(bytes calldata data) internal pure returns (Progress memory p) {
+        Queries memory q = p.q;
+        uint256 place;
+        assembly ("memory-safe") {
+            place := data.offset
+        }
+        p.stage = State.take(place, 1);
+        uint256 count = State.take(place + 1, 2);
+        q.message = State.take(place + 3, 32);
+        place += 35;
+        bool trees = p.stage < TREES;
+        if (trees) place = unpackSampled(p, place);
+        for (uint256 i = trees ? 0 : p.stage - TREES; i < LAYERS; i++) {
+            (q.layers[i], q.challenges[i]) = (State.take(place, 32), State.take(place + 32, 16));
+            place += 48;
+        }
+        p.front.positions = State.takeAll(place, count, 4);
+        p.front.points = State.takeAll(place + 4 * count, count, 8);
+        p.front.values = State.takeAll(place + 12 * count, count, 16);
+        p.above = p.stage == 3 ? State.takeAll(place + 28 * count, count, 16) : new uint256[](count);
+        if (trees) {
+            scatter(p.front.values);
+            scatter(p.above);
+        }
+    }
+
+    function unpackSampled(Progress memory p, uint256 place) private pure returns (uint256) {
+        Queries memory q = p.q;
+        for (uint256 k = 0; k < 2; k++) {
+            Sampled memory own = q.sampled[k];
+            (own.realX, own.imagX) = (State.take(place, 8), State.take(place + 8, 8));
+            (own.realY, own.imagY) = (State.take(place + 16, 8), State.take(place + 24, 8));
+            (own.slope, own.shift) = (State.take(place + 32, 16), State.take(place + 48, 16));
+            own.weights = new uint256[](32);
+            place += 64;
+        }
+        for (uint256 i = p.stage; i < TREES; i++) {
+            q.roots[i] = State.take(place, 32);
+            place += 32;
+            for (uint256 k = 0; k < 8; k++) q.sampled[0].weights[8 * i + k] = State.take(place + 16 * k, 16);
+            place += 128;
+            if (i != 2) continue;
+            for (uint256 k = 0; k < 4; k++) q.sampled[1].weights[20 + k] = State.take(place + 16 * k, 16);
+            place += 64;
+        }
+        return place;
+    }
+
+    function gather(uint256[] memory list) private pure {
+        for (uint256 i = 0; i < list.length; i++) list[i] = Field.gathered(list[i]);
+    }
+
+    function scatter(uint256[] memory list) private pure {
+        for (uint256 i = 0; i < list.length; i++) list[i] = Field.spread(list[i]);
+    }
+
     /// The next stage. In calldata, of a tree the number of its words and of the nodes of its path, four bytes each, the rows and the
-    /// path; of a layer the number of values that are sent and of nodes, the values and the path. Returns where it ends.
+    /// path; of a layer the number of values that are sent and of nodes, the values and the path; behind the last one the last layer's
+    /// coefficients once more. Returns where it ends.
     function advance(Progress memory p, uint256 place) internal pure returns (uint256) {
         uint256 stage = p.stage++;
         if (stage < TREES) {
@@ -294,8 +392,9 @@ library Stark {
         o.factors = factors(p.q.challenges[i]);
         place = Opening.section(o, place);
         Folding.open(o, p.front);
-        if (i + 1 == LAYERS) Folding.last(p.front, p.q.message);
-        return place;
+        if (i + 1 < LAYERS) return place;
+        Folding.last(p.front, message(p.q, place));
+        return place + (16 << LAST);
     }
 
     /// f0 + upsilon f1, without halves, and so on with upsilon^2 and upsilon^4.
@@ -329,12 +428,18 @@ library Stark {
         uint256[] memory indices = new uint256[](count);
         for (uint256 i = 0; i < count; i++) indices[i] = p.front.positions[i];
         Merkle.check(p.q.roots[index], DOMAIN, indices, Merkle.leaves(place, size, count), place + 4 * words, end);
-        add(p.front.values, p.q.sampled[0].weights, index, place);
+        add(p.front.values, spread(p.q.sampled[0].weights, index), index, place);
         // Elsewhere nothing is sampled at the second point.
-        if (index == 2) add(p.above, p.q.sampled[1].weights, index, place);
+        if (index == 2) add(p.above, spread(p.q.sampled[1].weights, index), index, place);
         assembly ("memory-safe") {
             mstore(0x40, mark)
         }
+    }
+
+    /// The weights of a tree's columns, spread.
+    function spread(uint256[] memory weights, uint256 index) private pure returns (uint256[] memory all) {
+        all = new uint256[](8);
+        for (uint256 k = 0; k < 8; k++) all[k] = Field.spread(weights[8 * index + k]);
     }
 
     /// Adds the weighted rows of a tree to sums. Reverts unless all numbers are below p.
@@ -348,7 +453,7 @@ library Stark {
                 values := shl(behind, shr(behind, calldataload(row)))
                 bad := or(bad, and(or(values, add(values, ONES)), HIGH))
             }
-            sums[i] += weigh(values, weights, 8 * index);
+            sums[i] += weigh(values, weights);
             row += size;
         }
         require(bad == 0, "STARK: a number of p or more");
@@ -372,6 +477,9 @@ library Stark {
             }
         }
         Field.invertAll(norms);
+        for (uint256 k = 0; k < 2; k++) {
+            (q.sampled[k].slope, q.sampled[k].shift) = (Field.spread(q.sampled[k].slope), Field.spread(q.sampled[k].shift));
+        }
         uint256[2] memory sums;
         uint256[4] memory inverses;
         for (uint256 i = 0; i < count; i++) {
@@ -430,10 +538,10 @@ library Stark {
         }
     }
 
-    /// Eight words, weighed with the spread elements of a list from one on. Coordinates are at most 2^31 + 2^4.
-    function weigh(uint256 values, uint256[] memory weights, uint256 first) private pure returns (uint256 sum) {
+    /// Eight words, weighed with spread elements. Coordinates are at most 2^31 + 2^4.
+    function weigh(uint256 values, uint256[] memory weights) private pure returns (uint256 sum) {
         assembly ("memory-safe") {
-            let w := add(add(weights, 32), shl(5, first))
+            let w := add(weights, 32)
             sum := mul(mload(w), shr(224, values))
             sum := add(sum, mul(mload(add(w, 32)), and(shr(192, values), P)))
             sum := add(sum, mul(mload(add(w, 64)), and(shr(160, values), P)))

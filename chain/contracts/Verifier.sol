@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Aggregates, Claimed, Deriving, Opens, Said, Saying} from "./Phases.sol";
+import {Aggregates, Opens, Said, Saying, Told} from "./Phases.sol";
+import {Pages} from "./Pages.sol";
 import {Plan} from "./Plan.sol";
 import {Stages} from "./Stages.sol";
 import {Submission} from "./Submission.sol";
@@ -13,18 +14,17 @@ interface Facts {
 }
 
 /// @title A verifier of proofs, and the registry of what it verified.
-/// @notice A submission is begun with what is said before the opening, goes on with the program of its plan, segment by segment, and the
-/// conversations of opening and STARK, then with stages of both. Anybody may send each step, with the state that the one before it returned. When all are
-/// done, the fact is written: by the model that the plan was made of, the prompt has this output. A fact names the digest of the plan.
-/// Whoever reads facts makes that plan again from a key that he trusts, once (docs/chain.md).
+/// @notice A submission is begun with all that is said up to the queries. What it leaves are the states of three parts: the program of its
+/// plan, the opening and the STARK. Anybody may send the stages of each. When all are done, the fact is written: by the model that the
+/// plan was made of, the prompt has this output. A fact names the digest of the plan. Whoever reads facts makes that plan again from a
+/// key that he trusts, once (docs/chain.md).
 contract Verifier is Submission, Facts {
-    /// What a submission is about, and the digest of its state while it has no stages.
+    /// What a submission is about.
     struct Subject {
         bytes32 plan;
         bytes32 prompt;
         bytes32 output;
         uint256 bits;
-        bytes32 state;
     }
 
     struct Fact {
@@ -32,14 +32,11 @@ contract Verifier is Submission, Facts {
         uint128 number;
     }
 
-    /// What states are told apart by.
-    uint256 private constant SAID = 1;
-    uint256 private constant CLAIMED = 2;
-
     Saying public immutable SAYING;
-    Deriving public immutable DERIVING;
     Opens public immutable OPENS;
     Aggregates public immutable AGGREGATES;
+    /// Where senders find pages of programs. What they are is compared when they are followed.
+    Pages public immutable PAGES;
 
     mapping(bytes32 => Subject) private subjects;
     mapping(bytes32 => Fact) private facts;
@@ -49,76 +46,48 @@ contract Verifier is Submission, Facts {
 
     constructor(
         Saying saying,
-        Deriving deriving,
         Opens opens,
         Aggregates aggregates,
+        Pages pages,
+        Stages program,
         Stages opening,
         Stages stark
-    ) Submission(opening, stark) {
-        (SAYING, DERIVING, OPENS, AGGREGATES) = (saying, deriving, opens, aggregates);
+    ) Submission(program, opening, stark) {
+        (SAYING, OPENS, AGGREGATES, PAGES) = (saying, opens, aggregates, pages);
     }
 
-    /// The first step: the header of a plan and the digest of its program, and what is said before the opening. Returns the identifier
-    /// of the submission and its state, which the second step takes.
-    function begin(bytes calldata header, bytes32 program, bytes calldata data) external returns (bytes32 id, Said memory said) {
+    /// The first step: the header of a plan and the digest of its program; what is said before the opening, the conversation of the
+    /// opening and that of the STARK. Goes on with what `more` has of the stages, as `advance` does. Returns the submission's identifier.
+    function begin(bytes calldata header, bytes32 program, bytes[3] calldata said, bytes calldata more) external returns (bytes32 id) {
         Subject memory own;
-        own.plan = Plan.digest(header, program);
-        (own.prompt, own.output, said) = SAYING.say(header, program, data);
-        own.bits = said.header.bits;
-        own.state = keccak256(abi.encode(SAID, said));
-        id = keccak256(abi.encode(own.plan, own.state));
-        require(subjects[id].plan == 0, "submission: begun already");
+        bytes[3] memory states;
+        (id, own, states) = converse(header, program, said);
         subjects[id] = own;
         emit Begun(id, own.plan, own.prompt, own.output);
+        began(id, states, more);
     }
 
-    /// The second step: a segment of the program that others follow, whose digest is `behind`. Returns the state that the next one takes.
-    function follow(bytes32 id, Said calldata said, bytes calldata segment, bytes32 behind) external returns (Said memory next) {
-        require(subjects[id].state == keccak256(abi.encode(SAID, said)), "submission: another state");
-        next = DERIVING.follow(said, segment, behind);
-        subjects[id].state = keccak256(abi.encode(SAID, next));
-    }
-
-    /// The last segment of the program. Returns the state that the third step takes.
-    function derive(bytes32 id, Said calldata said, bytes calldata segment) external returns (Claimed memory claimed) {
-        require(subjects[id].state == keccak256(abi.encode(SAID, said)), "submission: another state");
-        claimed = DERIVING.derive(said, segment);
-        subjects[id].state = keccak256(abi.encode(CLAIMED, claimed));
-    }
-
-    /// The third step: the conversations. Returns the states that the stages take.
-    function commit(bytes32 id, Claimed calldata claimed, bytes calldata ofOpening, bytes calldata ofStark)
-        external
-        returns (bytes memory opening, bytes memory stark)
+    /// What the first step finds, and nothing else: identifier and subject of the submission, and the states of its three parts.
+    function converse(bytes calldata header, bytes32 program, bytes[3] calldata said)
+        public
+        view
+        returns (bytes32 id, Subject memory own, bytes[3] memory states)
     {
-        require(subjects[id].state == keccak256(abi.encode(CLAIMED, claimed)), "submission: another state");
+        (Told memory told, Said memory heard) = SAYING.say(header, said[0]);
+        (own.plan, own.prompt, own.output, own.bits) = (Plan.digest(header, program), told.prompt, told.output, heard.header.bits);
         uint256 digest;
-        (opening, digest) = OPENS.open(claimed, ofOpening);
-        stark = AGGREGATES.aggregate(claimed, digest, ofStark);
-        // The digest of no state.
-        subjects[id].state = DONE;
-        began(id, opening, stark);
+        bytes memory points;
+        bytes memory claims;
+        (states[1], digest, points, claims) = OPENS.open(heard, said[1]);
+        states[2] = AGGREGATES.aggregate(heard, digest, said[2]);
+        states[0] = abi.encodePacked(program, told.expected, claims, told.words, told.given, points);
+        id = keccak256(abi.encode(own, keccak256(states[0]), keccak256(states[1]), keccak256(states[2])));
     }
 
-    /// Several of these calls in one transaction, in order. All of them succeed, or none.
-    function many(bytes[] calldata calls) external returns (bytes[] memory answers) {
-        answers = new bytes[](calls.length);
-        for (uint256 i = 0; i < calls.length; i++) {
-            (bool ok, bytes memory answer) = address(this).delegatecall(calls[i]);
-            if (!ok) {
-                assembly ("memory-safe") {
-                    revert(add(answer, 32), mload(answer))
-                }
-            }
-            answers[i] = answer;
-        }
-    }
-
-    /// Where a submission stands: digests of the states that its next steps take. Behind the third step the first one is that of no
-    /// state, as are those of parts that are done.
-    function standing(bytes32 id) external view returns (bytes32 state, bytes32 opening, bytes32 stark) {
-        Run memory own = runs[id];
-        return (subjects[id].state, own.opening, own.stark);
+    /// Where a submission stands: digests of the states that the next stages of program, opening and STARK take. Of parts that are done
+    /// they are that of no state.
+    function standing(bytes32 id) external view returns (bytes32[3] memory) {
+        return runs[id];
     }
 
     function proved(bytes32 id) internal override {

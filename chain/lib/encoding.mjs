@@ -7,14 +7,11 @@ export const number = (hex, at) => Number(BigInt(`0x${hex.slice(64 * at, 64 * at
 /** The bytes that a word of an answer points to. */
 export const pointed = (hex, at) => hex.slice(2 * number(hex, at) + 64).slice(0, 2 * number(hex.slice(2 * number(hex, at)), 0));
 
-/** Where the sections end that begin at a byte: of numbers of four or sixteen bytes, and nodes. */
-export function sections(hex, from, sizes) {
-  const ends = [from];
-  for (const size of sizes) {
-    const at = ends[ends.length - 1];
-    const count = (place) => parseInt(hex.slice(2 * (at + place), 2 * (at + place) + 8), 16);
-    ends.push(at + 8 + size * count(0) + 32 * count(4));
-  }
-  if (ends[ends.length - 1] !== hex.length / 2) throw new Error("the sections are not the rest of the proof");
-  return ends;
+/** The lists of bytes, so many, of an array of a fixed length that a word of an answer points to. */
+export function pointedAll(hex, at, count) {
+  const own = hex.slice(2 * number(hex, at));
+  return Array.from({ length: count }, (_, i) => pointed(own, i));
 }
+
+/** Bytes behind their length, which has three bytes. */
+export const sized = (hex) => (hex.length / 2).toString(16).padStart(6, "0") + hex;

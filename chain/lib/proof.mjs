@@ -1,142 +1,172 @@
 // The calls that verify a proof, and the states between them, which are those of docs/chain.md: a state follows from calls of contracts
 // that have none, so it can be found again at any time.
-import { keccak256 } from "ethers";
-import { bytes, number, pointed, word } from "./encoding.mjs";
+import { getCreate2Address, keccak256 } from "ethers";
+import { bytes, pointed, pointedAll, sized, word } from "./encoding.mjs";
 
 /** Gas and bytes of a transaction, at most: the protocol's limits, and room for what is around calldata. */
 export const GAS = 1 << 24;
 export const BYTES = (1 << 17) - 512;
 
+/** The parts of a submission, by the numbers that the contracts give to them, and by the names of their contracts. */
+export const NAMES = ["program", "opening", "STARK"];
+export const PARTS = ["PROGRAM", "OPENING", "STARK"];
+
 const digest = (hex) => keccak256(`0x${hex}`).slice(2);
 const padded = (hex) => Math.ceil(hex.length / 64) * 32;
-/** The digest that is left of what is done. */
+/** The digest that is left of what is done, and that of what is not begun. */
 export const DONE = word(1);
 export const NONE = word(0);
+
+/** What a page of a program is created by, and where the contract of pages stores it. */
+const creation = (page) => `600b5981380380925939f300${page}`;
+export const pageAddress = (pages, page) => getCreate2Address(pages, `0x${NONE}`, keccak256(`0x${creation(page)}`));
 
 /** Calldata of the verifier's functions, without "0x". `names` has their selectors. */
 export function encoder(names) {
   const call = (name, ...args) => names[name] + args.join("");
+  /** Three lists of bytes. */
+  const three = (lists) => {
+    const starts = lists.reduce((all, own) => [...all, all[all.length - 1] + 32 + padded(own)], [96]);
+    return starts.slice(0, 3).map(word).join("") + lists.map(bytes).join("");
+  };
+  const said = (header, program, lists, more) => {
+    const [first, second] = [bytes(header), three(lists)];
+    const front = 32 * (more === undefined ? 3 : 4);
+    const [at, then] = [front + first.length / 2, front + (first.length + second.length) / 2];
+    const places = more === undefined ? [word(front), program, word(at)] : [word(front), program, word(at), word(then)];
+    return places.join("") + first + second + (more === undefined ? "" : bytes(more));
+  };
   return {
-    begin: (header, program, own) => call("begin", word(96), program, word(96 + 32 + padded(header)), bytes(header), bytes(own)),
-    follow: (id, state, segment, behind) => call("follow", id, word(128), word(128 + state.length / 2), behind, state, bytes(segment)),
-    derive: (id, state, segment) => call("derive", id, word(96), word(96 + state.length / 2), state, bytes(segment)),
-    commit: (id, state, first, second) =>
-      call("commit", id, word(128), word(128 + state.length / 2), word(160 + state.length / 2 + padded(first)), state, bytes(first), bytes(second)),
-    stages: (name, id, state, count, part) => call(name, id, word(128), word(count), word(160 + padded(state)), bytes(state), bytes(part)),
-    many: (calls) => {
-      const starts = calls.reduce((all, own) => [...all, all[all.length - 1] + 32 + padded(own)], [32 * calls.length]);
-      return call("many", word(32), word(calls.length), ...starts.slice(0, -1).map(word), ...calls.map(bytes));
-    },
+    begin: (header, program, lists, more) => call("begin", said(header, program, lists, more)),
+    converse: (header, program, lists) => call("converse", said(header, program, lists)),
+    advance: (id, more) => call("advance", id, word(64), bytes(more)),
     standing: (id) => call("standing", id),
     verified: (plan, prompt, output) => call("verified", plan, prompt, output),
   };
 }
 
+/** Stages of a part in what `begin` and `advance` take: of the state before them, or of what is before them in the same transaction. */
+export const piece = (part, count, state, data) => word(part).slice(62) + word(count).slice(62) + sized(state) + sized(data);
+
+/** Calldata of a contract of stages. */
+export const stagesOf = (names, state, count, data) =>
+  names.advance + word(96) + word(count) + word(128 + padded(state)) + bytes(state) + bytes(data);
+
+/** What a segment of a program takes: the digest of those behind it, and where its pages are. */
+export const segment = (pages, own, behind) =>
+  behind + word(own.length).slice(62) + own.map((page) => pageAddress(pages, page).slice(2).toLowerCase()).join("");
+
 /**
- * The steps of a proof that `tessera chain pack` has packed. `ask(part, data)` calls a contract without state; parts are named as the
- * verifier names them. Every step says which of the three states it takes, and its calldata.
+ * A proof that `tessera chain pack` has packed: the submission's identifier, what begins it, and the stages of its parts with the states
+ * before them. `ask(contract, data)` calls a contract; contracts are named as the verifier names them. `pages` is where pages are. Where the
+ * program is not stored, states behind its segments are not known: they are made up, to see how long they are about.
  */
-export async function steps(packed, selectors, ask) {
+export async function steps(packed, selectors, pages, ask, stored = true) {
   const encode = encoder(selectors.Verifier);
-  const of = (part, name, ...args) => ask(part, selectors[part][name] + args.join(""));
-  const { plan, header, program, behind, said, opening, stark } = packed;
-  // What is said, and the program.
-  const first = await of("SAYING", "say", word(96), behind[0], word(128 + padded(header)), bytes(header), bytes(said));
-  let state = first.slice(192);
-  const saidDigest = (own) => digest(word(1) + word(64) + own);
-  const id = digest(plan + saidDigest(state));
-  const main = [{ about: "what is said before the opening", takes: NONE, data: encode.begin(header, behind[0], said) }];
-  for (let i = 0; i < program.length; i++) {
-    const about = `segment ${i + 1} of ${program.length} of the program`;
-    const last = i + 1 === program.length;
-    const data = last ? encode.derive(id, state, program[i]) : encode.follow(id, state, program[i], behind[i + 1]);
-    main.push({ about, takes: saidDigest(state), data });
-    const next = last
-      ? await of("DERIVING", "derive", word(64), word(64 + state.length / 2), state, bytes(program[i]))
-      : await of("DERIVING", "follow", word(96), word(96 + state.length / 2), behind[i + 1], state, bytes(program[i]));
-    state = next.slice(64);
-  }
-  // Both conversations.
-  const data = encode.commit(id, state, opening.conversation, stark.conversation);
-  main.push({ about: "conversations of opening and STARK", takes: digest(word(2) + word(64) + state), data });
-  const opened = await of("OPENS", "open", word(64), word(64 + state.length / 2), state, bytes(opening.conversation));
-  const after = opened.slice(64, 128);
-  const aggregated = await of("AGGREGATES", "aggregate", word(96), after, word(96 + state.length / 2), state, bytes(stark.conversation));
-  // The stages of each, one by one: as many as fit are sent together.
-  const parts = {};
-  for (const [name, part, own, begin] of [
-    ["open", "OPENING", opening, pointed(opened, 0)],
-    ["aggregate", "STARK", stark, pointed(aggregated, 0)],
-  ]) {
-    let state = begin;
-    parts[name] = [];
-    for (const stage of own.stages) {
-      parts[name].push({ state, takes: digest(state), data: stage });
-      const next = await of(part, "advance", word(96), word(1), word(128 + padded(state)), bytes(state), bytes(stage));
-      state = pointed(next, 1);
+  const { header, program, behind, said, opening, stark } = packed;
+  const lists = [said, opening.conversation, stark.conversation];
+  const found = await ask("Verifier", encode.converse(header, behind[0], lists));
+  const id = found.slice(0, 64);
+  const states = pointedAll(found, 5, 3);
+  const data = [program.map((own, i) => segment(pages, own, behind[i + 1])), opening.stages, stark.stages];
+  const parts = [];
+  for (const [part, name] of PARTS.entries()) {
+    let state = states[part];
+    parts.push([]);
+    for (const [i, stage] of data[part].entries()) {
+      parts[part].push({ state, takes: digest(state), data: stage, gas: gasOf(packed, part, i) });
+      if (part > 0 || stored) state = pointed(await ask(name, stagesOf(selectors[name], state, 1, stage)), 1);
     }
   }
-  return { id, main, parts, encode };
+  return { id, parts, encode, begin: (more) => encode.begin(header, behind[0], lists, more), length: encode.begin(header, behind[0], lists, "").length / 2 };
 }
 
-/** The calls that are left, given what `standing` answers, in an order in which they can be sent. */
-export function left({ id, main, parts, encode }, standing) {
-  const [state, opening, stark] = [0, 1, 2].map((i) => standing.slice(64 * i, 64 * i + 64));
-  const at = main.findIndex((own) => own.takes === state);
-  if (state !== DONE && at < 0) throw new Error("the chain has a state of this submission that is none of this proof");
-  const calls = state === DONE ? [] : main.slice(at).map(({ about, data }) => ({ about, data }));
-  const rest = {};
-  for (const [name, own, chain] of [["open", parts.open, opening], ["aggregate", parts.aggregate, stark]]) {
-    const from = chain === NONE ? 0 : chain === DONE ? own.length : own.findIndex((stage) => stage.takes === chain);
-    if (from < 0) throw new Error("the chain has a state of this submission that is none of this proof");
-    rest[name] = { from, stages: own };
+/** Gas of a stage, about, without its calldata: a segment is estimated where it is packed. */
+function gasOf({ gas, opening, stark }, part, i) {
+  if (part === 0) return gas?.[i] ?? 4_000_000;
+  const rows = part === 1 ? i < 2 : i < 4;
+  return ((rows ? 17 : 46) * (part === 1 ? opening : stark).stages[i].length) / 2 + 150_000;
+}
+/** Gas of what begins a submission. */
+const BEGIN = 3_600_000;
+
+/** What is left of a proof, given what `standing` answers. */
+export function left({ parts, ...own }, standing) {
+  const begun = standing.slice(0, 64) !== NONE;
+  const from = parts.map((stages, part) => {
+    const digest = standing.slice(64 * part, 64 * part + 64);
+    const place = !begun ? 0 : digest === DONE ? stages.length : stages.findIndex(({ takes }) => takes === digest);
+    if (place < 0) throw new Error("the chain has a state of this submission that is none of this proof");
+    return place;
+  });
+  return { ...own, parts, begun, from };
+}
+
+/** Stages of every part from a place up to another one, as a transaction; what `begin` leaves is not sent. */
+function transaction({ id, parts, encode, begin, begun }, from, to) {
+  const pieces = from.map((first, part) => {
+    if (first === to[part]) return "";
+    const own = parts[part].slice(first, to[part]);
+    return piece(part, own.length, begun ? own[0].state : "", own.map(({ data }) => data).join(""));
+  });
+  return begun ? encode.advance(id, pieces.join("")) : begin(pieces.join(""));
+}
+
+/** Bytes and gas of the same, about. */
+function weight({ parts, begun, length }, from, to) {
+  let [size, gas] = begun ? [132, 150_000] : [length, BEGIN];
+  for (const [part, first] of from.entries()) {
+    const own = parts[part].slice(first, to[part]);
+    if (own.length > 0) size += 8 + (begun ? own[0].state.length / 2 : 0);
+    for (const { data, gas: work } of own) [size, gas] = [size + data.length / 2, gas + work];
   }
-  return { calls, rest, id, encode };
+  return { size: size + 32, gas: 21_000 + Math.max(gas + 16 * size, 40 * size) };
 }
 
 /**
- * The next transaction: as many calls as fit its bytes, and at most `most` of all steps. Returns calldata, what it does, and how many steps
- * that are, of which part how many stages.
+ * The next transaction: one of the fewest that everything that is left takes, with these limits. Returns calldata, what it does, and what
+ * is left behind it.
  */
-export function next({ calls, rest, id, encode }, most = Infinity) {
-  const chosen = [];
-  const about = [];
-  const counts = {};
-  let steps = 0;
-  const size = (own) => 4 + 64 + own.reduce((sum, data) => sum + 64 + padded(data), 0);
-  const fits = (own) => (own.length === 1 ? own[0].length / 2 : size(own)) <= BYTES;
-  for (const call of calls) {
-    if (steps === most || !fits([...chosen, call.data])) break;
-    chosen.push(call.data);
-    about.push(call.about);
-    steps++;
-  }
-  if (steps === calls.length) {
-    // Stages of one part follow each other in one call, with one state. The part with more left goes first, the other one fills up.
-    const bytesLeft = ({ from, stages }) => stages.slice(from).reduce((sum, { data }) => sum + data.length, 0);
-    const names = Object.keys(rest).sort((a, b) => bytesLeft(rest[b]) - bytesLeft(rest[a]));
-    for (const name of names) {
-      const { from, stages } = rest[name];
-      let best = null;
-      for (let count = 1; from + count <= stages.length && steps + count <= most; count++) {
-        const part = stages.slice(from, from + count).map(({ data }) => data).join("");
-        const data = encode.stages(name, id, stages[from].state, count, part);
-        if (!fits([...chosen, data])) break;
-        best = { data, count };
+export function next(rest, most = { bytes: BYTES, gas: GAS }) {
+  const { parts, begun, from } = rest;
+  const ends = parts.map((own) => own.length);
+  const best = new Map();
+  /** The fewest transactions from a place on, and where the first one ends. */
+  const fewest = (place, first) => {
+    if (!first && place.every((own, part) => own === ends[part])) return { count: 0, size: 0 };
+    const key = place.join();
+    if (!first && best.has(key)) return best.get(key);
+    let found = { count: Infinity, size: Infinity };
+    const own = { ...rest, begun: begun || !first };
+    for (let a = place[0]; a <= ends[0]; a++) {
+      for (let b = place[1]; b <= ends[1]; b++) {
+        for (let c = place[2]; c <= ends[2]; c++) {
+          const to = [a, b, c];
+          const nothing = to.every((end, part) => end === place[part]);
+          if (nothing && (!first || begun)) continue;
+          const { size, gas } = weight(own, place, to);
+          const one = to.reduce((sum, end, part) => sum + end - place[part], 0) <= 1;
+          if (size > most.bytes) break;
+          // One stage is tried whatever it takes: what it takes is not known better.
+          if (gas > most.gas && !one) break;
+          const behind = fewest(to, false);
+          const all = { count: behind.count + 1, size: behind.size + size, to };
+          if (all.count < found.count || (all.count === found.count && all.size < found.size)) found = all;
+        }
       }
-      if (!best) continue;
-      chosen.push(best.data);
-      about.push(`${name === "open" ? "opening" : "STARK"}, stages ${from + 1} to ${from + best.count}`);
-      steps += best.count;
-      counts[name] = best.count;
     }
+    if (!first) best.set(key, found);
+    return found;
+  };
+  const { to, count } = fewest(from, true);
+  if (to === undefined) throw new Error("a stage has more bytes than a transaction");
+  const about = begun ? [] : ["all that is said"];
+  for (const [part, first] of from.entries()) {
+    if (to[part] > first) about.push(`${NAMES[part]}, stages ${first + 1} to ${to[part]} of ${ends[part]}`);
   }
-  return { data: chosen.length === 1 ? chosen[0] : encode.many(chosen), about: about.join("; "), steps, counts };
+  const stages = to.reduce((sum, end, part) => sum + end - from[part], 0);
+  return { data: transaction(rest, from, to), about: about.join("; "), stages, count, after: { ...rest, begun: true, from: to } };
 }
 
-/** What is left after such a transaction. */
-export function after({ calls, rest, id, encode }, { steps, counts }) {
-  const stages = Object.values(counts).reduce((sum, own) => sum + own, 0);
-  const moved = Object.entries(rest).map(([name, own]) => [name, { ...own, from: own.from + (counts[name] ?? 0) }]);
-  return { calls: calls.slice(steps - stages), rest: Object.fromEntries(moved), id, encode };
-}
+/** Whether nothing is left. */
+export const finished = ({ parts, begun, from }) => begun && from.every((own, part) => own === parts[part].length);

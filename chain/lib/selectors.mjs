@@ -1,12 +1,13 @@
 // Selectors of the functions of the contracts, by the names that the verifier gives to them.
 import { compile } from "./compile.mjs";
 
-/** Where the contracts without state are, in the order of the constructor of the verifier. */
+/** Where the contracts that the verifier calls are, in the order of the constructor of the verifier. */
 export const PARTS = [
   ["SAYING", "contracts/Phases.sol", "Saying"],
-  ["DERIVING", "contracts/Phases.sol", "Deriving"],
   ["OPENS", "contracts/Phases.sol", "Opens"],
   ["AGGREGATES", "contracts/Phases.sol", "Aggregates"],
+  ["PAGES", "contracts/Pages.sol", "Pages"],
+  ["PROGRAM", "contracts/Phases.sol", "ProgramStages"],
   ["OPENING", "contracts/Stages.sol", "OpeningStages"],
   ["STARK", "contracts/Stages.sol", "StarkStages"],
 ];

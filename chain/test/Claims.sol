@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {Field} from "../contracts/Field.sol";
+import {Multilinear} from "../contracts/Multilinear.sol";
 import {Opening} from "../contracts/Opening.sol";
 import {Stark} from "../contracts/Stark.sol";
 import {Transcript} from "../contracts/Transcript.sol";
@@ -12,7 +13,13 @@ abstract contract Claims {
     function claims(bytes calldata data)
         internal
         pure
-        returns (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place)
+        returns (
+            Transcript.State memory t,
+            Opening.Policy memory policy,
+            Opening.Code[2] memory codes,
+            uint256[][2] memory gammas,
+            uint256 place
+        )
     {
         t.digest = uint256(bytes32(data[0:32]));
         policy = Opening.Policy(uint8(data[32]), uint16(bytes2(data[33:35])), uint8(data[35]));
@@ -27,13 +34,21 @@ abstract contract Claims {
             code.band = uint32(bytes4(data[header + 16:header + 20]));
             code.root = uint256(bytes32(data[pos:pos + 32]));
             uint256 bands = code.opened >> code.band;
-            code.gamma = elements(data, pos + 32, bands);
+            gammas[k] = elements(data, pos + 32, bands);
             code.point = elements(data, pos + 32 + 16 * bands, 12 + code.band);
             pos += 32 + 16 * (bands + 12 + code.band);
             code.value = element(data, pos);
             pos += 16;
         }
         place = endOf(data) - data.length + pos;
+    }
+
+    /// What a program of a plan has to find: where the band sumchecks end, with the coefficients of their bands.
+    function checked(uint256[][2] memory gammas, Opening.End[2] memory ends) internal pure {
+        for (uint256 k = 0; k < 2; k++) {
+            uint256 own = Field.mul(Multilinear.extension(gammas[k], ends[k].rho), ends[k].value);
+            require(own == ends[k].claim, "opening: end of the band sumcheck");
+        }
     }
 
     function starkClaim(bytes calldata data)

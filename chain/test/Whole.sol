@@ -12,24 +12,43 @@ import {Transcript} from "../contracts/Transcript.sol";
 contract Whole is Claims {
     /// An opening: digest, policy, parameters of both codes, both claims, then the conversation and the queries. Returns the digest.
     function opening(bytes calldata data) external view returns (bytes memory out, uint256 used) {
-        (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place) = claims(data);
+        uint256 digest;
+        (digest, used) = opened(data, true);
+        out = abi.encodePacked(digest);
+    }
+
+    function opened(bytes calldata data, bool queries) private view returns (uint256, uint256 used) {
+        (
+            Transcript.State memory t,
+            Opening.Policy memory policy,
+            Opening.Code[2] memory codes,
+            uint256[][2] memory gammas,
+            uint256 place
+        ) = claims(data);
         used = gasleft();
         Opening.Queries memory q;
-        (q, place) = Opening.begin(t, policy, codes, place);
+        Opening.End[2] memory ends;
+        (q, ends, place) = Opening.begin(t, policy, codes, place);
+        if (queries) {
+            checked(gammas, ends);
+            place = follow(q, place);
+            require(place == endOf(data), "length");
+        }
+        used -= gasleft();
+        return (t.digest, used);
+    }
+
+    function follow(Opening.Queries memory q, uint256 place) private pure returns (uint256) {
         Opening.Progress memory p = Opening.start(q);
         while (p.stage < Opening.stages(p)) place = Opening.advance(p, place);
-        used -= gasleft();
-        require(place == endOf(data), "length");
-        out = abi.encodePacked(t.digest);
+        return place;
     }
 
     /// The same without the queries.
     function conversation(bytes calldata data) external view returns (bytes memory out, uint256 used) {
-        (Transcript.State memory t, Opening.Policy memory policy, Opening.Code[2] memory codes, uint256 place) = claims(data);
-        used = gasleft();
-        Opening.begin(t, policy, codes, place);
-        used -= gasleft();
-        out = abi.encodePacked(t.digest);
+        uint256 digest;
+        (digest, used) = opened(data, false);
+        out = abi.encodePacked(digest);
     }
 
     /// The STARK: digest, roots of tables and multiplicities, relations, sum of the lookups, then the conversation and the queries.

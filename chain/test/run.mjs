@@ -3,6 +3,8 @@
 import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
 import { start } from "../lib/node.mjs";
+import { bytes, word } from "../lib/encoding.mjs";
+import { pageAddress } from "../lib/proof.mjs";
 
 const [file] = process.argv.slice(2);
 if (!file) {
@@ -48,12 +50,31 @@ try {
     if (receipt.status !== "0x1") throw new Error("a harness is not deployed");
     harness.address = receipt.contractAddress;
   }
+  const receiptOf = async (transaction) => {
+    const sent = await node.rpc("eth_sendTransaction", { from, gas: "0x3b9aca0", ...transaction });
+    for (;;) {
+      const receipt = await node.rpc("eth_getTransactionReceipt", sent);
+      if (receipt) return receipt;
+    }
+  };
+  const pages = compile("contracts/Pages.sol", "Pages");
+  const { contractAddress: library } = await receiptOf({ data: pages.code });
+  /** Where pages are, stored first. */
+  async function stored(all) {
+    const places = [];
+    for (const page of all) {
+      const { status } = await receiptOf({ to: library, data: `0x${pages.selectors.store}${word(32)}${bytes(page)}` });
+      if (status !== "0x1") throw new Error("a page is not stored");
+      places.push(pageAddress(library, page).slice(2).toLowerCase());
+    }
+    return places.join("");
+  }
   // Inputs that are printed as a change of the one before that is printed as a whole.
   const whole = new Map();
-  for (const { name, about, input: all, at, bytes, expected, why: reason } of cases) {
+  for (const { name, about, input: all, at, bytes: part, expected, why: reason, pages: own } of cases) {
     if (all && expected) whole.set(name, all);
     const before = whole.get(name);
-    const input = all ?? before.slice(0, 2 * at) + bytes + before.slice(2 * at + bytes.length);
+    const input = (all ?? before.slice(0, 2 * at) + part + before.slice(2 * at + part.length)) + (own ? await stored(own) : "");
     let got = null;
     let why = "";
     try {

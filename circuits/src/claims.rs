@@ -438,6 +438,19 @@ impl<K: Scalar> Batch<K> {
     }
 }
 
+impl<K: Scalar> Batch<K> {
+    /// The sum of [`Self::coefficients`] times something of each column, ascending in every group.
+    pub fn combined(&self, part: Part, point: &[K], sum: impl Fn(&[(usize, K)]) -> K) -> K {
+        let mut end = End::new(point);
+        let groups = self.of(part).map(|group| {
+            let mut columns = group.columns.clone();
+            columns.sort_by_key(|(column, _)| *column);
+            end.eval_sum(&group.weights) * sum(&columns)
+        });
+        groups.collect::<Vec<_>>().into_iter().sum()
+    }
+}
+
 /// What most tensors differ in that differ at all: equal ones have equal sketches.
 pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
     let of = |weight: &Weight<K>| match weight {

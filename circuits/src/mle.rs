@@ -123,6 +123,55 @@ pub fn fold_msb_in_place(values: &mut Vec<SecureField>, r: SecureField) {
     values.truncate(half);
 }
 
+/// The entries of `eq(point, .)`, as products of those of two tables: of the first coordinates, and of the last ones.
+pub struct Corners<K> {
+    high: Vec<K>,
+    low: Vec<K>,
+}
+
+impl<K: Scalar> Corners<K> {
+    /// How many coordinates the second table has, if there are so many.
+    const LOW: usize = 6;
+    /// The first one has no more than these.
+    const HIGH: usize = 11;
+
+    /// Of a point.
+    pub fn new(point: &[K]) -> Self {
+        let low = Self::LOW.max(point.len().saturating_sub(Self::HIGH)).min(point.len());
+        let (high, low) = point.split_at(point.len() - low);
+        Self {
+            high: eq_table(high),
+            low: eq_table(low),
+        }
+    }
+
+    /// `sum_i values[i] eq(point, start + i)`: entries beyond the table are zero.
+    pub fn dot(&self, values: &[K], start: usize) -> K {
+        let terms = values.iter().enumerate().map(|(i, value)| (start + i, *value));
+        self.sum(terms)
+    }
+
+    /// The sum of values times the entries at their places, which ascend: a product each, and one for each entry of the first table.
+    pub fn sum(&self, terms: impl IntoIterator<Item = (usize, K)>) -> K {
+        let (width, mut sum) = (self.low.len(), K::zero());
+        let mut own: Option<(usize, K)> = None;
+        let mut close = |own: Option<(usize, K)>| {
+            let high = own.and_then(|(at, inner)| Some(*self.high.get(at)? * inner));
+            sum += high.unwrap_or_default();
+        };
+        for (place, value) in terms {
+            let low = self.low.get(place % width).copied().unwrap_or_default();
+            let before = own.filter(|(at, _)| *at == place / width);
+            if before.is_none() {
+                close(own);
+            }
+            own = Some((place / width, before.map_or(K::zero(), |(_, inner)| inner) + value * low));
+        }
+        close(own);
+        sum
+    }
+}
+
 /// The MLE of a table at `point`; `values` has `2^k` entries.
 pub fn eval_dense(values: &[SecureField], point: &[SecureField]) -> Result<SecureField, MleError> {
     check_table(values.len(), point.len())?;
@@ -214,6 +263,14 @@ mod tests {
             prop_assert_eq!(index_eq(table.len() + seed % 9, &r), SecureField::zero());
             let bits: Vec<_> = (0..r.len()).map(|i| indicator((index >> (r.len() - 1 - i)) & 1 == 1)).collect();
             prop_assert_eq!(eq_eval(&r, &bits), Ok(table[index]));
+        }
+
+        #[test]
+        fn corners_are_the_entries_of_the_table(r in point(9), values in vec(secure(), 0..200), start in 0usize..600) {
+            let table = eq_table(&r);
+            let entries = values.iter().zip(table.iter().skip(start.min(table.len())));
+            let expected = entries.fold(SecureField::zero(), |sum, (a, b)| sum + *a * *b);
+            prop_assert_eq!(Corners::new(&r).dot(&values, start), expected);
         }
 
         #[test]

@@ -4,6 +4,9 @@
 //   tessera chain pack story.proof --key MODEL/model.key --out story.calls
 //   node cli/drivers/submit.mjs story.calls --rpc URL --verifier ADDRESS [--send]
 //
+// The program of the plan is stored first, if it is not, page by page: once for all proofs of the plan, by anybody. What
+// `tessera chain register` writes has the program alone.
+//
 // Without --send it says what would be sent, with gas and price, and sends nothing. The key of the account that pays is in the environment,
 // in TESSERA_CHAIN_KEY, or in a keystore (--keystore FILE, with its password in TESSERA_CHAIN_PASSWORD). It is never printed. Nothing is
 // kept in files: killed anywhere, the same command goes on where the chain is.
@@ -18,6 +21,7 @@ const load = async () => {
       ...createRequire(new URL("package.json", chain))("ethers"),
       ...(await import(new URL("lib/selectors.mjs", chain))),
       ...(await import(new URL("lib/proof.mjs", chain))),
+      ...(await import(new URL("lib/encoding.mjs", chain))),
     };
   } catch (error) {
     if (!/MODULE_NOT_FOUND/.test(error.code)) throw error;
@@ -25,7 +29,7 @@ const load = async () => {
     return process.exit(2);
   }
 };
-const { JsonRpcProvider, Wallet, formatEther, selectors, steps, left, next, after, GAS } = await load();
+const { JsonRpcProvider, Wallet, formatEther, selectors, steps, left, next, finished, pageAddress, bytes, word, BYTES, GAS } = await load();
 
 const usage = "usage: submit.mjs CALLS --rpc URL --verifier ADDRESS [--send] [--keystore FILE]";
 const fail = (message) => {
@@ -71,93 +75,126 @@ async function run() {
   const provider = new JsonRpcProvider(rpc, undefined, { staticNetwork: true, batchMaxCount: 1 });
   const names = selectors();
   const call = async (to, data) => (await provider.call({ to, data: `0x${data}` })).slice(2);
-  const addresses = {};
-  for (const part of ["SAYING", "DERIVING", "OPENS", "AGGREGATES", "OPENING", "STARK"]) {
+  const addresses = { Verifier: verifier };
+  for (const part of ["PAGES", "PROGRAM", "OPENING", "STARK"]) {
     addresses[part] = `0x${(await call(verifier, names.Verifier[part])).slice(24)}`;
   }
-  const own = await steps(packed, names, (part, data) => call(addresses[part], data));
+  const price = (await provider.getFeeData()).maxFeePerGas ?? 0n;
+  const sender = send ? new Sender(await account(keystore, provider), provider, price) : null;
+
+  const missing = await missingPages(packed.program.flat(), addresses.PAGES, provider);
+  if (missing.length > 0) await store(missing, addresses.PAGES, names.PAGES.store, sender, price);
+  if (!packed.said) return console.log(missing.length === 0 || send ? `the program of plan ${packed.plan} is stored` : "nothing was sent (--send sends)");
+  const ask = (part, data) => call(addresses[part], data);
+  const own = await steps(packed, names, addresses.PAGES, ask, missing.length === 0 || send);
   const fact = async () => {
     const answer = await call(verifier, own.encode.verified(packed.plan, packed.prompt, packed.output));
     const [bits, block] = [0, 1].map((i) => Number(BigInt(`0x${answer.slice(64 * i, 64 * i + 64)}`)));
     return block === 0 ? null : { bits: bits / 10, block };
   };
-  const standing = () => call(verifier, own.encode.standing(own.id));
-  const price = (await provider.getFeeData()).maxFeePerGas ?? 0n;
-
-  // What is left, by the bytes of a transaction. Gas of calls that follow others is not known before these are done.
-  let rest = left(own, await standing());
+  const rest = async () => left(own, await call(verifier, own.encode.standing(own.id)));
+  const shownFact = ({ bits, block }) => console.log(`verified: ${bits} bits, in block ${block}`);
   if (!send) {
     const found = await fact();
-    if (found) return finished(found);
-    return plannedOf(rest, own, price, provider, verifier);
+    return found ? shownFact(found) : plannedOf(await rest(), own, price, provider, verifier, missing.length === 0);
   }
-  const wallet = await account(keystore, provider);
-  let spent = 0n;
-  let refused = 0;
   for (let found = await fact(); ; found = await fact()) {
     if (found) {
-      console.log(`spent now: ${spent} gas`);
-      return finished(found);
+      console.log(`spent now: ${sender.spent} gas`);
+      return shownFact(found);
     }
+    await sender.send(verifier, async (estimate) => largest(await rest(), estimate));
+  }
+}
+
+/** Pages of a program that are not stored. */
+async function missingPages(all, pages, provider) {
+  const missing = [];
+  for (const page of all) if ((await provider.getCode(pageAddress(pages, page))) === "0x") missing.push(page);
+  return missing;
+}
+
+/** Stores pages, or says what that takes. */
+async function store(missing, pages, selector, sender, price) {
+  const data = (page) => selector + word(32) + bytes(page);
+  if (!sender) {
+    const size = missing.reduce((sum, page) => sum + page.length / 2, 0);
+    // 200 gas a byte of code, and calldata at 40 gas a byte at most.
+    const gas = 240n * BigInt(size) + 100_000n * BigInt(missing.length);
+    console.log(`the program of the plan is to be stored first, once: ${missing.length} pages, ${size} bytes, about ${gas} gas, ${formatEther(gas * price)} ether`);
+    return;
+  }
+  for (const page of missing) {
+    await sender.send(pages, async (estimate) => {
+      if ((await missingPages([page], pages, sender.provider)).length === 0) return null;
+      return { data: data(page), about: "a page of the program", gas: await estimate(data(page)) };
+    });
+  }
+}
+
+/** Sends transactions of an account one by one. */
+class Sender {
+  constructor(wallet, provider, price) {
+    Object.assign(this, { wallet, provider, price, spent: 0n, refused: 0 });
+  }
+
+  /** What `choose` chooses, given how gas is estimated: calldata, what it does and its gas, or nothing. */
+  async send(to, choose) {
+    const { wallet, provider } = this;
     // What was sent before a kill is waited for: the same again would be refused, and paid for.
     while ((await provider.getTransactionCount(wallet.address, "pending")) > (await provider.getTransactionCount(wallet.address, "latest"))) await wait(200);
-    let receipt;
     try {
-      rest = left(own, await standing());
-      const estimate = (data) => provider.estimateGas({ from: wallet.address, to: verifier, data: `0x${data}` });
-      const { transaction, about, gas } = await largest(rest, estimate);
-      console.log(`${about}: about ${gas} gas, ${transaction.length / 2} bytes, at most ${formatEther(gas * price)} ether`);
+      const chosen = await choose((data) => provider.estimateGas({ from: wallet.address, to, data: `0x${data}` }));
+      if (!chosen) return;
+      const { data, about, gas } = chosen;
+      console.log(`${about}: about ${gas} gas, ${data.length / 2} bytes, at most ${formatEther(gas * this.price)} ether`);
       const limit = gas + gas / 20n < BigInt(GAS) ? gas + gas / 20n : BigInt(GAS);
-      receipt = await (await wallet.sendTransaction({ to: verifier, data: `0x${transaction}`, gasLimit: limit })).wait();
-      spent += receipt.gasUsed;
+      const receipt = await (await wallet.sendTransaction({ to, data: `0x${data}`, gasLimit: limit })).wait();
+      this.spent += receipt.gasUsed;
       console.log(`sent: ${receipt.hash}, ${receipt.gasUsed} gas`);
-      refused = 0;
+      this.refused = 0;
     } catch (error) {
-      // Somebody else may have sent the same step, before or behind the estimate, or the chain was reorganised: what it says now decides.
-      spent += error.receipt?.gasUsed ?? 0n;
-      if (++refused === 5) throw error;
+      // Somebody else may have sent the same, before or behind the estimate, or the chain was reorganised: what it says now decides.
+      this.spent += error.receipt?.gasUsed ?? 0n;
+      if (++this.refused === 5) throw error;
       console.error(`not done: ${shown(error)}; what the chain says is asked again`);
       await wait(200);
     }
   }
 }
 
-/** The longest transaction that has few enough bytes and little enough gas, and its gas. */
+/** The next transaction that has few enough bytes and little enough gas, and its gas. */
 async function largest(rest, estimate) {
-  for (let most = Infinity; ; ) {
-    const { data, about, steps: count } = next(rest, most);
+  if (finished(rest)) return null;
+  for (let most = GAS; ; most = Math.floor(most * 0.9)) {
+    const { data, about, stages } = next(rest, { bytes: BYTES, gas: most });
+    let gas = null;
     try {
-      const gas = await estimate(data);
-      if (gas <= BigInt(GAS)) return { transaction: data, about, gas };
+      gas = await estimate(data);
+      if (gas <= BigInt(GAS)) return { data, about, gas };
     } catch (error) {
-      if (count === 1) throw error;
+      if (stages <= 1 || most < GAS / 8) throw error;
     }
-    if (count === 1) throw new Error(`${about}: more gas than a transaction has`);
-    most = count - 1;
+    if (stages === 0 || (stages === 1 && rest.begun) || most < GAS / 8) throw new Error(`${about}: more gas than a transaction has`);
   }
 }
 
-async function plannedOf(rest, own, price, provider, verifier) {
+async function plannedOf(rest, own, price, provider, verifier, stored) {
   let [bytes, transactions] = [0, 0];
   let first = null;
-  for (let state = rest; ; transactions++) {
+  for (let state = rest; !finished(state); transactions++) {
     const transaction = next(state);
-    if (transaction.steps === 0) break;
-    first ??= state;
+    first ??= transaction;
     bytes += transaction.data.length / 2;
     console.log(`${transaction.about}: ${transaction.data.length / 2} bytes`);
-    state = after(state, transaction);
+    state = transaction.after;
   }
-  if (first) {
-    const { gas, about } = await largest(first, (data) => provider.estimateGas({ to: verifier, data: `0x${data}` }));
+  if (first && stored) {
+    const { gas, about } = await largest(rest, (data) => provider.estimateGas({ to: verifier, data: `0x${data}` }));
     console.log(`the first one, ${about}: ${gas} gas, ${formatEther(gas * price)} ether at ${price} wei a gas`);
   }
   // The limits of bytes are those of every transaction, at 40 gas a byte and 10 a zero: no transaction costs less.
   console.log(`${transactions} transactions or more, ${bytes} bytes; submission ${own.id}; nothing was sent (--send sends)`);
-}
-
-function finished({ bits, block }) {
-  console.log(`verified: ${bits} bits, in block ${block}`);
 }
 
 run().catch((error) => fail(`error: ${shown(error)}`));

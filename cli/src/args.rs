@@ -14,7 +14,7 @@ use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
 use tessera_verifier::suite::Suite;
 
-pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs};
+pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use embed::EmbedArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;

@@ -7,8 +7,9 @@ use tessera_prover::testing::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix,
 };
+use tessera_verifier::opening::multilinear::evaluate;
 use tessera_verifier::plan::{token_log, Budget, Plan};
-use tessera_verifier::public::{calculate, Inputs};
+use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
 
 fn element(random: &mut SplitMix) -> SecureField {
     let mut word = || (random.next_u64() >> 33) as u32 % 0x7fff_ffff;
@@ -45,9 +46,20 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
         assert!(cut.program.len() > plan.program.len());
         let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
         let inputs = Inputs::of(&plan.shape, || element(&mut random));
+        let ends = opened(&key, &plan.shape).map(|columns| {
+            let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
+            coordinates.collect::<Vec<_>>()
+        });
         let words = plan.words(&key, &statement, &tops);
-        let expected = calculate(&key, &plan.shape, (&statement, &tops), &inputs).in_order();
-        let got = [&plan, &cut].map(|plan| plan.run(&inputs.in_order(), &words));
+        let results = calculate(&key, &plan.shape, (&statement, &tops), &inputs, &ends);
+        // What is calculated row by row and group by group is what the tables of all coefficients say.
+        let tables = coefficients(&key, &plan.shape, (&statement, &tops), &inputs);
+        for (i, table) in tables.iter().enumerate() {
+            assert_eq!(results.coefficients[i], evaluate(table, &ends[i]), "{config:?}, {i}");
+        }
+        let expected = results.in_order();
+        let given = [inputs.in_order(), ends.concat()].concat();
+        let got = [&plan, &cut].map(|plan| plan.run(&given, &words));
         assert!(
             got == [Some(expected.clone()), Some(expected)],
             "{config:?}, {} and {outputs} tokens",

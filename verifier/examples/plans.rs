@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{token_log, Plan};
+use tessera_verifier::plan::{band_ends, expected, token_log, Plan};
+use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
 
@@ -49,15 +50,17 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let outputs = proof.statement.output.len();
     let plan = Plan::new(key, token_log(&proof.statement), outputs).ok_or(format!("{about}: no plan"))?;
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
-    let results = plan.run(&said.inputs.in_order(), &words);
-    if results != Some(said.outputs.in_order()) {
+    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk, own));
+    let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
+    let results = plan.run(&[said.inputs.in_order(), ends.concat()].concat(), &words);
+    if results != Some(expected(&said, &ends).in_order()) {
         return Err(format!("{about}: the plan says something else").into());
     }
-    println!("{about}: {} results", plan.outputs);
+    println!("{about}:");
     for own in &plan.program {
         println!(
             "  {} bytes, {} registers, {} given, {} left, about {} gas",
-            own.code.len(),
+            own.bytes(),
             own.registers,
             own.given,
             own.left,

@@ -226,6 +226,36 @@ pub struct Conversation {
     pub end: SecureField,
 }
 
+impl Conversation {
+    /// What the opening of a chunk is about: the weights, then the activations.
+    pub fn claimed(&self, key: &ModelKey, chunk: &Chunk, proof: &ChunkProof) -> [Claimed<'_>; 2] {
+        let weights = OpeningClaim {
+            columns: key.opened(chunk),
+            gamma: &self.outputs.bands,
+            local_point: &self.outputs.band_point,
+            value: weight_claim(&proof.matmuls.operands, &families_of(self.inputs.family)),
+        };
+        let activations = OpeningClaim {
+            columns: self.activations.columns_of(&(0..self.activations.tiles), 0),
+            gamma: &self.outputs.units,
+            local_point: &self.outputs.unit_point,
+            value: self.end,
+        };
+        [
+            Claimed {
+                commitment: key.weights,
+                root: key.weights_root,
+                claim: weights,
+            },
+            Claimed {
+                commitment: self.activations,
+                root: proof.activations,
+                claim: activations,
+            },
+        ]
+    }
+}
+
 /// Verifies what is said of a chunk before its opening. Total on hostile proofs.
 pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<Conversation, VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
@@ -315,31 +345,13 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
 /// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
     let key = claim.key;
-    let mut said = verify_conversation(claim, proof)?;
+    let said = verify_conversation(claim, proof)?;
+    let mut transcript = said.transcript.clone();
 
     // Weights and activations.
-    let weights = Claimed {
-        commitment: key.weights,
-        root: key.weights_root,
-        claim: OpeningClaim {
-            columns: key.opened(claim.chunk),
-            gamma: &said.outputs.bands,
-            local_point: &said.outputs.band_point,
-            value: weight_claim(&proof.matmuls.operands, &families_of(said.inputs.family)),
-        },
-    };
-    let activations = Claimed {
-        commitment: said.activations,
-        root: proof.activations,
-        claim: OpeningClaim {
-            columns: said.activations.columns_of(&(0..said.activations.tiles), 0),
-            gamma: &said.outputs.units,
-            local_point: &said.outputs.unit_point,
-            value: said.end,
-        },
-    };
+    let claimed = said.claimed(key, claim.chunk, proof);
     let policy = opening_policy(key.weights.log_blowup);
-    opening::verify(&policy, &[weights, activations], &proof.opening, &mut said.transcript)?;
+    opening::verify(&policy, &claimed, &proof.opening, &mut transcript)?;
 
     // Aggregator.
     let claim = StarkClaim {
@@ -347,7 +359,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
         lookups: said.lookups,
         claimed_sum: proof.claimed_sum,
     };
-    stark::verify(&claim, &proof.stark, &mut said.transcript)?;
+    stark::verify(&claim, &proof.stark, &mut transcript)?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::terms::power;
 use super::{eq, felt, padded, suffix, NormWeights, Operands, Product, Public, WEIGHTED};
 use crate::air::{ff, norms, requant, scores, softmax, stream};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::{eq_table, index_eq};
+use crate::mle::{eq_table, index_eq, Corners};
 use crate::model::{Limbs, TILE_LOG};
 use crate::shape::Part;
 
@@ -62,6 +62,14 @@ impl<K: Scalar> RootFactors<K> {
             values: scaled * weights.normed,
         }
     }
+}
+
+/// Coefficients of the bands of a matrix: the first band, what all of them have, and what is that of their rows and of their columns.
+struct BandMatrix<K> {
+    start: usize,
+    factor: K,
+    inputs: Vec<K>,
+    outputs: Vec<K>,
 }
 
 /// The products of entries.
@@ -444,6 +452,47 @@ impl<K: Scalar> Public<'_, K> {
         log_band: u32,
     ) -> Vec<K> {
         let mut gamma = vec![K::zero(); bands.len()];
+        for own in self.band_matrices(point, families, bands.start, log_band) {
+            for (b, input) in own.inputs.iter().enumerate() {
+                let row = own.factor * *input;
+                for (c, w) in own.outputs.iter().enumerate() {
+                    if let Some(g) = gamma.get_mut(own.start + b * own.outputs.len() + c) {
+                        *g = row * *w;
+                    }
+                }
+            }
+        }
+        gamma
+    }
+
+    /// The multilinear extension of [`Self::band_coefficients`] at a point, row by row: no coefficient is calculated. The bands of all
+    /// matrices must be among `bands`.
+    pub fn band_extension(
+        &self,
+        point: &[K],
+        families: &[K; WEIGHTED.len()],
+        (bands, log_band): (Range<usize>, u32),
+        at: &[K],
+    ) -> K {
+        let corners = Corners::new(at);
+        let of_matrix = |own: BandMatrix<K>| {
+            let rows = own.inputs.iter().enumerate();
+            let rows = rows.map(|(b, input)| *input * corners.dot(&own.outputs, own.start + b * own.outputs.len()));
+            own.factor * rows.sum::<K>()
+        };
+        let matrices = self.band_matrices(point, families, bands.start, log_band);
+        matrices.into_iter().map(of_matrix).sum()
+    }
+
+    /// The coefficients of the bands of every matrix, which are tensors. Bands are numbered from `first` on.
+    fn band_matrices(
+        &self,
+        point: &[K],
+        families: &[K; WEIGHTED.len()],
+        first_band: usize,
+        log_band: u32,
+    ) -> Vec<BandMatrix<K>> {
+        let mut matrices = Vec::new();
         let tables = WEIGHTED.map(|product| {
             let at = suffix(point, product.variables(self.shape));
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
@@ -460,22 +509,17 @@ impl<K: Scalar> Public<'_, K> {
             };
             let out = self.points.out(m.out_log);
             let within = (TILE_LOG + log_band) as usize;
-            let out = eq_table(out.get(..out.len().saturating_sub(within)).unwrap_or(out));
-            let row_bands = m.out_blocks >> log_band;
-            let blocks_log = m.in_log - TILE_LOG;
-            let first = lead << blocks_log;
-            let start = (m.first_tile >> log_band).saturating_sub(bands.start);
-            let factor = *family * self.points.matmul_weight(m.kind, m.layer);
-            for b in 0..m.in_blocks {
-                let row = factor * table.get(first + b).copied().unwrap_or_default();
-                for (c, w) in out.iter().take(row_bands).enumerate() {
-                    if let Some(g) = gamma.get_mut(start + b * row_bands + c) {
-                        *g = row * *w;
-                    }
-                }
-            }
+            let mut outputs = eq_table(out.get(..out.len().saturating_sub(within)).unwrap_or(out));
+            outputs.truncate(m.out_blocks >> log_band);
+            let first = lead << (m.in_log - TILE_LOG);
+            matrices.push(BandMatrix {
+                start: (m.first_tile >> log_band).saturating_sub(first_band),
+                factor: *family * self.points.matmul_weight(m.kind, m.layer),
+                inputs: table.iter().skip(first).take(m.in_blocks).copied().collect(),
+                outputs,
+            });
         }
-        gamma
+        matrices
     }
 
     /// Local point of the claim on the weights, in the order of the index within a band of `2^log_band` tiles: the tile (out),

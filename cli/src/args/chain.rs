@@ -14,6 +14,8 @@ pub struct ChainArgs {
 pub enum ChainCommand {
     /// Make the plan of a key, whose digest facts name
     Plan(PlanArgs),
+    /// Write the program of a plan, which is stored on a chain once for all its proofs
+    Register(RegisterArgs),
     /// Write what contracts are sent to verify a proof
     Pack(PackArgs),
     /// Say what verifying a proof in contracts takes: bytes and gas, call by call
@@ -31,6 +33,15 @@ pub struct PlanArgs {
     /// Tokens of the output
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub tokens: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct RegisterArgs {
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    /// File to write, in JSON; cli/drivers/submit.mjs reads it
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -7,13 +7,14 @@ use tessera_circuits::model::ModelConfig;
 use tessera_prover::support::files;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::{input, mistaken};
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::packing::{Packed, Part};
-use tessera_verifier::plan::Plan;
+use tessera_verifier::plan::{Plan, Segment};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
 use super::given;
-use crate::args::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs};
+use crate::args::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 use crate::printer::{Failure, Report};
 
 /// Bytes of a transaction, at most.
@@ -22,12 +23,14 @@ const TRANSACTION: usize = 1 << 17;
 pub fn run(args: &ChainArgs) -> Result<Report, Failure> {
     match &args.command {
         ChainCommand::Plan(args) => plan(args),
+        ChainCommand::Register(args) => register(args),
         ChainCommand::Pack(args) => pack(args),
         ChainCommand::Estimate(args) => estimate(args),
     }
 }
 
-fn plan(args: &PlanArgs) -> Result<Report, Failure> {
+/// A plan and the key that it is of.
+fn planned(args: &PlanArgs) -> Result<(ModelKey, Plan), Failure> {
     let key = given::read_key(&args.key)?;
     if key.header.hash_suite != Suite::Keccak {
         let advice = "contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak";
@@ -41,20 +44,51 @@ fn plan(args: &PlanArgs) -> Result<Report, Failure> {
                 .into(),
         )
     })?;
+    Ok((key, plan))
+}
+
+fn plan(args: &PlanArgs) -> Result<Report, Failure> {
+    let (key, plan) = planned(args)?;
     let id = plan.id(&key)?;
     let segments: Vec<Value> = (plan.program.iter())
-        .map(|own| json!({"bytes": own.code.len(), "given": own.given, "left": own.left, "registers": own.registers, "gas": own.gas}))
+        .map(|own| json!({"bytes": own.bytes(), "pages": own.pages.len(), "given": own.given, "left": own.left, "registers": own.registers, "gas": own.gas}))
         .collect();
-    let rows = Rows::default()
+    let rows = shown(&plan, id);
+    let json = json!({"plan": hex::encode(id), "rows": 1u64 << plan.shape.token, "segments": segments});
+    Ok(Report::done(rows.to_string(), json))
+}
+
+fn shown(plan: &Plan, id: [u8; 32]) -> Rows {
+    let all = |of: &dyn Fn(&Segment) -> u64| plan.program.iter().map(of).sum::<u64>();
+    Rows::default()
         .row("plan", hex::encode(id))
         .row("padded rows", 1u64 << plan.shape.token)
         .row("segments", plan.program.len())
-        .row(
-            "program",
-            bytes(plan.program.iter().map(|own| own.code.len() as u64).sum()),
-        );
-    let json = json!({"plan": hex::encode(id), "rows": 1u64 << plan.shape.token, "segments": segments});
+        .row("pages", all(&|own| own.pages.len() as u64))
+        .row("bytes of the program", bytes(all(&|own| own.bytes() as u64)))
+        .row("gas", format!("about {}", all(&|own| own.gas)))
+}
+
+fn register(args: &RegisterArgs) -> Result<Report, Failure> {
+    let (key, plan) = planned(&args.plan)?;
+    let id = plan.id(&key)?;
+    let content = program(&plan, plan.header(&key)?, id);
+    files::write(&args.out, content.to_string().as_bytes())?;
+    let rows = shown(&plan, id).path("program", &args.out);
+    let json = json!({"plan": hex::encode(id), "out": args.out.display().to_string()});
     Ok(Report::done(rows.to_string(), json))
+}
+
+/// What both files for submit.mjs have.
+fn program(plan: &Plan, header: Vec<u8>, id: [u8; 32]) -> Value {
+    let pages = |own: &Segment| own.pages.iter().map(hex::encode).collect::<Vec<_>>();
+    json!({
+        "plan": hex::encode(id),
+        "header": hex::encode(header),
+        "program": plan.program.iter().map(pages).collect::<Vec<_>>(),
+        "gas": plan.program.iter().map(|own| own.gas).collect::<Vec<_>>(),
+        "behind": plan.program_digests().iter().map(hex::encode).collect::<Vec<_>>(),
+    })
 }
 
 fn packed(key: &Path, proof: &Path) -> Result<Packed, Failure> {
@@ -77,17 +111,16 @@ fn part_json(part: &Part) -> Value {
 fn pack(args: &PackArgs) -> Result<Report, Failure> {
     let own = packed(&args.key, &args.proof)?;
     let [prompt, output] = own.statement.map(hex::encode);
-    let content = json!({
-        "plan": hex::encode(own.id),
-        "prompt": prompt,
-        "output": output,
-        "header": hex::encode(&own.header),
-        "program": own.plan.program.iter().map(|own| hex::encode(&own.code)).collect::<Vec<_>>(),
-        "behind": own.plan.program_digests().iter().map(hex::encode).collect::<Vec<_>>(),
-        "said": hex::encode(&own.said),
-        "opening": part_json(&own.opening),
-        "stark": part_json(&own.stark),
-    });
+    let mut content = program(&own.plan, own.header.clone(), own.id);
+    for (name, value) in [
+        ("prompt", json!(prompt)),
+        ("output", json!(output)),
+        ("said", json!(hex::encode(&own.said))),
+        ("opening", part_json(&own.opening)),
+        ("stark", part_json(&own.stark)),
+    ] {
+        content[name] = value;
+    }
     files::write(&args.out, content.to_string().as_bytes())?;
     let rows = Rows::default()
         .row("plan", hex::encode(own.id))

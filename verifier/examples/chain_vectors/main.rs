@@ -19,6 +19,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::multilinear::{eq_eval, evaluate};
 use tessera_verifier::packing::{Packed, Part};
+use tessera_verifier::plan::Segment;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -366,10 +367,12 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     plans::programs(&mut random);
     let plans = plans::plans(&key, &proof, &mut random)?;
     for (plan, name) in plans.iter().zip(["plan", "cut plan"]) {
+        let pages = |own: &Segment| format!("[{}]", quoted(own.pages.iter().map(hex::encode)));
         println!(
-            r#"{{"name":"{name}","header":"{}","program":[{}],"behind":[{}],"id":"{}"}}"#,
+            r#"{{"name":"{name}","header":"{}","program":[{}],"gas":{:?},"behind":[{}],"id":"{}"}}"#,
             hex::encode(plan.header(&key)?),
-            quoted(plan.program.iter().map(|own| hex::encode(&own.code))),
+            plan.program.iter().map(pages).collect::<Vec<_>>().join(","),
+            plan.program.iter().map(|own| own.gas).collect::<Vec<_>>(),
             quoted(plan.program_digests().iter().map(hex::encode)),
             hex::encode(plan.id(&key)?)
         );

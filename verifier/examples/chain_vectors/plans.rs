@@ -2,11 +2,12 @@
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{run, token_log, Budget, Plan, Words};
+use tessera_verifier::plan::{band_ends, expected, run, token_log, Budget, Plan, Segment, Words};
+use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_conversation, ChunkStatement};
 
-use super::{bytes_of, case, Random, K};
+use super::{bytes_of, case, quoted, Random, K};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -21,11 +22,22 @@ fn input(given: &[K], words: &Words, segment: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn machine(about: &str, given: &[K], words: &Words, segment: &[u8]) -> Option<Vec<K>> {
-    let answer = run(segment, given, words);
-    let bytes = answer.as_ref().map(|results| bytes_of(results));
-    case("machine", about, &input(given, words, segment), bytes);
-    answer
+/// A segment of one page.
+fn machine(about: &str, given: &[K], words: &Words, page: &[u8]) {
+    let answer = run(&[page.to_vec()], given, words);
+    case("machine", about, &input(given, words, page), answer.map(|results| bytes_of(&results)));
+}
+
+/// A segment whose pages are stored first: what it leaves, and its digest.
+fn stored(about: &str, given: &[K], words: &Words, segment: &Segment) -> Option<Vec<K>> {
+    let results = run(&segment.pages, given, words)?;
+    println!(
+        r#"{{"name":"segment","about":"{about}","pages":[{}],"input":"{}","expected":"{}"}}"#,
+        quoted(segment.pages.iter().map(hex::encode)),
+        hex::encode(input(given, words, &[])),
+        hex::encode([bytes_of(&results), segment.digest().to_vec()].concat()),
+    );
+    Some(results)
 }
 
 /// Instructions made at random, some of which are none.
@@ -34,7 +46,7 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
     let op = if random.below(60) == 0 {
         random.below(256)
     } else {
-        1 + random.below(12)
+        1 + random.below(13)
     } as u8;
     bytes.push(op);
     // Of those that are written: what a point that lies in its own table is, nothing says.
@@ -126,10 +138,25 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
             bytes.push(count as u8);
             count
         }
+        13 => {
+            let most = if random.below(8) == 0 { 40 } else { 9 };
+            let length = random.below(most);
+            bytes.extend(register(random));
+            bytes.extend((length as u16).to_be_bytes());
+            bytes.push(count as u8);
+            for _ in 0..count {
+                bytes.push((random.below(32) + random.below(80) / 79) as u8);
+                bytes.extend(random.words(length.div_ceil(2)).iter().map(|word| *word as u8));
+            }
+            count
+        }
         _ => 0,
     };
     bytes
 }
+
+/// The instruction that ends a segment.
+const LEAVE: u8 = 14;
 
 /// Programs made at random.
 pub fn programs(random: &mut Random) {
@@ -147,11 +174,13 @@ pub fn programs(random: &mut Random) {
             [random.below(next), random.below(4)],
             [random.below(next), 1],
         ];
-        let front = std::iter::once(runs.len()).chain(runs.into_iter().flatten());
-        let front = front.flat_map(|own| (own as u16).to_be_bytes());
-        let mut segment: Vec<u8> = front.chain(code).collect();
-        if number % 10 == 0 {
-            segment.pop();
+        let end = std::iter::once(runs.len()).chain(runs.into_iter().flatten());
+        let end = end.flat_map(|own| (own as u16).to_be_bytes());
+        let mut segment: Vec<u8> = code.into_iter().chain([LEAVE]).chain(end).collect();
+        match number % 10 {
+            0 => drop(segment.pop()),
+            5 => segment.push(0),
+            _ => {}
         }
         machine(&format!("program {number}"), &given, &words, &segment);
     }
@@ -161,8 +190,8 @@ pub fn programs(random: &mut Random) {
 pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan; 2], Failure> {
     let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
     let small = Budget {
-        bytes: 50_000,
-        gas: 6_000_000,
+        gas: 5_000_000,
+        ..Budget::TRANSACTION
     };
     let plans = [Budget::TRANSACTION, small].map(|budget| Plan::within(key, log, outputs, budget));
     let [Some(whole), Some(cut)] = plans else {
@@ -180,22 +209,20 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         ends: Ends::default(),
     };
     let said = verify_conversation(&claim, own)?;
+    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk, own));
+    let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
         let words = plan.words(key, &proof.statement, &own.statistics.tops);
-        let mut given = said.inputs.in_order();
+        let mut given = [said.inputs.in_order(), ends.concat()].concat();
         let count = plan.program.len();
         for (i, segment) in plan.program.iter().enumerate() {
             let other = random.elements(given.len());
-            machine(
-                &format!("segment {i} of {count}, other elements"),
-                &other,
-                &words,
-                &segment.code,
-            );
+            let about = format!("segment {i} of {count}, other elements");
+            stored(&about, &other, &words, segment).ok_or("a segment is followed")?;
             let about = format!("segment {i} of {count} of the plan, about {} gas", segment.gas);
-            given = machine(&about, &given, &words, &segment.code).ok_or("a segment is followed")?;
+            given = stored(&about, &given, &words, segment).ok_or("a segment is followed")?;
         }
-        assert_eq!(given, said.outputs.in_order(), "the plan says what the verifier says");
+        assert_eq!(given, expected(&said, &ends).in_order(), "the plan says what the verifier says");
     }
     Ok([whole, cut])
 }

@@ -71,11 +71,12 @@ impl Aggregated<'_> {
             data.elements(&format!("values of layer {i}"), &layer.fri_witness);
             data.digests(&format!("path of layer {i}"), &path);
         }
+        data.elements("last layer once more", &fri.last_layer_poly);
         data
     }
 
     /// What `calldata` has written behind the claim; nothing if a number is not reduced.
-    fn read(&self, input: &[u8]) -> Option<(Stark, K)> {
+    fn read(&self, input: &[u8]) -> Option<(Stark, K, bool)> {
         let mut proof = self.proof.clone();
         let mut data = Reader(input);
         data.take(CLAIM)?;
@@ -112,13 +113,16 @@ impl Aggregated<'_> {
             layer.fri_witness = data.elements(values)?;
             layer.decommitment.hash_witness = data.digests(nodes)?.into_iter().map(Blake2sHash).collect();
         }
-        data.0.is_empty().then_some((proof, claimed_sum))
+        let again = data.raw_elements(fri.last_layer_poly.len())?;
+        // Proofs have the last layer once.
+        let same = again == fri.last_layer_poly[..];
+        data.0.is_empty().then_some((proof, claimed_sum, same))
     }
 
     /// What this verifier says: the digest at the end, or why not. What was known before is taken from calldata as far as the roots
     /// that are absorbed already cannot differ.
     fn answer(&self, input: &[u8]) -> Result<Vec<u8>, String> {
-        let (proof, claimed_sum) = self.read(input).ok_or_else(String::new)?;
+        let (proof, claimed_sum, same) = self.read(input).ok_or_else(String::new)?;
         let claim = StarkClaim {
             relations: self.relations,
             lookups: self.lookups,
@@ -126,6 +130,7 @@ impl Aggregated<'_> {
         };
         let mut t = self.start.clone();
         match stark::verify(&claim, &proof, &mut t) {
+            Ok(()) if !same => Err("last message".to_owned()),
             Ok(()) => Ok(t.channel().digest().to_vec()),
             Err(error) => Err(reason(&error).to_owned()),
         }

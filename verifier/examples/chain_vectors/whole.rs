@@ -275,25 +275,28 @@ impl Opened<'_> {
             data.elements(&format!("values of oracle {i}"), &own.values);
             data.digests(&format!("path of oracle {i}"), &own.path);
         }
+        data.elements("last message once more", &proof.final_message);
         data
     }
 
     /// What this verifier says of calldata whose policy and parameters are as they were.
     fn answer(&self, input: &[u8]) -> Answer {
-        let Some((claims, proof)) = self.read(input) else {
+        let Some((claims, proof, again)) = self.read(input) else {
             return Answer::Refused(String::new());
         };
         let [weights, activations] = &claims;
         let claimed = [with(&self.claimed[0], weights), with(&self.claimed[1], activations)];
         let mut t = self.start.clone();
         match opening::verify(&self.policy, &claimed, &proof, &mut t) {
+            // Proofs have the last message once.
+            Ok(()) if again != proof.final_message => Answer::Refused("last message".to_owned()),
             Ok(()) => Answer::Accepted(t.channel().digest().to_vec()),
             Err(error) => Answer::Refused(reason(&error).to_owned()),
         }
     }
 
     /// What `calldata` has written.
-    fn read(&self, input: &[u8]) -> Option<([Claim; 2], OpeningProof)> {
+    fn read(&self, input: &[u8]) -> Option<([Claim; 2], OpeningProof, Vec<K>)> {
         let mut data = Reader(input);
         data.take(PARAMETERS)?;
         let mut claim = |claimed: &Claimed<'_>| {
@@ -339,6 +342,7 @@ impl Opened<'_> {
             Some(OracleOpening { values, path })
         };
         let oracles = roots.iter().map(&mut oracle).collect::<Option<_>>()?;
+        let again = data.raw_elements(1 << long.log_final())?;
         let [weights, activations] = codes;
         let proof = OpeningProof {
             weights,
@@ -350,7 +354,7 @@ impl Opened<'_> {
             nonce,
             oracles,
         };
-        data.0.is_empty().then_some((claims, proof))
+        data.0.is_empty().then_some((claims, proof, again))
     }
 
     /// The opening as it is, and changed in every one of its parts.
@@ -467,7 +471,8 @@ fn rounds(data: &mut Reader<'_>, count: u32) -> Option<Vec<[K; 2]>> {
 /// What the contract says where this verifier refuses. Rows are hashed before they are looked at.
 fn reason(error: &OpeningError) -> &'static str {
     match error {
-        OpeningError::BandClaim { .. } => "end of the band sumcheck",
+        // Who calls the contract looks at the ends of the band sumchecks, when all is said.
+        OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the join sumcheck",
         OpeningError::JoinClaim => "end of the join sumcheck",
         OpeningError::FoldClaim => "end of the folding sumcheck",
         OpeningError::Work { .. } => "work",

@@ -154,6 +154,15 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
     bytes.0
 }
 
+/// States have a digest of the last message: the last stage has it once more.
+fn again(stages: &mut [Vec<u8>], message: &[SecureField]) {
+    if let Some(last) = stages.last_mut() {
+        let mut bytes = Bytes::default();
+        bytes.elements(message);
+        last.extend(bytes.0);
+    }
+}
+
 fn opening(own: &OpeningProof) -> Part {
     let mut bytes = Bytes::default();
     for (_, code) in own.codes() {
@@ -185,9 +194,11 @@ fn opening(own: &OpeningProof) -> Part {
         bytes.0.extend(oracle.path.as_flattened());
         bytes.0
     });
+    let mut stages: Vec<Vec<u8>> = rows.into_iter().chain(oracles).collect();
+    again(&mut stages, &own.final_message);
     Part {
         conversation: bytes.0,
-        stages: rows.into_iter().chain(oracles).collect(),
+        stages,
     }
 }
 
@@ -221,8 +232,10 @@ fn stark(own: &Stark, claimed_sum: SecureField) -> Part {
         bytes.nodes(&layer.decommitment.hash_witness);
         bytes.0
     });
+    let mut stages: Vec<Vec<u8>> = rows.chain(layers).collect();
+    again(&mut stages, &fri.last_layer_poly);
     Part {
-        stages: rows.chain(layers).collect(),
         conversation: bytes.0,
+        stages,
     }
 }

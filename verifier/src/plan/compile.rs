@@ -44,6 +44,8 @@ pub enum Step {
     Eq(Vec<Element>),
     /// A sum.
     Sum(Terms),
+    /// Products of two lists of elements that lie side by side, from their first ones on.
+    Multiply(Element, Element, u32),
 }
 
 /// An instruction, and what it writes.
@@ -66,6 +68,7 @@ impl Instruction {
             }
             Step::Select(base, length, _) => Box::new(*base..base.saturating_add(*length)),
             Step::Word(_) => Box::new(std::iter::empty()),
+            Step::Multiply(a, b, count) => Box::new([*a, *b].into_iter().flat_map(|own| own..own.saturating_add(*count))),
             Step::Sum(terms) => {
                 let multiples = terms.multiples.iter().map(|(own, _)| *own);
                 Box::new(multiples.chain(terms.products.iter().flat_map(|(a, b)| [*a, *b])))
@@ -163,12 +166,10 @@ impl Compiler<'_> {
                 }
                 Node::Mul(a, b) => [a, b].into_iter().for_each(|own| self.require(own)),
                 Node::Eq(a, b) => a.into_iter().chain(b).for_each(|own| self.require(own)),
-                Node::Entry(table, _) | Node::Select(table, _) => {
-                    let own = self.record.tables.get(table as usize);
-                    if let Some(Table::Eq(list) | Table::Prefix(list) | Table::List(list)) =
-                        own.filter(|_| seen.insert(table))
-                    {
-                        list.iter().for_each(|own| self.require(*own));
+                Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) => {
+                    if seen.insert(table) {
+                        let own = self.made_of(table);
+                        own.into_iter().for_each(|own| self.require(own));
                     }
                 }
                 Node::Constant(_) | Node::Input(_) | Node::Word(_) | Node::Bit(..) => {}
@@ -182,11 +183,18 @@ impl Compiler<'_> {
             Node::Add(a, b) | Node::Mul(a, b) => vec![*a, *b],
             Node::Scale(a, _) => vec![*a],
             Node::Eq(a, b) => [a.as_slice(), b.as_slice()].concat(),
-            Node::Entry(table, _) | Node::Select(table, _) => match self.record.tables.get(*table as usize) {
-                Some(Table::Eq(list) | Table::Prefix(list) | Table::List(list)) => list.clone(),
-                None => Vec::new(),
-            },
+            Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) => self.made_of(*table),
             Node::Constant(_) | Node::Input(_) | Node::Word(_) | Node::Bit(..) => Vec::new(),
+        }
+    }
+
+    /// What a table is made of.
+    fn made_of(&self, table: u32) -> Vec<Symbol> {
+        match self.record.tables.get(table as usize) {
+            Some(Table::Eq(list) | Table::Prefix(list) | Table::List(list)) => list.clone(),
+            // Each begins before the product: this ends.
+            Some(Table::Product(a, b)) => [a, b].into_iter().flat_map(|own| self.made_of(*own)).collect(),
+            None => Vec::new(),
         }
     }
 
@@ -206,7 +214,7 @@ impl Compiler<'_> {
                 continue;
             }
             // Long tables have many entries: what they are made of is looked at where an earlier output needs it.
-            if let Node::Entry(table, _) | Node::Select(table, _) = node {
+            if let Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) = node {
                 let known = seen.entry(*table).or_insert(usize::MAX);
                 if *known <= own {
                     continue;
@@ -255,7 +263,14 @@ impl Compiler<'_> {
             return Some(*to);
         }
         let length = self.length(table);
+        if let Table::Product(a, b) = self.record.tables.get(table as usize)? {
+            let (a, b) = (self.table(*a)?, self.table(*b)?);
+            let to = self.write(Step::Multiply(a, b, u32::try_from(length).ok()?), length)?;
+            self.tables.insert(table, to);
+            return Some(to);
+        }
         let to = match self.record.tables.get(table as usize)? {
+            Table::Product(..) => None,
             Table::Eq(point) => {
                 let point = (point.len() <= TABLE_LOG).then(|| self.listed(point))??;
                 self.write(Step::Table(point), length)
@@ -278,6 +293,7 @@ impl Compiler<'_> {
             Some(Table::Eq(point)) => 1 << point.len().min(TABLE_LOG + 1),
             Some(Table::Prefix(list)) => list.len() + 1,
             Some(Table::List(list)) => list.len(),
+            Some(Table::Product(a, _)) => self.length(*a),
             None => 0,
         }
     }
@@ -304,6 +320,15 @@ impl Compiler<'_> {
             Node::Select(table, place) => {
                 let (base, length) = (self.table(table)?, u32::try_from(self.length(table)).ok()?);
                 self.write(Step::Select(base, length, place), 1)?
+            }
+            Node::Row(table, factors) => {
+                let first = self.table(table)?;
+                let places = (first..).zip(factors).filter(|(_, factor)| *factor != 0);
+                let terms = Terms {
+                    multiples: places.collect(),
+                    ..Terms::default()
+                };
+                self.sum(terms)?
             }
             Node::Eq(a, b) => {
                 let pairs: Vec<Symbol> = a.iter().zip(&b).flat_map(|(a, b)| [*a, *b]).collect();

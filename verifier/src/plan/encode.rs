@@ -5,16 +5,18 @@ use super::program::{op, word_of};
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
 mod gas {
-    pub const INSTRUCTION: u64 = 310;
-    pub const PRODUCT: u64 = 415;
-    pub const SUMMED_PRODUCT: u64 = 240;
-    pub const MULTIPLE: u64 = 480;
-    pub const SUMMED_MULTIPLE: u64 = 95;
-    pub const RUN: u64 = 300;
-    pub const COPY: u64 = 160;
-    pub const SUM: u64 = 400;
-    pub const TABLE_ENTRY: u64 = 590;
-    pub const EQ: u64 = 1400;
+    pub const INSTRUCTION: u64 = 320;
+    pub const PRODUCT: u64 = 480;
+    pub const SUMMED_PRODUCT: u64 = 350;
+    pub const MULTIPLE: u64 = 500;
+    pub const SUMMED_MULTIPLE: u64 = 175;
+    pub const RUN: u64 = 240;
+    pub const COPY: u64 = 170;
+    pub const SUM: u64 = 500;
+    pub const TABLE_ENTRY: u64 = 600;
+    pub const EQ: u64 = 1220;
+    pub const ROW: u64 = 520;
+    pub const ROW_ENTRY: u64 = 46;
 }
 
 /// An instruction that the next one may be a part of.
@@ -29,6 +31,7 @@ struct Last {
 enum Kind {
     Scale { from: u32, factors: u8 },
     Multiply { a: u32, b: u32, step: Option<u8> },
+    Rows { from: u32, length: usize },
 }
 
 /// Writes instructions.
@@ -36,6 +39,8 @@ enum Kind {
 pub struct Encoder {
     /// The bytes.
     pub code: Vec<u8>,
+    /// Where instructions begin.
+    pub starts: Vec<usize>,
     /// What following them takes.
     pub gas: u64,
     last: Option<Last>,
@@ -79,6 +84,20 @@ fn runs_of(multiples: &[(u32, u32)]) -> Vec<(u8, &[(u32, u32)])> {
     runs
 }
 
+/// The least registers that are worth a row.
+const ROW: usize = 8;
+
+/// The exponents of registers that lie side by side and are multiplied with powers of two: the least one, and how much more each is.
+fn row_of(multiples: &[(u32, u32)]) -> Option<(u32, Vec<u8>)> {
+    let (first, _) = *multiples.first()?;
+    let places = multiples.iter().zip(first..).all(|((own, _), place)| *own == place);
+    let powers = multiples.iter().all(|(_, factor)| factor.is_power_of_two());
+    let exponents = || multiples.iter().map(|(_, factor)| factor.trailing_zeros());
+    let (base, most) = (exponents().min()?, exponents().max()?);
+    let fits = (ROW..=op::ROW).contains(&multiples.len()) && most - base < 16;
+    (places && powers && fits).then(|| (base, exponents().map(|own| (own - base) as u8).collect()))
+}
+
 impl Encoder {
     fn number(&mut self, value: u32) {
         self.code.extend((value as u16).to_be_bytes());
@@ -87,7 +106,37 @@ impl Encoder {
     fn begin(&mut self, op: u8) {
         self.last = None;
         self.gas += gas::INSTRUCTION;
+        self.starts.push(self.code.len());
         self.code.push(op);
+    }
+
+    /// What is left at the end: runs of registers.
+    pub fn leave(&mut self, registers: &[u32]) -> Option<()> {
+        let runs: Vec<&[u32]> = registers.chunk_by(|a, b| b.checked_sub(*a) == Some(1)).collect();
+        self.begin(op::LEAVE);
+        self.number(u16::try_from(runs.len()).ok()?.into());
+        for run in runs {
+            self.number(*run.first()?);
+            self.number(u16::try_from(run.len()).ok()?.into());
+        }
+        Some(())
+    }
+
+    /// The bytes, cut at instructions into pages of at most so many. `None` if an instruction is longer.
+    pub fn pages(&self, most: usize) -> Option<Vec<Vec<u8>>> {
+        let (mut pages, mut from) = (Vec::new(), 0);
+        let ends = self.starts.iter().skip(1).copied().chain([self.code.len()]);
+        for (start, end) in self.starts.iter().zip(ends) {
+            if end - from > most {
+                pages.push(self.code.get(from..*start)?.to_vec());
+                from = *start;
+            }
+            if end - from > most {
+                return None;
+            }
+        }
+        pages.push(self.code.get(from..)?.to_vec());
+        Some(pages)
     }
 
     /// Constants, which are the first registers after those that are carried.
@@ -120,7 +169,7 @@ impl Encoder {
                 self.begin(op::PREFIX);
                 self.number(list.len() as u32);
                 self.listed(list, place)?;
-                self.gas += 2 * gas::COPY * u64::from(own.count);
+                self.gas += gas::COPY * u64::from(own.count);
             }
             Step::Copy(list) => {
                 self.begin(op::COPY);
@@ -154,6 +203,11 @@ impl Encoder {
                 self.gas += gas::EQ * pairs.len() as u64 / 2;
             }
             Step::Sum(terms) => self.sum(terms, place)?,
+            Step::Multiply(a, b, count) => {
+                let (a, b) = (place(*a)?, place(*b)?);
+                (0..*count).for_each(|i| self.multiply(a + i, b + i));
+                self.last = None;
+            }
         }
         Some(())
     }
@@ -193,6 +247,12 @@ impl Encoder {
             }
         }
         multiples.sort_unstable();
+        if products.is_empty() {
+            if let Some((base, exponents)) = row_of(&multiples) {
+                self.row(multiples.first()?.0, base, &exponents);
+                return Some(());
+            }
+        }
         let multiples = runs_of(&multiples);
         let counts = [multiples.len(), single.len(), runs.len()];
         let long = counts.iter().any(|count| *count > 255);
@@ -254,7 +314,7 @@ impl Encoder {
                     && own.checked_add(last.count.into()) == Some(from)
                     && u32::from(last.count) < u32::from(op::RUN)
             }
-            Kind::Multiply { .. } => false,
+            Kind::Multiply { .. } | Kind::Rows { .. } => false,
         };
         let last = self.last.filter(follows).unwrap_or_else(|| {
             let start = self.code.len();
@@ -266,6 +326,28 @@ impl Encoder {
         });
         self.factor(factors, factor);
         self.count(last, 3, factors | last.count);
+    }
+
+    fn row(&mut self, from: u32, base: u32, exponents: &[u8]) {
+        let length = exponents.len();
+        self.gas += gas::ROW + gas::ROW_ENTRY * length as u64;
+        let kind = Kind::Rows { from, length };
+        let last = self.last.filter(|last| last.kind == kind && last.count < 255);
+        let last = last.unwrap_or_else(|| {
+            let start = self.code.len();
+            self.begin(op::ROWS);
+            self.number(from);
+            self.number(length as u32);
+            self.code.push(0);
+            Last { start, count: 0, kind }
+        });
+        self.code.push(base as u8);
+        let pairs = exponents.chunks(2).map(|pair| match pair {
+            [high, low] => high << 4 | low,
+            own => own.iter().map(|high| high << 4).sum(),
+        });
+        self.code.extend(pairs);
+        self.count(last, 5, last.count + 1);
     }
 
     fn multiply(&mut self, a: u32, b: u32) {

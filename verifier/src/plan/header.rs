@@ -5,7 +5,7 @@ use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::{Points, PRODUCTS};
 
-use super::Plan;
+use super::{Plan, Segment};
 use crate::codec::CodecError;
 use crate::key::ModelKey;
 use crate::ledger::security_bits;
@@ -17,6 +17,15 @@ use crate::suite::keccak;
 
 /// The variables of a product that does not exist.
 const NONE: u8 = 255;
+
+impl Segment {
+    /// That of the digests of its pages. These are what a chain says of the contracts that have them as their code, behind a byte 0.
+    pub fn digest(&self) -> Digest {
+        let page = |page: &Vec<u8>| keccak(&[&[0], page.as_slice()].concat());
+        let pages: Vec<Digest> = self.pages.iter().map(page).collect();
+        keccak(pages.as_flattened())
+    }
+}
 
 impl Plan {
     /// The model's id, the roots of tables and weights, numbers of four bytes, big-endian, then the variables of the products and log2
@@ -54,7 +63,6 @@ impl Plan {
             padded.0 as usize,
             // Tenths, rounded down.
             (security_bits(key, &[whole], lengths) * 10.0) as usize,
-            self.outputs,
             trees.len(),
         ];
         let mut bytes = [key.id()?.0, key.tables_root, key.weights_root].concat();
@@ -74,7 +82,7 @@ impl Plan {
         let mut digests = vec![[0; 32]];
         for segment in self.program.iter().rev() {
             let behind = digests.last().copied().unwrap_or_default();
-            digests.push(keccak(&[keccak(&segment.code), behind].concat()));
+            digests.push(keccak(&[segment.digest(), behind].concat()));
         }
         digests.reverse();
         digests

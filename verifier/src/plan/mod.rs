@@ -20,17 +20,20 @@ use self::segments::cut;
 pub use self::segments::{Budget, Segment};
 use self::symbol::{recorded, Symbol};
 use crate::key::ModelKey;
-use crate::public::{calculate, Inputs};
+use crate::opening::multilinear::evaluate;
+use crate::opening::{absorb_statement, Claimed, OpeningProof};
+use crate::policy::OpeningPolicy;
+use crate::public::{calculate, opened, Inputs, Results};
+use crate::transcript::Transcript;
+use crate::verify::Conversation;
 
 /// A model, for statements of so many token rows and output tokens.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What is calculated, piece by piece. Each piece is given what the one before it leaves.
     pub program: Vec<Segment>,
-    /// Numbers of inputs and outputs.
+    /// Number of inputs.
     pub inputs: usize,
-    /// Of outputs.
-    pub outputs: usize,
     /// The row spaces.
     pub shape: Shape,
 }
@@ -58,17 +61,17 @@ impl Plan {
         };
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, statement.lengths());
-        let ((inputs, results), record) = recorded(|| {
-            let (count, inputs) = symbols(&shape);
+        let ((inputs, results), record) = recorded(key.config.layers, || {
+            let (count, inputs, ends) = symbols(key, &shape);
             let tops = vec![0; outputs];
-            (count, calculate(key, &shape, (&statement, &tops), &inputs).in_order())
+            let results = calculate(key, &shape, (&statement, &tops), &inputs, &ends);
+            (count, results.in_order())
         });
         let (instructions, left) = compile(&record, inputs, &results)?;
         let program = cut(&instructions, inputs, &left, budget)?;
         Some(Self {
             program,
             inputs,
-            outputs: results.len(),
             shape,
         })
     }
@@ -77,7 +80,7 @@ impl Plan {
     pub fn run(&self, inputs: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
         let mut given = inputs.to_vec();
         for segment in &self.program {
-            given = run(&segment.code, &given, words)?;
+            given = run(&segment.pages, &given, words)?;
         }
         Some(given)
     }
@@ -97,13 +100,47 @@ impl Plan {
 }
 
 /// Symbols of all inputs, and their number.
-fn symbols(shape: &Shape) -> (usize, Inputs<Symbol>) {
+fn symbols(key: &ModelKey, shape: &Shape) -> (usize, Inputs<Symbol>, [Vec<Symbol>; 2]) {
     let mut count = 0;
-    let inputs = Inputs::of(shape, || {
+    let mut next = || {
         count += 1;
         Symbol::input(count - 1)
-    });
-    (count, inputs)
+    };
+    let inputs = Inputs::of(shape, &mut next);
+    let ends = opened(key, shape).map(|columns| (0..columns.log_bands()).map(|_| next()).collect());
+    (count, inputs, ends)
+}
+
+/// Where the band sumchecks of an opening end, and what they end in: of the weights, then of the activations. `transcript` is that of
+/// the opening before its first message. For tests: contracts find these points as they verify.
+pub fn band_ends(
+    policy: &OpeningPolicy,
+    claimed: &[Claimed<'_>; 2],
+    proof: &OpeningProof,
+    transcript: &mut Transcript,
+) -> [Vec<SecureField>; 2] {
+    claimed
+        .iter()
+        .for_each(|own| absorb_statement(transcript, policy, own));
+    proof.codes().map(|(_, own)| {
+        let bind = |round: &[SecureField; 2]| {
+            transcript.message("opening band round", round);
+            transcript.challenge("opening band challenge")
+        };
+        let end = own.band_rounds.iter().map(bind).collect();
+        transcript.message("opening evaluation", &[own.band_value]);
+        end
+    })
+}
+
+/// What a program has to calculate where a verifier calculates all coefficients.
+pub fn expected(said: &Conversation, ends: &[Vec<SecureField>; 2]) -> Results {
+    let (outputs, [bands, units]) = (&said.outputs, ends);
+    Results {
+        embedding: outputs.embedding,
+        value: outputs.value,
+        coefficients: [evaluate(&outputs.bands, bands), evaluate(&outputs.units, units)],
+    }
 }
 
 /// log2 of the padded token rows of a statement.

@@ -41,6 +41,14 @@ pub(super) mod op {
     pub const MULTIPLY_BY: u8 = 11;
     /// A sum whose numbers have two bytes.
     pub const LONG_SUM: u8 = 12;
+    /// The first one of registers, their number, and a number of one byte of rows. A row is a byte, below 32, and a number below 16 for
+    /// each register, two in a byte, the first one in its high half. Writes of every row the sum of the registers times two to the
+    /// number and the byte.
+    pub const ROWS: u8 = 13;
+    /// The end of a segment: a number of runs, and of each the first one of its registers and their number. They are what it leaves.
+    pub const LEAVE: u8 = 14;
+    /// The most registers of a row: so many multiples fit what a contract adds up before it reduces.
+    pub const ROW: usize = 1 << 11;
     /// How many factors there are at most. Their first byte is their number less one, and one of the kinds below in its highest bits.
     pub const RUN: u8 = 64;
     /// Factors of 1, without bytes.
@@ -101,7 +109,7 @@ impl Reader<'_> {
         let first = self.byte()? as u8;
         let mut shift = || {
             let bits = self.byte().filter(|bits| *bits < 32)?;
-            Some(BaseField::from_u32_unchecked(((1u64 << bits) % u64::from(P)) as u32))
+            Some(power(bits as u32))
         };
         let count = 0..first % op::RUN + 1;
         match first & !(op::RUN - 1) {
@@ -111,6 +119,11 @@ impl Reader<'_> {
             _ => count.map(|_| self.constant()).collect(),
         }
     }
+}
+
+/// Two to a number.
+fn power(bits: u32) -> BaseField {
+    BaseField::from_u32_unchecked(((1u64 << bits) % u64::from(P)) as u32)
 }
 
 struct Machine(Vec<SecureField>);
@@ -196,9 +209,28 @@ impl Machine {
                     self.push(self.get(a + i) * self.get(b + i * step))?;
                 }
             }
+            op::ROWS => {
+                let (from, length) = (code.number()?, code.number()?);
+                for _ in 0..code.byte()? {
+                    self.row(from, length, code)?;
+                }
+            }
             _ => return None,
         }
         Some(())
+    }
+
+    fn row(&mut self, from: usize, length: usize, code: &mut Reader<'_>) -> Option<()> {
+        let base = code.byte().filter(|bits| *bits < 32 && length <= op::ROW)?;
+        let mut sum = SecureField::zero();
+        for first in (0..length).step_by(2) {
+            let both = code.byte()?;
+            sum += self.get(from + first) * power(both as u32 >> 4);
+            if first + 1 < length {
+                sum += self.get(from + first + 1) * power(both as u32 & 15);
+            }
+        }
+        self.push(sum * power(base as u32))
     }
 
     fn sum(&mut self, [multiples, products, runs]: [usize; 3], code: &mut Reader<'_>) -> Option<()> {
@@ -222,15 +254,26 @@ impl Machine {
     }
 }
 
-/// Follows a segment of a program: its first registers have what it is given. Returns what it leaves, or `None` if it is no segment, or
-/// reads beyond a table or the statement.
-pub fn run(segment: &[u8], given: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
-    let (mut machine, mut code) = (Machine(given.to_vec()), Reader(segment));
-    let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
-    let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
-    while !code.0.is_empty() {
+/// Follows a segment of a program, page by page: its first registers have what it is given. Returns what it leaves, or `None` if it is no
+/// segment, or reads beyond a table or the statement. No instruction lies in two pages, and nothing is behind the end.
+pub fn run(pages: &[Vec<u8>], given: &[SecureField], words: &Words) -> Option<Vec<SecureField>> {
+    let mut machine = Machine(given.to_vec());
+    let (last, before) = pages.split_last()?;
+    for page in before {
+        let mut code = Reader(page);
+        while !code.0.is_empty() {
+            machine.step(&mut code, words)?;
+        }
+    }
+    let mut code = Reader(last);
+    while code.0.first() != Some(&op::LEAVE) {
         machine.step(&mut code, words)?;
     }
+    code.byte()?;
+    let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
+    let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
     let left = runs.into_iter().flat_map(|(first, count)| first..first + count);
-    Some(left.map(|own| machine.get(own)).collect())
+    code.0
+        .is_empty()
+        .then(|| left.map(|own| machine.get(own)).collect())
 }

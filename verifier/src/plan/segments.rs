@@ -8,8 +8,8 @@ use super::encode::Encoder;
 /// What a segment may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Bytes of it and of the elements that it is given.
-    pub bytes: usize,
+    /// Elements that it is given.
+    pub elements: usize,
     /// Gas, that of its calldata among it.
     pub gas: u64,
 }
@@ -17,23 +17,24 @@ pub struct Budget {
 impl Budget {
     /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what the rest of the state and the calls take.
     pub const TRANSACTION: Self = Self {
-        bytes: 118_000,
-        gas: 15_400_000,
+        elements: 7_000,
+        gas: 13_000_000,
     };
 }
 
-/// Bytes of an element in calldata, and gas of taking and leaving one.
-const ELEMENT: usize = 16;
+/// Gas of taking and leaving an element: sixteen bytes of calldata, its digest and copies.
 const CARRIED: u64 = 420;
-/// Gas of a byte of calldata, and of it again with its digest and copies.
-const BYTE: u64 = 18;
+/// The most bytes of a page: contracts have 24,576, and one is in front.
+pub const PAGE: usize = 24_575;
+/// Gas of loading a page, and of the memory that all are loaded into.
+const LOADED: u64 = 6_000;
 
-/// A piece of a program. Its first bytes say which registers it leaves: how many runs there are, and of each the first one and their
-/// number, two bytes each. Its registers are what the one before it left, in order, its constants, and what its instructions write.
+/// A piece of a program, in pages, each of which is stored as a contract. Its registers are what the one before it left, in order, its
+/// constants, and what its instructions write. The last instruction says which registers it leaves.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// The bytes.
-    pub code: Vec<u8>,
+    pub pages: Vec<Vec<u8>>,
     /// How many elements it is given.
     pub given: usize,
     /// How many it leaves.
@@ -44,11 +45,21 @@ pub struct Segment {
     pub gas: u64,
 }
 
-/// Gas of memory of so many registers, of two words each.
+impl Segment {
+    /// Bytes of all pages.
+    pub fn bytes(&self) -> usize {
+        self.pages.iter().map(Vec::len).sum()
+    }
+}
+
+/// Gas of memory of so many registers, of a word each, and of a page.
 const fn memory(registers: u64) -> u64 {
-    let words = 2 * registers;
+    let words = registers + 1_024;
     3 * words + words * words / 512
 }
+
+/// How many places of a program are looked at.
+const PLACES: usize = 4_096;
 
 struct Cutter<'a> {
     instructions: &'a [Instruction],
@@ -115,24 +126,16 @@ impl Cutter<'_> {
         let place = |own: Element| places.get(&own).copied();
         let mut encoder = Encoder::default();
         let at = left.iter().map(|own| place(*own)).collect::<Option<Vec<u32>>>()?;
-        let runs: Vec<&[u32]> = at.chunk_by(|a, b| b.checked_sub(*a) == Some(1)).collect();
-        let front = std::iter::once(runs.len()).chain(
-            runs.iter()
-                .flat_map(|run| [run.first().map_or(0, |own| *own as usize), run.len()]),
-        );
-        let front: Vec<u8> = (front.map(|own| u16::try_from(own).ok().map(u16::to_be_bytes)))
-            .collect::<Option<Vec<_>>>()?
-            .concat();
-        encoder.code = front;
         encoder.constants(&constants.iter().map(|own| own ^ CONSTANT).collect::<Vec<_>>());
         for own in own {
             encoder.instruction(own, &place)?;
         }
-        let bytes = (encoder.code.len() + ELEMENT * given.len()) as u64;
+        encoder.leave(&at)?;
+        let pages = encoder.pages(PAGE)?;
         let carried = CARRIED * (given.len() + left.len()) as u64;
         Some(Segment {
-            gas: encoder.gas + memory(next as u64) + carried + BYTE * bytes,
-            code: encoder.code,
+            gas: encoder.gas + memory(next as u64) + carried + LOADED * pages.len() as u64,
+            pages,
             given: given.len(),
             left: left.len(),
             registers: next,
@@ -143,14 +146,16 @@ impl Cutter<'_> {
     fn cuts(&self, slack: usize) -> Option<Vec<usize>> {
         let count = self.instructions.len();
         let live = self.counts();
-        let (mut bytes, mut gas, mut registers) = (vec![0], vec![0], vec![0]);
+        let (mut gas, mut registers) = (vec![0], vec![0]);
         let mut encoder = Encoder::default();
         for own in self.instructions {
             encoder.instruction(own, &|own| Some(own & !CONSTANT))?;
-            bytes.push(encoder.code.len());
-            gas.push(encoder.gas);
+            gas.push(encoder.gas + encoder.code.len() as u64 * LOADED / PAGE as u64);
             registers.push(registers.last()? + u64::from(own.count));
         }
+        // Of long programs not every place is looked at.
+        let step = count.div_ceil(PLACES).max(1);
+        let places: Vec<usize> = (0..count).step_by(step).chain([count]).collect();
         let fits = |from: usize, to: usize| -> Option<bool> {
             let given = if from == 0 { self.inputs } else { *live.get(from)? };
             let left = if to == count {
@@ -158,22 +163,19 @@ impl Cutter<'_> {
             } else {
                 *live.get(to)?
             };
-            let own = bytes.get(to)? - bytes.get(from)? + ELEMENT * given + 2 * slack;
             let held = registers.get(to)? - registers.get(from)? + given as u64;
-            let all =
-                gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64 + BYTE * own as u64;
+            let all = gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64;
             let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
-            Some(own <= self.budget.bytes && within)
+            Some(given <= self.budget.elements && within)
         };
         // The fewest segments to each place, the elements between them, and the place before.
         let mut best: Vec<Option<(usize, usize, usize)>> = vec![None; count + 1];
         *best.first_mut()? = Some((0, 0, 0));
-        for to in 1..=count {
+        for (i, to) in places.iter().copied().enumerate().skip(1) {
             let mut own = None;
-            for from in (0..to).rev() {
+            for from in places.iter().take(i).rev().copied() {
                 // What it has of its own only grows.
-                let alone = (bytes.get(to)? - bytes.get(from)?, gas.get(to)? - gas.get(from)?);
-                if alone.0 > self.budget.bytes || alone.1 > self.budget.gas {
+                if gas.get(to)? - gas.get(from)? > self.budget.gas {
                     break;
                 }
                 if !fits(from, to)? {
@@ -225,7 +227,7 @@ pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], bud
         let segments: Option<Vec<Segment>> = (cuts.iter().zip(cuts.iter().skip(1)))
             .map(|(from, to)| cutter.segment(*from, *to))
             .collect();
-        let fits = |own: &Segment| own.code.len() + ELEMENT * own.given <= budget.bytes && own.gas <= budget.gas;
+        let fits = |own: &Segment| own.given <= budget.elements && own.gas <= budget.gas;
         if let Some(segments) = segments.filter(|own| own.iter().all(fits)) {
             return Some(segments);
         }

@@ -36,6 +36,8 @@ pub enum Table {
     Prefix(Vec<Symbol>),
     /// These.
     List(Vec<Symbol>),
+    /// The products of the entries of two tables of one length, which begin before.
+    Product(u32, u32),
 }
 
 /// An expression.
@@ -61,6 +63,8 @@ pub enum Node {
     Entry(u32, u32),
     /// The entry of a table at a place that the statement says.
     Select(u32, Place),
+    /// The sum of the first entries of a table, times numbers.
+    Row(u32, Vec<u32>),
 }
 
 /// Everything that was calculated.
@@ -70,6 +74,8 @@ pub struct Record {
     pub nodes: Vec<Node>,
     /// Tables of them.
     pub tables: Vec<Table>,
+    /// How many layers have such sums as each.
+    layers: u64,
     known: HashMap<Node, Symbol>,
     known_tables: HashMap<Table, u32>,
 }
@@ -110,9 +116,12 @@ fn node(symbol: Symbol) -> Node {
     node.unwrap_or(Node::Constant(0))
 }
 
-/// The record of what `calculate` does.
-pub fn recorded<T>(calculate: impl FnOnce() -> T) -> (T, Record) {
-    RECORD.take();
+/// The record of what `calculate` does, of a model of so many layers.
+pub fn recorded<T>(layers: usize, calculate: impl FnOnce() -> T) -> (T, Record) {
+    RECORD.replace(Record {
+        layers: layers as u64,
+        ..Record::default()
+    });
     // So that it is the first one.
     push(Node::Constant(0));
     let result = calculate();
@@ -351,34 +360,62 @@ impl Split for Vec<Symbol> {
     }
 }
 
-/// The products, entry by entry, of the tables of the first or of the last coordinates of some points.
-fn products_of(points: &[Vec<Symbol>], first: bool) -> Vec<Symbol> {
-    let tables = points.iter().map(|point| {
-        let (high, low) = point.split_at(point.len() / 2);
-        Symbol::eq_table(if first { high } else { low })
-    });
+/// The products, entry by entry, of the tables of some points.
+fn product_of(points: &[&[Symbol]]) -> Vec<Symbol> {
+    let tables = points.iter().map(|point| Symbol::eq_table(point));
     let both = tables.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| *a * *b).collect());
     both.unwrap_or_default()
 }
 
+/// Gas, about, of an entry of a product of tables, which all layers share, and of a row of them, which each has of its own.
+const ENTRY: u64 = 1_700;
+const ROW: u64 = 1_200;
+
+/// How many of the coordinates of points rows are made of, with so many entries of each layer.
+fn row_log(variables: usize, entries: usize) -> usize {
+    let layers = RECORD.with_borrow(|record| record.layers);
+    let cost = |low: &usize| (ENTRY << low) + layers * ROW * (entries.div_ceil(1 << low) as u64);
+    (3..=variables.min(11)).min_by_key(cost).unwrap_or(variables)
+}
+
 /// The sum of the products of the entries of tables of as many variables, times numbers.
 fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
-    let [high, low] = [true, false].map(|first| products_of(points, first));
-    let rows = factors.chunks(low.len().max(1)).zip(high);
-    rows.map(|(own, high)| {
-        high * own
-            .iter()
-            .zip(&low)
-            .map(|(factor, low)| low.scale(*factor))
-            .sum::<Symbol>()
-    })
-    .sum()
+    let variables = points.first().map_or(0, Vec::len);
+    let real = factors.iter().rposition(|own| *own != 0).map_or(0, |last| last + 1);
+    let Some(factors) = factors.get(..real).filter(|own| !own.is_empty()) else {
+        return Symbol::zero();
+    };
+    let low = row_log(variables, real);
+    let halves: Vec<(&[Symbol], &[Symbol])> = points
+        .iter()
+        .map(|point| point.split_at(point.len().saturating_sub(low)))
+        .collect();
+    let [high, low] = [true, false].map(|first| {
+        let own = halves.iter().map(|(high, low)| if first { *high } else { *low });
+        own.collect::<Vec<_>>()
+    });
+    let tables = low.iter().map(|point| push_table(Table::Eq(point.to_vec())));
+    let table = tables.reduce(|a, b| push_table(Table::Product(a, b))).unwrap_or_default();
+    let length = 1 << low.first().map_or(0, |point| point.len());
+    let rows = factors.chunks(length).zip(product_of(&high));
+    rows.map(|(own, high)| high * row(table, own)).sum()
+}
+
+/// The sum of the first entries of a table, times numbers.
+fn row(table: u32, factors: &[u32]) -> Symbol {
+    let real = factors.iter().rposition(|own| *own != 0).map_or(0, |last| last + 1);
+    match factors.get(..real) {
+        None | Some([]) => Symbol::zero(),
+        Some(own) => push(Node::Row(table, own.to_vec())),
+    }
 }
 
 /// The sum of the entries of a table before a number, times numbers: of whole rows before it, and in its row.
 fn sum_below(factors: &[u32], point: &[Symbol], source: Source) -> Symbol {
-    let points = [point.to_vec()];
-    let [high, low] = [true, false].map(|first| products_of(&points, first));
+    let [high, low] = {
+        let (high, low) = point.split_at(point.len() / 2);
+        [high, low].map(Symbol::eq_table)
+    };
     let low_bits = low.len().max(1).ilog2() as u8;
     let (mut rows, mut within) = (Vec::new(), Vec::new());
     for (own, high) in factors.chunks(low.len().max(1)).zip(&high) {
