@@ -360,19 +360,89 @@ library Machine {
                     f := shl(4, f)
                 }
             }
-            function rows(place, from, to, length, count) -> next_ {
-                refuse(gt(length, 2048))
-                for { next_ := place } count { count := sub(count, 1) } {
-                    let e := byte(0, mload(next_))
-                    refuse(shr(5, e))
-                    let s := row(add(next_, 1), from, length)
-                    let z := shl(192, mod(shl(e, shr(192, s)), P))
-                    z := or(z, shl(128, mod(shl(e, and(shr(128, s), M64)), P)))
-                    z := or(z, shl(64, mod(shl(e, and(shr(64, s), M64)), P)))
-                    mstore(to, or(z, mod(shl(e, and(s, M64)), P)))
-                    to := add(to, 32)
-                    next_ := add(next_, add(1, shr(1, add(length, 1))))
+            // A lane below 2^58 and an exponent below 32 at a time.
+            function shifted(s, e) -> z {
+                refuse(shr(5, e))
+                z := shl(192, mod(shl(e, shr(192, s)), P))
+                z := or(z, shl(128, mod(shl(e, and(shr(128, s), M64)), P)))
+                z := or(z, shl(64, mod(shl(e, and(shr(64, s), M64)), P)))
+                z := or(z, mod(shl(e, and(s, M64)), P))
+            }
+            // Of the words in the page, the sums of the first registers of their rows.
+            function below(code_, zero, to, lists) -> next_, end_ {
+                let head := mload(code_)
+                let log := byte(3, head)
+                refuse(or(iszero(log), gt(log, 11)))
+                let count := byte(8, head)
+                let size_ := add(1, shl(sub(log, 1), 1))
+                next_ := add(code_, 9)
+                // Rows are behind the words.
+                code_ := add(next_, mul(3, count))
+                end_ := to
+                for {} count { count := sub(count, 1) } {
+                    let word := mload(next_)
+                    word := wordOf(lists, byte(0, word), and(shr(232, word), 0xffff))
+                    next_ := add(next_, 3)
+                    let which := sub(shr(log, word), and(shr(208, head), 0xffff))
+                    mstore(end_, 0)
+                    // A row before the first one is a number that is none.
+                    if lt(which, and(shr(192, head), 0xffff)) {
+                        which := add(code_, mul(which, size_))
+                        let s := row(add(which, 1), add(zero, shl(5, and(shr(232, head), 0xffff))), and(word, sub(shl(log, 1), 1)))
+                        mstore(end_, shifted(s, byte(0, mload(which))))
+                    }
+                    end_ := add(end_, 32)
                 }
+                next_ := add(code_, mul(and(shr(192, head), 0xffff), size_))
+            }
+            // Groups of registers of a row, times their constants.
+            function groups(place, from, count) -> s, next_ {
+                next_ := place
+                for {} count { count := sub(count, 1) } {
+                    let f := mload(next_)
+                    let left := byte(4, f)
+                    f := shr(224, f)
+                    refuse(iszero(lt(f, P)))
+                    next_ := add(next_, 5)
+                    let v := 0
+                    let a := from
+                    for {} gt(left, 7) { left := sub(left, 8) } {
+                        let gaps := mload(next_)
+                        a := add(a, shl(5, byte(0, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(1, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(2, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(3, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(4, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(5, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(6, gaps)))
+                        v := add(v, mload(a))
+                        a := add(a, shl(5, byte(7, gaps)))
+                        v := add(v, mload(a))
+                        next_ := add(next_, 8)
+                    }
+                    for {} left { left := sub(left, 1) } {
+                        a := add(a, shl(5, byte(0, mload(next_))))
+                        v := add(v, mload(a))
+                        next_ := add(next_, 1)
+                    }
+                    // Of 2^8 elements.
+                    s := add(s, folded(mul(f, folded(v))))
+                }
+            }
+            function rowOf(code_, zero) -> z, next_ {
+                let head := mload(code_)
+                let f := and(shr(184, head), 0xffffffff)
+                refuse(iszero(lt(f, P)))
+                z, next_ := groups(add(code_, 10), add(zero, shl(5, and(shr(232, head), 0xffff))), byte(9, head))
+                z := add(z, folded(mul(f, mload(add(zero, shl(5, and(shr(216, head), 0xffff)))))))
+                // A lane is below 2^43: three folds leave p + 1 at most.
+                z := reduced(folded(folded(folded(z))))
             }
             // The entry of a table at a place that a word of the statement says.
             function select(head, zero, to, lists) {
@@ -466,9 +536,12 @@ library Machine {
                     code := add(code, 6)
                 }
                 case 13 {
-                    code := rows(add(code, 6), add(base, shl(5, and(shr(232, head), 0xffff))), next, and(shr(216, head), 0xffff), byte(5, head))
-                    next := add(next, shl(5, byte(5, head)))
+                    let z
+                    z, code := rowOf(code, base)
+                    mstore(next, z)
+                    next := add(next, 32)
                 }
+                case 15 { code, next := below(code, base, next, words) }
                 case 9 {
                     code := multiples(add(code, 4), next, register(base, add(code, 1)), byte(3, head))
                     next := add(next, shl(5, add(and(byte(3, head), 63), 1)))

@@ -2,7 +2,7 @@
 // what `chain_vectors` prints. Every transaction is also tried as it must not be.
 import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
-import { bytes, number, word } from "../lib/encoding.mjs";
+import { bytes, number, pointed, pointedAll, word } from "../lib/encoding.mjs";
 import { start } from "../lib/node.mjs";
 import { NAMES, PARTS, finished, left, next, pageAddress, piece, stagesOf, steps } from "../lib/proof.mjs";
 import { PARTS as CONTRACTS, selectors } from "../lib/selectors.mjs";
@@ -134,20 +134,12 @@ try {
       return;
     }
     if (found.slice(0, 64) === id) throw new Error(`${about}: the same submission`);
-    const changed = { ...packed, header: head, said: three[0], opening: { ...packed.opening, conversation: three[1] } };
-    const data = packed.program.map((_, i) => own.parts[0][i].data);
-    const answer = await call(encode.converse(changed.header, packed.behind[0], three));
-    let state = answer.slice(2 * number(answer, 5)).slice(2 * 96);
-    state = state.slice(64, 64 + 2 * number(state, 0));
-    for (const [i, segment] of data.entries()) {
-      const input = stagesOf(names.PROGRAM, state, 1, segment);
-      if (i + 1 === data.length) {
-        await refuse(about, input, /band sumcheck|linear claims|embedding/, addresses.PROGRAM);
-      } else {
-        const next = await call(input, addresses.PROGRAM);
-        const at = 2 * number(next, 1);
-        state = next.slice(at + 64, at + 64 + 2 * number(next.slice(at), 0));
-      }
+    const answer = await call(encode.converse(head, packed.behind[0], three));
+    let [state] = pointedAll(answer, 5, 3);
+    for (const [i, { data }] of own.parts[0].entries()) {
+      const input = stagesOf(names.PROGRAM, state, 1, data);
+      if (i + 1 < own.parts[0].length) state = pointed(await call(input, addresses.PROGRAM), 1);
+      else await refuse(about, input, /band sumcheck|linear claims|embedding/, addresses.PROGRAM);
     }
     later++;
   }
@@ -167,6 +159,8 @@ try {
   for (const at of [0, 40, 70, 99, 103, 107, 111, 115, 119, 123, 127, 131, 151, 155, 159, 163, 167, 171]) {
     await refuseSaid(`header, byte ${at} changed`, { head: flipped(header, at) });
   }
+  // More leading rows: all that is said is the same, and the program finds another value.
+  await refuseSaid("more leading rows", { head: flipped(header, 143, 2) });
   for (const changes of [{ head: flipped(header, 175) }, { digest: word(7) }]) {
     if ((await call(begin(changes))).slice(0, 64) === id) throw new Error("another plan is the same submission");
   }
@@ -185,6 +179,20 @@ try {
   const spoiled = begin({ more: piece(1, 1, "", first[1].data) + piece(2, 1, "", flipped(first[2].data, 300)) });
   if ((await receiptOf({ to, data: `0x${spoiled}`, gas })).status !== "0x0") throw new Error("a beginning with a stage that is changed: accepted");
   if (number(await standing(), 0) !== 0) throw new Error("a beginning that was refused left something");
+
+  // What the program has to find, asked for of the contract that has no state of its own: each of both operands, and of either band
+  // sumcheck the value at its end and the last claim. And the program with another statement.
+  const { state: end, data: segment } = own.parts[0].at(-1);
+  const reasons = [/embedding/, /linear claims/, /band sumcheck/, /band sumcheck/, /band sumcheck/, /band sumcheck/];
+  for (const [i, reason] of reasons.entries()) {
+    await refuse(`what the program finds, ${i}`, stagesOf(names.PROGRAM, flipped(end, 32 + 16 * i + 15), 1, segment), reason, addresses.PROGRAM);
+  }
+  if (own.parts[0].length === 1) {
+    const ids_ = 128 + 10;
+    for (let row = 0; row < prompts; row++) {
+      await refuse(`token ${row} of the statement`, stagesOf(names.PROGRAM, flipped(end, ids_ + 4 * row + 3), 1, segment), /embedding/, addresses.PROGRAM);
+    }
+  }
 
   /** Every stage of a part that is next, as it must not be. */
   async function spoil(part, at) {
@@ -256,6 +264,7 @@ try {
   const paid = await receiptOf({ to: market, data: `0x${claim}`, gas });
   if (paid.status !== "0x1" || (await balance()) !== before + 100n) throw new Error("the bounty is not paid");
   await refuse("the bounty again", claim, /nothing left/, market);
+  if (later === 0) throw new Error("nothing was left for the program to find");
   console.log(`a fact with ${bits / 10} bits; ${all} gas in all, ${refused} transactions refused as they had to be, ${later} of them by the program`);
   console.log(`bytes of code: Verifier ${verifier.size}, ${parts.map(({ size }, i) => `${CONTRACTS[i][2]} ${size}`).join(", ")}, Bounty ${bounty.size}`);
 } finally {

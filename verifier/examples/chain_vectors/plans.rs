@@ -46,7 +46,7 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
     let op = if random.below(60) == 0 {
         random.below(256)
     } else {
-        1 + random.below(13)
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15][random.below(14)]
     } as u8;
     bytes.push(op);
     // Of those that are written: what a point that lies in its own table is, nothing says.
@@ -139,14 +139,28 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
             count
         }
         13 => {
-            let most = if random.below(8) == 0 { 40 } else { 9 };
-            let length = random.below(most);
-            bytes.extend(register(random));
-            bytes.extend((length as u16).to_be_bytes());
+            bytes.extend([register(random), register(random)].concat());
+            bytes.extend(constant(random));
             bytes.push(count as u8);
             for _ in 0..count {
+                bytes.extend(constant(random));
+                let places = random.below(20);
+                bytes.push(places as u8);
+                bytes.extend(random.words(places).iter().map(|word| (word % 3) as u8));
+            }
+            1
+        }
+        15 => {
+            let (log, rows) = (1 + random.below(4), random.below(4));
+            bytes.extend(register(random));
+            bytes.push((log + 11 * (random.below(80) / 79)) as u8);
+            bytes.extend((random.below(3) as u16).to_be_bytes());
+            bytes.extend((rows as u16).to_be_bytes());
+            bytes.push(count as u8);
+            (0..count).for_each(|_| bytes.extend([random.below(5) as u8, 0, 0]));
+            for _ in 0..rows {
                 bytes.push((random.below(32) + random.below(80) / 79) as u8);
-                bytes.extend(random.words(length.div_ceil(2)).iter().map(|word| *word as u8));
+                bytes.extend(random.words(1 << (log - 1)).iter().map(|word| *word as u8));
             }
             count
         }

@@ -221,7 +221,8 @@ fn reason(error: &StarkError) -> &'static str {
         ("evaluations are invalid", "folding: values|element"),
         ("Witness is too", "merkle"),
         ("Root mismatch", "merkle"),
-        ("answers of a column", "number of queried values"),
+        // Who opens too few positions has said something else before: the contract looks at that first.
+        ("answers of a column", "number of queried values|constraints|work"),
     ];
     let found = reasons.iter().find(|(own, _)| said.contains(own));
     found.map_or("", |(_, reason)| reason)

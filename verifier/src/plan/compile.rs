@@ -6,7 +6,7 @@ use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::Source;
 
 use super::program::TABLE_LOG;
-use super::symbol::{Node, Place, Record, Symbol, Table};
+use super::symbol::{Node, Place, Record, Row, Symbol, Table};
 
 /// Terms of one sum, at most: more would not fit what a contract adds up before it reduces.
 const TERMS: usize = 1 << 11;
@@ -46,7 +46,27 @@ pub enum Step {
     Sum(Terms),
     /// Products of two lists of elements that lie side by side, from their first ones on.
     Multiply(Element, Element, u32),
+    /// A multiple of an element, and multiples of sums of elements that lie side by side, by their places from the first one on.
+    Row(Element, (Element, u32), Vec<(u32, Vec<u8>)>),
+    /// Of numbers of the statement the sums of the first entries of rows.
+    Below(Rows, Vec<Source>),
 }
+
+/// Rows of powers of two, beside elements that lie side by side.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The first element.
+    pub from: Element,
+    /// log2 of the elements.
+    pub log: u8,
+    /// The number of the first row.
+    pub first: u32,
+    /// The powers.
+    pub factors: Vec<u32>,
+}
+
+/// The most bytes of the rows of an instruction: it fits a page.
+const ROWS: usize = 24_000;
 
 /// An instruction, and what it writes.
 #[derive(Clone, Debug)]
@@ -68,6 +88,13 @@ impl Instruction {
             }
             Step::Select(base, length, _) => Box::new(*base..base.saturating_add(*length)),
             Step::Word(_) => Box::new(std::iter::empty()),
+            Step::Row(from, (total, _), groups) => {
+                // As a whole: what lies side by side stays so.
+                let length = groups.iter().filter_map(|(_, places)| places.last()).max();
+                let length = length.map_or(0, |last| u32::from(*last) + 1);
+                Box::new((*from..from.saturating_add(length)).chain([*total]))
+            }
+            Step::Below(rows, _) => Box::new(rows.from..rows.from.saturating_add(1 << rows.log)),
             Step::Multiply(a, b, count) => Box::new([*a, *b].into_iter().flat_map(|own| own..own.saturating_add(*count))),
             Step::Sum(terms) => {
                 let multiples = terms.multiples.iter().map(|(own, _)| *own);
@@ -166,7 +193,13 @@ impl Compiler<'_> {
                 }
                 Node::Mul(a, b) => [a, b].into_iter().for_each(|own| self.require(own)),
                 Node::Eq(a, b) => a.into_iter().chain(b).for_each(|own| self.require(own)),
-                Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) => {
+                Node::Entry(table, _)
+                | Node::Select(table, _)
+                | Node::Row(Row { table, .. })
+                | Node::Below(table, _) => {
+                    if let Node::Row(Row { total, .. }) = node {
+                        self.require(total.0);
+                    }
                     if seen.insert(table) {
                         let own = self.made_of(table);
                         own.into_iter().for_each(|own| self.require(own));
@@ -183,7 +216,8 @@ impl Compiler<'_> {
             Node::Add(a, b) | Node::Mul(a, b) => vec![*a, *b],
             Node::Scale(a, _) => vec![*a],
             Node::Eq(a, b) => [a.as_slice(), b.as_slice()].concat(),
-            Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) => self.made_of(*table),
+            Node::Row(Row { table, total, .. }) => [self.made_of(*table), vec![total.0]].concat(),
+            Node::Entry(table, _) | Node::Select(table, _) | Node::Below(table, _) => self.made_of(*table),
             Node::Constant(_) | Node::Input(_) | Node::Word(_) | Node::Bit(..) => Vec::new(),
         }
     }
@@ -194,6 +228,7 @@ impl Compiler<'_> {
             Some(Table::Eq(list) | Table::Prefix(list) | Table::List(list)) => list.clone(),
             // Each begins before the product: this ends.
             Some(Table::Product(a, b)) => [a, b].into_iter().flat_map(|own| self.made_of(*own)).collect(),
+            Some(Table::Rows(table, ..)) => self.made_of(*table),
             None => Vec::new(),
         }
     }
@@ -214,7 +249,7 @@ impl Compiler<'_> {
                 continue;
             }
             // Long tables have many entries: what they are made of is looked at where an earlier output needs it.
-            if let Node::Entry(table, _) | Node::Select(table, _) | Node::Row(table, _) = node {
+            if let Node::Entry(table, _) | Node::Select(table, _) | Node::Below(table, _) = node {
                 let known = seen.entry(*table).or_insert(usize::MAX);
                 if *known <= own {
                     continue;
@@ -270,7 +305,7 @@ impl Compiler<'_> {
             return Some(to);
         }
         let to = match self.record.tables.get(table as usize)? {
-            Table::Product(..) => None,
+            Table::Product(..) | Table::Rows(..) => None,
             Table::Eq(point) => {
                 let point = (point.len() <= TABLE_LOG).then(|| self.listed(point))??;
                 self.write(Step::Table(point), length)
@@ -294,7 +329,7 @@ impl Compiler<'_> {
             Some(Table::Prefix(list)) => list.len() + 1,
             Some(Table::List(list)) => list.len(),
             Some(Table::Product(a, _)) => self.length(*a),
-            None => 0,
+            Some(Table::Rows(..)) | None => 0,
         }
     }
 
@@ -321,14 +356,19 @@ impl Compiler<'_> {
                 let (base, length) = (self.table(table)?, u32::try_from(self.length(table)).ok()?);
                 self.write(Step::Select(base, length, place), 1)?
             }
-            Node::Row(table, factors) => {
-                let first = self.table(table)?;
-                let places = (first..).zip(factors).filter(|(_, factor)| *factor != 0);
-                let terms = Terms {
-                    multiples: places.collect(),
-                    ..Terms::default()
-                };
-                self.sum(terms)?
+            Node::Row(Row {
+                table,
+                total: (total, factor),
+                groups,
+            }) => {
+                let (from, total) = (self.table(table)?, self.element(total)?);
+                self.write(Step::Row(from, (total, factor), groups), 1)?
+            }
+            Node::Below(table, _) => {
+                if !self.elements.contains_key(&symbol) {
+                    self.below(table)?;
+                }
+                return Some(());
             }
             Node::Eq(a, b) => {
                 let pairs: Vec<Symbol> = a.iter().zip(&b).flat_map(|(a, b)| [*a, *b]).collect();
@@ -342,6 +382,42 @@ impl Compiler<'_> {
             }
         };
         self.elements.insert(symbol, to);
+        Some(())
+    }
+
+    /// Of all numbers that the rows of a table are asked for, what they are asked for.
+    fn below(&mut self, table: u32) -> Option<()> {
+        let asked = self.record.nodes.iter().zip(0..).filter_map(|(node, index)| match node {
+            Node::Below(own, source) if *own == table => Some((Symbol(index), *source)),
+            _ => None,
+        });
+        let (symbols, sources): (Vec<Symbol>, Vec<Source>) = asked.unzip();
+        let Table::Rows(low, log, factors) = self.record.tables.get(table as usize)?.clone() else {
+            return None;
+        };
+        let (from, length) = (self.table(low)?, 1usize << log);
+        let most = (ROWS / (1 + length / 2)).max(1);
+        let mut parts = Vec::new();
+        for (i, own) in factors.chunks(most * length).enumerate() {
+            let rows = Rows {
+                from,
+                log,
+                first: (i * most) as u32,
+                factors: own.to_vec(),
+            };
+            parts.push(self.write(Step::Below(rows, sources.clone()), sources.len())?);
+        }
+        for (symbol, i) in symbols.into_iter().zip(0..) {
+            let own = match parts.as_slice() {
+                [one] => one + i,
+                // A number has a row in one of them: the others leave 0.
+                _ => {
+                    let multiples = parts.iter().map(|part| (part + i, 1)).collect();
+                    self.write(Step::Sum(Terms { multiples, ..Terms::default() }), 1)?
+                }
+            };
+            self.elements.insert(symbol, own);
+        }
         Some(())
     }
 

@@ -1,6 +1,8 @@
 //! From instructions to bytes, and what they cost a contract.
 
-use super::compile::{Element, Instruction, Step, Terms};
+use tessera_circuits::scalar::Source;
+
+use super::compile::{Element, Instruction, Rows, Step, Terms};
 use super::program::{op, word_of};
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
@@ -15,8 +17,10 @@ mod gas {
     pub const SUM: u64 = 500;
     pub const TABLE_ENTRY: u64 = 600;
     pub const EQ: u64 = 1220;
-    pub const ROW: u64 = 520;
-    pub const ROW_ENTRY: u64 = 46;
+    pub const ROW: u64 = 500;
+    pub const GROUP: u64 = 220;
+    pub const ROW_ENTRY: u64 = 35;
+    pub const EXPONENT: u64 = 46;
 }
 
 /// An instruction that the next one may be a part of.
@@ -31,7 +35,6 @@ struct Last {
 enum Kind {
     Scale { from: u32, factors: u8 },
     Multiply { a: u32, b: u32, step: Option<u8> },
-    Rows { from: u32, length: usize },
 }
 
 /// Writes instructions.
@@ -82,20 +85,6 @@ fn runs_of(multiples: &[(u32, u32)]) -> Vec<(u8, &[(u32, u32)])> {
         rest = others;
     }
     runs
-}
-
-/// The least registers that are worth a row.
-const ROW: usize = 8;
-
-/// The exponents of registers that lie side by side and are multiplied with powers of two: the least one, and how much more each is.
-fn row_of(multiples: &[(u32, u32)]) -> Option<(u32, Vec<u8>)> {
-    let (first, _) = *multiples.first()?;
-    let places = multiples.iter().zip(first..).all(|((own, _), place)| *own == place);
-    let powers = multiples.iter().all(|(_, factor)| factor.is_power_of_two());
-    let exponents = || multiples.iter().map(|(_, factor)| factor.trailing_zeros());
-    let (base, most) = (exponents().min()?, exponents().max()?);
-    let fits = (ROW..=op::ROW).contains(&multiples.len()) && most - base < 16;
-    (places && powers && fits).then(|| (base, exponents().map(|own| (own - base) as u8).collect()))
 }
 
 impl Encoder {
@@ -203,6 +192,8 @@ impl Encoder {
                 self.gas += gas::EQ * pairs.len() as u64 / 2;
             }
             Step::Sum(terms) => self.sum(terms, place)?,
+            Step::Row(from, (total, factor), groups) => self.row(place(*from)?, (place(*total)?, *factor), groups)?,
+            Step::Below(rows, sources) => self.below(place(rows.from)?, rows, sources)?,
             Step::Multiply(a, b, count) => {
                 let (a, b) = (place(*a)?, place(*b)?);
                 (0..*count).for_each(|i| self.multiply(a + i, b + i));
@@ -247,12 +238,6 @@ impl Encoder {
             }
         }
         multiples.sort_unstable();
-        if products.is_empty() {
-            if let Some((base, exponents)) = row_of(&multiples) {
-                self.row(multiples.first()?.0, base, &exponents);
-                return Some(());
-            }
-        }
         let multiples = runs_of(&multiples);
         let counts = [multiples.len(), single.len(), runs.len()];
         let long = counts.iter().any(|count| *count > 255);
@@ -314,7 +299,7 @@ impl Encoder {
                     && own.checked_add(last.count.into()) == Some(from)
                     && u32::from(last.count) < u32::from(op::RUN)
             }
-            Kind::Multiply { .. } | Kind::Rows { .. } => false,
+            Kind::Multiply { .. } => false,
         };
         let last = self.last.filter(follows).unwrap_or_else(|| {
             let start = self.code.len();
@@ -328,26 +313,48 @@ impl Encoder {
         self.count(last, 3, factors | last.count);
     }
 
-    fn row(&mut self, from: u32, base: u32, exponents: &[u8]) {
-        let length = exponents.len();
-        self.gas += gas::ROW + gas::ROW_ENTRY * length as u64;
-        let kind = Kind::Rows { from, length };
-        let last = self.last.filter(|last| last.kind == kind && last.count < 255);
-        let last = last.unwrap_or_else(|| {
-            let start = self.code.len();
-            self.begin(op::ROWS);
-            self.number(from);
-            self.number(length as u32);
-            self.code.push(0);
-            Last { start, count: 0, kind }
-        });
-        self.code.push(base as u8);
-        let pairs = exponents.chunks(2).map(|pair| match pair {
-            [high, low] => high << 4 | low,
-            own => own.iter().map(|high| high << 4).sum(),
-        });
-        self.code.extend(pairs);
-        self.count(last, 5, last.count + 1);
+    fn row(&mut self, from: u32, (total, factor): (u32, u32), groups: &[(u32, Vec<u8>)]) -> Option<()> {
+        self.begin(op::ROW);
+        self.number(from);
+        self.number(total);
+        self.code.extend(factor.to_be_bytes());
+        self.code.push(u8::try_from(groups.len()).ok()?);
+        self.gas += gas::ROW + gas::GROUP * groups.len() as u64;
+        for (factor, places) in groups {
+            self.code.extend(factor.to_be_bytes());
+            self.code.push(u8::try_from(places.len()).ok()?);
+            let mut before = 0;
+            for place in places {
+                self.code.push(place.checked_sub(before)?);
+                before = *place;
+            }
+            self.gas += gas::ROW_ENTRY * places.len() as u64;
+        }
+        Some(())
+    }
+
+    fn below(&mut self, from: u32, rows: &Rows, sources: &[Source]) -> Option<()> {
+        let length = 1usize << rows.log;
+        self.begin(op::BELOW);
+        self.number(from);
+        self.code.push(rows.log);
+        self.number(u16::try_from(rows.first).ok()?.into());
+        self.number(u16::try_from(rows.factors.len().div_ceil(length)).ok()?.into());
+        self.code.push(u8::try_from(sources.len()).ok()?);
+        for source in sources {
+            let (kind, index) = word_of(*source);
+            self.code.push(kind);
+            self.number(index.into());
+            self.gas += gas::ROW + gas::EXPONENT * length as u64 / 2;
+        }
+        for own in rows.factors.chunks(length) {
+            let least = own.iter().map(|factor| factor.trailing_zeros()).min()?;
+            let mut exponents: Vec<u8> = own.iter().map(|factor| (factor.trailing_zeros() - least) as u8).collect();
+            exponents.resize(length, 0);
+            self.code.push(least as u8);
+            self.code.extend(exponents.as_chunks().0.iter().map(|[high, low]| high << 4 | low));
+        }
+        Some(())
     }
 
     fn multiply(&mut self, a: u32, b: u32) {

@@ -41,14 +41,18 @@ pub(super) mod op {
     pub const MULTIPLY_BY: u8 = 11;
     /// A sum whose numbers have two bytes.
     pub const LONG_SUM: u8 = 12;
-    /// The first one of registers, their number, and a number of one byte of rows. A row is a byte, below 32, and a number below 16 for
-    /// each register, two in a byte, the first one in its high half. Writes of every row the sum of the registers times two to the
-    /// number and the byte.
-    pub const ROWS: u8 = 13;
+    /// The first one of registers, one register and a constant of four bytes, a number of groups of one byte. A group is a constant of
+    /// four bytes, a number of one byte, and as many places, each of one byte: of the first one from the first register on, of the others
+    /// from the one before. Writes the constant times the one register, and the constants of the groups times the sums of the registers
+    /// at their places.
+    pub const ROW: u8 = 13;
     /// The end of a segment: a number of runs, and of each the first one of its registers and their number. They are what it leaves.
     pub const LEAVE: u8 = 14;
-    /// The most registers of a row: so many multiples fit what a contract adds up before it reduces.
-    pub const ROW: usize = 1 << 11;
+    /// The first one of registers and log2 of their number (a byte), of 1 to 11; the number of the first row, that of rows; a number n of
+    /// one byte, n kinds (a byte) and numbers of words. A row is a byte, below 32, and a number below 16 for each register, two in a byte,
+    /// the first one in its high half. Low bits of a word say of how many registers, high ones of which row. Writes of every word the sum
+    /// of so many registers times two to the number and the byte of its row, or 0 where the row is not here.
+    pub const BELOW: u8 = 15;
     /// How many factors there are at most. Their first byte is their number less one, and one of the kinds below in its highest bits.
     pub const RUN: u8 = 64;
     /// Factors of 1, without bytes.
@@ -85,7 +89,7 @@ impl Words {
 
 struct Reader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn byte(&mut self) -> Option<usize> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -96,6 +100,12 @@ impl Reader<'_> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u16::from_be_bytes(*first).into())
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (own, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(own)
     }
 
     fn constant(&mut self) -> Option<BaseField> {
@@ -209,28 +219,49 @@ impl Machine {
                     self.push(self.get(a + i) * self.get(b + i * step))?;
                 }
             }
-            op::ROWS => {
-                let (from, length) = (code.number()?, code.number()?);
-                for _ in 0..code.byte()? {
-                    self.row(from, length, code)?;
-                }
-            }
+            op::ROW => self.row(code)?,
+            op::BELOW => self.below(code, words)?,
             _ => return None,
         }
         Some(())
     }
 
-    fn row(&mut self, from: usize, length: usize, code: &mut Reader<'_>) -> Option<()> {
-        let base = code.byte().filter(|bits| *bits < 32 && length <= op::ROW)?;
-        let mut sum = SecureField::zero();
-        for first in (0..length).step_by(2) {
-            let both = code.byte()?;
-            sum += self.get(from + first) * power(both as u32 >> 4);
-            if first + 1 < length {
-                sum += self.get(from + first + 1) * power(both as u32 & 15);
+    fn row(&mut self, code: &mut Reader<'_>) -> Option<()> {
+        let (from, total) = (code.number()?, code.number()?);
+        let mut sum = self.get(total) * code.constant()?;
+        for _ in 0..code.byte()? {
+            let (factor, mut place) = (code.constant()?, from);
+            let mut group = SecureField::zero();
+            for _ in 0..code.byte()? {
+                place += code.byte()?;
+                group += self.get(place);
             }
+            sum += group * factor;
         }
-        self.push(sum * power(base as u32))
+        self.push(sum)
+    }
+
+    fn below(&mut self, code: &mut Reader<'_>, words: &Words) -> Option<()> {
+        let (from, log) = (code.number()?, code.byte()?);
+        let (first, count) = (code.number()?, code.number()?);
+        let asked = (0..code.byte()?).map(|_| words.get(code.byte()?, code.number()?));
+        let asked: Vec<u32> = asked.collect::<Option<_>>()?;
+        let length = (1..=11).contains(&log).then(|| 1usize << log)?;
+        let rows: Vec<&[u8]> = (0..count).map(|_| code.take(1 + length / 2)).collect::<Option<_>>()?;
+        for word in asked {
+            let row = (word as usize >> log).checked_sub(first).and_then(|row| rows.get(row));
+            let sum = match row.and_then(|row| row.split_first()) {
+                None => SecureField::zero(),
+                Some((base, both)) => {
+                    let base = Some(*base).filter(|bits| *bits < 32)?;
+                    let exponents = both.iter().flat_map(|both| [both >> 4, both & 15]);
+                    let own = exponents.take(word as usize & (length - 1)).enumerate();
+                    own.map(|(i, bits)| self.get(from + i) * power(bits.into())).sum::<SecureField>() * power(base.into())
+                }
+            };
+            self.push(sum)?;
+        }
+        Some(())
     }
 
     fn sum(&mut self, [multiples, products, runs]: [usize; 3], code: &mut Reader<'_>) -> Option<()> {

@@ -2,7 +2,7 @@
 //! expression once.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -38,6 +38,20 @@ pub enum Table {
     List(Vec<Symbol>),
     /// The products of the entries of two tables of one length, which begin before.
     Product(u32, u32),
+    /// Rows of powers of two, whose entries are multiplied with those of a table of so many variables. Nothing lies side by side: it is
+    /// asked for the sum of the first ones of a row.
+    Rows(u32, u8, Vec<u32>),
+}
+
+/// A sum of the first entries of a table, at most 256, each times a number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The table.
+    pub table: u32,
+    /// The sum of them all, and what most of them are multiplied with, or 0.
+    pub total: (Symbol, u32),
+    /// What others are multiplied with beside that, and which ones, ascending.
+    pub groups: Vec<(u32, Vec<u8>)>,
 }
 
 /// An expression.
@@ -64,7 +78,9 @@ pub enum Node {
     /// The entry of a table at a place that the statement says.
     Select(u32, Place),
     /// The sum of the first entries of a table, times numbers.
-    Row(u32, Vec<u32>),
+    Row(Row),
+    /// The sum of the first entries of a row: which one, and how many, are high and low bits of a number of the statement.
+    Below(u32, Source),
 }
 
 /// Everything that was calculated.
@@ -369,13 +385,15 @@ fn product_of(points: &[&[Symbol]]) -> Vec<Symbol> {
 
 /// Gas, about, of an entry of a product of tables, which all layers share, and of a row of them, which each has of its own.
 const ENTRY: u64 = 1_700;
-const ROW: u64 = 1_200;
+const ROW: u64 = 1_800;
+/// log2 of the longest row.
+const ROW_LOG: usize = 8;
 
 /// How many of the coordinates of points rows are made of, with so many entries of each layer.
 fn row_log(variables: usize, entries: usize) -> usize {
     let layers = RECORD.with_borrow(|record| record.layers);
     let cost = |low: &usize| (ENTRY << low) + layers * ROW * (entries.div_ceil(1 << low) as u64);
-    (3..=variables.min(11)).min_by_key(cost).unwrap_or(variables)
+    (3..=variables.min(ROW_LOG)).min_by_key(cost).unwrap_or(variables.min(ROW_LOG))
 }
 
 /// The sum of the products of the entries of tables of as many variables, times numbers.
@@ -401,22 +419,63 @@ fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
     rows.map(|(own, high)| high * row(table, own)).sum()
 }
 
-/// The sum of the first entries of a table, times numbers.
+/// How many entries have to have the same factor, so that the sum of all is looked at.
+const COMMON: usize = 16;
+
+/// The sum of the first entries of a table, times numbers: most of them have the same.
 fn row(table: u32, factors: &[u32]) -> Symbol {
     let real = factors.iter().rposition(|own| *own != 0).map_or(0, |last| last + 1);
-    match factors.get(..real) {
-        None | Some([]) => Symbol::zero(),
-        Some(own) => push(Node::Row(table, own.to_vec())),
+    let factors = factors.get(..real).unwrap_or_default();
+    let mut counts = BTreeMap::new();
+    factors.iter().for_each(|own| *counts.entry(*own).or_insert(0) += 1);
+    let common = counts.iter().filter(|(own, count)| **own != 0 && **count >= COMMON);
+    let common = common.max_by_key(|(_, count)| **count).map_or(0, |(own, _)| *own);
+    // Ones alone are the sum itself.
+    let common = if counts.len() == 1 { 0 } else { common };
+    let total = match common {
+        0 => Symbol::zero(),
+        _ => row(table, &vec![1; real]),
+    };
+    let mut groups: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    for (place, own) in factors.iter().enumerate() {
+        let more = ((u64::from(*own) + u64::from(P - common)) % u64::from(P)) as u32;
+        if more != 0 {
+            groups.entry(more).or_default().push(place as u8);
+        }
     }
+    let groups = groups
+        .into_iter()
+        .flat_map(|(more, places)| places.chunks(255).map(|own| (more, own.to_vec())).collect::<Vec<_>>());
+    let groups: Vec<(u32, Vec<u8>)> = groups.collect();
+    match groups.is_empty() && common == 0 {
+        true => Symbol::zero(),
+        false => push(Node::Row(Row {
+            table,
+            total: (total, common),
+            groups,
+        })),
+    }
+}
+
+/// Whether every row of so many numbers has powers of two that differ by less than 2^16.
+fn are_rows(factors: &[u32], length: usize) -> bool {
+    factors.chunks(length.max(1)).all(|own| {
+        let exponents = || own.iter().map(|factor| factor.trailing_zeros());
+        let (least, most) = (exponents().min().unwrap_or(0), exponents().max().unwrap_or(0));
+        own.iter().all(|factor| factor.is_power_of_two()) && most - least < 16
+    })
 }
 
 /// The sum of the entries of a table before a number, times numbers: of whole rows before it, and in its row.
 fn sum_below(factors: &[u32], point: &[Symbol], source: Source) -> Symbol {
     let [high, low] = {
-        let (high, low) = point.split_at(point.len() / 2);
+        let (high, low) = point.split_at(point.len() - point.len().div_ceil(2).min(ROW_LOG));
         [high, low].map(Symbol::eq_table)
     };
     let low_bits = low.len().max(1).ilog2() as u8;
+    if are_rows(factors, low.len()) && low_bits > 0 {
+        return sum_of_rows_below(factors, point, low_bits, source);
+    }
     let (mut rows, mut within) = (Vec::new(), Vec::new());
     for (own, high) in factors.chunks(low.len().max(1)).zip(&high) {
         let multiples: Vec<Symbol> = own.iter().zip(&low).map(|(factor, low)| low.scale(*factor)).collect();
@@ -441,6 +500,27 @@ fn sum_below(factors: &[u32], point: &[Symbol], source: Source) -> Symbol {
     let starts: Vec<Symbol> = begins.map(|begin| push(Node::Entry(all, begin as u32))).collect();
     let start = select(push_table(Table::List(starts)), source, [low_bits, high_bits], 0);
     before + row * (up_to - start)
+}
+
+/// The same where all numbers are powers of two: the rows before it, and the first entries of its own.
+fn sum_of_rows_below(factors: &[u32], point: &[Symbol], low_bits: u8, source: Source) -> Symbol {
+    let (high, low) = point.split_at(point.len().saturating_sub(low_bits.into()));
+    let low = push_table(Table::Eq(low.to_vec()));
+    let chunks = factors.chunks(1 << low_bits);
+    // A row longer than that is one of several.
+    let sum = |own: &[u32]| row(low, own);
+    let rows = Symbol::eq_table(high)
+        .into_iter()
+        .zip(chunks)
+        .map(|(high, own)| high * sum(own));
+    let high_bits = high.len() as u8;
+    let before = select(push_table(Table::Prefix(rows.collect())), source, [low_bits, high_bits], 0);
+    let own = match high {
+        [] => Symbol::one(),
+        high => select(push_table(Table::Eq(high.to_vec())), source, [low_bits, high_bits], 0),
+    };
+    let within = push_table(Table::Rows(low, low_bits, factors.to_vec()));
+    before + own * push(Node::Below(within, source))
 }
 
 /// `a b`, where `a` is a sum of two multiples: such products are used again.
