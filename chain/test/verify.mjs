@@ -24,7 +24,7 @@ const plan = named(cut ? "cut plan" : "plan");
 const packed = { ...named("packed"), plan: plan.id, header: plan.header, program: plan.program, gas: plan.gas, behind: plan.behind };
 const { said, header } = packed;
 if (said !== named("said").data) throw new Error("what is said is packed in another way");
-const bits = parseInt(header.slice(192 + 8 * 19, 200 + 8 * 19), 16);
+const [rows, bits] = [1 << parseInt(header.slice(192 + 8 * 7, 200 + 8 * 7), 16), parseInt(header.slice(192 + 8 * 19, 200 + 8 * 19), 16)];
 
 const names = selectors();
 const parts = CONTRACTS.map(([, path, name]) => compile(path, name));
@@ -159,8 +159,8 @@ try {
   for (const at of [0, 40, 70, 99, 103, 107, 111, 115, 119, 123, 127, 131, 151, 155, 159, 163, 167, 171]) {
     await refuseSaid(`header, byte ${at} changed`, { head: flipped(header, at) });
   }
-  // More leading rows: all that is said is the same, and the program finds another value.
-  await refuseSaid("more leading rows", { head: flipped(header, 143, 2) });
+  // More leading rows, if there are as many: all that is said is the same, and the program finds another value.
+  if (rows >= 8) await refuseSaid("more leading rows", { head: flipped(header, 143, 2) });
   for (const changes of [{ head: flipped(header, 175) }, { digest: word(7) }]) {
     if ((await call(begin(changes))).slice(0, 64) === id) throw new Error("another plan is the same submission");
   }
@@ -264,7 +264,7 @@ try {
   const paid = await receiptOf({ to: market, data: `0x${claim}`, gas });
   if (paid.status !== "0x1" || (await balance()) !== before + 100n) throw new Error("the bounty is not paid");
   await refuse("the bounty again", claim, /nothing left/, market);
-  if (later === 0) throw new Error("nothing was left for the program to find");
+  if (later === 0 && rows >= 8) throw new Error("nothing was left for the program to find");
   console.log(`a fact with ${bits / 10} bits; ${all} gas in all, ${refused} transactions refused as they had to be, ${later} of them by the program`);
   console.log(`bytes of code: Verifier ${verifier.size}, ${parts.map(({ size }, i) => `${CONTRACTS[i][2]} ${size}`).join(", ")}, Bounty ${bounty.size}`);
 } finally {

@@ -72,7 +72,7 @@ const shown = (error) => error.shortMessage ?? error.message;
 async function run() {
   const { file, rpc, verifier, keystore, send } = given();
   const packed = JSON.parse(readFileSync(file, "utf8"));
-  const provider = new JsonRpcProvider(rpc, undefined, { staticNetwork: true, batchMaxCount: 1 });
+  const provider = new JsonRpcProvider(rpc, undefined, { staticNetwork: true, batchMaxCount: 1, cacheTimeout: -1 });
   const names = selectors();
   const call = async (to, data) => (await provider.call({ to, data: `0x${data}` })).slice(2);
   const addresses = { Verifier: verifier };
@@ -86,7 +86,7 @@ async function run() {
   if (missing.length > 0) await store(missing, addresses.PAGES, names.PAGES.store, sender, price);
   if (!packed.said) return console.log(missing.length === 0 || send ? `the program of plan ${packed.plan} is stored` : "nothing was sent (--send sends)");
   const ask = (part, data) => call(addresses[part], data);
-  const own = await steps(packed, names, addresses.PAGES, ask, missing.length === 0 || send);
+  const own = await steps(packed, names, addresses.PAGES, ask, missing.length === 0 || Boolean(send));
   const fact = async () => {
     const answer = await call(verifier, own.encode.verified(packed.plan, packed.prompt, packed.output));
     const [bits, block] = [0, 1].map((i) => Number(BigInt(`0x${answer.slice(64 * i, 64 * i + 64)}`)));
@@ -124,11 +124,9 @@ async function store(missing, pages, selector, sender, price) {
     console.log(`the program of the plan is to be stored first, once: ${missing.length} pages, ${size} bytes, about ${gas} gas, ${formatEther(gas * price)} ether`);
     return;
   }
-  for (const page of missing) {
-    await sender.send(pages, async (estimate) => {
-      if ((await missingPages([page], pages, sender.provider)).length === 0) return null;
-      return { data: data(page), about: "a page of the program", gas: await estimate(data(page)) };
-    });
+  for (let left = missing; left.length > 0; left = await missingPages(left, pages, sender.provider)) {
+    const [page] = left;
+    await sender.send(pages, async (estimate) => ({ data: data(page), about: "a page of the program", gas: await estimate(data(page)) }));
   }
 }
 

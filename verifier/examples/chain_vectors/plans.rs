@@ -203,15 +203,14 @@ pub fn programs(random: &mut Random) {
 /// The plan of a proof, and the same cut into smaller segments: with its inputs, and with others.
 pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan; 2], Failure> {
     let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
-    let small = Budget {
-        gas: 5_000_000,
-        ..Budget::TRANSACTION
-    };
-    let plans = [Budget::TRANSACTION, small].map(|budget| Plan::within(key, log, outputs, budget));
-    let [Some(whole), Some(cut)] = plans else {
-        return Err("no plan".into());
-    };
-    assert!(cut.program.len() > whole.program.len(), "smaller segments");
+    let whole = Plan::new(key, log, outputs).ok_or("no plan")?;
+    let most = whole.program.iter().map(|own| own.gas).max().unwrap_or(0);
+    let cut = (4..8).find_map(|eighths| {
+        let gas = most * eighths / 8;
+        let own = Plan::within(key, log, outputs, Budget { gas, ..Budget::TRANSACTION })?;
+        (own.program.len() > whole.program.len()).then_some(own)
+    });
+    let cut = cut.ok_or("no plan of smaller segments")?;
     let [own] = proof.chunks.as_slice() else {
         return Err("a proof in one piece is needed".into());
     };
