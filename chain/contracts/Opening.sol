@@ -267,9 +267,12 @@ library Opening {
         require(Field.canonical(value), "element");
     }
 
-    /// The queries on their way: how many stages are behind them, and where they are.
+    /// The queries on their way: how many trees and oracles are behind them, and where they are; of a tree that is begun how many rows
+    /// there were, and their digests.
     struct Progress {
         uint256 stage;
+        uint256 rows;
+        uint256[] digests;
         Folding.Front front;
         Queries q;
     }
@@ -281,6 +284,7 @@ library Opening {
         for (uint256 i = 0; i < q.positions.length; i++) p.front.positions[i] = q.positions[i];
         p.front.values = new uint256[](q.positions.length);
         p.front.points = Folding.places(q.positions, q.log);
+        p.digests = new uint256[](q.positions.length);
     }
 
     function stages(Progress memory p) internal pure returns (uint256) {
@@ -295,7 +299,9 @@ library Opening {
         to = State.put(to, q.left, 1);
         to = State.put(to, q.roots.length, 1);
         to = State.put(to, p.front.positions.length, 2);
+        to = State.put(to, p.rows, 2);
         to = State.put(to, q.message, 32);
+        for (uint256 i = 0; i < p.rows; i++) to = State.put(to, p.digests[i], 32);
         for (uint256 k = p.stage; k < 2; k++) {
             Tree memory own = q.trees[k];
             to = State.put(to, own.root, 32);
@@ -325,8 +331,12 @@ library Opening {
         (q.log, q.left) = (State.take(place + 1, 1), State.take(place + 2, 1));
         uint256 oracles = State.take(place + 3, 1);
         uint256 count = State.take(place + 4, 2);
-        q.message = State.take(place + 6, 32);
-        place += 38;
+        p.rows = State.take(place + 6, 2);
+        q.message = State.take(place + 8, 32);
+        place += 40;
+        p.digests = new uint256[](count);
+        for (uint256 i = 0; i < p.rows; i++) p.digests[i] = State.take(place + 32 * i, 32);
+        place += 32 * p.rows;
         for (uint256 k = p.stage; k < 2; k++) {
             Tree memory own = q.trees[k];
             own.root = State.take(place, 32);
@@ -348,13 +358,11 @@ library Opening {
         p.front.values = State.takeAll(place + 12 * count, count, 16);
     }
 
-    /// The next stage. In calldata, of a committed tree the number of its words and of the nodes of its path, four bytes each, the rows
-    /// and the path; of an oracle the number of values that are sent and of nodes, the values and the path; behind the last one the last
+    /// The next stage. In calldata, of a committed tree what `rows` takes; of an oracle the number of values that are sent and of nodes, the values and the path; behind the last one the last
     /// message once more. Returns where it ends.
     function advance(Progress memory p, uint256 place) internal pure returns (uint256) {
-        uint256 stage = p.stage++;
-        if (stage < 2) return rows(p.q.trees[stage], p.front, place);
-        uint256 i = stage - 2;
+        if (p.stage < 2) return rows(p, p.q.trees[p.stage], place);
+        uint256 i = p.stage++ - 2;
         require(i < p.q.roots.length, "opening: no stage is left");
         Folding.Layer memory o;
         o.log = p.q.log - FOLDS * i;
@@ -398,27 +406,28 @@ library Opening {
         }
     }
 
-    /// Opens the rows of a committed tree at the positions, and adds their sums, folded and lifted, to the values of the front.
-    function rows(Tree memory own, Folding.Front memory front, uint256 place) private pure returns (uint256) {
+    /// The next rows of a committed tree at the positions, whose sums, folded and lifted, are added to the values of the front; or, when
+    /// there are all, the path that they are in the tree by. In calldata the number of rows, four bytes, and the rows; or the number of
+    /// nodes, and the nodes. Returns where it ends.
+    function rows(Progress memory p, Tree memory own, uint256 place) private pure returns (uint256) {
         uint256 mark;
         assembly ("memory-safe") {
             mark := mload(0x40)
         }
-        (uint256 words, uint256 nodes) = counts(place);
-        uint256 row = place + 8;
-        place = row + 4 * words + 32 * nodes;
-        uint256[] memory y = open(own, front, row, words, place);
-        Field.invertAll(y);
-        // Whole words of a row are four columns. Nobody asks for the raw elements again.
-        own.weights = spread(own.weights, (own.columns + 3) & ~uint256(3));
-        own.factors = Field.split(own.factors);
-        foldAll(own, row, y);
-        uint256 leaf = 0;
-        for (uint256 i = 0; i < front.positions.length; i++) {
-            if (i != 0 && front.positions[i] >> own.lifted != front.positions[i - 1] >> own.lifted) leaf++;
-            uint256 value = y[leaf];
-            if (own.lifted != 0) value = Field.scale(value, lift(front.points[i] >> 32, own.lifted));
-            front.values[i] = Field.add(front.values[i], value);
+        uint256[] memory leaves = leavesOf(p.front.positions, own.lifted);
+        uint256 count = State.take(place, 4);
+        place += 4;
+        if (p.rows == leaves.length) {
+            uint256[] memory digests = new uint256[](leaves.length);
+            for (uint256 i = 0; i < leaves.length; i++) digests[i] = p.digests[i];
+            Merkle.check(own.root, own.depth, leaves, digests, place, place + 32 * count);
+            (p.stage, p.rows) = (p.stage + 1, 0);
+            place += 32 * count;
+        } else {
+            require(count != 0 && count <= leaves.length - p.rows, "opening: number of row values");
+            sums(p, own, leaves, count, place);
+            p.rows += count;
+            place += 8 * own.columns * count;
         }
         assembly ("memory-safe") {
             mstore(0x40, mark)
@@ -426,36 +435,57 @@ library Opening {
         return place;
     }
 
+    /// The leaves of positions, which are halved so often: each once.
+    function leavesOf(uint256[] memory positions, uint256 lifted) private pure returns (uint256[] memory leaves) {
+        leaves = new uint256[](positions.length);
+        uint256 count;
+        for (uint256 i = 0; i < positions.length; i++) {
+            uint256 leaf = positions[i] >> lifted;
+            if (count == 0 || leaves[count - 1] != leaf) leaves[count++] = leaf;
+        }
+        assembly ("memory-safe") {
+            mstore(leaves, count)
+        }
+    }
+
+    /// Digests of the next rows, and what they add to the front.
+    function sums(Progress memory p, Tree memory own, uint256[] memory leaves, uint256 count, uint256 row) private pure {
+        uint256[] memory digests = Merkle.leaves(row, 8 * own.columns, count);
+        for (uint256 i = 0; i < count; i++) p.digests[p.rows + i] = digests[i];
+        // The first position of the next rows.
+        uint256[] memory positions = p.front.positions;
+        uint256 first;
+        while (positions[first] >> own.lifted != leaves[p.rows]) first++;
+        uint256[] memory y = new uint256[](count);
+        uint256 found;
+        for (uint256 i = first; i < positions.length && found < count; i++) {
+            if (positions[i] >> own.lifted != leaves[p.rows + found]) continue;
+            uint256 point = p.front.points[i];
+            for (uint256 k = 0; k < own.lifted; k++) point = Circle.add(point, point);
+            y[found++] = point & 0xffffffff;
+        }
+        Field.invertAll(y);
+        foldAll(own, row, y);
+        addAll(p, own.lifted, leaves, first, y);
+    }
+
+    /// Adds the folded sums of rows to the values of their positions, of which one is the first.
+    function addAll(Progress memory p, uint256 lifted, uint256[] memory leaves, uint256 first, uint256[] memory values) private pure {
+        Folding.Front memory front = p.front;
+        for (uint256 k = 0; k < values.length; k++) {
+            while (first < front.positions.length && front.positions[first] >> lifted == leaves[p.rows + k]) {
+                uint256 value = values[k];
+                if (lifted != 0) value = Field.scale(value, lift(front.points[first] >> 32, lifted));
+                front.values[first] = Field.add(front.values[first], value);
+                first++;
+            }
+        }
+    }
+
     /// Elements spread, with zeros behind them.
     function spread(uint256[] memory list, uint256 length) private pure returns (uint256[] memory all) {
         all = new uint256[](length);
         for (uint256 i = 0; i < list.length; i++) all[i] = Field.spread(list[i]);
-    }
-
-    /// Checks that the rows are in the tree. Returns the y coordinates of their points.
-    function open(Tree memory own, Folding.Front memory front, uint256 row, uint256 words, uint256 end)
-        private
-        pure
-        returns (uint256[] memory y)
-    {
-        uint256[] memory leaves = new uint256[](front.positions.length);
-        y = new uint256[](leaves.length);
-        uint256 count;
-        for (uint256 i = 0; i < leaves.length; i++) {
-            uint256 leaf = front.positions[i] >> own.lifted;
-            if (count != 0 && leaves[count - 1] == leaf) continue;
-            uint256 point = front.points[i];
-            for (uint256 k = 0; k < own.lifted; k++) point = Circle.add(point, point);
-            y[count] = point & 0xffffffff;
-            leaves[count++] = leaf;
-        }
-        assembly ("memory-safe") {
-            mstore(leaves, count)
-            mstore(y, count)
-        }
-        require(words == 2 * own.columns * count, "opening: number of row values");
-        uint256[] memory digests = Merkle.leaves(row, 8 * own.columns, count);
-        Merkle.check(own.root, own.depth, leaves, digests, row + 4 * words, end);
     }
 
     /// What a value is multiplied with where the message is lifted: 1 + x, then of the doubles.
@@ -467,18 +497,28 @@ library Opening {
         }
     }
 
-    /// The folded sums of all rows, in the places of the inverses of the coordinates by which they are folded.
+    /// The folded sums of rows, in the places of the inverses of the coordinates by which they are folded.
     function foldAll(Tree memory own, uint256 row, uint256[] memory inverses) private pure {
         uint256[2] memory parts;
+        // Whole words of a row are four columns.
+        uint256[] memory weights = spread(own.weights, (own.columns + 3) & ~uint256(3));
+        uint256[] memory factors = Field.split(own.factors);
         for (uint256 i = 0; i < inverses.length; i++) {
-            inverses[i] = folded(own, row, inverses[i], parts);
+            inverses[i] = folded(row, own.columns, weights, factors, inverses[i], parts);
             row += 8 * own.columns;
         }
     }
 
     /// The sum of the columns of a row, folded.
-    function folded(Tree memory own, uint256 row, uint256 inverse, uint256[2] memory parts) private pure returns (uint256) {
-        (uint256 first, uint256 second) = combine(row, own.columns, own.weights);
+    function folded(
+        uint256 row,
+        uint256 columns,
+        uint256[] memory weights,
+        uint256[] memory factors,
+        uint256 inverse,
+        uint256[2] memory parts
+    ) private pure returns (uint256) {
+        (uint256 first, uint256 second) = combine(row, columns, weights);
         uint256 pointer;
         assembly ("memory-safe") {
             // Twice p more in every coordinate, so that no difference is below 0.
@@ -488,7 +528,7 @@ library Opening {
             mstore(add(parts, 32), add(and(d, LOW), and(shr(31, d), UP)))
             pointer := parts
         }
-        return Field.dotSpread(pointer, Multilinear.pointer(own.factors), 2);
+        return Field.dotSpread(pointer, Multilinear.pointer(factors), 2);
     }
 
     /// The sums of the first and of the second values of a row in calldata, which has two numbers of four bytes in every column,

@@ -84,8 +84,8 @@ export async function steps(packed, selectors, pages, ask, stored = true) {
 /** Gas of a stage, about, without its calldata: a segment is estimated where it is packed. */
 function gasOf({ gas, opening, stark }, part, i) {
   if (part === 0) return gas?.[i] ?? 4_000_000;
-  const rows = part === 1 ? i < 2 : i < 4;
-  return ((rows ? 17 : 46) * (part === 1 ? opening : stark).stages[i].length) / 2 + 150_000;
+  const { stages, trees } = part === 1 ? opening : stark;
+  return ((i < trees ? 17 : 46) * stages[i].length) / 2 + 60_000;
 }
 /** Gas of what begins a submission. */
 const BEGIN = 3_600_000;

@@ -167,16 +167,22 @@ try {
   await refuse("bytes behind the header", begin({ head: `${header}00` }), /length/);
   await refuse("a clipped value", begin({ three: [flipped(said, 11), lists[1], lists[2]] }), /clipped values/);
 
+  /** A stage, or where it has rows it and all up to the paths of both trees, which say whether the rows are the right ones. */
+  const together = (part, at) => {
+    const end = part === 1 && at < packed.opening.trees ? packed.opening.trees : at + 1;
+    const stages = own.parts[part].slice(at, end);
+    return { state: stages[0].state, data: stages.map(({ data }) => data).join(""), count: stages.length };
+  };
   // Stages before the beginning, and what is no transaction.
-  const first = own.parts.map(([stage]) => stage);
-  const stage = (part, { state, data }, whom = id, count = 1) => encode.advance(whom, piece(part, count, state, data));
+  const first = [0, 1, 2].map((part) => together(part, 0));
+  const stage = (part, { state, data, count = 1 }, whom = id) => encode.advance(whom, piece(part, count, state, data));
   for (const part of [0, 1, 2]) await refuse(`${NAMES[part]} before the beginning`, stage(part, first[part]), /not begun/);
-  await refuse("a beginning with a stage that is changed", begin({ more: piece(1, 1, "", flipped(first[1].data, 5000)) }), /./);
-  await refuse("a beginning with a stage of another part", begin({ more: piece(2, 1, "", first[1].data) }), /./);
-  await refuse("a beginning with a part that there is not", begin({ more: piece(3, 1, "", first[1].data) }), /part/);
+  await refuse("a beginning with a stage that is changed", begin({ more: piece(1, first[1].count, "", flipped(first[1].data, 5000)) }), /./);
+  await refuse("a beginning with a stage of another part", begin({ more: piece(2, 1, "", own.parts[1][0].data) }), /./);
+  await refuse("a beginning with a part that there is not", begin({ more: piece(3, 1, "", own.parts[1][0].data) }), /part/);
   await refuse("a beginning with bytes behind it", begin({ more: "01" }), /./);
-  await refuse("a beginning with the state of another one", begin({ more: piece(1, 1, flipped(first[1].state, 50), first[1].data) }), /another state/);
-  const spoiled = begin({ more: piece(1, 1, "", first[1].data) + piece(2, 1, "", flipped(first[2].data, 300)) });
+  await refuse("a beginning with the state of another one", begin({ more: piece(1, first[1].count, flipped(first[1].state, 50), first[1].data) }), /another state/);
+  const spoiled = begin({ more: piece(1, first[1].count, "", first[1].data) + piece(2, 1, "", flipped(first[2].data, 300)) });
   if ((await receiptOf({ to, data: `0x${spoiled}`, gas })).status !== "0x0") throw new Error("a beginning with a stage that is changed: accepted");
   if (number(await standing(), 0) !== 0) throw new Error("a beginning that was refused left something");
 
@@ -197,24 +203,24 @@ try {
   /** Every stage of a part that is next, as it must not be. */
   async function spoil(part, at) {
     const stages = own.parts[part];
-    const { state, data } = stages[at];
+    const { state, data, count } = together(part, at);
     const about = `${NAMES[part]}, stage ${at + 1}`;
     const reason = part === 0 ? /another segment|length|machine|./ : /./;
-    for (const place of places(data, 12)) await refuse(`${about}, byte ${place} changed`, stage(part, { state, data: flipped(data, place, place % 8) }), reason);
-    for (const place of places(state, 12)) await refuse(`${about}, byte ${place} of its state changed`, stage(part, { state: flipped(state, place), data }), /another state/);
-    await refuse(`${about}, without a state`, stage(part, { state: "", data }), /no state/);
-    await refuse(`${about}, with bytes behind it`, stage(part, { state, data: `${data}00` }), /length|machine|revert/);
-    await refuse(`${about}, a word less`, stage(part, { state, data: data.slice(0, -64) }), /./);
-    await refuse(`${about}, of another submission`, stage(part, { state, data }, word(7)), /not begun/);
-    await refuse(`${about}, none of it`, stage(part, { state, data }, id, 0), /part/);
-    await refuse(`${about}, as two`, stage(part, { state, data }, id, 2), /./);
-    await refuse(`${about}, of another part`, stage((part + 1) % 3, { state, data }), /another state/);
+    for (const place of places(data, 12)) await refuse(`${about}, byte ${place} changed`, stage(part, { state, data: flipped(data, place, place % 8), count }), reason);
+    for (const place of places(state, 12)) await refuse(`${about}, byte ${place} of its state changed`, stage(part, { state: flipped(state, place), data, count }), /another state/);
+    await refuse(`${about}, without a state`, stage(part, { state: "", data, count }), /no state/);
+    await refuse(`${about}, with bytes behind it`, stage(part, { state, data: `${data}00`, count }), /length|machine|revert/);
+    await refuse(`${about}, a word less`, stage(part, { state, data: data.slice(0, -64), count }), /./);
+    await refuse(`${about}, of another submission`, stage(part, { state, data, count }, word(7)), /not begun/);
+    await refuse(`${about}, none of it`, stage(part, { state, data, count: 0 }), /part/);
+    await refuse(`${about}, as one more`, stage(part, { state, data, count: count + 1 }), /./);
+    await refuse(`${about}, of another part`, stage((part + 1) % 3, { state, data, count }), /another state/);
     for (const [k, another] of stages.entries()) {
-      if (k !== at) await refuse(`${about}, another one`, stage(part, { state, data: another.data }), /./);
+      if (k !== at && count === 1) await refuse(`${about}, another one`, stage(part, { state, data: another.data }), /./);
       if (k !== at) await refuse(`${about}, another one with its state`, stage(part, another), /another state/);
     }
     // Twice in one transaction: the second time with the state that is used up.
-    await refuse(`${about}, twice`, encode.advance(id, piece(part, 1, state, data) + piece(part, 1, state, data)), /another state|another segment|stage/);
+    await refuse(`${about}, twice`, encode.advance(id, piece(part, count, state, data) + piece(part, count, state, data)), /another state|another segment|stage/);
     if (part === 0) {
       const where = own.parts[0][at].data;
       await refuse(`${about}, others behind it`, stage(0, { state, data: word(7) + where.slice(64) }), /another segment/);

@@ -32,12 +32,12 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
             output: output.to_vec(),
         };
         let plan = Plan::new(&key, token_log(&statement), outputs).expect("a plan");
-        // The same in segments that are as short as they may be, of some eighths of its bytes.
-        let all: usize = plan.program.iter().map(|own| own.code.len() + 16 * own.given).sum();
+        // The same in segments that are as short as they may be, of some eighths of its gas.
+        let all: u64 = plan.program.iter().map(|own| own.gas).sum();
         let cut = (1..8).find_map(|eighths| {
-            let bytes = all * eighths / 8;
+            let gas = all * eighths / 8;
             let budget = Budget {
-                bytes,
+                gas,
                 ..Budget::TRANSACTION
             };
             Plan::within(&key, token_log(&statement), outputs, budget)

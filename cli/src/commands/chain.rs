@@ -105,6 +105,7 @@ fn part_json(part: &Part) -> Value {
     json!({
         "conversation": hex::encode(&part.conversation),
         "stages": part.stages.iter().map(hex::encode).collect::<Vec<_>>(),
+        "trees": part.trees,
     })
 }
 

@@ -381,8 +381,9 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let part = |own: &Part| {
         let stages = quoted(own.stages.iter().map(hex::encode));
         format!(
-            r#"{{"conversation":"{}","stages":[{stages}]}}"#,
-            hex::encode(&own.conversation)
+            r#"{{"conversation":"{}","stages":[{stages}],"trees":{}}}"#,
+            hex::encode(&own.conversation),
+            own.trees
         )
     };
     println!(

@@ -14,7 +14,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{
     self, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpeningClaim, OpeningError, OpeningProof, OracleOpening,
-    TreeName,
+    TreeName, FIBRE,
 };
 use tessera_verifier::policy::{opening_policy, OpeningPolicy, LOOKUP_WORK_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -263,10 +263,15 @@ impl Opened<'_> {
         }
         data.elements("last message", &proof.final_message);
         data.put("nonce", &proof.nonce.to_be_bytes());
-        for ((_, own), name) in proof.codes().into_iter().zip(CODES) {
-            let counts = [own.rows.values.len() as u32, own.rows.path.len() as u32];
-            data.words(&format!("numbers of the rows of {name}"), counts);
-            data.words(&format!("rows of the {name}"), own.rows.values.iter().map(|v| v.0));
+        for (((_, own), name), claimed) in proof.codes().into_iter().zip(CODES).zip(self.claimed) {
+            // In two parts, as a sender may send them.
+            let row = FIBRE * claimed.commitment.columns();
+            let (first, second) = own.rows.values.split_at(own.rows.values.len() / row / 2 * row);
+            for (part, values) in [("first", first), ("other", second)] {
+                data.words(&format!("number of the {part} rows of {name}"), [(values.len() / row) as u32]);
+                data.words(&format!("{part} rows of the {name}"), values.iter().map(|v| v.0));
+            }
+            data.words(&format!("nodes of the {name}"), [own.rows.path.len() as u32]);
             data.digests(&format!("path of the {name}"), &own.rows.path);
         }
         for (i, own) in proof.oracles.iter().enumerate() {
@@ -327,13 +332,16 @@ impl Opened<'_> {
         }
         let final_message = data.raw_elements(1 << long.log_final())?;
         let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
-        for own in &mut codes {
-            let (words, nodes) = (data.count()?, data.count()?);
-            let values = data.words(words)?.into_iter().map(BaseField::from_u32_unchecked);
-            own.rows = LeafOpening {
-                values: values.collect(),
-                path: data.digests(nodes)?,
-            };
+        for (own, claimed) in codes.iter_mut().zip(self.claimed) {
+            let row = FIBRE * claimed.commitment.columns();
+            let mut values = Vec::new();
+            for _ in 0..2 {
+                let count = data.count()?.checked_mul(row)?;
+                values.extend(data.words(count)?.into_iter().map(BaseField::from_u32_unchecked));
+            }
+            let nodes = data.count()?;
+            let path = data.digests(nodes)?;
+            own.rows = LeafOpening { values, path };
         }
         let mut oracle = |_| {
             let (values, nodes) = (data.count()?, data.count()?);
@@ -405,8 +413,8 @@ impl Opened<'_> {
         }
         for (about, word) in [("p", P), ("the largest number", u32::MAX)] {
             for name in [
-                "rows of the weights",
-                "rows of the activations",
+                "first rows of the weights",
+                "other rows of the activations",
                 "values of oracle 0",
                 "band value of the weights",
                 "joined value of the activations",
@@ -468,7 +476,7 @@ fn rounds(data: &mut Reader<'_>, count: u32) -> Option<Vec<[K; 2]>> {
     Some(data.raw_elements(2 * count as usize)?.as_chunks().0.to_vec())
 }
 
-/// What the contract says where this verifier refuses. Rows are hashed before they are looked at.
+/// What the contract says where this verifier refuses. Rows are looked at before their path is.
 fn reason(error: &OpeningError) -> &'static str {
     match error {
         // Who calls the contract looks at the ends of the band sumchecks, when all is said.
@@ -479,9 +487,9 @@ fn reason(error: &OpeningError) -> &'static str {
         OpeningError::OpenedValues {
             tree: TreeName::Committed(_),
             ..
-        } => "number of row values",
+        } => "number of row values|merkle",
         OpeningError::OpenedValues { .. } => "folding: values|element",
-        OpeningError::NotCanonical { what } if what.contains("committed tree") => "merkle",
+        OpeningError::NotCanonical { what } if what.contains("committed tree") => "a number of p or more",
         OpeningError::NotCanonical { .. } => "element",
         OpeningError::PathTooShort { .. } | OpeningError::PathTooLong { .. } | OpeningError::Root { .. } => "merkle",
         OpeningError::FinalMessage { .. } => "last message",

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::codec::CodecError;
 use crate::key::ModelKey;
 use crate::opening::merkle::Digest;
-use crate::opening::OpeningProof;
+use crate::opening::{OpeningProof, FIBRE};
 use crate::plan::{token_log, Plan};
 use crate::proof::{ChunkProof, Proof};
 use crate::stark::Stark;
@@ -47,7 +47,12 @@ pub struct Part {
     pub conversation: Vec<u8>,
     /// What trees, oracles or layers have at all positions.
     pub stages: Vec<Vec<u8>>,
+    /// How many of them, the first ones, are of trees.
+    pub trees: usize,
 }
+
+/// The most bytes of rows of a stage: others fit beside it.
+const ROWS: usize = 48_000;
 
 /// A proof as what contracts are sent.
 #[derive(Clone, Debug)]
@@ -98,7 +103,7 @@ impl Packed {
             plan,
             statement: [ids(&statement.prompt), ids(&statement.output)],
             said: said(proof, own, &conversation),
-            opening: opening(&own.opening),
+            opening: opening(&own.opening, [key.weights.columns(), conversation.activations.columns()]),
             stark: stark(&own.stark, own.claimed_sum),
         })
     }
@@ -163,7 +168,8 @@ fn again(stages: &mut [Vec<u8>], message: &[SecureField]) {
     }
 }
 
-fn opening(own: &OpeningProof) -> Part {
+/// `columns` are those of both commitments.
+fn opening(own: &OpeningProof, columns: [usize; 2]) -> Part {
     let mut bytes = Bytes::default();
     for (_, code) in own.codes() {
         bytes.elements(code.band_rounds.as_flattened());
@@ -180,13 +186,22 @@ fn opening(own: &OpeningProof) -> Part {
     }
     bytes.elements(&own.final_message);
     bytes.0.extend(own.nonce.to_be_bytes());
-    let rows = own.codes().map(|(_, code)| {
+    // Rows, as many as a stage takes, then the path of all.
+    let mut stages = Vec::new();
+    for ((_, code), columns) in own.codes().into_iter().zip(columns) {
+        let row = (columns * FIBRE).max(1);
+        for rows in code.rows.values.chunks(row * (ROWS / 4 / row).max(1)) {
+            let mut bytes = Bytes::default();
+            bytes.words([(rows.len() / row) as u32]);
+            bytes.numbers(rows);
+            stages.push(bytes.0);
+        }
         let mut bytes = Bytes::default();
-        bytes.counts(code.rows.values.len(), code.rows.path.len());
-        bytes.numbers(&code.rows.values);
+        bytes.words([code.rows.path.len() as u32]);
         bytes.0.extend(code.rows.path.as_flattened());
-        bytes.0
-    });
+        stages.push(bytes.0);
+    }
+    let trees = stages.len();
     let oracles = own.oracles.iter().map(|oracle| {
         let mut bytes = Bytes::default();
         bytes.counts(oracle.values.len(), oracle.path.len());
@@ -194,11 +209,12 @@ fn opening(own: &OpeningProof) -> Part {
         bytes.0.extend(oracle.path.as_flattened());
         bytes.0
     });
-    let mut stages: Vec<Vec<u8>> = rows.into_iter().chain(oracles).collect();
+    stages.extend(oracles);
     again(&mut stages, &own.final_message);
     Part {
         conversation: bytes.0,
         stages,
+        trees,
     }
 }
 
@@ -237,5 +253,6 @@ fn stark(own: &Stark, claimed_sum: SecureField) -> Part {
     Part {
         conversation: bytes.0,
         stages,
+        trees: own.queried_values.len(),
     }
 }

@@ -60,10 +60,9 @@ impl Packed {
             let state = 16 * own.given + 4 * (2usize << self.plan.shape.token);
             calls.push(call(name, state + 20 * own.pages.len() + 200, own.gas));
         }
-        let parts = [("opening", &self.opening, 2), ("STARK", &self.stark, 4)];
-        for (name, part, rows) in parts {
+        for (name, part) in [("opening", &self.opening), ("STARK", &self.stark)] {
             let stages = part.stages.iter().enumerate().map(|(i, own)| {
-                let work = if i < rows { gas::ROWS } else { gas::ELEMENTS };
+                let work = if i < part.trees { gas::ROWS } else { gas::ELEMENTS };
                 call(format!("{name}, stage {i}"), own.len() + STATE, work * own.len() as u64)
             });
             calls.extend(stages);
