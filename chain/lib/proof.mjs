@@ -82,10 +82,12 @@ export async function steps(packed, selectors, pages, ask, stored = true) {
 }
 
 /** Gas of a stage, about, without its calldata: a segment is estimated where it is packed. */
-function gasOf({ gas, opening, stark }, part, i) {
+function gasOf({ gas, header, opening, stark }, part, i) {
   if (part === 0) return gas?.[i] ?? 4_000_000;
   const { stages, trees } = part === 1 ? opening : stark;
-  return ((i < trees ? 17 : 46) * stages[i].length) / 2 + 60_000;
+  // Behind the last one every query is compared with the last message.
+  const queries = i + 1 < stages.length ? 0 : part === 1 ? 2 * parseInt(header.slice(208, 216), 16) : 97;
+  return ((i < trees ? 17 : 46) * stages[i].length) / 2 + 60_000 + 9_500 * queries;
 }
 /** Gas of what begins a submission. */
 const BEGIN = 3_600_000;

@@ -236,10 +236,18 @@ try {
     }
   }
 
+  /** The next transaction that has little enough gas. What it takes is estimated at first. */
+  async function fitting(rest) {
+    for (let most = GAS; ; most *= 0.9) {
+      const own = next(rest, { bytes: BYTES - 512, gas: most });
+      const enough = await call(own.data).then(() => true, () => false);
+      if (enough || own.stages < 2) return own;
+    }
+  }
   // The whole, in as few transactions as there can be.
   let count = 0;
   for (let rest = left(own, await standing()); !finished(rest); count++) {
-    const transaction = next(rest);
+    const transaction = await fitting(rest);
     const { data, about } = transaction;
     if (count > 0) {
       for (const part of [0, 1, 2]) if (rest.from[part] < own.parts[part].length) await spoil(part, rest.from[part]);
