@@ -165,7 +165,10 @@ impl<K: Scalar> Corners<K> {
             if before.is_none() {
                 close(own);
             }
-            own = Some((place / width, before.map_or(K::zero(), |(_, inner)| inner) + value * low));
+            own = Some((
+                place / width,
+                before.map_or(K::zero(), |(_, inner)| inner) + value * low,
+            ));
         }
         close(own);
         sum

@@ -50,7 +50,10 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let outputs = proof.statement.output.len();
     let plan = Plan::new(key, token_log(&proof.statement), outputs).ok_or(format!("{about}: no plan"))?;
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
-    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk, own));
+    let (policy, claimed) = (
+        opening_policy(key.weights.log_blowup),
+        said.claimed(key, claim.chunk, own),
+    );
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     let results = plan.run(&[said.inputs.in_order(), ends.concat()].concat(), &words);
     if results != Some(expected(&said, &ends).in_order()) {

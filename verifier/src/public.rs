@@ -142,8 +142,7 @@ pub fn unit_extension<K: Scalar>(shape: &Shape, batch: &Batch<K>, point: &[K], a
                 table => placed.map(|(first, k)| k * corners.dot(table, first)).sum(),
             }
         };
-        let scale = instance_factor(point.len(), log_rows as usize);
-        sum += batch.combined(part, own, combined) * scale;
+        sum += batch.combined(part, own, combined) * instance_factor(point.len(), log_rows as usize);
         start += committed.len() << units.len();
     }
     sum

@@ -25,7 +25,12 @@ fn input(given: &[K], words: &Words, segment: &[u8]) -> Vec<u8> {
 /// A segment of one page.
 fn machine(about: &str, given: &[K], words: &Words, page: &[u8]) {
     let answer = run(&[page.to_vec()], given, words);
-    case("machine", about, &input(given, words, page), answer.map(|results| bytes_of(&results)));
+    case(
+        "machine",
+        about,
+        &input(given, words, page),
+        answer.map(|results| bytes_of(&results)),
+    );
 }
 
 /// A segment whose pages are stored first: what it leaves, and its digest.
@@ -207,7 +212,15 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let most = whole.program.iter().map(|own| own.gas).max().unwrap_or(0);
     let cut = (4..8).find_map(|eighths| {
         let gas = most * eighths / 8;
-        let own = Plan::within(key, log, outputs, Budget { gas, ..Budget::TRANSACTION })?;
+        let own = Plan::within(
+            key,
+            log,
+            outputs,
+            Budget {
+                gas,
+                ..Budget::TRANSACTION
+            },
+        )?;
         (own.program.len() > whole.program.len()).then_some(own)
     });
     let cut = cut.ok_or("no plan of smaller segments")?;
@@ -222,7 +235,10 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         ends: Ends::default(),
     };
     let said = verify_conversation(&claim, own)?;
-    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk, own));
+    let (policy, claimed) = (
+        opening_policy(key.weights.log_blowup),
+        said.claimed(key, claim.chunk, own),
+    );
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
         let words = plan.words(key, &proof.statement, &own.statistics.tops);
@@ -235,7 +251,11 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
             let about = format!("segment {i} of {count} of the plan, about {} gas", segment.gas);
             given = stored(&about, &given, &words, segment).ok_or("a segment is followed")?;
         }
-        assert_eq!(given, expected(&said, &ends).in_order(), "the plan says what the verifier says");
+        assert_eq!(
+            given,
+            expected(&said, &ends).in_order(),
+            "the plan says what the verifier says"
+        );
     }
     Ok([whole, cut])
 }

@@ -268,7 +268,10 @@ impl Opened<'_> {
             let row = FIBRE * claimed.commitment.columns();
             let (first, second) = own.rows.values.split_at(own.rows.values.len() / row / 2 * row);
             for (part, values) in [("first", first), ("other", second)] {
-                data.words(&format!("number of the {part} rows of {name}"), [(values.len() / row) as u32]);
+                data.words(
+                    &format!("number of the {part} rows of {name}"),
+                    [(values.len() / row) as u32],
+                );
                 data.words(&format!("{part} rows of the {name}"), values.iter().map(|v| v.0));
             }
             data.words(&format!("nodes of the {name}"), [own.rows.path.len() as u32]);

@@ -103,7 +103,10 @@ impl Packed {
             plan,
             statement: [ids(&statement.prompt), ids(&statement.output)],
             said: said(proof, own, &conversation),
-            opening: opening(&own.opening, [key.weights.columns(), conversation.activations.columns()]),
+            opening: opening(
+                &own.opening,
+                [key.weights.columns(), conversation.activations.columns()],
+            ),
             stark: stark(&own.stark, own.claimed_sum),
         })
     }

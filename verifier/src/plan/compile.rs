@@ -95,7 +95,9 @@ impl Instruction {
                 Box::new((*from..from.saturating_add(length)).chain([*total]))
             }
             Step::Below(rows, _) => Box::new(rows.from..rows.from.saturating_add(1 << rows.log)),
-            Step::Multiply(a, b, count) => Box::new([*a, *b].into_iter().flat_map(|own| own..own.saturating_add(*count))),
+            Step::Multiply(a, b, count) => {
+                Box::new([*a, *b].into_iter().flat_map(|own| own..own.saturating_add(*count)))
+            }
             Step::Sum(terms) => {
                 let multiples = terms.multiples.iter().map(|(own, _)| *own);
                 Box::new(multiples.chain(terms.products.iter().flat_map(|(a, b)| [*a, *b])))
@@ -387,10 +389,15 @@ impl Compiler<'_> {
 
     /// Of all numbers that the rows of a table are asked for, what they are asked for.
     fn below(&mut self, table: u32) -> Option<()> {
-        let asked = self.record.nodes.iter().zip(0..).filter_map(|(node, index)| match node {
-            Node::Below(own, source) if *own == table => Some((Symbol(index), *source)),
-            _ => None,
-        });
+        let asked = self
+            .record
+            .nodes
+            .iter()
+            .zip(0..)
+            .filter_map(|(node, index)| match node {
+                Node::Below(own, source) if *own == table => Some((Symbol(index), *source)),
+                _ => None,
+            });
         let (symbols, sources): (Vec<Symbol>, Vec<Source>) = asked.unzip();
         let Table::Rows(low, log, factors) = self.record.tables.get(table as usize)?.clone() else {
             return None;
@@ -413,7 +420,13 @@ impl Compiler<'_> {
                 // A number has a row in one of them: the others leave 0.
                 _ => {
                     let multiples = parts.iter().map(|part| (part + i, 1)).collect();
-                    self.write(Step::Sum(Terms { multiples, ..Terms::default() }), 1)?
+                    self.write(
+                        Step::Sum(Terms {
+                            multiples,
+                            ..Terms::default()
+                        }),
+                        1,
+                    )?
                 }
             };
             self.elements.insert(symbol, own);

@@ -349,10 +349,14 @@ impl Encoder {
         }
         for own in rows.factors.chunks(length) {
             let least = own.iter().map(|factor| factor.trailing_zeros()).min()?;
-            let mut exponents: Vec<u8> = own.iter().map(|factor| (factor.trailing_zeros() - least) as u8).collect();
+            let mut exponents: Vec<u8> = own
+                .iter()
+                .map(|factor| (factor.trailing_zeros() - least) as u8)
+                .collect();
             exponents.resize(length, 0);
             self.code.push(least as u8);
-            self.code.extend(exponents.as_chunks().0.iter().map(|[high, low]| high << 4 | low));
+            self.code
+                .extend(exponents.as_chunks().0.iter().map(|[high, low]| high << 4 | low));
         }
         Some(())
     }

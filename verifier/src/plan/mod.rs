@@ -5,6 +5,7 @@ mod compile;
 mod encode;
 mod header;
 mod program;
+mod rows;
 mod segments;
 mod symbol;
 
@@ -69,11 +70,7 @@ impl Plan {
         });
         let (instructions, left) = compile(&record, inputs, &results)?;
         let program = cut(&instructions, inputs, &left, budget)?;
-        Some(Self {
-            program,
-            inputs,
-            shape,
-        })
+        Some(Self { program, inputs, shape })
     }
 
     /// Follows the program. `None` if it reads beyond the statement.
@@ -119,9 +116,7 @@ pub fn band_ends(
     proof: &OpeningProof,
     transcript: &mut Transcript,
 ) -> [Vec<SecureField>; 2] {
-    claimed
-        .iter()
-        .for_each(|own| absorb_statement(transcript, policy, own));
+    claimed.iter().for_each(|own| absorb_statement(transcript, policy, own));
     proof.codes().map(|(_, own)| {
         let bind = |round: &[SecureField; 2]| {
             transcript.message("opening band round", round);

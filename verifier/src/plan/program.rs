@@ -256,7 +256,9 @@ impl Machine {
                     let base = Some(*base).filter(|bits| *bits < 32)?;
                     let exponents = both.iter().flat_map(|both| [both >> 4, both & 15]);
                     let own = exponents.take(word as usize & (length - 1)).enumerate();
-                    own.map(|(i, bits)| self.get(from + i) * power(bits.into())).sum::<SecureField>() * power(base.into())
+                    own.map(|(i, bits)| self.get(from + i) * power(bits.into()))
+                        .sum::<SecureField>()
+                        * power(base.into())
                 }
             };
             self.push(sum)?;
@@ -304,7 +306,5 @@ pub fn run(pages: &[Vec<u8>], given: &[SecureField], words: &Words) -> Option<Ve
     let runs = (0..code.number()?).map(|_| Some((code.number()?, code.number()?)));
     let runs: Vec<(usize, usize)> = runs.collect::<Option<_>>()?;
     let left = runs.into_iter().flat_map(|(first, count)| first..first + count);
-    code.0
-        .is_empty()
-        .then(|| left.map(|own| machine.get(own)).collect())
+    code.0.is_empty().then(|| left.map(|own| machine.get(own)).collect())
 }
