@@ -15,6 +15,8 @@ fn contracts_take_keys_of_their_hash_only() {
     let words = ["model.key", "Keccak-256", "tessera setup --hash keccak"];
     let plan = args!["chain", "plan", "--key", key, "--length", "20", "--tokens", "12"];
     fails(plan, &words);
+    let register = args!["chain", "register", "--key", key, "--length", "20", "--tokens", "12", "--out", calls];
+    fails(register, &words);
     let words = &words[1..];
     fails(args!["chain", "estimate", shared.proof(), "--key", key], words);
     fails(
@@ -57,14 +59,33 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "--tokens",
         tokens.to_string()
     ]);
+    let program = dir.path().join("program");
+    let registered = done(args![
+        "chain",
+        "register",
+        "--key",
+        key,
+        "--length",
+        length.to_string(),
+        "--tokens",
+        tokens.to_string(),
+        "--out",
+        program
+    ]);
     let packed = done(args!["chain", "pack", proof, "--key", key, "--out", calls]);
     let estimated = done(args!["chain", "estimate", proof, "--key", key]);
     let written: Value = serde_json::from_slice(&fs::read(&calls).expect("calls")).expect("JSON");
     let plan = planned["plan"].as_str().expect("a digest");
     assert_eq!(plan.len(), 64);
-    for other in [&packed, &estimated, &written] {
+    for other in [&packed, &estimated, &written, &registered] {
         assert_eq!(other["plan"], planned["plan"]);
     }
+    // What is stored once is what the calls need.
+    let stored: Value = serde_json::from_slice(&fs::read(&program).expect("a program")).expect("JSON");
+    for own in ["plan", "header", "program", "behind"] {
+        assert_eq!(stored[own], written[own], "{own}");
+    }
+    assert!(stored["program"][0][0].as_str().is_some_and(|page| !page.is_empty()));
 
     // What is not a proof of the key is packed into nothing.
     let mut bytes = fs::read(&proof).expect("a proof");
