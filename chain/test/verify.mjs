@@ -173,6 +173,26 @@ try {
     const stages = own.parts[part].slice(at, end);
     return { state: stages[0].state, data: stages.map(({ data }) => data).join(""), count: stages.length };
   };
+  // The points that are opened, where bands have one tile, two or four: coordinates of what the program is given.
+  const num = (at) => parseInt(header.slice(192 + 8 * at, 200 + 8 * at), 16);
+  const logs = header.slice(192 + 8 * 21).match(/../g).map((own) => parseInt(own, 16));
+  const [variables, trees] = [logs.slice(0, 16).filter((own) => own !== 255), logs.slice(16)];
+  for (const log of [0, 1, 2]) {
+    const banded = `${header.slice(0, 192 + 8 * 17)}${word(log).slice(56)}${header.slice(200 + 8 * 17)}`;
+    const answer = await call(names.SAYING.say + word(64) + word(96 + Math.ceil(banded.length / 64) * 32) + bytes(banded) + bytes(said), addresses.SAYING);
+    const [told, heard] = [0, 1].map((i) => answer.slice(2 * number(answer, i)));
+    const given = pointed(told, 4).match(/.{32}/g);
+    const point = (at) => {
+      const list = heard.slice(2 * number(heard, at));
+      return Array.from({ length: number(list, 0) }, (_, i) => list.slice(64 * (i + 1) + 32, 64 * (i + 2)));
+    };
+    const points = 8 + trees.reduce((sum, own) => sum + own + 1, 0);
+    const behind = points + num(5) - 3 - Math.ceil(Math.log2(num(8)));
+    const products = points + num(5) + 1 + Math.max(...variables);
+    const expected = [given.slice(behind - 6 - log, behind - 6), given.slice(products - 6, products), given.slice(behind - 6, behind)].flat();
+    if (point(27).join() !== expected.join() || point(28).join() !== given.slice(-12).join()) throw new Error(`points of bands of 2^${log} tiles`);
+  }
+
   // Stages before the beginning, and what is no transaction.
   const first = [0, 1, 2].map((part) => together(part, 0));
   const stage = (part, { state, data, count = 1 }, whom = id) => encode.advance(whom, piece(part, count, state, data));
