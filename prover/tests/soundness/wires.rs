@@ -100,7 +100,7 @@ fn epsilon_is_that_of_the_key() {
     let scene = one_token();
     let norm = &scene.model.key.params.norm_final;
     let sums = scene.witness.streams.last().expect("a state").sums[QUERY];
-    let mut other = *norm;
+    let mut other = norm.clone();
     other.eps.body <<= 24;
     let hidden = scene.model.key.config.hidden;
     let root = |norm| norm_rsqrt(sums, hidden, norm, RowClass::Body);
