@@ -8,6 +8,7 @@ mod program;
 mod rows;
 mod segments;
 mod symbol;
+mod wiring;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
