@@ -169,7 +169,9 @@ impl Powers<'_> {
     /// A token row of each class, if they matter, with the weights of all rows of the class.
     fn classes<K: Scalar>(&self, matter: bool, tokens: &[K]) -> Vec<(usize, K)> {
         // The weights of all tokens add up to one.
-        if !matter || self.leading == 0 {
+        // By the rule alone: what a plan records is for all statements, with leading rows or without.
+        let rule = &self.params.leading;
+        if !matter || (rule.first == 0 && !rule.run) {
             return vec![(self.leading, K::one())];
         }
         let lead = K::sum_below(tokens, Word::new(self.leading, Source::Leading));

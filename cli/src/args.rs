@@ -296,7 +296,7 @@ impl LengthArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]\n       tessera prove --model <DIR> --rank <QUERY> <DOCUMENT> --out <FILE> [OPTIONS]"
+    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]\n       tessera prove --model <DIR> --rank <QUERY> <DOCUMENT> --out <FILE>\n       [OPTIONS]"
 )]
 pub struct ProveArgs {
     /// Model directory written by setup

@@ -103,11 +103,15 @@ fn plans_are_for_statements_of_all_lengths() {
 
 /// What nobody can state has no plan.
 #[test]
-fn there_are_no_plans_of_encoders_capped_scores_and_other_lengths() {
+fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {
     let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
     assert!(Plan::new(&key(encoder_config(Pooling::Mean)), 3, 1).is_none());
     // The contracts know four tables: the fifth relation would be one of zeros.
     assert!(Plan::new(&key(capped_config()), 3, 1).is_none());
+    // The header of a plan has no token with which leading rows begin.
+    let mut token = key(odd_config());
+    token.params.leading.token = Some(5);
+    assert!(Plan::new(&token, 3, 1).is_none());
     for (token_log, outputs) in [(3, 0), (3, 9), (6, 1), (64, 1)] {
         assert!(
             Plan::new(&key(odd_config()), token_log, outputs).is_none(),

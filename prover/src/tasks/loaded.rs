@@ -7,7 +7,7 @@ use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use thiserror::Error;
 
 use crate::intake::checkpoint::Checkpoint;
-use crate::intake::tokenizer::{Tokenizer, TokenizerError};
+use crate::intake::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
 use crate::model::directory::{self, ModelDirError, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use crate::model::QuantisedModel;
 use crate::prove::opening::{Codeword, OpeningProverError, Tree};
@@ -107,6 +107,14 @@ impl Model {
         }
         if quantised.params != key.params {
             return Err(other("parameters"));
+        }
+        let files = TokenizerFiles::read(dir).map_err(|source| LoadError::Tokenizer {
+            path: dir.to_owned(),
+            source,
+        })?;
+        let [tokenizer_file, config_file] = [files.tokenizer, files.config].map(Option::unwrap_or_default);
+        if (&tokenizer_file, &config_file) != (&key.tokenizer, &key.tokenizer_config) {
+            return Err(other("tokenizer files"));
         }
         let tree = Tree::read(
             key.header.hash_suite,
