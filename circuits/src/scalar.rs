@@ -207,16 +207,15 @@ impl Scalar for SecureField {
 
     fn sums_below<'a>(table: &'a [Self], words: &'a [Word]) -> Box<dyn Iterator<Item = Self> + 'a> {
         // In one pass over the table, by ascending numbers.
-        let mut places: Vec<usize> = (0..words.len()).collect();
-        places.sort_unstable_by_key(|place| words[*place].value);
-        let (mut sums, mut sum, mut rest) = (vec![Self::zero(); words.len()], Self::zero(), table.iter());
-        let mut passed = 0;
-        for place in places {
-            let own = rest.by_ref().take(words[place].value - passed);
-            sum = own.fold(sum, |sum, v| sum + *v);
-            (sums[place], passed) = (sum, words[place].value);
+        let mut sums: Vec<(usize, Self)> = words.iter().map(|word| (word.value, Self::zero())).collect();
+        let mut ascending: Vec<&mut (usize, Self)> = sums.iter_mut().collect();
+        ascending.sort_unstable_by_key(|(value, _)| *value);
+        let (mut sum, mut rest, mut passed) = (Self::zero(), table.iter(), 0);
+        for (value, own) in ascending {
+            sum = rest.by_ref().take(*value - passed).fold(sum, |sum, v| sum + *v);
+            (*own, passed) = (sum, *value);
         }
-        Box::new(sums.into_iter())
+        Box::new(sums.into_iter().map(|(_, sum)| sum))
     }
 
     fn part_of(table: &[Self], word: Word, before: bool) -> Vec<(usize, Self)> {

@@ -159,6 +159,8 @@ const BLOCK: usize = 256;
 
 /// What exceeds int16 in a row, by [`Rounded::tensor`].
 type Excesses = [i64; 6];
+/// What is shown a row: its number, its indices, its cells, and what clipping took off.
+type Show<'a, const N: usize> = dyn FnMut(usize, [usize; N], &[u32], Excesses) + 'a;
 
 /// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
 /// the part's axes, writes its columns and says what exceeds int16.
@@ -178,7 +180,7 @@ fn build<const N: usize>(
             }
         }
         // Shows every one of some rows and its indices.
-        let each = |own: Range<usize>, show: &mut dyn FnMut(usize, [usize; N], &[u32], Excesses)| {
+        let each = |own: Range<usize>, show: &mut Show<'_, N>| {
             let (mut row, mut within) = (vec![0; width], unpack::<N>(own.start, &axes));
             for i in 0..own.len() {
                 let indices: [usize; N] = std::array::from_fn(|axis| first[axis] + within[axis]);

@@ -69,7 +69,7 @@ impl Room {
             // Leading rows that were not seen are no smaller than others.
             false => lead.min(body),
         };
-        [up.min(lead + BASE + most - self.silu), body, lead]
+        [up.min(lead.min(body) + BASE + most - self.silu), body, lead]
     }
 }
 

@@ -177,11 +177,16 @@ impl Scene {
     /// A model of three layers (padded to four) whose last attention does not reach the residual, so that values in
     /// it may be changed without a new forward pass, and saturate.
     pub fn quiet() -> Self {
+        Self::quiet_seeded(7)
+    }
+
+    /// The same of other weights.
+    pub fn quiet_seeded(seed: u64) -> Self {
         let config = ModelConfig {
             layers: 3,
             ..odd_config()
         };
-        Self::quiet_of(random_model(config, WeightFormat::Int16, 7))
+        Self::quiet_of(random_model(config, WeightFormat::Int16, seed))
     }
 
     /// The same of another model of three layers.

@@ -62,10 +62,23 @@ pub fn entry(shape: &Shape, part: Part, row: usize) -> u64 {
 
 /// The first row of the last attention output of the quiet model with a property.
 pub fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
+    found(shape, own, holds).expect("such a row")
+}
+
+fn found(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> Option<usize> {
     let start = row(shape, Part::ATT, &[2, 0, 0, 0]);
     let rows = start..row(shape, Part::ATT, &[3, 0, 0, 0]);
     let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
-    rows.into_iter().find(|r| holds(&values(*r))).expect("such a row")
+    rows.into_iter().find(|r| holds(&values(*r)))
+}
+
+/// A quiet model that has such a row.
+pub fn quiet_with(holds: impl Fn(&[BaseField]) -> bool) -> Scene {
+    let has = |scene: &Scene| found(&scene.shape(), &scene.trace().0[Part::ATT.index()], &holds).is_some();
+    (7..60)
+        .map(Scene::quiet_seeded)
+        .find(has)
+        .expect("a model with such a row")
 }
 
 /// Alters one row of the last attention output of the quiet model, which reaches nothing.

@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x0a\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x0b\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSKEY\0\x08\0\0\0\0");
+    assert_eq!(bytes, b"TESSKEY\0\x09\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x09\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x0a\0\0\0\0");
 }
 
 #[test]
@@ -141,21 +141,22 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 11;
+    bytes[MAGIC_LEN] = 12;
     let version = CodecError::Version {
         kind,
-        got: 11,
+        got: 12,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 11, this program reads version 10"
+        "proof file of version 12, this program reads version 11"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
     // rounded in every row, the fifth had the activations in the STARK, the sixth opened them apart from the weights, the seventh
-    // had sums of norms in clear, the eighth had no norms of heads, the ninth none of outputs.
-    for version in 1..=9 {
+    // had sums of norms in clear, the eighth had no norms of heads, the ninth none of outputs, the tenth absorbed the coefficients of
+    // openings.
+    for version in 1..=10 {
         bytes[MAGIC_LEN] = version;
         let old = decode::<Message>(kind, &bytes);
         assert!(
