@@ -337,7 +337,8 @@ fn with_own_shifts(k: &mut ModelKey) {
     let layers = k.params.layers.iter_mut();
     let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
     for (i, norm) in norms.chain([&mut k.params.norm_final]).enumerate() {
-        norm.shift.0[i] += 1;
+        norm.scale -= 1;
+        norm.shift.0[i] -= 1;
     }
 }
 
