@@ -16,7 +16,7 @@ const SIGN: u16 = 1 << 15;
 /// The cells of a column, in row order.
 #[derive(Clone, Debug)]
 pub enum Column {
-    /// Integers of sixteen bits. `sign` is [`SIGN`] if they have one, 0 if not.
+    /// Integers of sixteen bits. `sign` is `2^15` if they have one, 0 if not.
     Small { cells: Vec<u16>, sign: u16 },
     /// Any elements: of a trace that no honest prover makes.
     Elements(Vec<BaseField>),
