@@ -45,7 +45,14 @@ pub const fn bits_row(bound: u32, v: u32) -> usize {
 }
 
 impl Relation {
+    /// Whether the second value of a tuple decides in which row it is, too.
+    #[inline]
+    pub const fn has_row_by_both(self) -> bool {
+        matches!(self, Self::Bits)
+    }
+
     /// The row of the tables that has a tuple, if any has: the second value is not looked at where the first decides.
+    #[inline]
     pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
         let row = match self {
             Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),

@@ -93,7 +93,11 @@ impl Shape {
 
     /// The same with other limbs of accumulators than two of all.
     pub fn with_limbs(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
-        let sizes = Sizes::new(model, limbs, chunk, lengths);
+        Self::of_sizes(Sizes::new(model, limbs, chunk, lengths))
+    }
+
+    /// Not generic: every crate that calls it would have all operators once more.
+    fn of_sizes(sizes: Sizes) -> Self {
         let operators = operators::<SecureField>();
         let rows = operators.iter().flat_map(|operator| operator.parts(&sizes)).collect();
         let shape = Self::of_rows(sizes, rows);

@@ -10,9 +10,10 @@ use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use tessera_circuits::mle;
+use tessera_circuits::scalar::Scalar;
 
 use super::column::Cells;
-use super::gkr::field::{self, even, odd, Factor, Packed, Words, SIMD_LANES};
+use super::gkr::field::{self, even, odd, Factor, Packed, Sum, Words, SIMD_LANES};
 
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;
@@ -63,8 +64,13 @@ pub fn bind_sum(
         return out;
     }
     let scaled = |factor: SecureField| -> Vec<Coordinates> {
-        let of = |w: &SecureField| if factor.is_one() { *w } else { factor * *w };
-        weights.iter().map(|w| of(w).to_m31_array().map(|c| c.0)).collect()
+        let coordinates = |weights: &[SecureField]| weights.iter().map(|w| w.to_m31_array().map(|c| c.0)).collect();
+        if factor.is_one() {
+            return coordinates(weights);
+        }
+        let mut own = vec![SecureField::zero(); weights.len()];
+        add_scaled(&mut own, weights, factor);
+        coordinates(&own)
     };
     if let [weight] = weights {
         let (tables, factors): (Vec<Cells<'_>>, Vec<SecureField>) = terms.iter().copied().unzip();
@@ -178,6 +184,27 @@ pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
             }
         });
     out
+}
+
+/// `sum_i a_i b_i`, of tables of equal length.
+pub fn dot(a: &[SecureField], b: &[SecureField]) -> SecureField {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<SIMD_LANES>(), b.as_chunks::<SIMD_LANES>());
+    let mut sum = Sum::ZERO;
+    for (a, b) in a.iter().zip(b) {
+        sum.add(Packed::from_array(a), Packed::from_array(b));
+    }
+    sum.packed().total() + <SecureField as Scalar>::dot(a_rest, b_rest)
+}
+
+/// Adds `factor * values` to `sums`, entry by entry.
+pub fn add_scaled(sums: &mut [SecureField], values: &[SecureField], factor: SecureField) {
+    let (packs, rest) = sums.as_chunks_mut::<SIMD_LANES>();
+    let (values, last) = values.as_chunks::<SIMD_LANES>();
+    let scale = Factor::new(factor);
+    for (sums, values) in packs.iter_mut().zip(values) {
+        *sums = (Packed::from_array(sums) + Packed::from_array(values) * scale).to_array();
+    }
+    rest.iter_mut().zip(last).for_each(|(sum, v)| *sum += factor * *v);
 }
 
 /// Folds the high bits of a sum: congruent modulo `P`, below `2^34`.
@@ -470,6 +497,19 @@ mod tests {
                 bind_sum(&cells, outer, &weights, inner) == expected,
                 "[{outer}][{middle}][{inner}]"
             );
+        }
+    }
+
+    #[test]
+    fn products_of_tables_are_those_of_their_entries() {
+        for len in [0, 1, 15, 16, 17, 48, 100] {
+            let (a, b, factor) = (secure(3, len), secure(4, len), secure(5, 1)[0]);
+            let products: Vec<SecureField> = a.iter().zip(&b).map(|(a, b)| *a * *b).collect();
+            assert_eq!(dot(&a, &b), products.iter().copied().sum(), "{len} entries");
+            let mut sums = a.clone();
+            add_scaled(&mut sums, &b, factor);
+            let expected: Vec<SecureField> = a.iter().zip(&b).map(|(a, b)| *a + factor * *b).collect();
+            assert_eq!(sums, expected, "{len} entries");
         }
     }
 

@@ -26,7 +26,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::labels::CLAIMS;
 use tessera_verifier::transcript::Transcript;
 
-use super::bind::{bind_leading, bind_sum};
+use super::bind::{add_scaled, bind_leading, bind_sum, dot};
 use super::column::{Cells, Column};
 use super::sumcheck::{self, Instance, Proved, Staged, Table};
 
@@ -154,7 +154,7 @@ impl<'a> Split<'a> {
                     .claimed
                     .binary_search(column)
                     .expect("columns of groups are claimed");
-                combined.iter_mut().zip(&bound[at]).for_each(|(sum, v)| *sum += *k * *v);
+                add_scaled(&mut combined, &bound[at], *k);
             }
             (weights.into(), combined.into())
         });
@@ -339,7 +339,7 @@ impl Entries {
 
     fn dot(&self, values: &[K]) -> K {
         match self {
-            Self::All(all) => all.iter().zip(values).fold(K::zero(), |sum, (w, v)| sum + *w * *v),
+            Self::All(all) => dot(all, values),
             Self::Some(entries) => entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * values[*i]),
         }
     }

@@ -1,5 +1,6 @@
 //! How often the lookups use every row of the tables.
 
+use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::lookups::Lookup;
@@ -45,18 +46,29 @@ pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
 
 /// Adds a lookup in some vectors of rows.
 fn count(counts: &mut [u32], lookup: &Lookup, columns: &[Column], rows: std::ops::Range<usize>) {
-    let counts = &mut counts[lookup.relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
+    let relation = lookup.relation;
+    let counts = &mut counts[relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
     let form = |i: usize| lookup.tuple.get(i).map(|value| Form::new(value, columns));
-    let (first, second) = (form(0), form(1));
-    let at = |form: &Option<Form<'_>>, row| form.as_ref().map_or([0; SIMD_LANES], |form| form.at(row).to_array());
-    for row in rows {
-        for (first, second) in at(&first, row).into_iter().zip(at(&second, row)) {
-            // A value outside its table has no row; the proof would not balance. Honest traces have none.
-            let [first, second] = [first, second].map(BaseField::from_u32_unchecked);
-            let row = lookup.relation.row(first, second);
-            if let Some(count) = row.and_then(|row| counts.get_mut(row)) {
-                *count += 1;
+    let element = BaseField::from_u32_unchecked;
+    // A value outside its table has no row; the proof would not balance. Honest traces have none.
+    let mut add = |row: Option<usize>| {
+        if let Some(count) = row.and_then(|row| counts.get_mut(row)) {
+            *count += 1;
+        }
+    };
+    match (form(0), form(1)) {
+        (Some(first), Some(second)) if relation.has_row_by_both() => {
+            for at in rows {
+                let values = first.at(at).to_array().into_iter().zip(second.at(at).to_array());
+                values.for_each(|(first, second)| add(relation.row(element(first), element(second))));
             }
         }
+        (Some(first), _) => {
+            for at in rows {
+                let values = first.at(at).to_array().into_iter();
+                values.for_each(|first| add(relation.row(element(first), BaseField::zero())));
+            }
+        }
+        (None, _) => {}
     }
 }
