@@ -36,6 +36,10 @@ pub enum ShapeArg {
     Llama7bLayer,
     #[value(name = "llama3.2-1b")]
     Llama3_2_1b,
+    #[value(name = "mistral-7b")]
+    Mistral7b,
+    #[value(name = "falcon-7b")]
+    Falcon7b,
     #[value(name = "phi-3-mini")]
     Phi3Mini,
     #[value(name = "granite-3-2b")]
@@ -78,6 +82,8 @@ impl From<ShapeArg> for PublicShape {
             ShapeArg::TinyLlama1_1b => Self::TinyLlama1_1b,
             ShapeArg::Llama7bLayer => Self::Llama7bLayer,
             ShapeArg::Llama3_2_1b => Self::Llama3_2_1b,
+            ShapeArg::Mistral7b => Self::Mistral7b,
+            ShapeArg::Falcon7b => Self::Falcon7b,
             ShapeArg::Phi3Mini => Self::Phi3Mini,
             ShapeArg::Granite3_2b => Self::Granite3_2b,
             ShapeArg::SmolLm3_3b => Self::SmolLm3_3b,

@@ -44,6 +44,8 @@ pub enum PublicShape {
     /// Layers of a model of 7 billion weights; one of them by default.
     Llama7bLayer,
     Llama3_2_1b,
+    Mistral7b,
+    Falcon7b,
     Phi3Mini,
     Granite3_2b,
     SmolLm3_3b,
@@ -97,6 +99,13 @@ impl PublicShape {
             Self::TinyLlama1_1b => llama([2048, 22, 32, 4, 64, 5632, 32_000, 2048], false),
             Self::Llama7bLayer => llama([4096, 1, 32, 32, 128, 11_008, 32_000, 4096], false),
             Self::Llama3_2_1b => llama([2048, 16, 32, 8, 64, 8192, 128_256, 131_072], true),
+            Self::Mistral7b => llama([4096, 32, 32, 8, 128, 14_336, 32_000, 32_768], false),
+            Self::Falcon7b => {
+                json!({"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 4544,
+                "num_hidden_layers": 32, "num_attention_heads": 71, "multi_query": true, "parallel_attn": true, "bias": false,
+                "alibi": false, "new_decoder_architecture": false, "vocab_size": 65_024, "layer_norm_epsilon": 1e-5,
+                "bos_token_id": 11, "eos_token_id": 11})
+            }
             Self::Phi3Mini => llama([3072, 32, 32, 32, 96, 8192, 32_064, 4096], false),
             Self::Granite3_2b => llama([2048, 40, 32, 8, 64, 8192, 49_155, 4096], true),
             Self::SmolLm3_3b => llama([2048, 36, 16, 4, 128, 11_008, 128_256, 65_536], true),
@@ -182,6 +191,9 @@ impl PublicShape {
             Self::Llama3_2_1b => {
                 json!({"rope_theta": 500_000.0, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
                 "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})
+            }
+            Self::Mistral7b => {
+                json!({"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 4096})
             }
             Self::Phi3Mini => {
                 json!({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "sliding_window": 2047})
@@ -427,6 +439,8 @@ mod tests {
             (PublicShape::TinyLlama1_1b, 1_100_048_384),
             (PublicShape::Llama7bLayer, 0),
             (PublicShape::Llama3_2_1b, 1_235_814_400),
+            (PublicShape::Mistral7b, 7_241_732_096),
+            (PublicShape::Falcon7b, 6_921_720_704),
             (PublicShape::Phi3Mini, 3_821_079_552),
             (PublicShape::Granite3_2b, 2_533_531_648),
             (PublicShape::SmolLm3_3b, 3_075_098_624),

@@ -176,7 +176,7 @@ pub(super) fn encode<M: Coefficients>(
     load: impl Fn(usize, &mut [M]),
     mut each: impl FnMut(usize, usize, usize, &[Packed]) -> Result<(), OpeningProverError>,
 ) -> Result<(), OpeningProverError> {
-    let mut values = vec![Packed::from_weights(i16x16::splat(0)); message.len() >> split.log];
+    let mut values = Packed::zeros(message.len() >> split.log);
     for (batch, first) in (0..params.columns()).step_by(SIMD_LANES).enumerate() {
         let width = SIMD_LANES.min(params.columns() - first);
         load(first, message);

@@ -23,6 +23,8 @@ const CACHED: usize = 1 << 9;
 const PIECE: usize = 1 << 8;
 /// Elements of the extension field in a vector.
 const QUAD: usize = 4;
+/// log2 of the elements of the base field in a vector.
+const LOG_VECTOR: u32 = 4;
 
 /// What the transform works on: a field element or a vector of them.
 pub trait Value: Copy + Send + Sync + Add<Output = Self> + Sub<Output = Self> + Mul<BaseField, Output = Self> {}
@@ -130,6 +132,14 @@ impl Twiddles {
         );
     }
 
+    /// The first layers of block `block` of the codeword of one message, whose coefficients are sixteen to a vector: those before
+    /// neighbours in a vector meet, for which there is [`Self::last_layers`].
+    pub fn first_layers(&self, vectors: &mut [Packed], block: usize, wanted: Wanted<'_>) {
+        let layers = &self.layers[LOG_VECTOR as usize..];
+        assert_eq!(vectors.len(), 1 << layers.len(), "vectors of a message");
+        transform(vectors, block, layers, wanted.in_vectors());
+    }
+
     /// Writes block `block` of the codeword of a message to `values`: the codeword is
     /// `2^log_blowup` blocks of the length of the message, or more blocks that are shorter by a power of two. The
     /// shorter the blocks, the less memory and the more work: of the layers that cut the message in as many parts as
@@ -215,8 +225,16 @@ pub enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// The same of values that are sixteen to a vector, or more.
+    fn in_vectors(self) -> Self {
+        match self {
+            Self::Parts(size, parts) if size >= 1 << LOG_VECTOR => Self::Parts(size >> LOG_VECTOR, parts),
+            _ => Self::All,
+        }
+    }
+
     /// Whether block `block` of `len` values has some of it.
-    fn is_in(self, block: usize, len: usize) -> bool {
+    pub fn is_in(self, block: usize, len: usize) -> bool {
         match self {
             Self::All => true,
             Self::Parts(size, parts) => {

@@ -21,6 +21,13 @@ impl Packed {
         Self(u32x16::from_array(values.map(|v| v.0)))
     }
 
+    /// Zeros, in memory that is entered where it is first written.
+    pub fn zeros(len: usize) -> Vec<Self> {
+        // SAFETY: an element is sixteen words, which may be zero.
+        let zeros = unsafe { Box::<[Self]>::new_zeroed_slice(len).assume_init() };
+        zeros.into_vec()
+    }
+
     /// Words of elements.
     pub const fn from_words(words: u32x16) -> Self {
         Self(words)
