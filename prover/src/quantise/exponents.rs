@@ -11,7 +11,7 @@ const MOST: usize = 8;
 /// as small.
 const NEEDED: f64 = 4.0;
 /// Fewer channels are preferred if the noise is at most so many times that of [`MOST`].
-const WORTH: f64 = 2.0;
+const WORTH: f64 = 1.1;
 /// Rounds of improvement, each over all states and channels.
 const ROUNDS: usize = 6;
 

@@ -19,9 +19,9 @@ pub(super) type NormReaders = BTreeMap<(MatmulKind, usize), NormReader>;
 /// Bits of the channels without exponent that are tried.
 const TRIED: std::ops::RangeInclusive<i32> = 11..=14;
 /// Exponents are thought of only where half of the channels have a root mean square below this.
-const SMALL: f64 = 0.25;
+const SMALL: f64 = 0.5;
 /// They are worth it only if the noise is at most this part of what it is without.
-const WORTH: f64 = 0.5;
+const WORTH: f64 = 0.9;
 /// What feeding errors of rounding back makes the squares of columns larger, at most: it moves weights by more than a unit.
 const FED_BACK: f64 = 1.5;
 /// Of the mean square of all channels, that of a channel below which errors are not fed back.
