@@ -64,7 +64,9 @@ impl Units<'_> {
             let room = (f64::from(*max) * HEADROOM).max(first * self.headroom).min(bound);
             let lack = room / f64::from(i16::MAX) * f64::from(bits).exp2();
             let coarse = self.stream.get(c).copied().map_or(0, i32::from) - finest;
-            (lack.max(1.0).log2().ceil() as i32).max(coarse).clamp(0, u8::MAX.into()) as u8
+            (lack.max(1.0).log2().ceil() as i32)
+                .max(coarse)
+                .clamp(0, u8::MAX.into()) as u8
         };
         range.max.iter().enumerate().map(exponent).collect()
     }
@@ -78,9 +80,7 @@ impl NormReader {
         (max_weight, fed_back): (i32, bool),
     ) -> Result<Option<Self>, CheckpointError> {
         let range = units.range;
-        let mut rms: Vec<f64> = range.mean_squares().map(f64::sqrt).collect();
-        rms.sort_by(f64::total_cmp);
-        if rms.get(rms.len() / 2).is_none_or(|median| *median >= SMALL) {
+        if range.median().is_none_or(|median| median >= SMALL) {
             return Ok(None);
         }
         let means: Vec<f64> = range.mean_squares().collect();
