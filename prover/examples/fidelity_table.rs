@@ -3,7 +3,7 @@
 //!
 //!     fidelity_table CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..
 //!
-//! Files are JSON lines with `text` or `ids`. A variant is `NAME[,KEY=VALUE]..` with the keys `strategy`, `headroom`,
+//! Files are JSON lines with `text` or `ids`; `bundled` stands for the bundled texts, those to calibrate on or those held out. A variant is `NAME[,KEY=VALUE]..` with the keys `strategy`, `headroom`,
 //! `first`, `run`, `exponents`, `feedback`, `rotation`, `tokens` and `heads` of `QuantiseOptions`. Every file of texts is two
 //! columns of a row: KL divergence (mean, 99th percentile) and top-1 agreement with the ratio of perplexities; the last
 //! column is the KL of 32 short texts with a random first token (median, worst).
@@ -198,7 +198,10 @@ fn main() -> Result<(), Failure> {
     let mut sets = Vec::new();
     let mut texts = Vec::new();
     for file in files {
-        let read = reader.read(Path::new(file))?;
+        let read = match file.as_str() {
+            "bundled" => reader.held_out()?,
+            path => reader.read(Path::new(path))?,
+        };
         eprintln!("{file}: {} tokens", read.iter().map(Vec::len).sum::<usize>());
         texts.extend(read.clone());
         sets.push(Set::new(&float, read)?);

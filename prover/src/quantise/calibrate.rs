@@ -17,6 +17,8 @@ const SCORE_DEPTH: f32 = 16.0;
 const CAPPED: f32 = 5.0;
 /// Gates below this have no influence: `silu(-16)` is `-1.8e-6`.
 const GATE_DEPTH: f32 = 16.0;
+/// Of a normed row with a root mean square of 1, what most channels stay below where one is nearly all of it.
+const MASSIVE: f64 = 0.25;
 /// Only rows of one token are leading if that makes units finer by so much, as the square of what it does to units.
 const FINER: f64 = 4.0;
 /// A token that calibration did not see may have a smaller embedding than those that it saw; down to this
@@ -70,6 +72,13 @@ impl NormRange {
             add_squares(&mut self.squares, row);
             self.rows += 1;
         }
+    }
+
+    /// Median of the root mean squares of the channels; `None` if no row was seen.
+    pub fn median(&self) -> Option<f64> {
+        let mut rms: Vec<f64> = self.mean_squares().map(f64::sqrt).collect();
+        rms.sort_by(f64::total_cmp);
+        rms.get(rms.len() / 2).copied()
     }
 
     /// Largest absolute value of all channels.
@@ -314,6 +323,14 @@ impl Ranges {
             (MatmulKind::Gate | MatmulKind::Up, Some(layer)) => &layer.norm_mlp,
             _ => &self.norm_final,
         }
+    }
+
+    /// Whether one channel is nearly all of most rows: in more than half of the norms, most channels are small.
+    pub(super) fn are_massive(&self) -> bool {
+        let layers = self.layers.iter().flat_map(|l| [&l.norm_attn, &l.norm_mlp]);
+        let medians: Vec<Option<f64>> = layers.chain([&self.norm_final]).map(NormRange::median).collect();
+        let small = medians.iter().flatten().filter(|median| **median < MASSIVE);
+        2 * small.count() > medians.len()
     }
 
     /// Tells of which sequences the tensors are that come next.

@@ -12,6 +12,8 @@ const MOST: usize = 8;
 const NEEDED: f64 = 4.0;
 /// Fewer channels are preferred if the noise is at most so many times that of [`MOST`].
 const WORTH: f64 = 2.0;
+/// As [`WORTH`], where one channel is nearly all of most rows: what all others hold is a small part of what noise is relative to.
+const WORTH_OF_MASSIVE: f64 = 1.1;
 /// Rounds of improvement, each over all states and channels.
 const ROUNDS: usize = 6;
 
@@ -22,6 +24,8 @@ pub(super) struct Stream {
     /// What noise of variance 1 in a channel does to all later matmuls, relative to their inputs: the sum over this state
     /// and all later ones of the squares of the weights that read the channel.
     pub sensitivity: Vec<Vec<f64>>,
+    /// Whether one channel is nearly all of most rows.
+    pub massive: bool,
 }
 
 /// A choice for the candidates, and the noise that comes with it.
@@ -56,7 +60,8 @@ impl Stream {
                     none
                 } else {
                     let fewer = [1, 2, 4].into_iter().map(best);
-                    let mut enough = fewer.filter(|choice| choice.noise <= WORTH * full.noise);
+                    let worth = if self.massive { WORTH_OF_MASSIVE } else { WORTH };
+                    let mut enough = fewer.filter(|choice| choice.noise <= worth * full.noise);
                     enough.next().unwrap_or(full)
                 }
             }
@@ -212,6 +217,7 @@ mod tests {
         Stream {
             needs: (0..3).map(needs).collect(),
             sensitivity: vec![vec![1.0; 8]; 3],
+            massive: false,
         }
     }
 
@@ -228,6 +234,35 @@ mod tests {
         let exponents = stream.exponents(None);
         assert_eq!(exponents, [0, 0, 0, 5, 0, 0, 0, 0]);
         assert!(stream.exponents(Some(0)).is_empty());
+    }
+
+    /// Where one channel is nearly all of most rows, more channels get exponents, and never with more noise.
+    #[test]
+    fn massive_rows_are_worth_more_exponents() {
+        let mut stream = flat();
+        // Channel 3 is what matters most, and two others make units half as fine as they might be.
+        stream.needs.iter_mut().for_each(|needs| {
+            needs.fill(-8.0);
+            (needs[3], needs[4], needs[5], needs[6]) = (-2.5, -7.5, -7.5, -6.5);
+        });
+        let count = |massive: bool| {
+            let exponents = Stream {
+                needs: stream.needs.clone(),
+                sensitivity: stream
+                    .sensitivity
+                    .iter()
+                    .map(|s| {
+                        s.iter()
+                            .enumerate()
+                            .map(|(c, a)| if c == 3 { 1e-4 } else { *a })
+                            .collect()
+                    })
+                    .collect(),
+                massive,
+            };
+            exponents.exponents(None).iter().filter(|k| **k > 0).count()
+        };
+        assert!(count(true) > count(false), "{} {}", count(true), count(false));
     }
 
     /// Noise that nobody reads may be as large as it likes: exponents follow what readers see.

@@ -35,7 +35,7 @@ use calibrate::{Ranges, Set};
 pub(crate) use feedback::feedback_bytes;
 use folded::Folded;
 use limbs::Squares;
-use normed::{NormReader, NormReaders};
+use normed::{NormReader, NormReaders, Units};
 use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
 use products::DownWeights;
@@ -78,7 +78,6 @@ struct Weights {
     down: Vec<Option<DownWeights>>,
     /// Of every state, what reads its channels.
     readers: Vec<Vec<f64>>,
-    normed: NormReaders,
 }
 
 impl Weights {
@@ -90,7 +89,6 @@ impl Weights {
             gains: Vec::new(),
             down: Vec::new(),
             readers: vec![vec![0.0; config.hidden]; config.states()],
-            normed: NormReaders::new(),
         }
     }
 
@@ -115,14 +113,6 @@ impl Weights {
         if let Some(state) = read_state(config, kind, layer) {
             add_reader(&mut self.readers[state], folded.input_squares(|_| 1.0)?);
             self.squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
-            // Weights of a byte have no bit to spare for a channel that is larger than others; vectors are in one unit.
-            if strategy.format() == WeightFormat::Int16 && !config.is_encoder() && rotation.is_none() {
-                let read = || Folded::new(checkpoint, kind, layer, None);
-                let fed_back = bits_of(&strategy.weight_bits(config), kind) <= source.options.feedback_bits;
-                let range = ranges.normed(kind, layer);
-                let own = NormReader::new(read, range, (max, fed_back), source.options.headroom)?;
-                self.normed.extend(own.map(|own| ((kind, layer), own)));
-            }
         }
         if kind == MatmulKind::Down {
             // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
@@ -168,15 +158,17 @@ pub fn quantise(
         head_gains: head_gains(checkpoint)?,
         post_gains: post_gains(checkpoint)?,
         down: weights.down,
-        norm_readers: weights.normed,
     };
+    let mut scales = Scales::new(config, options, &ranges, model, &weights.readers);
+    let norm_readers = norm_readers(source, &ranges, scales.exponents())?;
+    scales.take_norm_readers(norm_readers);
     let Solved {
         mut params,
         weights: mut bits,
         products,
         normed,
         mut report,
-    } = Scales::new(config, options, &ranges, model, &weights.readers).solve()?;
+    } = scales.solve()?;
     params.biases.extend(reranker::head(checkpoint)?);
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
@@ -192,6 +184,34 @@ pub fn quantise(
         products,
         normed,
     })
+}
+
+/// What exponents of the outputs of norms follow from, where the channels of the residual stream have these.
+fn norm_readers(source: Source<'_>, ranges: &Ranges, exponents: &[u8]) -> Result<NormReaders, QuantiseError> {
+    let Source {
+        checkpoint, options, ..
+    } = source;
+    let (config, strategy) = (checkpoint.config(), options.strategy);
+    let mut readers = NormReaders::new();
+    // Weights of a byte have no bit to spare for a channel that is larger than others; vectors are in one unit.
+    if strategy.format() != WeightFormat::Int16 || config.is_encoder() || source.rotation.is_some() {
+        return Ok(readers);
+    }
+    for m in config.matmuls() {
+        if read_state(config, m.kind, m.layer).is_none() {
+            continue;
+        }
+        let bits = bits_of(&strategy.weight_bits(config), m.kind);
+        let units = Units {
+            range: ranges.normed(m.kind, m.layer),
+            stream: exponents,
+            headroom: options.headroom,
+        };
+        let read = || Folded::new(checkpoint, m.kind, m.layer, None);
+        let own = NormReader::new(read, units, (max_weight(bits), bits <= options.feedback_bits))?;
+        readers.extend(own.map(|own| ((m.kind, m.layer), own)));
+    }
+    Ok(readers)
 }
 
 /// By layer, the gains of the norms of the heads of queries and of keys, those of queries times all factors of scores; none where

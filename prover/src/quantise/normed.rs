@@ -9,7 +9,8 @@ use tessera_circuits::model::MatmulKind;
 
 use super::calibrate::NormRange;
 use super::folded::Folded;
-use super::limbs::{Reader, Squares};
+use super::limbs::{most_scale, Reader, Squares, BASE};
+use super::options::MIN_SHIFT;
 use crate::intake::checkpoint::CheckpointError;
 
 /// By matrix that reads a norm, what exponents of its inputs follow from; none of matrices that need no exponents.
@@ -18,9 +19,9 @@ pub(super) type NormReaders = BTreeMap<(MatmulKind, usize), NormReader>;
 /// Bits of the channels without exponent that are tried.
 const TRIED: std::ops::RangeInclusive<i32> = 11..=14;
 /// Exponents are thought of only where half of the channels have a root mean square below this.
-const SMALL: f64 = 0.25;
+const SMALL: f64 = 0.5;
 /// They are worth it only if the noise is at most this part of what it is without.
-const WORTH: f64 = 0.5;
+const WORTH: f64 = 0.9;
 /// What feeding errors of rounding back makes the squares of columns larger, at most: it moves weights by more than a unit.
 const FED_BACK: f64 = 1.5;
 /// Of the mean square of all channels, that of a channel below which errors are not fed back.
@@ -40,31 +41,46 @@ pub(super) struct NormReader {
     fed_back: bool,
 }
 
-/// Exponents with which the channels of a norm have room where those without exponent have `bits` bits. `headroom` is that of first
-/// rows with any token, which were tried all over the vocabulary.
-fn exponents(range: &NormRange, bits: i32, headroom: f64) -> Vec<u8> {
-    // No output of a norm without gain can exceed the root of their number.
-    let bound = (range.max.len() as f64).sqrt();
-    let exponent = |(c, max): (usize, &f32)| {
-        let first = f64::from(range.first.get(c).copied().unwrap_or(0.0));
-        let room = (f64::from(*max) * HEADROOM).max(first * headroom).min(bound);
-        let lack = room / f64::from(i16::MAX) * f64::from(bits).exp2();
-        lack.max(1.0).log2().ceil() as u8
-    };
-    range.max.iter().enumerate().map(exponent).collect()
+/// What the units of a norm's channels follow from.
+#[derive(Clone, Copy)]
+pub(super) struct Units<'a> {
+    pub range: &'a NormRange,
+    /// Exponents of the channels of the residual stream; none if all are 0.
+    pub stream: &'a [u8],
+    /// Room of first rows with any token, which were tried all over the vocabulary.
+    pub headroom: f64,
+}
+
+impl Units<'_> {
+    /// Exponents with which the channels have room where those without exponent have `bits` bits. They are so large that the norm has
+    /// shifts in one limb: no unit is so much finer than that of the stream.
+    fn exponents(&self, bits: i32) -> Vec<u8> {
+        let range = self.range;
+        // No output of a norm without gain can exceed the root of their number.
+        let bound = (range.max.len() as f64).sqrt();
+        let finest = most_scale(range.max.len()) - BASE - MIN_SHIFT - bits;
+        let exponent = |(c, max): (usize, &f32)| {
+            let first = f64::from(range.first.get(c).copied().unwrap_or(0.0));
+            let room = (f64::from(*max) * HEADROOM).max(first * self.headroom).min(bound);
+            let lack = room / f64::from(i16::MAX) * f64::from(bits).exp2();
+            let coarse = self.stream.get(c).copied().map_or(0, i32::from) - finest;
+            (lack.max(1.0).log2().ceil() as i32)
+                .max(coarse)
+                .clamp(0, u8::MAX.into()) as u8
+        };
+        range.max.iter().enumerate().map(exponent).collect()
+    }
 }
 
 impl NormReader {
     /// `read` reads the matrix, whose weights are at most the number given, with errors of rounding fed back or not; `None` if the norm needs no exponents.
     pub fn new<'a>(
         read: impl Fn() -> Result<Folded<'a>, CheckpointError>,
-        range: &NormRange,
+        units: Units<'_>,
         (max_weight, fed_back): (i32, bool),
-        headroom: f64,
     ) -> Result<Option<Self>, CheckpointError> {
-        let mut rms: Vec<f64> = range.mean_squares().map(f64::sqrt).collect();
-        rms.sort_by(f64::total_cmp);
-        if rms.get(rms.len() / 2).is_none_or(|median| *median >= SMALL) {
+        let range = units.range;
+        if range.median().is_none_or(|median| median >= SMALL) {
             return Ok(None);
         }
         let means: Vec<f64> = range.mean_squares().collect();
@@ -74,7 +90,7 @@ impl NormReader {
         let outputs: Vec<f64> = squares.iter().map(|s| if *s > 0.0 { 1.0 / s } else { 0.0 }).collect();
         let gains = folded.input_squares(|o| outputs[o])?;
         let tried = TRIED.map(|bits| {
-            let scaled = read()?.in_units(&exponents(range, bits, headroom));
+            let scaled = read()?.in_units(&units.exponents(bits));
             let growth = if fed_back { FED_BACK } else { 1.0 };
             Ok((scaled.choose_bits(max_weight)?, scaled.output_squares(|_| growth)?))
         });
@@ -124,17 +140,18 @@ impl Normed {
     /// says which have shifts.
     pub fn choose(
         (readers, all): (&[(usize, Reader<'_>)], &NormReaders),
-        (range, headroom): (&NormRange, f64),
+        units: Units<'_>,
         own: i32,
         allowed: impl Fn(i32, &[u8]) -> bool,
     ) -> Option<Self> {
+        let range = units.range;
         let own_weights: Option<Vec<_>> = readers.iter().map(|(layer, r)| all.get(&(r.kind, *layer))).collect();
         let weights = own_weights.filter(|own| !own.is_empty())?;
         let flat = readers.iter().zip(&weights);
         let flat: f64 = flat.map(|((_, r), w)| w.noise((own, &[]), range, r.bits(own))).sum();
         let mut best = (WORTH * flat, None);
         for (i, bits) in TRIED.enumerate() {
-            let exponents = exponents(range, bits, headroom);
+            let exponents = units.exponents(bits);
             if !allowed(bits, &exponents) {
                 continue;
             }
@@ -189,6 +206,14 @@ mod tests {
     const HIDDEN: usize = 64;
     const KEY: (MatmulKind, usize) = (MatmulKind::Up, 0);
 
+    fn units(range: &NormRange) -> Units<'_> {
+        Units {
+            range,
+            stream: &[],
+            headroom: 1.25,
+        }
+    }
+
     /// A norm of which channel 5 is nearly all, and a matrix of two outputs that reads it with weights of 0.01, and channel 5 with this one.
     fn norm(weight: f64) -> (NormRange, NormReaders) {
         let by_channel = |massive: f64, others: f64| (0..HIDDEN).map(move |c| if c == 5 { massive } else { others });
@@ -204,7 +229,7 @@ mod tests {
             scaled.map(|w| w * w).sum()
         };
         let tried = TRIED.map(|bits| {
-            let exponents = exponents(&range, bits, 1.25);
+            let exponents = units(&range).exponents(bits);
             let scaled = weights.iter().zip(&exponents).map(|(w, j)| w * f64::from(*j).exp2());
             let largest = scaled.fold(0.0, f64::max);
             let fit = (4095.0 / largest).log2().floor() as i32;
@@ -233,20 +258,37 @@ mod tests {
             squares: &squares,
             biases: &[],
         };
-        Normed::choose((&[(0, reader)], &all), (&range, 1.25), 11, allowed)
+        Normed::choose((&[(0, reader)], &all), units(&range), 11, allowed)
     }
 
     /// Channels have room for twice what was seen, but for no more than a norm can give, and what first rows have.
     #[test]
     fn exponents_make_room() {
         let (mut range, _) = norm(0.01);
-        let of = |range: &NormRange, bits| exponents(range, bits, 1.25);
+        let of = |range: &NormRange, bits| units(range).exponents(bits);
         assert_eq!(of(&range, 11)[5], 0);
         assert_eq!((of(&range, 12)[5], of(&range, 14)[5]), (1, 3));
         assert_eq!(of(&range, 14).iter().filter(|j| **j > 0).count(), 1);
         range.first = vec![0.0; HIDDEN];
         range.first[7] = 4.0;
         assert_eq!((of(&range, 14)[7], of(&range, 14)[8]), (2, 0));
+    }
+
+    /// What is coarse in the stream is coarse in the norm's output, too, where that has so many bits that no shift would be left.
+    #[test]
+    fn exponents_of_the_stream_leave_room_for_shifts() {
+        let (range, _) = norm(0.01);
+        let mut stream = [0; HIDDEN];
+        stream[9] = 5;
+        let of = |bits| {
+            let units = Units {
+                stream: &stream,
+                ..units(&range)
+            };
+            units.exponents(bits)[9]
+        };
+        // The scale is 26 at most, and 9 of it go to the least shift.
+        assert_eq!([11, 12, 13, 14].map(of), [0, 0, 1, 2]);
     }
 
     /// A massive channel that is read with small weights gets units of its own: of the others more bits are left.
@@ -273,6 +315,6 @@ mod tests {
     #[test]
     fn readers_without_weights_get_none() {
         let (range, _) = norm(0.001);
-        assert!(Normed::choose((&[], &NormReaders::new()), (&range, 1.25), 11, |_, _| true).is_none());
+        assert!(Normed::choose((&[], &NormReaders::new()), units(&range), 11, |_, _| true).is_none());
     }
 }

@@ -97,7 +97,6 @@ pub(super) struct Model {
     pub post_gains: Vec<[Vec<f32>; 2]>,
     /// By layer, the weights of Down as far as exponents of its inputs follow from them.
     pub down: Vec<Option<DownWeights>>,
-    pub norm_readers: NormReaders,
 }
 
 /// The choice of all scales.
@@ -161,10 +160,20 @@ impl<'a> Scales<'a> {
             products: vec![Vec::new(); config.layers],
             norms,
             normed: vec![Vec::new(); config.states()],
-            norm_readers: model.norm_readers,
+            norm_readers: NormReaders::new(),
         };
         scales.exponents = scales.stream(readers).exponents(options.exponents);
         scales
+    }
+
+    /// Exponents of the channels of the residual stream; none if all are 0.
+    pub(super) fn exponents(&self) -> &[u8] {
+        &self.exponents
+    }
+
+    /// Takes what exponents of the outputs of norms follow from; there are none without.
+    pub(super) fn take_norm_readers(&mut self, readers: NormReaders) {
+        self.norm_readers = readers;
     }
 
     pub(super) fn solve(mut self) -> Result<Solved, QuantiseError> {

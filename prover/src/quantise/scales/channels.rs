@@ -33,6 +33,7 @@ impl Scales<'_> {
                 .map(|(n, (_, state))| state.body.max.iter().map(|max| need(n, *max)).collect())
                 .collect(),
             sensitivity,
+            massive: self.ranges.are_massive(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::bits::Bits;
 use super::limits::{small, CLASSES};
 use super::Scales;
 use crate::quantise::limbs::{most_norm_bits, most_scale, norm_bits, Reader, BASE};
-use crate::quantise::normed::Normed;
+use crate::quantise::normed::{Normed, Units};
 use crate::quantise::options::MIN_SHIFT;
 use crate::quantise::QuantiseError;
 
@@ -58,8 +58,12 @@ impl Scales<'_> {
                     let shifts = self.shift_range(n, exponents);
                     shifts.start() <= shifts.end() && bits + BASE + shifts.start() <= most_scale(self.config.hidden)
                 };
-                let headroom = self.options.headroom;
-                Normed::choose((&readers, &self.norm_readers), (range, headroom), own, allowed)
+                let units = Units {
+                    range,
+                    stream: &self.exponents,
+                    headroom: self.options.headroom,
+                };
+                Normed::choose((&readers, &self.norm_readers), units, own, allowed)
             });
             self.norms[n] = own;
             if let Some(chosen) = chosen {
