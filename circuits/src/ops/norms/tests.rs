@@ -52,3 +52,21 @@ fn leading_rows_have_their_own_epsilon() {
     assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Body), 1 << 9);
     assert_eq!(norm_rsqrt([0, 0, 3], 1, &norm, RowClass::Lead), 1 << 8);
 }
+
+/// Of a row of zeros the sum of squares is epsilon: all limbs of it are in the claim on squares, of which the upper ones are
+/// those of large models only.
+#[test]
+fn the_sum_of_squares_of_zeros_is_epsilon() {
+    let [limb, weight] = [[3, 1, 4, 1], [5, 9, 2, 6]].map(|n| SecureField::from_m31_array(n.map(base)));
+    for eps in [1, 1700, 1 << 24, (1 << 24) + 1, (77 << 24) + 1700, 1 << 44] {
+        let mut row = [0; COLUMNS];
+        for k in 0..LIMBS {
+            row[SUM + k] = (eps >> (k as u32 * LIMB_BITS)) as i64 & ((1 << LIMB_BITS) - 1);
+        }
+        // What the lower half has beyond its two limbs.
+        row[CARRY] = i64::from(epsilon(eps)[1] == 1 << (2 * LIMB_BITS));
+        let columns = square_columns(limb, weight).into_iter();
+        let sum: SecureField = columns.map(|(at, own)| own * base(row[at])).sum();
+        assert_eq!(sum, epsilon_value(eps, limb, weight));
+    }
+}
