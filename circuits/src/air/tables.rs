@@ -48,15 +48,18 @@ impl Relation {
     /// Whether the second value of a tuple decides in which row it is, too.
     #[inline]
     pub const fn has_row_by_both(self) -> bool {
-        matches!(self, Self::Bits)
+        match self {
+            Self::Bits => true,
+            Self::Range16 | Self::Exp | Self::Silu | Self::Cap => false,
+        }
     }
 
     /// The row of the tables that has a tuple, if any has: the second value is not looked at where the first decides.
     #[inline]
     pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
-        let row = match self {
-            Self::Bits => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
-            Self::Range16 | Self::Exp | Self::Silu | Self::Cap => u64::from(first.0),
+        let row = match self.has_row_by_both() {
+            true => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
+            false => u64::from(first.0),
         };
         usize::try_from(row).ok().filter(|row| *row < 1 << LOG_ROWS)
     }

@@ -1,5 +1,7 @@
 //! Ranges of all activations on calibration text.
 
+mod maxima;
+
 use std::iter::repeat;
 use std::ops::Range;
 
@@ -10,13 +12,8 @@ use super::folded::Folded;
 use super::QuantiseError;
 use crate::intake::checkpoint::CheckpointError;
 use crate::run::float::{Observer, Site};
+use maxima::{abs_max, add_squares, gate_max, grow_each, mean_square, pair_max, row_max, score_max, uncapped, SMALL};
 
-/// Scores this far (in nats) below the maximum of their row have no influence: they may saturate.
-const SCORE_DEPTH: f32 = 16.0;
-/// So many times the cap of scores: those beyond may saturate, as what they are capped to differs by less than a ten-thousandth of it.
-const CAPPED: f32 = 5.0;
-/// Gates below this have no influence: `silu(-16)` is `-1.8e-6`.
-const GATE_DEPTH: f32 = 16.0;
 /// Of a normed row with a root mean square of 1, what most channels stay below where one is nearly all of it.
 const MASSIVE: f64 = 0.25;
 /// Only rows of one token are leading if that makes units finer by so much, as the square of what it does to units.
@@ -275,8 +272,6 @@ pub(super) struct Ranges {
     broken: Option<Site>,
 }
 
-/// Values of which the maxima are found side by side.
-const SIMD_LANES: usize = 16;
 /// Rows of the embedding of which a thread finds the maxima at once.
 const EMBEDDING_ROWS: usize = 64;
 
@@ -515,81 +510,6 @@ impl Ranges {
     }
 }
 
-/// Raises the largest absolute values of channels to those of a row.
-fn grow_each(max: &mut Vec<f32>, row: &[f32]) {
-    max.resize(row.len(), 0.0);
-    max.iter_mut().zip(row).for_each(|(m, v)| *m = m.max(v.abs()));
-}
-
-fn add_squares(sums: &mut Vec<f64>, row: &[f32]) {
-    sums.resize(row.len(), 0.0);
-    sums.iter_mut()
-        .zip(row)
-        .for_each(|(s, v)| *s += f64::from(*v) * f64::from(*v));
-}
-
-fn mean_square(row: &[f32]) -> f64 {
-    row.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() / row.len() as f64
-}
-
-fn row_max(row: &[f32]) -> f32 {
-    row.iter().fold(0.0, |m, v| m.max(v.abs()))
-}
-
-/// Values that are worth a thread.
-const SMALL: usize = 1 << 14;
-
-/// The largest result of `f`, at least 0. Maxima do not depend on the order.
-fn largest(values: &[f32], f: impl Fn(f32) -> f32 + Sync) -> f32 {
-    let of = |values: &[f32]| {
-        let (vectors, rest) = values.as_chunks::<SIMD_LANES>();
-        let mut max = [0.0f32; SIMD_LANES];
-        for vector in vectors {
-            max.iter_mut().zip(vector).for_each(|(max, v)| *max = max.max(f(*v)));
-        }
-        let rest = rest.iter().map(|v| f(*v));
-        rest.chain(max).fold(0.0, f32::max)
-    };
-    values.par_chunks(SMALL).map(of).reduce(|| 0.0, f32::max)
-}
-
-fn abs_max(values: &[f32]) -> f32 {
-    largest(values, f32::abs)
-}
-
-/// Largest length of a RoPE pair, which no rotation can exceed.
-fn pair_max(values: &[f32], head_dim: usize) -> f32 {
-    let head = |head: &[f32]| {
-        let (a, b) = head.split_at(head_dim / 2);
-        a.iter().zip(b).map(|(a, b)| a.hypot(*b)).fold(0.0, f32::max)
-    };
-    values.par_chunks_exact(head_dim).map(head).reduce(|| 0.0, f32::max)
-}
-
-/// Largest absolute value, of the scores that are not far below the maximum of the row.
-fn score_max(row: &[f32]) -> f32 {
-    let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    row.iter()
-        .filter(|s| **s >= top - SCORE_DEPTH)
-        .fold(0.0, |m, s| m.max(s.abs()))
-}
-
-/// What a score was before it was capped, up to what may saturate.
-fn uncapped(score: f32, cap: f32) -> f32 {
-    let most = CAPPED * cap;
-    let score = cap * (score / cap).atanh();
-    // Beyond the cap, or at it, there is no such score.
-    if score < most {
-        score
-    } else {
-        most
-    }
-}
-
-fn gate_max(values: &[f32]) -> f32 {
-    largest(values, |v| v.max(-GATE_DEPTH).abs())
-}
-
 impl Observer for Ranges {
     fn sequences(&mut self, sequences: Range<usize>) {
         self.seconds = self.running.seconds(0..sequences.start);
@@ -641,59 +561,5 @@ impl Observer for Ranges {
         }
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// First rows of other tokens are leading ones as long as they are like those of the token of all texts. Where they are like rows of the
-    /// body instead, only that token's rows are leading; without such a token, or if leading rows were chosen otherwise, that is not so.
-    #[test]
-    fn first_rows_have_the_class_that_leaves_the_finest_units() {
-        let all = LeadingRows {
-            first: 1,
-            run: true,
-            token: None,
-        };
-        let two = LeadingRows { first: 2, ..all };
-        let none = LeadingRows {
-            first: 0,
-            run: false,
-            token: None,
-        };
-        let config = crate::testing::odd_config();
-        let place = |leading: LeadingRows, [body, lead, others]: [f32; 3], first: Option<u32>| {
-            let mut ranges = Ranges::new(&config, leading);
-            for (state, first_rows) in ranges.residual.iter_mut().zip(&mut ranges.others) {
-                let row = |value: f32| vec![value; config.hidden];
-                state.body.add(&row(body));
-                state.lead.add(&row(lead));
-                first_rows.add(&row(others));
-            }
-            ranges.place_first_rows(first);
-            let state = &ranges.residual[0];
-            (ranges.leading.token, state.body.max[0], state.lead.max[0])
-        };
-        assert_eq!(place(all, [1.0, 9.0, 8.0], Some(2)), (None, 1.0, 9.0));
-        assert_eq!(place(all, [1.0, 9.0, 10.0], Some(2)), (None, 1.0, 10.0));
-        // A token whose rows are far smaller than those of all others in its place.
-        assert_eq!(place(all, [1.0, 0.01, 1.5], Some(2)), (Some(2), 1.5, 0.01));
-        assert_eq!(place(all, [1.0, 0.01, 1.5], None), (None, 1.0, 1.5));
-        assert_eq!(place(two, [1.0, 0.01, 1.5], Some(2)), (None, 1.0, 1.5));
-        assert_eq!(place(none, [1.0, 0.01, 1.5], Some(2)), (None, 1.5, 0.01));
-        // Units of the body would be coarser by as much.
-        assert_eq!(place(all, [0.01, 1.0, 1.5], Some(2)), (None, 0.01, 1.5));
-    }
-
-    #[test]
-    fn ranges_leave_out_what_has_no_influence() {
-        assert_eq!(gate_max(&[-100.0, 3.0]), 16.0);
-        assert_eq!(gate_max(&[-2.0, 30.0]), 30.0);
-        assert_eq!(gate_max(&[-2.0, 1.0]), 2.0);
-        assert_eq!(score_max(&[5.0, -10.0, -60.0]), 10.0);
-        assert_eq!(score_max(&[-40.0, -41.0, -90.0]), 41.0);
-        assert!((uncapped(50.0 * 2f32.tanh(), 50.0) - 100.0).abs() < 1e-2);
-        assert_eq!([50.0, 51.0, 49.999].map(|s| uncapped(s, 50.0)), [250.0; 3]);
-        assert_eq!(pair_max(&[3.0, 0.0, 4.0, 1.0], 4), 5.0);
-    }
-}
+mod tests;
