@@ -51,7 +51,7 @@ use self::trace::{statistics, Source};
 use crate::model::passes::Traffic;
 use crate::model::QuantisedModel;
 use crate::run::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
-use crate::run::generate::{generate, GenerateError, GenerateOptions};
+use crate::run::generate::{generate, generate_recorded, GenerateError, GenerateOptions};
 use crate::support::progress::Progress;
 
 /// A model as the prover needs it.
@@ -113,8 +113,18 @@ pub fn prove(
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let statement = generated(model, prompt, options, &mut watch)?;
-    whole(model, statement, watch)
+    if model.key.config.is_encoder() {
+        let statement = generated(model, prompt, options, &mut watch)?;
+        return whole(model, statement, None, watch);
+    }
+    let generate = || generate_recorded(model.quantised, prompt, options);
+    let (generation, state) = watch.phase("generate", generate)?;
+    watch.read("generate", generation.traffic);
+    let statement = Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    };
+    whole(model, statement, Some(state), watch)
 }
 
 /// Proves in one piece a statement whose output the model is known to generate.
@@ -123,7 +133,7 @@ pub fn prove_statement(
     statement: Statement,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    whole(model, statement, Stopwatch::new(progress))
+    whole(model, statement, None, Stopwatch::new(progress))
 }
 
 /// The statement of how the model continues `prompt`, or of the vector that an encoder makes of it.
@@ -193,7 +203,7 @@ pub fn prove_chunk(
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, saturated) = checked(model, statement, chunk, ends, &mut watch)?;
+    let (proof, saturated) = checked(model, statement, chunk, ends, None, &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
@@ -220,11 +230,16 @@ fn generated(
     })
 }
 
-/// Proves a statement in one piece.
-fn whole(model: &ProverModel<'_>, statement: Statement, mut watch: Stopwatch<'_>) -> Result<ProveReport, ProveError> {
+/// Proves a statement in one piece; what was recorded while it was generated is not computed again.
+fn whole(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    recorded: Option<ForwardState<'_>>,
+    mut watch: Stopwatch<'_>,
+) -> Result<ProveReport, ProveError> {
     let chunk = Chunk::whole(model.key.config.layers);
     let security_bits = check_security(model.key, &[chunk], &statement)?;
-    let (chunk, saturated) = checked(model, &statement, &chunk, Ends::default(), &mut watch)?;
+    let (chunk, saturated) = checked(model, &statement, &chunk, Ends::default(), recorded, &mut watch)?;
     let proof = Proof {
         model: model.id,
         statement,
@@ -249,6 +264,7 @@ fn checked(
     statement: &Statement,
     chunk: &Chunk,
     ends: Ends<'_>,
+    recorded: Option<ForwardState<'_>>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let claim = ChunkStatement {
@@ -258,7 +274,7 @@ fn checked(
         chunk,
         ends,
     };
-    let run = Run::of(model, &claim, watch)?;
+    let run = Run::of(model, &claim, recorded, watch)?;
     let (proof, saturated) = unchecked(model, &claim, run, watch)?;
     watch
         .phase("check", || verify_chunk(&claim, &proof))
@@ -276,20 +292,29 @@ struct Run {
 }
 
 impl Run {
-    /// Runs the chunk of a statement.
-    fn of(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, watch: &mut Stopwatch<'_>) -> Result<Self, ProveError> {
+    /// Runs the chunk of a statement, or what was not run of it while it was recorded.
+    fn of(
+        model: &ProverModel<'_>,
+        claim: &ChunkStatement<'_>,
+        recorded: Option<ForwardState<'_>>,
+        watch: &mut Stopwatch<'_>,
+    ) -> Result<Self, ProveError> {
         let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
         let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
-        let mut witness = Witness::default();
+        let (mut witness, ids) = (Witness::default(), statement.row_ids(shape.token));
         let run = watch.phase("forward pass", || {
-            let ids = statement.row_ids(shape.token);
+            if let Some(state) = recorded {
+                return state.finish(&ids[statement.rows()..], &mut witness);
+            }
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = input.map_or(Input::Tokens(&ids), entering);
             ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
         })?;
-        watch.read("forward pass", run.traffic);
+        if run.traffic.bytes > 0 {
+            watch.read("forward pass", run.traffic);
+        }
 
         let mut statistics = statistics(&shape, statement, &witness);
         let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {

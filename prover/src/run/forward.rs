@@ -32,6 +32,8 @@ use matmul::{embedding, matmul, windows};
 pub use saturation::{Saturation, Saturations};
 pub use witness::{LayerWitness, NormedHeads, Stream, Witness};
 
+use witness::Record;
+
 /// Why a block of tokens cannot be run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ForwardError {
@@ -87,6 +89,8 @@ pub struct ForwardState<'m> {
     real: usize,
     /// What an encoder made of the last text.
     vector: Option<Vec<i32>>,
+    /// What is kept of all blocks, if anything is.
+    record: Option<Record>,
     saturated: Saturations,
     windows: Arc<[Window]>,
     traffic: Traffic,
@@ -112,14 +116,28 @@ impl<'m> ForwardState<'m> {
             run: None,
             real: usize::MAX,
             vector: None,
+            record: None,
             saturated: Saturations::new(),
             windows: windows(model, &Chunk::whole(config.layers)).into(),
             traffic: Traffic::default(),
         }
     }
 
+    /// As [`ForwardState::new`], and keeps what it computes of up to `rows` rows, for [`ForwardState::finish`].
+    pub fn recording(model: &'m QuantisedModel, rows: usize) -> Self {
+        Self {
+            record: Some(Record::of(rows)),
+            ..Self::new(model)
+        }
+    }
+
     fn max_rows_of(model: &QuantisedModel) -> usize {
         model.config.context.next_power_of_two()
+    }
+
+    /// The model that is run.
+    pub fn model(&self) -> &'m QuantisedModel {
+        self.model
     }
 
     /// Rows processed so far.
@@ -135,7 +153,7 @@ impl<'m> ForwardState<'m> {
 
     /// Forgets all rows, to begin another text. Counts of saturated values go on.
     pub fn restart(&mut self) {
-        (self.rows, self.leading, self.run) = (0, 0, None);
+        (self.rows, self.leading, self.run, self.record) = (0, 0, None, None);
         let heads = self.cache.iter_mut().flatten();
         heads.for_each(|head| *head = HeadCache::default());
     }
@@ -155,27 +173,58 @@ impl<'m> ForwardState<'m> {
     /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
     /// which must be the first one. On error nothing has changed.
     pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
-        self.process(ids, 0..ids.len(), witness)
+        self.check(ids, witness.is_some())?;
+        self.record = witness.is_some().then(|| Record::of(ids.len()));
+        let logits = self.process(ids, 0..ids.len(), witness.is_some());
+        if let (Some(witness), Some(record)) = (witness, self.record.take()) {
+            *witness = record.witness;
+        }
+        Ok(logits)
     }
 
     /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
     pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
-        self.process(ids, ids.len().saturating_sub(1)..ids.len(), None)
+        self.check(ids, false)?;
+        Ok(self.process(ids, ids.len() - 1..ids.len(), false))
     }
 
-    fn process(
-        &mut self,
-        ids: &[u32],
-        logits: Range<usize>,
-        witness: Option<&mut Witness>,
-    ) -> Result<Vec<i16>, ForwardError> {
-        self.check(ids, witness.is_some())?;
+    /// Runs the padding rows of a text that was recorded, which no other row sees and where what saturates does not count. The witness
+    /// is overwritten with the values of all rows; what is returned was saturated in the text and read for the padding.
+    ///
+    /// # Panics
+    /// If nothing was recorded, or the text is that of an encoder, which is run at once.
+    pub fn finish(mut self, padding: &[u32], witness: &mut Witness) -> Result<ChunkRun, ForwardError> {
+        assert!(!self.model.config.is_encoder(), "a text that comes in blocks");
+        (self.real, self.traffic) = (self.rows, Traffic::default());
+        if !padding.is_empty() {
+            self.check(padding, false)?;
+            self.process(padding, 0..0, false);
+        }
+        *witness = self.record.take().expect("a state that records").witness;
+        let saturated = self.saturated();
+        // Pairs of rows have no place before all rows are known. What saturates there was counted.
+        self.rows = 0;
+        for (l, layer) in witness.layers.iter_mut().enumerate() {
+            let q_rot = std::mem::take(&mut layer.q_rot);
+            self.attend(l, &q_rot, true, layer);
+            layer.q_rot = q_rot;
+        }
+        Ok(ChunkRun {
+            output: Boundary(witness.streams.last().map_or(Vec::new(), |last| last.x.clone())),
+            vector: None,
+            saturated,
+            traffic: self.traffic,
+        })
+    }
+
+    /// Processes tokens that were checked; returns the logits of these of the rows. Values of pairs of rows are kept only if `pairs`.
+    fn process(&mut self, ids: &[u32], logits: Range<usize>, pairs: bool) -> Vec<i16> {
         let (model, windows) = (self.model, self.windows.clone());
         let whole = Chunk::whole(model.config.layers);
-        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, witness, pass);
+        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, pairs, pass);
         let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
         self.traffic += traffic;
-        Ok(logits)
+        logits
     }
 
     /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
@@ -199,14 +248,18 @@ impl<'m> ForwardState<'m> {
         );
         let mut state = Self {
             real,
+            record: witness.is_some().then(|| Record::of(0)),
             ..Self::new(model)
         };
         if let Input::Tokens(ids) = input {
             state.check(ids, false)?;
         }
-        let windows = windows(model, chunk);
-        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, witness, pass);
+        let (windows, pairs) = (windows(model, chunk), witness.is_some());
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, pairs, pass);
         let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
+        if let (Some(witness), Some(record)) = (witness, state.record.take()) {
+            *witness = record.witness;
+        }
         Ok(ChunkRun {
             output: Boundary(output),
             vector: state.vector.take(),
@@ -221,15 +274,15 @@ impl<'m> ForwardState<'m> {
         chunk: &Chunk,
         input: Input<'_>,
         logits: Range<usize>,
-        witness: Option<&mut Witness>,
+        pairs: bool,
         pass: &mut Pass<'_>,
     ) -> (Vec<i16>, Vec<i16>) {
-        let (model, keep) = (self.model, witness.is_some());
+        let (model, keep) = (self.model, self.record.is_some());
         let hidden = model.config.hidden;
-        let mut record = Witness::default();
+        let mut block = Witness::default();
         let mut stream = match input {
             Input::Tokens(ids) => {
-                record.ids = ids.to_vec();
+                block.ids = ids.to_vec();
                 self.lead(ids);
                 self.embed(ids)
             }
@@ -241,7 +294,7 @@ impl<'m> ForwardState<'m> {
         self.turn(self.rows + stream.sums.len());
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
-            let (output, middle) = self.attention(l, &stream, keep, &mut layer, pass);
+            let (output, middle) = self.attention(l, &stream, pairs, &mut layer, pass);
             let read = if model.config.is_parallel() { &stream } else { &middle };
             let h = self.mlp(l, &read.y, &mut layer, pass);
             let (last_output, end) = self.leave(l, &h, &middle, pass);
@@ -249,8 +302,8 @@ impl<'m> ForwardState<'m> {
             let start = std::mem::replace(&mut stream, end);
             if keep {
                 let states = [Some(start), output, Some(middle), last_output];
-                record.streams.extend(states.into_iter().flatten());
-                record.layers.push(layer);
+                block.streams.extend(states.into_iter().flatten());
+                block.layers.push(layer);
             }
         }
         if model.config.is_encoder() && chunk.is_last() {
@@ -260,21 +313,23 @@ impl<'m> ForwardState<'m> {
         let logit_rows = logits.start..logits.end.min(stream.sums.len());
         self.rows += logit_rows.start;
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
-        if chunk.is_last() && !model.config.is_encoder() {
+        if chunk.is_last() && !model.config.is_encoder() && !logit_rows.is_empty() {
             let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
             (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         }
         self.rows += stream.sums.len() - logit_rows.start;
         let output = stream.x.clone();
-        if let Some(witness) = witness {
-            record.streams.push(stream);
-            *witness = Witness {
+        if let Some(record) = &mut self.record {
+            let rows = stream.sums.len();
+            block.streams.push(stream);
+            let block = Witness {
                 first_logits: logit_rows.start,
                 logits_acc_hi: acc.hi,
                 logits_acc_lo: acc.lo,
                 logits: logits.clone(),
-                ..record
+                ..block
             };
+            record.append(block, rows);
         }
         (output, logits)
     }
@@ -308,7 +363,8 @@ impl<'m> ForwardState<'m> {
             return Err(ForwardError::NoVector);
         }
         self.restart();
-        self.process(ids, 0..0, None)?;
+        self.check(ids, false)?;
+        self.process(ids, 0..0, false);
         self.vector.take().ok_or(ForwardError::NoVector)
     }
 

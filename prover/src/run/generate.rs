@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use tessera_circuits::model::ModelConfig;
 use tessera_circuits::semantics::arg_max;
 use tessera_verdict::rows::count;
 use thiserror::Error;
@@ -118,21 +119,46 @@ pub fn generate(
     model: &QuantisedModel,
     prompt: &[u32],
     options: &GenerateOptions,
-    mut on_token: impl FnMut(u32),
+    on_token: impl FnMut(u32),
 ) -> Result<Generation, GenerateError> {
-    let tokens = options.tokens;
+    check(model, prompt, options)?;
+    generate_in(&mut ForwardState::new(model), prompt, options, on_token)
+}
+
+/// Generates as [`generate`], and keeps what is computed: the state is ready for [`ForwardState::finish`].
+pub fn generate_recorded<'m>(
+    model: &'m QuantisedModel,
+    prompt: &[u32],
+    options: &GenerateOptions,
+) -> Result<(Generation, ForwardState<'m>), GenerateError> {
+    let rows = check(model, prompt, options)?;
+    let mut state = ForwardState::recording(model, 1 << ModelConfig::token_log(rows));
+    let generation = generate_in(&mut state, prompt, options, |_| ())?;
+    Ok((generation, state))
+}
+
+/// Token rows of what is asked for, at most.
+fn check(model: &QuantisedModel, prompt: &[u32], options: &GenerateOptions) -> Result<usize, GenerateError> {
     if model.config.is_encoder() {
         return Err(GenerateError::Encoder);
     }
-    token_rows(prompt.len(), tokens, model.config.context)?;
-    let mut state = ForwardState::new(model);
+    token_rows(prompt.len(), options.tokens, model.config.context)
+}
+
+fn generate_in(
+    state: &mut ForwardState<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    mut on_token: impl FnMut(u32),
+) -> Result<Generation, GenerateError> {
+    let eos = &state.model().config.eos;
     let mut clock = Instant::now();
     let mut next = arg_max(&state.run_last(prompt)?) as u32;
     let prefill_seconds = clock.elapsed().as_secs_f64();
     clock = Instant::now();
     let mut ids = vec![next];
     on_token(next);
-    while ids.len() < tokens && (options.ignore_eos || !model.config.eos.contains(&next)) {
+    while ids.len() < options.tokens && (options.ignore_eos || !eos.contains(&next)) {
         next = arg_max(&state.run_last(&[next])?) as u32;
         ids.push(next);
         on_token(next);

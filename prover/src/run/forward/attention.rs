@@ -13,12 +13,12 @@ const MIN_PAIRS: usize = 1 << 10;
 
 impl ForwardState<'_> {
     /// The attention block of layer `l`, from the stream before it to the stream after it, and to its output where that is a state. The scores of
-    /// all pairs of rows are computed and recorded only if `keep`.
+    /// all pairs of rows are computed and recorded only if `pairs`.
     pub(super) fn attention(
         &mut self,
         l: usize,
         stream: &Stream,
-        keep: bool,
+        pairs: bool,
         out: &mut LayerWitness,
         pass: &mut Pass<'_>,
     ) -> (Option<Stream>, Stream) {
@@ -43,7 +43,7 @@ impl ForwardState<'_> {
                 cache.values.extend(v);
             }
         }
-        let att_acc = self.attend(l, &q_rot, keep, out);
+        let att_acc = self.attend(l, &q_rot, pairs, out);
         let (counted, width) = (self.counted_here(stream.sums.len()), config.heads * config.head_dim);
         let (att, clipped) = requantise_rows(&att_acc, &vec![params.att; width], counted);
         self.count(name("att"), clipped, counted * width);
@@ -99,7 +99,7 @@ impl ForwardState<'_> {
 
     /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
     /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
-    fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
+    pub(super) fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
         let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
         let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
         let rows = q_rot.len() / (heads * head_dim);

@@ -6,7 +6,10 @@ use tessera_circuits::semantics::{
 };
 
 use super::*;
-use crate::testing::{extreme_model, fixture_size_config, normed_config, odd_config, random_ids, random_model};
+use crate::testing::{
+    capped_config, extreme_model, fixture_size_config, normed_config, odd_config, plain_config, post_normed_config,
+    random_ids, random_model, rotations_config,
+};
 
 fn witness_of(model: &QuantisedModel, ids: &[u32]) -> Witness {
     let mut witness = Witness::default();
@@ -341,6 +344,52 @@ fn any_split_in_blocks_gives_the_same_logits() {
             }
             let last = ForwardState::new(&model).run_last(&ids).unwrap();
             assert_eq!(last, logits[logits.len() - model.config.vocab..]);
+        }
+    }
+}
+
+/// What a generation records, with the padding behind it, is what one pass over all rows records.
+#[test]
+fn a_text_that_is_recorded_in_blocks_leaves_the_witness_of_one_block() {
+    let configs = [
+        odd_config(),
+        normed_config(),
+        post_normed_config(),
+        capped_config(),
+        plain_config(),
+        rotations_config(),
+    ];
+    let mut models: Vec<_> = configs
+        .map(|config| random_model(config, WeightFormat::Int16, 21))
+        .into_iter()
+        .collect();
+    models.push(extreme_model(odd_config(), WeightFormat::Int8, 22));
+    for (i, model) in models.iter_mut().enumerate() {
+        model.params.leading.first = 3;
+        let random = random_ids(&model.config, 16, 23);
+        // Padding has token 0: where the text is of it alone, all rows are leading ones.
+        for (ids, rows, room) in [
+            (&random, 13, 16),
+            (&random, 16, 16),
+            (&vec![0; 16], 11, 64),
+            (&random, 11, 0),
+        ] {
+            let padded = [&ids[..rows], &vec![0; 16 - rows]].concat();
+            let lengths = Lengths { rows, outputs: 5 };
+            let (mut expected, whole) = (Witness::default(), Chunk::whole(model.config.layers));
+            let input = Input::Tokens(&padded);
+            let run = ForwardState::run_chunk(model, &whole, input, lengths, Some(&mut expected)).unwrap();
+
+            let (mut state, mut witness) = (ForwardState::recording(model, room), Witness::default());
+            state.run_last(&padded[..rows - 4]).unwrap();
+            padded[rows - 4..rows]
+                .iter()
+                .for_each(|id| drop(state.run_last(&[*id]).unwrap()));
+            let finished = state.finish(&padded[rows..], &mut witness).unwrap();
+            assert!(witness == expected, "model {i}, {rows} rows");
+            assert_eq!(finished.saturated, run.saturated, "model {i}, {rows} rows");
+            assert_eq!(finished.output, run.output);
+            assert_eq!(finished.traffic.bytes > 0, rows < 16);
         }
     }
 }

@@ -100,11 +100,118 @@ pub struct Witness {
     pub logits: Vec<i16>,
 }
 
+/// What is kept of a text that comes in blocks. Values of pairs of rows are only in it if there is one block.
+pub(super) struct Record {
+    pub witness: Witness,
+    /// Rows that there is room for.
+    rows: usize,
+}
+
+impl Record {
+    /// For a text of up to `rows` rows.
+    pub fn of(rows: usize) -> Self {
+        Self {
+            witness: Witness::default(),
+            rows,
+        }
+    }
+
+    /// Puts the values of the next block, of `rows` rows, behind those of the blocks before.
+    pub fn append(&mut self, block: Witness, rows: usize) {
+        match self.witness.streams.is_empty() && self.rows <= rows {
+            true => self.witness = block,
+            false => self.witness.append(block, Room { rows, of: self.rows }),
+        }
+    }
+}
+
+/// How many rows a block has of how many that are to come.
+#[derive(Clone, Copy)]
+struct Room {
+    rows: usize,
+    of: usize,
+}
+
+impl Room {
+    /// Appends rows to a list, which has room for all of them from the first ones on: it does not move as it grows.
+    fn append<T>(self, to: &mut Vec<T>, mut rows: Vec<T>) {
+        if to.is_empty() {
+            to.reserve_exact(rows.len() / self.rows * self.of.max(self.rows));
+        }
+        to.append(&mut rows);
+    }
+}
+
+/// Appends every field of a value to that of another one, in the room that there is: lists, and what has lists.
+macro_rules! append {
+    ($to:expr, $from:expr, $room:expr, $type:ident { $($list:ident),* } $(, $rest:ident)*) => {
+        // All fields stand here: one that is added cannot be forgotten.
+        let $type { $($list,)* $($rest: _,)* } = $from;
+        $($room.append(&mut $to.$list, $list);)*
+    };
+}
+
 fn clear<T, const N: usize>(lists: [&mut Vec<T>; N]) {
     lists.into_iter().for_each(|list| *list = Vec::new());
 }
 
+impl Stream {
+    fn append(&mut self, block: Self, room: Room) {
+        append!(
+            self,
+            block,
+            room,
+            Stream {
+                acc_hi,
+                acc_lo,
+                x,
+                sums,
+                rsqrt,
+                y
+            }
+        );
+    }
+}
+
+impl NormedHeads {
+    fn append(&mut self, block: Self, room: Room) {
+        append!(self, block, room, NormedHeads { sums, rsqrt, y });
+    }
+}
+
+/// Appends the values of every layer or state of a block.
+fn append_all<T: Default>(to: &mut Vec<T>, block: Vec<T>, append: impl Fn(&mut T, T)) {
+    to.resize_with(block.len(), T::default);
+    to.iter_mut().zip(block).for_each(|(to, block)| append(to, block));
+}
+
 impl Witness {
+    fn append(&mut self, block: Self, room: Room) {
+        if self.logits.is_empty() {
+            self.first_logits = self.ids.len() + block.first_logits;
+        }
+        let Self {
+            ids,
+            streams,
+            layers,
+            first_logits: _,
+            logits_acc_hi,
+            logits_acc_lo,
+            logits,
+        } = block;
+        room.append(&mut self.ids, ids);
+        append_all(&mut self.streams, streams, |to, block| to.append(block, room));
+        append_all(&mut self.layers, layers, |to, block| to.append(block, room));
+        // Of the last row of every block.
+        let outputs = Room {
+            rows: 1,
+            of: 1 + room.of.saturating_sub(room.rows),
+        };
+        outputs.append(&mut self.logits_acc_hi, logits_acc_hi);
+        outputs.append(&mut self.logits_acc_lo, logits_acc_lo);
+        outputs.append(&mut self.logits, logits);
+    }
+
     /// Lets go of what no part behind a part, in the order of [`Shape::parts`](tessera_circuits::shape::Shape::parts), is made of.
     pub fn forget(&mut self, part: Part) {
         match part {
@@ -122,6 +229,51 @@ impl Witness {
 }
 
 impl LayerWitness {
+    fn append(&mut self, mut block: Self, room: Room) {
+        self.q_norm.append(std::mem::take(&mut block.q_norm), room);
+        self.k_norm.append(std::mem::take(&mut block.k_norm), room);
+        append!(
+            self,
+            block,
+            room,
+            LayerWitness {
+                q_acc_hi,
+                q_acc_lo,
+                q,
+                q_rot,
+                k_acc_hi,
+                k_acc_lo,
+                k,
+                k_rot,
+                v_acc_hi,
+                v_acc_lo,
+                v,
+                att_acc_hi,
+                att_acc_lo,
+                att,
+                gate_acc_hi,
+                gate_acc_lo,
+                gate,
+                silu,
+                up_acc_hi,
+                up_acc_lo,
+                up,
+                h
+            },
+            q_norm,
+            k_norm,
+            score_acc_hi,
+            score_acc_lo,
+            score,
+            max,
+            arg,
+            exp,
+            sum,
+            recip,
+            prob
+        );
+    }
+
     fn forget(&mut self, part: Part) {
         match part {
             Part::Q => {

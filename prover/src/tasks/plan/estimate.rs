@@ -245,9 +245,17 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     // The sums of the first pass become the message of the second.
     let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
 
+    // What is proved in one piece is recorded while it is generated, but for pairs of rows.
+    let pairs = recorded(shape, Part::SCORES) + recorded(shape, Part::SOFTMAX);
+    let kept = match chunk.is_first() && chunk.is_last() {
+        true => record - pairs,
+        false => 0,
+    };
+    let generate = model.generate(lengths.rows as u64, false, choices.residency).bytes + kept;
+
     vec![
         model.read_tokenizer(),
-        model.generate(lengths.rows as u64, false, choices.residency),
+        phase("generate", generate),
         phase("forward pass", forward),
         phase("trace", made),
         phase("commit activations", commit),
