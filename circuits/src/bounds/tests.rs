@@ -224,6 +224,44 @@ fn leading_rows_have_the_limits_of_all_rows() {
         with(|p| p.norm_final.eps.lead = 0),
         refused("norm eps", 0, 321, MAX_EPSILON)
     );
+    // The token that texts with leading rows begin with is one of the vocabulary.
+    let vocab = odd_config(1).vocab as u64;
+    let token = |id: u64| {
+        let mut own = params(6, 6, 26, 1 << 10, 10);
+        own.leading.token = Some(id as u32);
+        own.check(&odd_config(1))
+    };
+    assert_eq!(token(vocab - 1), Ok(()));
+    assert_eq!(token(vocab), refused("token of leading rows", vocab, 0, vocab - 1));
+}
+
+/// Of every matrix, into the stream or not.
+#[test]
+fn shifts_are_one_for_all_channels_or_one_for_each() {
+    let config = odd_config(1);
+    let lists: [(&str, MatmulKind, fn(&mut ModelParams) -> &mut ChannelShift); 8] = [
+        ("q", MatmulKind::Q, |p| &mut p.layers[0].q),
+        ("k", MatmulKind::K, |p| &mut p.layers[0].k),
+        ("v", MatmulKind::V, |p| &mut p.layers[0].v),
+        ("o", MatmulKind::O, |p| &mut p.layers[0].o.body),
+        ("gate", MatmulKind::Gate, |p| &mut p.layers[0].gate),
+        ("up", MatmulKind::Up, |p| &mut p.layers[0].up),
+        ("down", MatmulKind::Down, |p| &mut p.layers[0].down.body),
+        ("embedding", MatmulKind::Embed, |p| &mut p.embed.body),
+    ];
+    for (what, kind, list) in lists {
+        let (_, expected) = config.dims(kind);
+        for got in [1, expected, 0, 2, expected - 1, expected + 1] {
+            let mut own = params(6, 6, 26, 1 << 10, 10);
+            let list = list(&mut own);
+            *list = ChannelShift(vec![list.at(0); got]);
+            let verdict = match got == 1 || got == expected {
+                true => Ok(()),
+                false => Err(ModelError::Length { what, got, expected }),
+            };
+            assert_eq!(own.check(&config), verdict, "{got} shifts of {what}");
+        }
+    }
 }
 
 /// The product of SiLU and up projection is claimed in one limb: with the largest table of SiLU and the largest shift, both

@@ -36,6 +36,40 @@ fn checked(change: impl FnOnce(&mut ModelParams)) -> Result<(), ModelError> {
     params.check(&config)
 }
 
+/// A shift for all channels or one for each, a bias for each or none, in what is added to a normed state, too.
+#[test]
+fn updates_have_shifts_and_biases_for_every_channel() {
+    let expected = config(2).hidden;
+    let length = |what, got| Err(ModelError::Length { what, got, expected });
+    for got in [2, expected - 1, expected + 1] {
+        let with = |change: fn(&mut ModelParams) -> &mut ChannelShift| {
+            checked(|params| {
+                let list = change(params);
+                *list = ChannelShift(vec![list.at(0); got]);
+            })
+        };
+        assert_eq!(with(|params| &mut params.layers[1].o.body), length("o", got));
+        assert_eq!(with(|params| &mut params.layers[0].down.body), length("down", got));
+        for kind in [MatmulKind::O, MatmulKind::Down] {
+            let at = LAYER_KINDS.iter().position(|k| *k == kind).expect("a matrix of layers");
+            let verdict = checked(|params| params.biases[at] = vec![0; got]);
+            assert_eq!(verdict, length("biases of a matrix", got));
+        }
+    }
+}
+
+/// The last norm has no matrix, and its biases the range of all.
+#[test]
+fn biases_of_the_last_norm_are_bounded() {
+    let with = |bias: i32| checked(|params| params.biases[first(&config(2)) - 1][3] = bias);
+    let most = MAX_BIAS as i32;
+    assert_eq!([with(most), with(-most)], [Ok(()), Ok(())]);
+    for bias in [most + 1, -most - 1] {
+        let (what, layer) = ("last norm", 0);
+        assert_eq!(with(bias), Err(ModelError::Bias { what, layer, bias }));
+    }
+}
+
 /// By hand: 5 is the shift of every update. A gain of `2^13` less 1 times `2^8` has the high limb `2^13 - 1`, and its mean over 20
 /// channels is 410 with a high limb of 410. A norm of scale 26 and total shift 15 has outputs of `2^11` in the mean and 1/2 of rounding:
 /// `sqrt(20 * 20 * 410^2) 2048.5 = 8200 * 2048.5`.
