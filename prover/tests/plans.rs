@@ -6,10 +6,12 @@ use tessera_circuits::model::{Blocks, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
 use tessera_prover::testing::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
-    random_ids, random_model, rotations_config, unrooted_key, SplitMix,
+    random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
 };
+use tessera_verifier::packing::{PackError, Packed};
 use tessera_verifier::plan::{token_log, Budget, Plan};
 use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
+use tessera_verifier::suite::Suite;
 
 fn element(random: &mut SplitMix) -> SecureField {
     let mut word = || (random.next_u64() >> 33) as u32 % 0x7fff_ffff;
@@ -119,4 +121,41 @@ fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths
         );
     }
     assert!(Plan::new(&key(odd_config()), 3, 8).is_some());
+}
+
+/// What contracts would refuse, or have no plan for, is not sent to them.
+#[test]
+fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
+    let model = |suite, config: ModelConfig, att| {
+        let mut model = random_model(config, WeightFormat::Int16, 3);
+        model.params.layers.iter_mut().for_each(|layer| layer.att = att);
+        TestModel::of_suite(suite, model)
+    };
+    let calm = 9;
+    let odd = model(Suite::Keccak, odd_config(), calm);
+    let ids = random_ids(&odd.key.config, 4, 5);
+    let layers = [odd.key.config.layers];
+    let proof = odd.prove_chunks(&ids, 3, &layers);
+    assert!(proof.chunks[0].statistics.clips.is_empty());
+    let packed = Packed::new(&odd.key, &proof).expect("calls");
+    assert_eq!(packed.id, packed.plan.id(&odd.key).expect("a digest"));
+
+    let mut other = proof.clone();
+    other.statement.output[1] ^= 1;
+    assert!(matches!(Packed::new(&odd.key, &other), Err(PackError::Refused(_))));
+    let default = model(Suite::Blake2s, odd_config(), calm);
+    let blake = default.prove_chunks(&ids, 3, &layers);
+    assert!(matches!(Packed::new(&default.key, &blake), Err(PackError::Suite)));
+    let cut = odd.prove_chunks(&ids, 3, &[1, layers[0] - 1]);
+    assert!(matches!(Packed::new(&odd.key, &cut), Err(PackError::Chunks(2))));
+    let clipping = model(Suite::Keccak, odd_config(), 2);
+    let clipped = clipping.prove_chunks(&ids, 3, &layers);
+    let refused = Packed::new(&clipping.key, &clipped);
+    assert!(matches!(refused, Err(PackError::Clipped(count)) if count == clipped.chunks[0].statistics.clips.len()));
+    let capped = model(Suite::Keccak, capped_config(), calm);
+    let capped_proof = capped.prove_chunks(&ids, 3, &[capped.key.config.layers]);
+    assert!(matches!(
+        Packed::new(&capped.key, &capped_proof),
+        Err(PackError::NoPlan)
+    ));
 }
