@@ -355,6 +355,80 @@ mod tests {
         }
     }
 
+    fn with(change: impl FnOnce(&mut Recipe)) -> Result<(), RecipeError> {
+        let file = |name: &str| SourceFile {
+            name: name.to_owned(),
+            bytes: 1,
+            sha256: [7; 32],
+        };
+        let mut recipe = Recipe {
+            tool: "a program".to_owned(),
+            settings: vec![Setting {
+                name: "bits".to_owned(),
+                value: "8".to_owned(),
+            }],
+            files: Some(vec![file("config.json"), file("model.safetensors")]),
+            ..Recipe::default()
+        };
+        change(&mut recipe);
+        recipe.check()
+    }
+
+    /// A recipe is shown in terminals: no text of it holds what moves a cursor, or is longer than is read.
+    #[test]
+    fn every_text_of_a_recipe_can_be_shown() {
+        let places: [(&str, fn(&mut Recipe, String)); 7] = [
+            ("tool", |r, t| r.tool = t),
+            ("setting", |r, t| r.settings[0].name = t),
+            ("setting", |r, t| r.settings[0].value = t),
+            ("calibration text", |r, t| r.calibration.text = t),
+            ("file name", |r, t| r.files.as_mut().expect("files")[1].name = t),
+            ("reason", |r, t| r.fidelity = Some(Fidelity::NotMeasured(t))),
+            ("fidelity text", |r, t| {
+                let text = t;
+                r.fidelity = Some(Fidelity::Measured(Figures {
+                    text,
+                    ..Figures::default()
+                }));
+            }),
+        ];
+        for (what, put) in places {
+            let of = |text: String| with(|recipe| put(recipe, text));
+            assert_eq!(of("é".repeat(MAX_TEXT / 2)), Ok(()), "{what}");
+            let (got, limit) = (MAX_TEXT + 1, MAX_TEXT);
+            assert_eq!(of("a".repeat(got)), Err(RecipeError::TooLong { what, got, limit }));
+            for control in ["\n", "a\u{1b}[2J", "\u{9b}2J", "\0"] {
+                assert_eq!(of(control.to_owned()), Err(RecipeError::Control { what }));
+            }
+        }
+        let vectors = |text: &str| {
+            let text = text.to_owned();
+            let figures = VectorFigures {
+                text,
+                ..VectorFigures::default()
+            };
+            with(|recipe| recipe.fidelity = Some(Fidelity::Vectors(figures)))
+        };
+        assert_eq!(vectors("bundled"), Ok(()));
+        assert_eq!(vectors("\r"), Err(RecipeError::Control { what: "fidelity text" }));
+    }
+
+    #[test]
+    fn a_recipe_has_so_many_entries_and_no_more() {
+        let (limit, got) = (MAX_ENTRIES, MAX_ENTRIES + 1);
+        for (count, verdict) in [
+            (limit, [Ok(()), Ok(())]),
+            (
+                got,
+                ["settings", "files"].map(|what| Err(RecipeError::TooLong { what, got, limit })),
+            ),
+        ] {
+            let settings = with(|r| r.settings = vec![r.settings[0].clone(); count]);
+            let files = with(|r| r.files = r.files.as_ref().map(|list| vec![list[0].clone(); count]));
+            assert_eq!([settings, files], verdict);
+        }
+    }
+
     #[test]
     fn a_class_needs_both_divergence_and_agreement() {
         for (kl, top1, class) in [
