@@ -155,7 +155,9 @@ fn fraction([numerator, denominator]: [K; 2]) -> K {
 mod tests {
     use super::*;
     use crate::sumcheck::tests::{secure, Masked};
+    use num_traits::One;
     use proptest::prelude::*;
+    use stwo::core::fields::m31::{BaseField, P};
 
     proptest! {
         /// Rounds of a layer, and the step to the next one, are what they are without masks. Only the sum of both children is made of
@@ -172,6 +174,33 @@ mod tests {
             let end = round_value(a, [b, c], inverse, r);
             prop_assert_eq!(end.value(), round_value(v, [w, x], inverse, r));
             prop_assert_eq!(between([a, b, c, d], r).map(Masked::value), between([v, w, x, y], r));
+        }
+    }
+
+    /// A tree of four leaves, its first layer summed as it should be: 1 and 1 over 1, together 2 over 1.
+    fn tree(rounds: Vec<Round>) -> Vec<TreeProof> {
+        let one = K::one();
+        let layer = |rounds| LayerProof {
+            rounds,
+            children: [one; 4],
+        };
+        vec![TreeProof {
+            root: [one + one, one],
+            layers: vec![layer(Vec::new()), layer(rounds)],
+        }]
+    }
+
+    /// A round that is left out because it cannot be read would leave a claim at a point of fewer coordinates.
+    #[test]
+    fn rounds_that_are_not_canonical_are_refused() {
+        let answer = |round| {
+            let proofs = tree(vec![round]);
+            verify(&[2], Unread::of(&proofs), &mut Transcript::new("test")).expect_err("a forged tree")
+        };
+        let (zero, wrong) = (K::zero(), K::from(BaseField::from_u32_unchecked(P)));
+        assert_eq!(answer([zero; 2]), GkrError::Layer { tree: 0, layer: 1 });
+        for round in [[wrong, zero], [zero, wrong]] {
+            assert!(matches!(answer(round), GkrError::NotCanonical(_)));
         }
     }
 }

@@ -174,3 +174,19 @@ fn models_without_gates_have_nothing_of_them() {
     };
     assert!(params.clone().with_largest_norms(&gated).check(&gated).is_err());
 }
+
+/// Where heads are normed, their rotations have weights of their own in every layer: 1,000 layers of 32 pairs leave 2^23 / 32,000 rows,
+/// which is 262, and rows are padded.
+#[test]
+fn normed_heads_bound_the_context() {
+    let config = |layers, head_norms| ModelConfig {
+        layers,
+        head_dim: 64,
+        head_norms,
+        ..odd_config(1)
+    };
+    assert_eq!(config(1_000, true).max_context(), 256);
+    assert_eq!(config(2_000, true).max_context(), 128);
+    assert_eq!(config(1, true).max_context(), MAX_CONTEXT);
+    assert_eq!(config(1_000, false).max_context(), MAX_CONTEXT);
+}

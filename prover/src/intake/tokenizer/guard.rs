@@ -63,25 +63,27 @@ fn within<T: Send + 'static>(
     };
     let (start, before) = (Instant::now(), resident_bytes());
     let spawned = Builder::new().name("text".to_owned()).stack_size(STACK).spawn(caught);
-    spawned.map_err(|e| GuardError::Thread(e.to_string()))?;
+    let spawned = spawned.map_err(|e| GuardError::Thread(e.to_string()))?;
     // Where the system does not tell what the thread has used, all that has passed counts.
     let is_over = || {
         let passed = start.elapsed();
         let used = thread.get().and_then(|path| processor_time(path.as_ref().ok()?));
         passed > time && (used.is_none_or(|used| used > time) || passed > PATIENCE * time)
     };
-    loop {
+    let result = loop {
         match receiver.recv_timeout(INTERVAL) {
-            Ok(Ok(result)) => return Ok(result),
-            Ok(Err(panic)) => return Err(GuardError::Panicked(reason(panic.as_ref()))),
-            Err(RecvTimeoutError::Disconnected) => return Err(GuardError::Panicked("no reason given".to_owned())),
+            Ok(result) => break result.map_err(|panic| GuardError::Panicked(reason(panic.as_ref()))),
+            Err(RecvTimeoutError::Disconnected) => break Err(GuardError::Panicked("no reason given".to_owned())),
             Err(RecvTimeoutError::Timeout) if is_over() => return Err(GuardError::Time(time)),
             Err(RecvTimeoutError::Timeout) if resident_bytes() > before.saturating_add(memory) => {
                 return Err(GuardError::Memory(memory));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-    }
+    };
+    // It has said its last word, and ends.
+    let _ = spawned.join();
+    result
 }
 
 /// Processor time of a thread, which the system describes there; `None` if it does not tell.
