@@ -374,10 +374,13 @@ mod tests {
         recipe.check()
     }
 
+    /// Puts a text in its place.
+    type Put = fn(&mut Recipe, String);
+
     /// A recipe is shown in terminals: no text of it holds what moves a cursor, or is longer than is read.
     #[test]
     fn every_text_of_a_recipe_can_be_shown() {
-        let places: [(&str, fn(&mut Recipe, String)); 7] = [
+        let places: [(&str, Put); 7] = [
             ("tool", |r, t| r.tool = t),
             ("setting", |r, t| r.settings[0].name = t),
             ("setting", |r, t| r.settings[0].value = t),

@@ -235,11 +235,14 @@ fn leading_rows_have_the_limits_of_all_rows() {
     assert_eq!(token(vocab), refused("token of leading rows", vocab, 0, vocab - 1));
 }
 
+/// The shifts of a matrix.
+type Shifts = fn(&mut ModelParams) -> &mut ChannelShift;
+
 /// Of every matrix, into the stream or not.
 #[test]
 fn shifts_are_one_for_all_channels_or_one_for_each() {
     let config = odd_config(1);
-    let lists: [(&str, MatmulKind, fn(&mut ModelParams) -> &mut ChannelShift); 8] = [
+    let lists: [(&str, MatmulKind, Shifts); 8] = [
         ("q", MatmulKind::Q, |p| &mut p.layers[0].q),
         ("k", MatmulKind::K, |p| &mut p.layers[0].k),
         ("v", MatmulKind::V, |p| &mut p.layers[0].v),
