@@ -67,7 +67,7 @@ pub(super) fn phases_json(phases: &[(String, f64)]) -> Value {
 
 /// `forward pass 12.3 ms, stark 1.02 s`, without what takes no time.
 pub(super) fn phases_text(phases: &[(String, f64)]) -> String {
-    let shown = phases.iter().filter(|(_, s)| *s >= 5e-4);
+    let shown = phases.iter().filter(|(_, s)| *s >= 5e-5);
     shown
         .map(|(name, s)| format!("{name} {}", seconds(*s)))
         .collect::<Vec<_>>()
