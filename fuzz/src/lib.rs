@@ -550,7 +550,7 @@ fn inspect(path: &Path) {
             assert_eq!(tensor.len(), matmul.in_dim * matmul.out_dim);
             let _ = tensor.values();
         }
-        let files = checkpoint.tokenizer_files().unwrap_or_default();
+        let files = checkpoint.id_files().unwrap_or_default().files;
         if let Some(tokenizer) = files.tokenizer {
             read_tokenizer(&tokenizer, files.config.as_deref());
         }

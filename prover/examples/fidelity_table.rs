@@ -185,7 +185,7 @@ fn main() -> Result<(), Failure> {
         return Err("CHECKPOINT CALIBRATION TEXTS.. -- VARIANT..".into());
     };
     let checkpoint = Checkpoint::open(Path::new(dir))?;
-    let tokenizer = checkpoint.tokenizer_files()?.parse()?;
+    let tokenizer = checkpoint.id_files()?.files.parse_alone()?;
     let reader = TextReader {
         config: checkpoint.config(),
         tokenizer: tokenizer.as_ref(),

@@ -48,7 +48,7 @@ fn a_model_from_a_file_is_that_from_the_directory() {
         assert_eq!(own.weights_root, hub.weights_root);
         assert_eq!(own.tables_root, hub.tables_root);
         // The tokenizer is that of the file, in the key and in the directory.
-        let files = Checkpoint::open(&file).unwrap().tokenizer_files().unwrap();
+        let files = Checkpoint::open(&file).unwrap().id_files().unwrap().files;
         assert_eq!(Some(&own.tokenizer), files.tokenizer.as_ref());
         assert_eq!(Some(&own.tokenizer_config), files.config.as_ref());
         assert_eq!(names(&out("own")), names(&out("hub")));

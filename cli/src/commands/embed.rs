@@ -59,13 +59,14 @@ pub(super) fn report(
     let vector = state.vector(&prompt.ids)?;
     let time = clock.elapsed().as_secs_f64();
     let saturated = state.saturated();
-    let statement = Statement::of_vector(prompt.ids, &vector);
+    let statement = Statement::of_vector(prompt.ids.clone(), &vector);
     statement.check(&model.key.config)?;
     let claim = claim_of(&statement, &model.key, Ok(model.tokenizer.as_ref()));
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));
     claim.add_to(&mut json);
     for (key, value) in [
+        ("prompt_notes", json!(prompt.notes)),
         (format!("{phase}_seconds").as_str(), json!(time)),
         ("saturated", json!(saturated)),
         ("warnings", json!(warnings(&saturated))),
@@ -74,8 +75,8 @@ pub(super) fn report(
     ] {
         json.insert(key.to_owned(), value);
     }
-    let text = claim
-        .rows(Rows::default())
+    let text = prompt
+        .rows(claim.rows(Rows::default()))
         .row("time", seconds(time))
         .row("peak memory", memory(plan.predicted_bytes()));
     let text = saturated_rows(text, &saturated);

@@ -44,6 +44,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
     claim.add_to(&mut json);
     for (key, value) in [
         ("spelled_special_tokens", json!(prompt.spelled)),
+        ("prompt_notes", json!(prompt.notes)),
         ("tokens_per_second", json!(speed)),
         ("prefill_seconds", json!(generation.prefill_seconds)),
         ("decode_seconds", json!(generation.decode_seconds)),

@@ -99,6 +99,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "misshapen": survey.misshapen,
         "tokenizer": survey.tokenizer == Ok(true),
         "tokenizer_error": survey.tokenizer.as_ref().err(),
+        "id_files": survey.id_files,
         "predicted": prediction.as_ref().map(Prediction::json),
     });
     let mut rows = Rows::default()
@@ -114,6 +115,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         )
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("tokenizer", tokenizer_row(&survey))
+        .maybe("ids by", id_files_row(&survey))
         .row("provable", if provable { "yes" } else { "no" });
     for note in &survey.notes {
         rows = rows.row("note", shown::line(note));
@@ -139,6 +141,13 @@ fn tokenizer_row(survey: &Survey) -> String {
         Ok(false) => "none: prompts are given as ids".to_owned(),
         Err(error) => shown::line(error),
     }
+}
+
+/// The files that decide which ids a text has.
+fn id_files_row(survey: &Survey) -> Option<String> {
+    let used = survey.id_files.iter().filter(|file| !file.used.is_empty());
+    let names: Vec<String> = used.map(|file| shown::name(&file.name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn dtypes(survey: &Survey) -> String {

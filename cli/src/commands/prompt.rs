@@ -32,6 +32,8 @@ pub struct Prompt {
     pub ids: Vec<u32>,
     /// Special tokens that messages spell; they were encoded as text.
     pub spelled: Vec<String>,
+    /// What else the user should know of the ids.
+    pub notes: Vec<String>,
 }
 
 impl Prompt {
@@ -104,7 +106,7 @@ impl Prompt {
     pub fn of_ids(ids: &Ids) -> Self {
         Self {
             ids: ids.0.clone(),
-            spelled: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -120,7 +122,7 @@ impl Prompt {
     pub fn of_pair(query: &str, document: &str, config: &ModelConfig, tokenizer: &Tokenizer) -> Result<Self, Failure> {
         Ok(Self {
             ids: tokenizer.encode_pair(query, document, config)?,
-            spelled: Vec::new(),
+            ..Self::default()
         })
     }
 
@@ -131,6 +133,7 @@ impl Prompt {
         Ok(Self {
             ids: prompt.ids,
             spelled: prompt.spelled,
+            notes: Vec::new(),
         })
     }
 
@@ -141,14 +144,17 @@ impl Prompt {
             let names = names.join(" ");
             format!("a message spells {names}: encoded as text, not as special tokens")
         });
-        rows.maybe("note", note)
+        let notes = self.notes.iter().map(|note| shown::line(note));
+        notes.fold(rows.maybe("note", note), |rows, note| rows.row("note", note))
     }
 }
 
 fn encoded(text: &str, tokenizer: &Tokenizer) -> Result<Prompt, Failure> {
+    let encoded = tokenizer.encode_text(text)?;
     Ok(Prompt {
-        ids: tokenizer.encode(text)?,
-        spelled: Vec::new(),
+        ids: encoded.ids,
+        notes: encoded.notes,
+        ..Prompt::default()
     })
 }
 

@@ -47,6 +47,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     claim.add_to(&mut json);
     for (key, value) in [
         ("spelled_special_tokens", json!(prompt.spelled)),
+        ("prompt_notes", json!(prompt.notes)),
         ("prove_seconds", json!(prove_seconds)),
         ("phases", phases_json(&report.phases)),
         ("predicted_bytes", json!(plan.predicted_bytes())),

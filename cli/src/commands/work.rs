@@ -67,6 +67,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
         false => drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)?,
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
+    report.json["prompt_notes"] = json!(prompt.notes);
     report.text.push_str(&prompt.rows(Rows::default()).to_string());
     Ok(report)
 }

@@ -181,7 +181,7 @@ impl Description {
 pub fn write_model(dir: &Path, model: &QuantisedModel, checkpoint: &Path) -> Result<Description, ModelDirError> {
     let weights = model.weights.all();
     files::write(&dir.join(WEIGHTS_FILE), weights)?;
-    let tokenizer = TokenizerFiles::read(checkpoint).map_err(|source| ModelDirError::Tokenizer {
+    let tokenizer = TokenizerFiles::stored(checkpoint).map_err(|source| ModelDirError::Tokenizer {
         dir: checkpoint.to_path_buf(),
         source,
     })?;

@@ -108,7 +108,7 @@ impl Model {
         if quantised.params != key.params {
             return Err(other("parameters"));
         }
-        let files = TokenizerFiles::read(dir).map_err(|source| LoadError::Tokenizer {
+        let files = TokenizerFiles::stored(dir).map_err(|source| LoadError::Tokenizer {
             path: dir.to_owned(),
             source,
         })?;

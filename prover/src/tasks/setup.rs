@@ -26,7 +26,7 @@ use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
 use crate::intake::checkpoint::Checkpoint;
 use crate::intake::texts::TextReader;
-use crate::intake::tokenizer::TokenizerFiles;
+use crate::intake::tokenizer::{IdFile, TokenizerFiles};
 use crate::model::directory::{self, WEIGHTS_FILE};
 use crate::model::directory::{CODEWORD_FILE, KEY_FILE};
 use crate::model::weights::PackedWeights;
@@ -94,7 +94,7 @@ pub fn setup(
     let plan = subject.plan(Task::Setup { tokens: rows }, options.memory)?;
     let comparison = texts.held_out.plan(&subject, options);
     let inputs = Inputs::of(&opened, options.quantise, &texts.calibration.ids)?;
-    let mut notes = Vec::new();
+    let mut notes = texts.notes.clone();
     let resumed = Partial::resume(out, &inputs, &mut notes)?;
     clock.lap("read checkpoint");
 
@@ -225,7 +225,11 @@ impl SetUp<'_> {
             true => None,
             false => {
                 progress.phase("digest checkpoint", None);
-                Some(recipe::source_files(self.checkpoint, self.opened)?)
+                Some(recipe::source_files(
+                    self.checkpoint,
+                    self.opened,
+                    &self.texts.id_files,
+                )?)
             }
         };
         let model = QuantisedModel::new(config.clone(), params.clone(), weights);
@@ -328,6 +332,9 @@ impl Clock {
 /// Tokenizer files of a checkpoint, and the token sequences to calibrate and to measure on.
 struct Texts {
     files: TokenizerFiles,
+    /// What the user should know of the files that decide ids.
+    notes: Vec<String>,
+    id_files: Vec<IdFile>,
     calibration: CalibrationText,
     held_out: HeldOut,
 }
@@ -338,8 +345,8 @@ impl Texts {
             dir: dir.to_owned(),
             source,
         };
-        let files = checkpoint.tokenizer_files().map_err(failed)?;
-        let parsed = files.parse().map_err(failed)?;
+        let ids = checkpoint.id_files().map_err(failed)?;
+        let parsed = ids.files.parse_alone().map_err(failed)?;
         let reader = TextReader {
             config: checkpoint.config(),
             tokenizer: parsed.as_ref(),
@@ -349,7 +356,9 @@ impl Texts {
         drop(parsed);
         pages::trim_heaps();
         Ok(Self {
-            files,
+            files: ids.files,
+            notes: ids.notes,
+            id_files: ids.record,
             calibration,
             held_out,
         })

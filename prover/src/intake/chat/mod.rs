@@ -77,7 +77,7 @@ impl ChatTemplate {
                 "eos_token" => config.eos.first().copied(),
                 _ => None,
             };
-            let text = token_text(&fields, name).or_else(|| tokenizer.token(id?));
+            let text = fields.get(name).and_then(token_text).or_else(|| tokenizer.token(id?));
             tokens.extend(text.map(|text| (name.to_owned(), json!(text))));
         }
         Ok(Self { source, tokens })

@@ -125,7 +125,7 @@ impl HubConfig {
         };
         let beside = dir.join(TOKENIZER_CONFIG_FILE);
         let name = match beside.exists() {
-            true => token_text(&read(&beside)?, "sep_token"),
+            true => read(&beside)?.get("sep_token").and_then(token_text),
             false => None,
         };
         let name = name.unwrap_or_else(|| SEP.to_owned());

@@ -34,7 +34,7 @@ pub use tensors::{
     attn_norm_tensor, head_norm_tensor, matmul_tensor, mlp_norm_tensor, tensors, Needed, EMBED, FINAL_NORM, HEAD,
 };
 
-use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
+use crate::intake::tokenizer::{IdFiles, TokenizerError};
 use families::{Description, Family, HeadPart, Norm, Pairs, Parameter, Place};
 use source::{Names, Source, TokenizerSource};
 use storage::Storage;
@@ -250,8 +250,8 @@ impl Checkpoint {
         orientation::orientation_of(self.family, kind)
     }
 
-    /// The tokenizer files, as a directory in the hub layout has them.
-    pub fn tokenizer_files(&self) -> Result<TokenizerFiles, TokenizerError> {
+    /// The files that decide ids, and the two tokenizer files that a key gets.
+    pub fn id_files(&self) -> Result<IdFiles, TokenizerError> {
         self.tokenizer.files()
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::config::HubConfig;
 use super::error::Unsupported;
 use super::storage::Storage;
-use crate::intake::tokenizer::{TokenizerError, TokenizerFiles};
+use crate::intake::tokenizer::{IdFile, IdFiles, TokenizerError, TokenizerFiles};
 
 /// The stored names by the names of the hub layout.
 #[derive(Debug)]
@@ -41,16 +41,25 @@ impl Names {
 #[derive(Debug)]
 pub(super) enum TokenizerSource {
     Directory(PathBuf),
-    /// Made from the metadata of the file.
-    Made(TokenizerFiles),
+    /// Made from the metadata of the file with this name.
+    Made(String, TokenizerFiles),
 }
 
 impl TokenizerSource {
-    /// The files, as a directory in the hub layout has them.
-    pub(super) fn files(&self) -> Result<TokenizerFiles, TokenizerError> {
+    /// The files that decide ids, as a key gets them.
+    pub(super) fn files(&self) -> Result<IdFiles, TokenizerError> {
         match self {
-            Self::Directory(dir) => TokenizerFiles::read(dir),
-            Self::Made(files) => Ok(files.clone()),
+            Self::Directory(dir) => IdFiles::read(dir),
+            Self::Made(name, files) => Ok(IdFiles {
+                files: files.clone(),
+                record: vec![IdFile {
+                    name: name.clone(),
+                    sha256: None,
+                    used: vec!["tokenizer.*".to_owned()],
+                    ignored: Vec::new(),
+                }],
+                notes: Vec::new(),
+            }),
         }
     }
 }

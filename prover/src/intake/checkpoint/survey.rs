@@ -12,6 +12,7 @@ use super::open;
 use super::source::{Names, Source};
 use super::storage::{Info, Storage};
 use super::tensors::{aliases, expected_tensors};
+use crate::intake::tokenizer::IdFile;
 
 /// One stored tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,17 +40,28 @@ pub struct Survey {
     pub misshapen: Vec<String>,
     /// Whether there is a tokenizer, or why it cannot be used.
     pub tokenizer: Result<bool, String>,
+    /// The files that decide ids, with the fields that count.
+    pub id_files: Vec<IdFile>,
 }
 
 impl Survey {
     /// Surveys a checkpoint directory or file. Errors only if the files cannot be read as a checkpoint at all.
     pub fn of(path: &Path) -> Result<Self, CheckpointError> {
         let source = open::open(path)?;
-        let tokenizer = source.tokenizer.files().and_then(|files| files.parse());
-        Ok(Self {
-            tokenizer: tokenizer.map(|t| t.is_some()).map_err(|e| e.advised()),
-            ..Self::new(&source)
-        })
+        let mut survey = Self::new(&source);
+        match source.tokenizer.files() {
+            Ok(ids) => {
+                survey.tokenizer = Ok(ids.files.tokenizer.is_some());
+                survey.id_files = ids.record;
+                survey.notes.extend(ids.notes);
+                // A GGUF file's tokenizer was made, and not read yet.
+                if let Err(error) = ids.files.parse() {
+                    survey.tokenizer = Err(error.advised());
+                }
+            }
+            Err(error) => survey.tokenizer = Err(error.advised()),
+        }
+        Ok(survey)
     }
 
     /// Whether tensors and config are those of a model that can be quantised and proved.
@@ -94,6 +106,7 @@ impl Survey {
             missing,
             misshapen,
             tokenizer: Ok(false),
+            id_files: Vec::new(),
         }
     }
 }

@@ -3,10 +3,16 @@
 //! A tokenizer comes with a checkpoint, or with the key that `verify` reads: it is hostile input. `limits` refuses
 //! tokenizers that could grow a text without bounds, and `guard` ends what takes too long all the same.
 
+mod added;
+pub(crate) mod class;
+mod fields;
 mod files;
 pub(crate) mod guard;
 mod limits;
+mod rebuild;
 pub(crate) mod rendered;
+mod sentence;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -16,17 +22,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
 use thiserror::Error;
-use tokenizers::{AddedToken, Tokenizer as Inner};
+use tokenizers::{AddedToken, Tokenizer as Inner, TruncationParams};
 
-pub use self::files::{TokenizerFiles, CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+pub use self::files::{IdFile, IdFiles, TokenizerFiles, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub use self::guard::GuardError;
+pub use self::templates::CHAT_TEMPLATE_FILE;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
+use self::sentence::Sentence;
 use crate::intake::json;
 use crate::support::files::FileError;
 use crate::support::pages;
@@ -42,6 +50,12 @@ pub enum TokenizerError {
     Limit(String),
     #[error("tokenizer_config.json: {0}")]
     Config(String),
+    /// Another file that decides ids, and what is wrong with it.
+    #[error("{0}: {1}")]
+    Beside(&'static str, String),
+    /// Ids in several files that contradict each other.
+    #[error("{0}")]
+    Ids(String),
     #[error("text cannot be encoded: {0}")]
     Encode(String),
     #[error("token ids cannot be decoded: {0}")]
@@ -65,63 +79,76 @@ impl TokenizerError {
 pub struct Tokenizer {
     inner: Arc<Inner>,
     growth: Growth,
-    /// Prepended by [`Tokenizer::encode`] because the tokenizer itself does not.
-    adds_bos: bool,
-    /// The token that begins a text.
-    bos: Option<u32>,
+    sentence: Sentence,
     /// Special tokens by id, as the tokenizer names them.
     specials: Arc<BTreeMap<u32, AddedToken>>,
 }
 
+/// A text as token ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// The ids, with the special tokens that the model expects around a text.
+    pub ids: Vec<u32>,
+    /// What a user should know of them.
+    pub notes: Vec<String>,
+}
+
 impl Tokenizer {
-    /// Reads `tokenizer.json`, and `tokenizer_config.json` where there is one: if that has
-    /// `add_bos_token` set and the post-processor adds no such token, [`Tokenizer::encode`] does.
+    /// Reads `tokenizer.json`, and `tokenizer_config.json` where there is one, as transformers 5.24 reads the two: the latter names
+    /// the class by which the tokenizer is built.
     pub fn from_bytes(tokenizer: &[u8], config: Option<&[u8]>) -> Result<Self, TokenizerError> {
-        let (time, bytes) = (2 * time_for(tokenizer.len()), tokenizer.to_vec());
-        let (inner, growth) = guarded(time, move || load(&bytes))??;
+        let config = config.map(config_fields).transpose()?.unwrap_or_default();
+        let sentence = Sentence::of_config(&config);
+        let (time, bytes, own) = (2 * time_for(tokenizer.len()), tokenizer.to_vec(), sentence.clone());
+        let (inner, growth) = guarded(time, move || load(&bytes, &config, &own))??;
         let specials = inner.get_added_tokens_decoder().into_iter().filter(|(_, t)| t.special);
-        let mut tokenizer = Self {
+        Ok(Self {
             specials: Arc::new(specials.collect()),
             inner: Arc::new(inner),
             growth,
-            adds_bos: false,
-            bos: None,
-        };
-        let around = tokenizer.encode("")?;
-        let config = config.map(bos_token).transpose()?.unwrap_or_default();
-        let bos = config
-            .text
-            .as_deref()
-            .map(|text| (text, tokenizer.inner.token_to_id(text)));
-        match bos {
-            Some((text, None)) if config.add => {
-                let problem = format!("bos_token {text:?} is not in the vocabulary");
-                return Err(TokenizerError::Config(problem));
-            }
-            Some((_, Some(id))) => {
-                tokenizer.bos = Some(id);
-                tokenizer.adds_bos = config.add && !around.contains(&id);
-            }
-            _ => tokenizer.bos = around.first().copied().filter(|id| tokenizer.special(*id).is_some()),
-        }
-        Ok(tokenizer)
+            sentence,
+        })
     }
 
-    /// Token ids of a text, with the special tokens that the model expects around it. A text that begins with the
-    /// token that would be added does not get it twice.
+    /// Token ids of a text, with the special tokens that the model expects around it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let mut ids = self.run(text, |inner, text| {
-            inner.encode(text, true).map(|encoding| encoding.get_ids().to_vec())
+        Ok(self.encode_text(text)?.ids)
+    }
+
+    /// Token ids of a text as [`Tokenizer::encode`] makes them, and what a user should know of them.
+    pub fn encode_text(&self, text: &str) -> Result<Encoded, TokenizerError> {
+        let text = match self.sentence.prompt.as_str() {
+            "" => text.to_owned(),
+            prompt => format!("{prompt}{text}"),
+        };
+        let (ids, cut) = self.run(&text, |inner, text| {
+            let encoding = inner.encode(text, true)?;
+            Ok((encoding.get_ids().to_vec(), !encoding.get_overflowing().is_empty()))
         })?;
-        if let Some(bos) = self.bos {
-            if self.adds_bos && ids.first() != Some(&bos) {
-                ids.insert(0, bos);
-            }
-            if ids.starts_with(&[bos, bos]) {
-                ids.remove(0);
+        let mut notes = Vec::new();
+        if let (true, Some(most)) = (cut, self.sentence.max_seq_length) {
+            notes.push(format!(
+                "the text is longer than the {most} tokens that this model takes (max_seq_length): what follows is cut off"
+            ));
+        }
+        if let [first, second, ..] = ids[..] {
+            if let Some(name) = self.special(first).filter(|_| first == second) {
+                notes.push(format!(
+                    "the prompt begins with {name:?} twice: the text spells it, and the tokenizer puts it before every text"
+                ));
             }
         }
-        Ok(ids)
+        Ok(Encoded { ids, notes })
+    }
+
+    /// What the tokenizer puts around a text.
+    fn run_empty(&self) -> Result<Vec<u32>, TokenizerError> {
+        self.run("", |inner, text| Ok(inner.encode(text, true)?.get_ids().to_vec()))
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
     }
 
     /// Token ids of a query and a document, as the tokenizer puts them together. Errors if the types that it gives the tokens are not those that
@@ -130,10 +157,16 @@ impl Tokenizer {
         // Only the length counts for limits.
         let both = format!("{query}{document}");
         let pair = (query.to_owned(), document.to_owned());
-        let (ids, types) = self.run(&both, move |inner, _| {
+        let (ids, types, cut) = self.run(&both, move |inner, _| {
             let encoding = inner.encode(pair, true)?;
-            Ok((encoding.get_ids().to_vec(), encoding.get_type_ids().to_vec()))
+            let cut = !encoding.get_overflowing().is_empty();
+            Ok((encoding.get_ids().to_vec(), encoding.get_type_ids().to_vec(), cut))
         })?;
+        if let (true, Some(most)) = (cut, self.sentence.max_seq_length) {
+            return Err(TokenizerError::Encode(format!(
+                "query and document are longer than the {most} tokens that this model takes (max_seq_length): shorten the document"
+            )));
+        }
         let expected = config.types_of(&ids);
         let separator = config.reranker().and_then(|own| own.separator);
         match separator {
@@ -201,44 +234,60 @@ impl Tokenizer {
 }
 
 /// Reads a tokenizer that is within the limits.
-fn load(bytes: &[u8]) -> Result<(Inner, Growth), TokenizerError> {
+fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Result<(Inner, Growth), TokenizerError> {
     let format = |e: serde_json::Error| TokenizerError::Format(json::problem(bytes, &e));
     // The library panics on files that are not JSON inside of their decoder, and gets what was checked here: a field
     // that is there twice has one value.
-    let value: Value = serde_json::from_slice(bytes).map_err(format)?;
+    let mut value: Value = serde_json::from_slice(bytes).map_err(format)?;
+    if value.is_object() {
+        rebuild::rebuild(&mut value, config)?;
+        if sentence.lower {
+            rebuild::lower(&mut value);
+        }
+    }
     let growth = Growth::of(&value).map_err(TokenizerError::Limit)?;
     let mut inner = Inner::deserialize(&value).map_err(format)?;
+    check_ids(&inner, &value)?;
     // A large vocabulary takes more memory as it is read than afterwards.
     drop(value);
     pages::trim_heaps();
     inner.with_padding(None);
-    let untruncated = inner.with_truncation(None);
-    untruncated.map_err(|e| TokenizerError::Format(e.to_string()))?;
+    let truncation = sentence.max_seq_length.map(|max_length| TruncationParams {
+        max_length,
+        ..TruncationParams::default()
+    });
+    let truncated = inner.with_truncation(truncation);
+    truncated.map_err(|e| TokenizerError::Format(e.to_string()))?;
     Ok((inner, growth))
 }
 
-/// What `tokenizer_config.json` says of the token that begins a text.
-#[derive(Default)]
-struct BosToken {
-    text: Option<String>,
-    /// Whether it is to be added.
-    add: bool,
-}
-
-fn bos_token(config: &[u8]) -> Result<BosToken, TokenizerError> {
-    let config: Value =
-        serde_json::from_slice(config).map_err(|e| TokenizerError::Config(json::problem(config, &e)))?;
-    let add = config.get("add_bos_token").and_then(Value::as_bool) == Some(true);
-    let text = token_text(&config, "bos_token");
-    if add && text.is_none() {
-        let problem = "add_bos_token is set, but bos_token is missing";
-        return Err(TokenizerError::Config(problem.to_string()));
+/// Compares the id of every added token with the one that the file gives it.
+fn check_ids(inner: &Inner, document: &Value) -> Result<(), TokenizerError> {
+    for token in document["added_tokens"].as_array().into_iter().flatten() {
+        let (content, id) = (token["content"].as_str().unwrap_or_default(), token["id"].as_u64());
+        let real = inner.token_to_id(content).map(u64::from);
+        if !content.is_empty() && real != id {
+            let shown = |id: Option<u64>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+            return Err(TokenizerError::Ids(format!(
+                "tokenizer.json gives the added token {content:?} the id {}, but its place in the vocabulary has the id {}",
+                shown(id),
+                shown(real)
+            )));
+        }
     }
-    Ok(BosToken { text, add })
+    Ok(())
 }
 
-/// A token of `tokenizer_config.json`: either its text, or an object with the text and flags.
-pub(crate) fn token_text(config: &Value, name: &str) -> Option<String> {
-    let token = config.get(name)?;
+/// The fields of `tokenizer_config.json`.
+fn config_fields(config: &[u8]) -> Result<Map<String, Value>, TokenizerError> {
+    match serde_json::from_slice(config) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(TokenizerError::Config("the file holds no JSON object".to_owned())),
+        Err(e) => Err(TokenizerError::Config(json::problem(config, &e))),
+    }
+}
+
+/// The text of a token: the value itself, or the field `content` of an object with flags.
+pub(crate) fn token_text(token: &Value) -> Option<String> {
     token.get("content").unwrap_or(token).as_str().map(str::to_owned)
 }

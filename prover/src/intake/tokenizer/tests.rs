@@ -20,22 +20,16 @@ fn golden_texts_round_trip() {
     assert_eq!(tokenizer.decode(&ids, true).unwrap(), "Once upon a time");
 }
 
+/// Where `tokenizer.json` is there, transformers 5 takes what goes around a text from it alone.
 #[test]
-fn bos_is_added_once() {
+fn bos_is_added_by_the_post_processor_and_by_nothing_else() {
     let mut json: Value = serde_json::from_slice(&file("tokenizer.json")).unwrap();
     json["post_processor"] = Value::Null;
     let bare = json.to_string();
     let config = file("tokenizer_config.json");
-    let with = Tokenizer::from_bytes(bare.as_bytes(), Some(&config))
-        .unwrap()
-        .encode("hello")
-        .unwrap();
-    let without = Tokenizer::from_bytes(bare.as_bytes(), None)
-        .unwrap()
-        .encode("hello")
-        .unwrap();
-    assert_eq!((with[0], &with[1..]), (1, without.as_slice()));
-    assert_ne!(without[0], 1);
+    let with = Tokenizer::from_bytes(bare.as_bytes(), Some(&config)).unwrap();
+    assert_ne!(with.encode("hello").unwrap()[0], 1);
+    assert_eq!(bundled().encode("hello").unwrap()[0], 1);
 }
 
 /// Both were found by the fuzzer.
@@ -64,11 +58,7 @@ fn errors_name_the_file() {
         Err(TokenizerError::Format(_))
     ));
     let good = file("tokenizer.json");
-    for config in [
-        &b"x"[..],
-        br#"{"add_bos_token": true}"#,
-        br#"{"add_bos_token": true, "bos_token": "none"}"#,
-    ] {
+    for config in [&b"x"[..], b"[1]", br#"{"tokenizer_class": "BertTokenizer"}"#] {
         assert!(matches!(
             Tokenizer::from_bytes(&good, Some(config)),
             Err(TokenizerError::Config(_))
@@ -81,12 +71,122 @@ fn bundled() -> Tokenizer {
 }
 
 #[test]
-fn a_text_that_spells_its_beginning_does_not_get_it_twice() {
+fn a_text_that_spells_its_beginning_gets_it_twice_as_elsewhere_and_is_told() {
     let tokenizer = bundled();
-    let ids = tokenizer.encode("Once upon a time").unwrap();
-    let spelled = tokenizer.encode("<|start_story|>Once upon a time").unwrap();
-    assert_eq!(spelled.iter().filter(|id| **id == 1).count(), 1, "{spelled:?}");
-    assert_eq!(spelled[0], ids[0]);
+    let plain = tokenizer.encode_text("Once upon a time").unwrap();
+    assert!(plain.notes.is_empty());
+    let spelled = tokenizer.encode_text("<|start_story|>Once upon a time").unwrap();
+    assert_eq!(spelled.ids[..2], [1, 1]);
+    assert!(
+        spelled.notes[0].contains("\"<|start_story|>\" twice"),
+        "{:?}",
+        spelled.notes
+    );
+}
+
+/// Each of these is a file that another program writes; the word is what the error or the note must have.
+#[test]
+fn files_that_contradict_each_other_are_refused_or_noted() {
+    let tokenizer = String::from_utf8(file("tokenizer.json")).unwrap();
+    let read = |files: &[(&str, &str)]| {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        IdFiles::read(dir.path())
+    };
+    let with = |config: &str| read(&[("tokenizer.json", &tokenizer), ("tokenizer_config.json", config)]);
+    for (config, word) in [
+        (
+            r#"{"add_eos_token": true, "eos_token": "<|end_story|>"}"#,
+            "add_eos_token is true",
+        ),
+        (r#"{"tokenizer_class": "T5Tokenizer"}"#, "T5Tokenizer by rules"),
+        (r#"{"auto_map": {"AutoTokenizer": ["a.B", null]}}"#, "auto_map"),
+        (r#"{"add_prefix_space": true}"#, "add_prefix_space is true"),
+        (r#"{"surprise": 1}"#, "surprise"),
+    ] {
+        let notes = with(config).unwrap().notes.join("\n");
+        assert!(notes.contains(word), "{config}: {notes}");
+    }
+    for (config, word) in [
+        (r#"{"split_special_tokens": true}"#, "split_special_tokens"),
+        (r#"{"fix_mistral_regex": true}"#, "fix_mistral_regex"),
+        (r#"{"tokenizer_class": "BertTokenizer"}"#, "WordPiece"),
+        (
+            r#"{"added_tokens_decoder": {"9": {"content": "<unk>"}}}"#,
+            "\"<unk>\" the id 9",
+        ),
+        (
+            r#"{"added_tokens_decoder": {"x": {"content": "<unk>"}}}"#,
+            "no token with an id",
+        ),
+        ("[]", "no JSON object"),
+    ] {
+        let error = with(config).unwrap_err().to_string();
+        assert!(error.contains(word), "{config}: {error}");
+    }
+    let model = read(&[("tokenizer.model", "x")]).unwrap();
+    assert!(model.files.tokenizer.is_none() && model.notes[0].contains("tokenizer.model is not read"));
+    let hub = r#"{"model_type": "llama", "bos_token_id": 7}"#;
+    let config = r#"{"bos_token": "<|start_story|>"}"#;
+    let files = [
+        ("config.json", hub),
+        ("tokenizer.json", &tokenizer),
+        ("tokenizer_config.json", config),
+    ];
+    assert!(read(&files).unwrap().notes[0].contains("bos_token_id is [7]"));
+}
+
+/// What stands in files of their own is brought into the two files of a key, and every file is recorded.
+#[test]
+fn all_files_come_into_the_two_of_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    write("tokenizer.json", &file("tokenizer.json"));
+    write(
+        "tokenizer_config.json",
+        br#"{"bos_token":   "<|start_story|>", "chat_template": "old"}"#,
+    );
+    let read = || IdFiles::read(dir.path()).unwrap();
+    let plain = read();
+    assert_eq!(
+        plain.files,
+        TokenizerFiles::stored(dir.path()).unwrap(),
+        "nothing else counts: the bytes stay"
+    );
+    write("chat_template.jinja", b"{{ new }}\r\n");
+    let one: Value = serde_json::from_slice(&read().files.config.unwrap()).unwrap();
+    assert_eq!(
+        (&one["chat_template"], &one["bos_token"]),
+        (&"{{ new }}\n".into(), &"<|start_story|>".into())
+    );
+    write("additional_chat_templates/rag.jinja", b"rag");
+    let many: Value = serde_json::from_slice(&read().files.config.unwrap()).unwrap();
+    assert_eq!(
+        many["chat_template"][1],
+        serde_json::json!({"name": "rag", "template": "rag"})
+    );
+    write("special_tokens_map.json", br#"{"pad_token": "<|pad|>"}"#);
+    let all = read();
+    let document: Value = serde_json::from_slice(&all.files.tokenizer.unwrap()).unwrap();
+    assert_eq!(document["added_tokens"][3]["content"], "<|pad|>");
+    let names: Vec<&str> = all.record.iter().map(|file| file.name.as_str()).collect();
+    let expected = [
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "chat_template.jinja",
+        "additional_chat_templates/rag.jinja",
+    ];
+    assert_eq!(names, expected);
+    assert!(all.record.iter().all(|file| file.sha256.as_ref().unwrap().len() == 64));
 }
 
 fn special(position: usize, id: u32, name: &str) -> Piece {

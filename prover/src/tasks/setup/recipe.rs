@@ -12,6 +12,7 @@ use tessera_verifier::recipe::{Calibration, Fidelity, Recipe, Setting, SourceFil
 use super::{SetupError, SetupOptions};
 use crate::intake::checkpoint::Checkpoint;
 use crate::intake::texts::{TextError, TextReader, CALIBRATION, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use crate::intake::tokenizer::IdFile;
 use crate::model::QuantisedModel;
 use crate::quantise::comparison::{measure, FidelityReport};
 use crate::quantise::vectors::measure_vectors;
@@ -20,16 +21,8 @@ use crate::support::files::{self, FileError};
 use crate::support::progress::Progress;
 use crate::tasks::plan::{Plan, Subject, Task};
 
-/// Files of a checkpoint beside those with tensors.
-const SMALL_FILES: [&str; 7] = [
-    "config.json",
-    "generation_config.json",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-];
+/// Files of a checkpoint beside those with tensors and those that decide ids.
+const INDEX_FILE: &str = "model.safetensors.index.json";
 /// Largest number of first tokens, heads or exponents that a recipe may ask for.
 const MOST_COUNT: usize = 1 << 12;
 /// Bytes of a file that are read at once.
@@ -146,20 +139,21 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Names, sizes and SHA-256 of all files that a checkpoint is made of, as a hub shows them.
-pub fn source_files(dir: &Path, checkpoint: &Checkpoint) -> Result<Vec<SourceFile>, FileError> {
-    let small = SMALL_FILES
+/// Names, sizes and SHA-256 of all files that a checkpoint is made of, as a hub shows them. `id_files` are those that decide ids.
+pub fn source_files(dir: &Path, checkpoint: &Checkpoint, id_files: &[IdFile]) -> Result<Vec<SourceFile>, FileError> {
+    let small = id_files
         .iter()
-        .map(|name| dir.join(name))
+        .map(|file| dir.join(&file.name))
+        .chain([dir.join(INDEX_FILE)])
         .filter(|path| path.exists());
     let tensors = checkpoint.files().map(|(path, _)| path.to_owned());
     let mut paths: Vec<PathBuf> = small.chain(tensors).collect();
     paths.sort();
     paths.dedup();
-    paths.par_iter().map(|path| source_file(path)).collect()
+    paths.par_iter().map(|path| source_file(dir, path)).collect()
 }
 
-fn source_file(path: &Path) -> Result<SourceFile, FileError> {
+fn source_file(dir: &Path, path: &Path) -> Result<SourceFile, FileError> {
     let failed = |source| FileError::Read {
         path: path.to_owned(),
         source,
@@ -174,9 +168,13 @@ fn source_file(path: &Path) -> Result<SourceFile, FileError> {
         hash.update(&piece[..read]);
         bytes += read as u64;
     }
-    let name = path.file_name().map(|name| name.to_string_lossy());
+    // The one of a file in a folder of its own has that folder, and a GGUF file has no other.
+    let name = match path.strip_prefix(dir) {
+        Ok(below) if !below.as_os_str().is_empty() => below.to_string_lossy(),
+        _ => path.file_name().unwrap_or_default().to_string_lossy(),
+    };
     // A name goes to terminals.
-    let name = name.unwrap_or_default().replace(char::is_control, "?");
+    let name = name.replace(char::is_control, "?");
     Ok(SourceFile {
         name,
         bytes,

@@ -136,8 +136,27 @@ fn pooling(reader: &mut Reader<'_>, hidden: usize) -> Result<Pooling, Checkpoint
     }
     let field = |name: &str| format!("{POOLING}.{name}");
     reader.only(&field("word_embedding_dimension"), &json!(hidden));
+    // As sentence-transformers 6 writes it.
+    reader.only(&field("embedding_dimension"), &json!(hidden));
     // About instructions before a text, which are tokens like others.
     reader.get(&field("include_prompt"));
+    if let Some(mode) = reader.get(&field("pooling_mode")).cloned() {
+        let one = mode
+            .as_array()
+            .filter(|list| list.len() == 1)
+            .map_or(&mode, |list| &list[0]);
+        return Ok(match one.as_str() {
+            Some("cls") => Pooling::First,
+            Some("mean") => Pooling::Mean,
+            _ => {
+                reader.refuse(
+                    "pooling",
+                    format!("pooling_mode is {mode}, and only \"mean\" and \"cls\" are supported"),
+                );
+                Pooling::Mean
+            }
+        });
+    }
     for other in ["max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"] {
         reader.only(&field(&format!("pooling_mode_{other}")), &json!(false));
     }

@@ -60,10 +60,11 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
             info.paired = head_dim.filter(|d| *d > 0 && d.is_multiple_of(2));
         }
     }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Source {
         hub,
         storage: Storage::of_file(path.to_path_buf(), map, end, tensors, canonical),
-        tokenizer: TokenizerSource::Made(tokenizer),
+        tokenizer: TokenizerSource::Made(name, tokenizer),
         unsupported,
     })
 }

@@ -16,7 +16,7 @@ fn opened(gguf: &Gguf) -> Result<Checkpoint, CheckpointError> {
 }
 
 fn files(gguf: &Gguf) -> TokenizerFiles {
-    opened(gguf).unwrap().tokenizer_files().unwrap()
+    opened(gguf).unwrap().id_files().unwrap().files
 }
 
 fn tokenizer(gguf: &Gguf) -> Tokenizer {
