@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{json, Map, Value};
 
-use super::class::{Class, NAMED};
+use super::class::{token_text, Class, NAMED};
+use super::error::TokenizerError;
 use super::rebuild::vocabulary_id;
-use super::{token_text, TokenizerError, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+use super::sources::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 
 /// Added tokens beside `tokenizer.json` and `tokenizer_config.json`, in the layout of transformers before 5.
 pub(super) const ADDED_TOKENS_FILE: &str = "added_tokens.json";

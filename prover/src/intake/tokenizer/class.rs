@@ -6,8 +6,6 @@
 
 use serde_json::{Map, Value};
 
-use super::token_text;
-
 /// A way to build a tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -241,4 +239,9 @@ fn has_byte_level(document: &Value) -> bool {
         }
     }
     names(document)
+}
+
+/// The text of a token: the value itself, or the field `content` of an object with flags.
+pub(crate) fn token_text(token: &Value) -> Option<String> {
+    token.get("content").unwrap_or(token).as_str().map(str::to_owned)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::class::{Class, NAMED};
-use super::TokenizerError;
+use super::error::TokenizerError;
 
 /// Fields that decide no ids: they are about decoding, padding, batches, names of files and older programs.
 const HARMLESS: [&str; 36] = [

@@ -3,25 +3,18 @@
 //! The norm is transformers 5.24 (`AutoTokenizer`), and for encoders sentence-transformers 6.2. Every file that either program
 //! would read is read here, and recorded with the fields that were used.
 
-use std::io;
 use std::path::Path;
 
-use serde::Serialize;
 use serde_json::{json, Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use super::added::{self, ADDED_TOKENS_FILE};
 use super::class::{self, Class};
+use super::error::TokenizerError;
 use super::fields::Fields;
 use super::sentence::{Sentence, SENTENCE};
-use super::{templates, Tokenizer, TokenizerError};
-use crate::intake::json;
-use crate::support::files::{self, FileError};
+use super::sources::{optional, parse, IdFile, Sources, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+use super::{templates, Tokenizer};
 
-/// The tokenizer in the hub layout.
-pub const TOKENIZER_FILE: &str = "tokenizer.json";
-/// Its settings, and the chat template of older checkpoints.
-pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// Special tokens of older checkpoints.
 const SPECIAL_TOKENS_FILE: &str = "special_tokens_map.json";
 /// The vocabulary and the merges of checkpoints without `tokenizer.json`.
@@ -81,53 +74,6 @@ impl TokenizerFiles {
     }
 }
 
-/// A file that was looked at for ids.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct IdFile {
-    /// The name, with the folder below the checkpoint's.
-    pub name: String,
-    /// SHA-256 in hexadecimal; `None` for a GGUF file, of which only the metadata was read.
-    pub sha256: Option<String>,
-    /// Fields that decide ids, or that make the file count where it has no fields.
-    pub used: Vec<String>,
-    /// Fields that do not.
-    pub ignored: Vec<String>,
-}
-
-impl IdFile {
-    /// A JSON file of which these fields are used, where they are there.
-    pub(super) fn of(name: &str, sha256: String, fields: &Map<String, Value>, used: &[&str]) -> Self {
-        Self::sorted(name, sha256, fields, |field| used.contains(&field))
-    }
-
-    /// The same by the beginnings of names.
-    pub(super) fn starting(name: &str, sha256: String, fields: &Map<String, Value>, used: &[&str]) -> Self {
-        Self::sorted(name, sha256, fields, |field| {
-            used.iter().any(|begin| field.starts_with(begin))
-        })
-    }
-
-    fn sorted(name: &str, sha256: String, fields: &Map<String, Value>, is_used: impl Fn(&str) -> bool) -> Self {
-        let (used, ignored) = fields.keys().cloned().partition(|field| is_used(field));
-        Self {
-            name: name.to_owned(),
-            sha256: Some(sha256),
-            used,
-            ignored,
-        }
-    }
-
-    /// A file that counts as a whole.
-    pub(super) fn whole(name: &str, sha256: String, used: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            sha256: Some(sha256),
-            used: vec![used.to_owned()],
-            ignored: Vec::new(),
-        }
-    }
-}
-
 /// The files of a checkpoint that decide ids, read and brought into the two files of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdFiles {
@@ -137,56 +83,6 @@ pub struct IdFiles {
     pub record: Vec<IdFile>,
     /// What a user should know of it.
     pub notes: Vec<String>,
-}
-
-/// A folder to read from.
-pub(super) struct Sources<'a> {
-    pub dir: &'a Path,
-}
-
-impl Sources<'_> {
-    /// The bytes of a file and their digest; `None` if it is missing or empty.
-    pub fn bytes(&self, name: &str) -> Result<Option<(Vec<u8>, String)>, TokenizerError> {
-        let bytes = optional(&self.dir.join(name))?;
-        Ok(bytes.map(|bytes| {
-            let digest = hex::encode(Sha256::digest(&bytes));
-            (bytes, digest)
-        }))
-    }
-
-    /// A JSON file.
-    pub fn json(&self, name: &'static str) -> Result<Option<(Value, String)>, TokenizerError> {
-        let Some((bytes, digest)) = self.bytes(name)? else {
-            return Ok(None);
-        };
-        let value = parse(&bytes).map_err(|problem| TokenizerError::Beside(name, problem))?;
-        Ok(Some((value, digest)))
-    }
-
-    /// A JSON file that is an object.
-    pub fn object(&self, name: &'static str) -> Result<Option<(Map<String, Value>, String)>, TokenizerError> {
-        match self.json(name)? {
-            None => Ok(None),
-            Some((Value::Object(fields), digest)) => Ok(Some((fields, digest))),
-            Some(_) => Err(TokenizerError::Beside(name, "the file holds no JSON object".to_owned())),
-        }
-    }
-
-    /// A text, with line ends as Python reads them.
-    pub fn text(&self, name: &str) -> Result<Option<(String, String)>, TokenizerError> {
-        let Some((bytes, digest)) = self.bytes(name)? else {
-            return Ok(None);
-        };
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let at = e.utf8_error().valid_up_to();
-            TokenizerError::Config(format!("{name} is not UTF-8 text: invalid byte at {at}"))
-        })?;
-        Ok(Some((text.replace("\r\n", "\n").replace('\r', "\n"), digest)))
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|e| json::problem(bytes, &e))
 }
 
 /// What is known while the files are read.
@@ -519,16 +415,5 @@ impl Reading<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The bytes of an optional file.
-fn optional(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    match files::read(path) {
-        // A link to a file that is gone is no missing file.
-        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
-            Ok(None)
-        }
-        other => other.map(|bytes| Some(bytes).filter(|b| !b.is_empty())),
     }
 }

@@ -5,6 +5,7 @@
 
 mod added;
 pub(crate) mod class;
+mod error;
 mod fields;
 mod files;
 pub(crate) mod guard;
@@ -12,6 +13,7 @@ mod limits;
 mod rebuild;
 pub(crate) mod rendered;
 mod sentence;
+mod sources;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -25,54 +27,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
-use thiserror::Error;
 use tokenizers::{AddedToken, Tokenizer as Inner, TruncationParams};
 
-pub use self::files::{IdFile, IdFiles, TokenizerFiles, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+pub(crate) use self::class::token_text;
+pub use self::error::TokenizerError;
+pub use self::files::{IdFiles, TokenizerFiles};
 pub use self::guard::GuardError;
+pub use self::sources::{IdFile, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub use self::templates::CHAT_TEMPLATE_FILE;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
 use self::sentence::Sentence;
 use crate::intake::json;
-use crate::support::files::FileError;
 use crate::support::pages;
-
-/// Why text and token ids could not be converted.
-#[derive(Debug, Error)]
-pub enum TokenizerError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error("tokenizer.json: {0}")]
-    Format(String),
-    #[error("tokenizer.json is refused: {0}")]
-    Limit(String),
-    #[error("tokenizer_config.json: {0}")]
-    Config(String),
-    /// Another file that decides ids, and what is wrong with it.
-    #[error("{0}: {1}")]
-    Beside(&'static str, String),
-    /// Ids in several files that contradict each other.
-    #[error("{0}")]
-    Ids(String),
-    #[error("text cannot be encoded: {0}")]
-    Encode(String),
-    #[error("token ids cannot be decoded: {0}")]
-    Decode(String),
-    #[error("tokenizer.json cannot be used: {0}")]
-    Guard(#[from] GuardError),
-}
-
-impl TokenizerError {
-    /// The error with what helps, where the tokenizer is a checkpoint's.
-    pub fn advised(&self) -> String {
-        match self {
-            Self::File(_) => self.to_string(),
-            _ => format!("{self}; without tokenizer.json, prompts are given as ids"),
-        }
-    }
-}
 
 /// A tokenizer of the hub.
 #[derive(Clone, Debug)]
@@ -285,9 +253,4 @@ fn config_fields(config: &[u8]) -> Result<Map<String, Value>, TokenizerError> {
         Ok(_) => Err(TokenizerError::Config("the file holds no JSON object".to_owned())),
         Err(e) => Err(TokenizerError::Config(json::problem(config, &e))),
     }
-}
-
-/// The text of a token: the value itself, or the field `content` of an object with flags.
-pub(crate) fn token_text(token: &Value) -> Option<String> {
-    token.get("content").unwrap_or(token).as_str().map(str::to_owned)
 }

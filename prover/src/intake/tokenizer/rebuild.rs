@@ -6,7 +6,7 @@
 use serde_json::{json, Map, Value};
 
 use super::class::Class;
-use super::TokenizerError;
+use super::error::TokenizerError;
 
 /// How Qwen2 splits a text.
 const QWEN2: &str = concat!(

@@ -3,8 +3,8 @@
 
 use serde_json::{json, Map, Value};
 
-use super::files::{IdFile, Sources};
-use super::TokenizerError;
+use super::error::TokenizerError;
+use super::sources::{IdFile, Sources};
 
 /// The field of the config in a key where set-up writes these settings.
 pub(super) const SENTENCE: &str = "sentence_transformers";

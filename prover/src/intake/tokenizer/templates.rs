@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{json, Value};
 
-use super::files::{IdFile, Sources};
-use super::TokenizerError;
+use super::error::TokenizerError;
+use super::sources::{IdFile, Sources};
 use crate::support::files::FileError;
 
 /// The chat template of newer checkpoints, a file of its own.

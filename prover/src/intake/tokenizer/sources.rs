@@ -1,0 +1,124 @@
+//! Files of a folder, and a record of those that were looked at for ids.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::error::TokenizerError;
+use crate::intake::json;
+use crate::support::files::{self, FileError};
+
+/// The tokenizer in the hub layout.
+pub const TOKENIZER_FILE: &str = "tokenizer.json";
+/// Its settings, and the chat template of older checkpoints.
+pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
+/// A file that was looked at for ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdFile {
+    /// The name, with the folder below the checkpoint's.
+    pub name: String,
+    /// SHA-256 in hexadecimal; `None` for a GGUF file, of which only the metadata was read.
+    pub sha256: Option<String>,
+    /// Fields that decide ids, or that make the file count where it has no fields.
+    pub used: Vec<String>,
+    /// Fields that do not.
+    pub ignored: Vec<String>,
+}
+
+impl IdFile {
+    /// A JSON file of which these fields are used, where they are there.
+    pub(super) fn of(name: &str, sha256: String, fields: &Map<String, Value>, used: &[&str]) -> Self {
+        Self::sorted(name, sha256, fields, |field| used.contains(&field))
+    }
+
+    /// The same by the beginnings of names.
+    pub(super) fn starting(name: &str, sha256: String, fields: &Map<String, Value>, used: &[&str]) -> Self {
+        Self::sorted(name, sha256, fields, |field| {
+            used.iter().any(|begin| field.starts_with(begin))
+        })
+    }
+
+    fn sorted(name: &str, sha256: String, fields: &Map<String, Value>, is_used: impl Fn(&str) -> bool) -> Self {
+        let (used, ignored) = fields.keys().cloned().partition(|field| is_used(field));
+        Self {
+            name: name.to_owned(),
+            sha256: Some(sha256),
+            used,
+            ignored,
+        }
+    }
+
+    /// A file that counts as a whole.
+    pub(super) fn whole(name: &str, sha256: String, used: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            sha256: Some(sha256),
+            used: vec![used.to_owned()],
+            ignored: Vec::new(),
+        }
+    }
+}
+
+/// A folder to read from.
+pub(super) struct Sources<'a> {
+    pub dir: &'a Path,
+}
+
+impl Sources<'_> {
+    /// The bytes of a file and their digest; `None` if it is missing or empty.
+    pub fn bytes(&self, name: &str) -> Result<Option<(Vec<u8>, String)>, TokenizerError> {
+        let bytes = optional(&self.dir.join(name))?;
+        Ok(bytes.map(|bytes| {
+            let digest = hex::encode(Sha256::digest(&bytes));
+            (bytes, digest)
+        }))
+    }
+
+    /// A JSON file.
+    pub fn json(&self, name: &'static str) -> Result<Option<(Value, String)>, TokenizerError> {
+        let Some((bytes, digest)) = self.bytes(name)? else {
+            return Ok(None);
+        };
+        let value = parse(&bytes).map_err(|problem| TokenizerError::Beside(name, problem))?;
+        Ok(Some((value, digest)))
+    }
+
+    /// A JSON file that is an object.
+    pub fn object(&self, name: &'static str) -> Result<Option<(Map<String, Value>, String)>, TokenizerError> {
+        match self.json(name)? {
+            None => Ok(None),
+            Some((Value::Object(fields), digest)) => Ok(Some((fields, digest))),
+            Some(_) => Err(TokenizerError::Beside(name, "the file holds no JSON object".to_owned())),
+        }
+    }
+
+    /// A text, with line ends as Python reads them.
+    pub fn text(&self, name: &str) -> Result<Option<(String, String)>, TokenizerError> {
+        let Some((bytes, digest)) = self.bytes(name)? else {
+            return Ok(None);
+        };
+        let text = String::from_utf8(bytes).map_err(|e| {
+            let at = e.utf8_error().valid_up_to();
+            TokenizerError::Config(format!("{name} is not UTF-8 text: invalid byte at {at}"))
+        })?;
+        Ok(Some((text.replace("\r\n", "\n").replace('\r', "\n"), digest)))
+    }
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(bytes).map_err(|e| json::problem(bytes, &e))
+}
+
+/// The bytes of an optional file.
+pub(super) fn optional(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match files::read(path) {
+        // A link to a file that is gone is no missing file.
+        Err(FileError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+            Ok(None)
+        }
+        other => other.map(|bytes| Some(bytes).filter(|b| !b.is_empty())),
+    }
+}
