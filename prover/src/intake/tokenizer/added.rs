@@ -150,6 +150,7 @@ impl Sources<'_> {
         }
         let flagged: BTreeMap<&str, &Token> = listed.tokens.iter().map(|(_, t)| (t.content.as_str(), t)).collect();
         let (named, extra) = self.special();
+        self.check_flags(&listed)?;
         for name in named.iter().chain(&extra) {
             if !added.has(name) && !new.iter().any(|own| own.content == *name) {
                 new.push(
@@ -277,6 +278,35 @@ impl Sources<'_> {
         let named = known.chain(own.chain(models).filter_map(|(_, value)| token_text(value)));
         let list = extra.and_then(Value::as_array).into_iter().flatten();
         (distinct(named), distinct(list.filter_map(token_text)))
+    }
+
+    /// Errors if a special token is described twice, with different flags: which ones count depends on the version.
+    fn check_flags(&self, listed: &Listed) -> Result<(), TokenizerError> {
+        let named = self
+            .config
+            .iter()
+            .filter(|(name, _)| name.ends_with("_token"))
+            .map(|(_, value)| value);
+        let extra = extra_tokens(self.config);
+        let list = extra.and_then(Value::as_array).into_iter().flatten();
+        let models = extra.and_then(Value::as_object).into_iter().flat_map(Map::values);
+        let described = named.filter(|value| value.is_object()).chain(list).chain(models);
+        // This class gives the tokens of the list their own flags once more.
+        let again = listed
+            .tokens
+            .iter()
+            .filter(|_| self.class == Class::Cohere)
+            .map(|(_, token)| token.clone());
+        let mut known: BTreeMap<String, Token> = again.map(|token| (token.content.clone(), token)).collect();
+        for token in described.filter_map(|value| Token::read(value, true)) {
+            let listed = listed.tokens.iter().any(|(_, own)| own.content == token.content);
+            let other = known.insert(token.content.clone(), token.clone());
+            if other.is_some_and(|other| other != token && (!listed || self.class == Class::Cohere)) {
+                let problem = format!("the token {:?} is described twice, with different flags", token.content);
+                return Err(TokenizerError::Config(problem));
+            }
+        }
+        Ok(())
     }
 
     fn check(&self, added: &Added<'_>, list: &Listed) -> Result<(), TokenizerError> {
