@@ -33,7 +33,8 @@ pub(super) struct Inputs {
 /// A file of tensors. Its tensors are not read to recognise it: a file that was changed has another time or length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct InputFile {
-    path: PathBuf,
+    /// Its path, or the bytes of a path that is not UTF-8, in hexadecimal digits.
+    path: String,
     bytes: u64,
     /// Nanoseconds since 1970 of the last change, 0 where the system does not tell.
     modified: u128,
@@ -56,8 +57,9 @@ impl Inputs {
             let path = std::fs::canonicalize(path).map_err(read)?;
             let metadata = std::fs::metadata(&path).map_err(read)?;
             let modified = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+            let bytes = || hex::encode(path.as_os_str().as_encoded_bytes());
             Ok(InputFile {
-                path,
+                path: path.to_str().map_or_else(bytes, str::to_owned),
                 bytes: metadata.len(),
                 modified: modified.map_or(0, |t| t.as_nanos()),
                 header: hex::encode(Blake2s256::digest(header)),
@@ -178,5 +180,33 @@ impl Partial {
         files::remove(&self.dir.join(LOCK_FILE))?;
         files::rename_dir(&self.dir, &self.target)?;
         Ok(self.target)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use crate::testing::FIXTURE;
+
+    #[test]
+    fn paths_that_are_not_utf_8_are_recognised() {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = [b"a\xff", b"a\xfe"].map(|name| {
+            let odd = dir.path().join(OsStr::from_bytes(name));
+            std::os::unix::fs::symlink(FIXTURE, &odd).unwrap();
+            let own = dir.path().join(OsStr::from_bytes(&[name.as_slice(), b"own"].concat()));
+            std::fs::create_dir(&own).unwrap();
+            for file in ["config.json", "model.safetensors"] {
+                std::fs::copy(odd.join(file), own.join(file)).unwrap();
+            }
+            let checkpoint = Checkpoint::open(&own).unwrap();
+            Inputs::of(&checkpoint, QuantiseOptions::default(), &[]).unwrap()
+        });
+        let written = serde_json::to_vec(&inputs[0]).unwrap();
+        let read: Inputs = serde_json::from_slice(&written).unwrap();
+        assert!(read == inputs[0] && read != inputs[1]);
     }
 }
