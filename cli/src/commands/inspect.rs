@@ -29,6 +29,8 @@ use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{Failure, Report};
 
+/// How all files of this program begin, whatever their names.
+const OWN: &[u8] = b"TESS";
 /// What a checkpoint in the hub layout has.
 const CONFIG: &str = "config.json";
 
@@ -57,11 +59,14 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
     if path.file_name().is_some_and(|name| name == CONFIG) {
         return checkpoint(parent(path), args);
     }
-    if !input::is_stdin(path) && begins_as_gguf(path).map_err(failed)? {
-        return checkpoint(path, args);
-    }
-    if let (false, Some(problem)) = (input::is_stdin(path), mistaken_file(path)) {
-        return Err(Failure(format!("{} {problem}", path.display())));
+    if !input::is_stdin(path) {
+        let begin = begin(path).map_err(failed)?;
+        if begin.starts_with(&GGUF_MAGIC) {
+            return checkpoint(path, args);
+        }
+        if let (false, Some(problem)) = (begin.starts_with(OWN), mistaken_file(path)) {
+            return Err(Failure(format!("{} {problem}", path.display())));
+        }
     }
     let (name, content) = (input::name(path), input::read(path).map_err(Failure)?);
     if content.starts_with(&FileKind::Key.magic()) {
@@ -75,13 +80,11 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
     }
 }
 
-/// Such a file may be larger than memory: only its first bytes are read.
-fn begins_as_gguf(path: &Path) -> io::Result<bool> {
+/// The first bytes of a file, which may be larger than memory.
+fn begin(path: &Path) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    File::open(path)?
-        .take(GGUF_MAGIC.len() as u64)
-        .read_to_end(&mut begin)?;
-    Ok(begin == GGUF_MAGIC)
+    File::open(path)?.take(64).read_to_end(&mut begin)?;
+    Ok(begin)
 }
 
 /// A checkpoint, supported or not: an unsupported one is described, not refused.

@@ -6,11 +6,12 @@ use std::path::Path;
 use serde_json::{json, Map, Value};
 
 use super::error::CheckpointError;
-use super::families::DIVISORS;
 use crate::intake::json as python;
 use crate::intake::tokenizer::{token_text, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 use crate::support::files;
 
+/// The kind of rotations whose frequencies have a divisor each, in the field of this name: of GGUF files alone.
+pub(super) const DIVISORS: &str = "divisors";
 /// The field of the tokens that end a text.
 pub(super) const EOS: &str = "eos_token_id";
 
@@ -193,7 +194,7 @@ mod tests {
             (config.rms_eps, config.rotations),
             (1e-6, vec![Rotation::Base(10_000.0)])
         );
-        assert_eq!((config.bos, config.eos), (None, vec![2]));
+        assert_eq!((config.bos, config.eos), (None, vec![]));
     }
 
     #[test]

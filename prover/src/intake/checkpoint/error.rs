@@ -49,7 +49,7 @@ pub enum CheckpointError {
     },
     #[error("tensor {tensor} has type {dtype}, which is not read: convert it to BF16 or F32")]
     Dtype { tensor: String, dtype: String },
-    #[error("tensor {tensor} has {value} at index {index}: weights have to be finite numbers; download the checkpoint again")]
+    #[error("tensor {tensor} has {value} at index {index}: weights have to be finite numbers")]
     NotFinite { tensor: String, index: usize, value: f32 },
 }
 

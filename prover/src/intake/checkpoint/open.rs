@@ -21,10 +21,11 @@ pub(super) fn open_with(path: &Path, weightless: bool) -> Result<Source, Checkpo
         problem,
     };
     if path.is_file() {
-        return match mistaken::file(path) {
-            Some(problem) => Err(format(problem)),
-            None => gguf::open(path),
-        };
+        // A file is what it contains; its name only helps to say what else it may be.
+        return gguf::open(path).map_err(|error| match (error, mistaken::file(path)) {
+            (CheckpointError::Format { .. }, Some(problem)) => format(problem),
+            (error, _) => error,
+        });
     }
     if !is_there(&path.join(FILE)) {
         if let Some(text) = mistaken::folder(path) {

@@ -45,7 +45,6 @@ pub use description::{Description, Factors, Family, Norm};
 pub use harmless::{Reason, HARMLESS};
 pub use place::{HeadPart, PairOrder, Pairs, Parameter, Place};
 pub use reader::Reader;
-pub use rotation::DIVISORS;
 
 /// As which other architectures are read, to say what is known of them.
 pub(super) const LLAMA: Family = llama::FAMILY;
@@ -266,8 +265,9 @@ pub(super) fn read(hub: &HubConfig) -> Read {
     if let Ok(description) = &mut description {
         let most = description.config.max_context();
         description.limit_context(most, "layers whose heads are normed have rotations of their own");
-        let says_nothing = !hub.is_converted() && !reader.states(EOS);
-        if let (Some(family), true) = (family, says_nothing) {
+        // Of one family null is as good as nothing.
+        let says = |family: &Family| reader.states(EOS) && (family.model_type != "glm" || reader.has(EOS));
+        if let Some(family) = family.filter(|family| !hub.is_converted() && !says(family)) {
             let ends = ENDS.iter().find(|(names, _)| names.contains(&family.model_type));
             let ends = ends.into_iter().flat_map(|(_, ids)| *ids).copied();
             // An id that no token has ends no text.

@@ -8,6 +8,7 @@ use tessera_circuits::model::Rotation;
 use super::description::Description;
 use super::place::Pairs;
 use super::reader::Reader;
+use crate::intake::checkpoint::config::DIVISORS;
 use crate::intake::checkpoint::CheckpointError;
 
 /// No head is longer, even of models that are not supported.
@@ -25,8 +26,6 @@ struct Scaling<'r, 'a> {
     context: usize,
 }
 
-/// The kind of rotations whose frequencies have a divisor each, in the field of this name: of GGUF files alone.
-pub const DIVISORS: &str = "divisors";
 /// Where newer configs have the rotations of all layers.
 pub const NEWER: &str = "rope_parameters";
 

@@ -26,6 +26,9 @@ fn described(config: &Value) -> Result<Description, String> {
     let mut description = read.description.map_err(|e| e.to_string())?;
     // The token before a text is the tokenizer's.
     description.config.bos = None;
+    // Neither has an id that no token has.
+    let vocab = description.config.vocab;
+    description.config.eos.retain(|id| (*id as usize) < vocab);
     match read.unsupported.as_slice() {
         [] => Ok(description),
         refused => Err(refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),

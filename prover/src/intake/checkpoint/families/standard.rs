@@ -77,7 +77,11 @@ impl Defaults {
 pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     let hidden = reader.required("hidden_size")?;
     let heads = reader.required("num_attention_heads")?;
-    let head_dim = match reader.integer("head_dim")?.or(defaults.head_dim) {
+    let own = reader.integer("head_dim")?;
+    if own.is_none() && defaults.head_dim.is_some() && reader.states("head_dim") {
+        return Err(reader.error("head_dim", "null is no length"));
+    }
+    let head_dim = match own.or(defaults.head_dim) {
         Some(d) => d,
         None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
         None => {

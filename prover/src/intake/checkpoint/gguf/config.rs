@@ -382,6 +382,8 @@ impl Findings<'_> {
         let neutral = match key.strip_prefix(&self.own("rope.")) {
             Some("scaling.attn_factor") => self.number(key) == Some(1.0),
             Some("scale_linear") => one("rope.scale_linear"),
+            // By it, the longer texts of these models are rotated otherwise.
+            Some("scaling.original_context_length") if self.architecture == PHI3 => false,
             _ if kind == Some("none") => true,
             _ => matches!(kind, None | Some("linear")) && one("rope.scaling.factor") && one("rope.scale_linear"),
         };

@@ -241,6 +241,7 @@ fn a_config_without_weights_is_surveyed() {
 #[test]
 fn a_tokenizer_of_sentencepiece_alone_is_noted_with_what_helps() {
     let dir = plain();
+    fs::remove_file(dir.path().join("tokenizer.json")).unwrap();
     fs::write(dir.path().join("tokenizer.model"), "x").unwrap();
     let survey = Survey::of(dir.path()).unwrap();
     let noted = |survey: &Survey| {
