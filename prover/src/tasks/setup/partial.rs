@@ -33,8 +33,8 @@ pub(super) struct Inputs {
 /// A file of tensors. Its tensors are not read to recognise it: a file that was changed has another time or length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct InputFile {
-    /// Its path, or the bytes of a path that is not UTF-8, in hexadecimal digits.
-    path: String,
+    #[serde(with = "crate::support::paths")]
+    path: PathBuf,
     bytes: u64,
     /// Nanoseconds since 1970 of the last change, 0 where the system does not tell.
     modified: u128,
@@ -57,9 +57,8 @@ impl Inputs {
             let path = std::fs::canonicalize(path).map_err(read)?;
             let metadata = std::fs::metadata(&path).map_err(read)?;
             let modified = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-            let bytes = || hex::encode(path.as_os_str().as_encoded_bytes());
             Ok(InputFile {
-                path: path.to_str().map_or_else(bytes, str::to_owned),
+                path,
                 bytes: metadata.len(),
                 modified: modified.map_or(0, |t| t.as_nanos()),
                 header: hex::encode(Blake2s256::digest(header)),
