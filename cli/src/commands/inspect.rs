@@ -6,9 +6,10 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::intake::checkpoint::{Checkpoint, Survey, GGUF_MAGIC};
+use tessera_prover::intake::checkpoint::{mistaken_file, mistaken_folder, Checkpoint, Survey, GGUF_MAGIC};
 use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::quantise::Strategy;
+use tessera_prover::support::files::{is_there, parent};
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
 use tessera_prover::tasks::loaded::{key_tokenizer, Model};
@@ -28,6 +29,11 @@ use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{Failure, Report};
 
+/// How all files of this program begin, whatever their names.
+const OWN: &[u8] = b"TESS";
+/// What a checkpoint in the hub layout has.
+const CONFIG: &str = "config.json";
+
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
     if let Some(checkpoint) = &args.against {
@@ -39,17 +45,28 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
     }
     let failed = |e: io::Error| Failure(format!("cannot read {}: {e}", path.display()));
     if !input::is_stdin(path) && std::fs::metadata(path).map_err(failed)?.is_dir() {
-        return match (path.join(KEY_FILE).exists(), path.join("config.json").exists()) {
+        return match (path.join(KEY_FILE).exists(), is_there(&path.join(CONFIG))) {
             (true, _) => model_dir(path, args),
             (false, true) => checkpoint(path, args),
-            (false, false) => Err(Failure(format!(
-                "{} is neither a model directory (no {KEY_FILE}) nor a checkpoint (no config.json)",
-                path.display()
-            ))),
+            (false, false) => Err(Failure(mistaken_folder(path).unwrap_or_else(|| {
+                format!(
+                    "{} is neither a model directory (no {KEY_FILE}) nor a checkpoint (no {CONFIG})",
+                    path.display()
+                )
+            }))),
         };
     }
-    if !input::is_stdin(path) && begins_as_gguf(path).map_err(failed)? {
-        return checkpoint(path, args);
+    if path.file_name().is_some_and(|name| name == CONFIG) {
+        return checkpoint(parent(path), args);
+    }
+    if !input::is_stdin(path) {
+        let begin = begin(path).map_err(failed)?;
+        if begin.starts_with(&GGUF_MAGIC) {
+            return checkpoint(path, args);
+        }
+        if let (false, Some(problem)) = (begin.starts_with(OWN), mistaken_file(path)) {
+            return Err(Failure(format!("{} {problem}", path.display())));
+        }
     }
     let (name, content) = (input::name(path), input::read(path).map_err(Failure)?);
     if content.starts_with(&FileKind::Key.magic()) {
@@ -63,21 +80,21 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
     }
 }
 
-/// Such a file may be larger than memory: only its first bytes are read.
-fn begins_as_gguf(path: &Path) -> io::Result<bool> {
+/// The first bytes of a file, which may be larger than memory.
+fn begin(path: &Path) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    File::open(path)?
-        .take(GGUF_MAGIC.len() as u64)
-        .read_to_end(&mut begin)?;
-    Ok(begin == GGUF_MAGIC)
+    File::open(path)?.take(64).read_to_end(&mut begin)?;
+    Ok(begin)
 }
 
 /// A checkpoint, supported or not: an unsupported one is described, not refused.
 fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let survey = Checkpoint::survey(path).map_err(|e| Failure(e.of(path)))?;
     let provable = survey.is_supported() && survey.tokenizer.is_ok();
+    // What a proof costs follows from the dimensions: it is known before the weights are there.
+    let predictable = provable || !survey.weights && survey.unsupported.is_empty();
     let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
-    let prediction = checked.filter(|_| provable).map(|c| {
+    let prediction = checked.filter(|_| predictable).map(|c| {
         let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
         Prediction::new(
             &Subject::of_config(c, strategy.format(), keeps_codeword(c)),
@@ -93,6 +110,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "tied_embeddings": survey.tied_embeddings,
         "notes": survey.notes,
         "tensors": survey.tensors,
+        "weights": survey.weights,
         "parameters": parameters,
         "unsupported": survey.unsupported,
         "missing": survey.missing,
@@ -109,14 +127,18 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         rows = rows.prose("dimensions", dimensions(config));
     }
     let mut rows = rows
-        .row(
-            "tensors",
-            format!("{}, {parameters} parameters, {}", survey.tensors.len(), dtypes(&survey)),
-        )
+        .row("tensors", tensors_row(&survey, parameters))
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("tokenizer", tokenizer_row(&survey))
         .maybe("ids by", id_files_row(&survey))
-        .row("provable", if provable { "yes" } else { "no" });
+        .row(
+            "provable",
+            match (provable, survey.weights) {
+                (true, _) => "yes",
+                (false, true) => "no",
+                (false, false) => "no: there are no weights",
+            },
+        );
     for note in &survey.notes {
         rows = rows.row("note", shown::line(note));
     }
@@ -133,6 +155,13 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         rows = prediction.rows(rows);
     }
     Ok(Report::done(rows.to_string(), json))
+}
+
+fn tensors_row(survey: &Survey, parameters: usize) -> String {
+    match survey.weights {
+        true => format!("{}, {parameters} parameters, {}", survey.tensors.len(), dtypes(survey)),
+        false => "none: neither model.safetensors nor the shards of an index".to_owned(),
+    }
 }
 
 fn tokenizer_row(survey: &Survey) -> String {

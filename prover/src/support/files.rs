@@ -17,6 +17,8 @@ use crate::support::pages;
 pub enum FileError {
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("{} is a link to {}, which is missing: download the file again", path.display(), target.display())]
+    Dangling { path: PathBuf, target: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("{} exists already: remove it, or choose another name", path.display())]
@@ -26,10 +28,22 @@ pub enum FileError {
 }
 
 fn read_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
-    move |source| FileError::Read {
-        path: path.to_path_buf(),
-        source,
+    move |source| match fs::read_link(path) {
+        // As a cache of downloads has them.
+        Ok(target) if source.kind() == io::ErrorKind::NotFound => FileError::Dangling {
+            path: path.to_path_buf(),
+            target,
+        },
+        _ => FileError::Read {
+            path: path.to_path_buf(),
+            source,
+        },
     }
+}
+
+/// Whether a folder has an entry of this name, be it a link to nowhere.
+pub fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 fn write_error(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
@@ -419,6 +433,21 @@ mod tests {
             map(dir.path()).unwrap_err().to_string(),
         ] {
             assert!(text.contains(dir.path().to_str().unwrap()), "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nowhere_is_said_to_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("model.safetensors");
+        std::os::unix::fs::symlink("../blobs/0123", &link).unwrap();
+        assert!(is_there(&link) && !link.exists());
+        for text in [
+            read(&link).unwrap_err().to_string(),
+            map(&link).unwrap_err().to_string(),
+        ] {
+            assert!(text.contains("is a link to ../blobs/0123, which is missing"), "{text}");
         }
     }
 

@@ -6,5 +6,6 @@ pub mod files;
 pub(crate) mod hashes;
 pub mod output;
 pub mod pages;
+pub mod paths;
 pub mod progress;
 pub mod random;

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{json, Map, Value};
 
 use super::error::CheckpointError;
-use crate::intake::json;
+use crate::intake::json as python;
 use crate::intake::tokenizer::{token_text, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 use crate::support::files;
 
+/// The kind of rotations whose frequencies have a divisor each, in the field of this name: of GGUF files alone.
+pub(super) const DIVISORS: &str = "divisors";
 /// The field of the tokens that end a text.
 pub(super) const EOS: &str = "eos_token_id";
 
@@ -23,7 +25,7 @@ pub struct HubConfig {
     names: BTreeMap<&'static str, String>,
 }
 
-const FILE: &str = "config.json";
+pub(super) const FILE: &str = "config.json";
 /// How its makers generate with a model.
 pub const GENERATION_FILE: &str = "generation_config.json";
 
@@ -46,16 +48,23 @@ impl HubConfig {
 
     fn of_json(origin: &'static str, bytes: &[u8]) -> Result<Self, CheckpointError> {
         let unread = |problem| CheckpointError::Unread { origin, problem };
-        match serde_json::from_slice(bytes) {
-            Ok(Value::Object(fields)) => Ok(Self::of_fields(origin, fields, BTreeMap::new())),
-            Ok(_) => Err(unread("the file holds no JSON object: download it again".to_owned())),
-            Err(e) => Err(unread(json::problem(bytes, &e))),
+        match python::parse(bytes).map_err(unread)? {
+            Value::Object(fields) => Ok(Self::of_fields(origin, fields, BTreeMap::new())),
+            _ => Err(unread("the file holds no JSON object".to_owned())),
         }
     }
 
     /// Fields from somewhere else, where they have other names.
     pub fn of_fields(origin: &'static str, fields: Map<String, Value>, names: BTreeMap<&'static str, String>) -> Self {
         Self { fields, origin, names }
+    }
+
+    /// Says what every frequency of the rotations is divided by. Divisors of 1 say nothing.
+    pub(super) fn divide_frequencies(&mut self, divisors: Vec<f32>) {
+        if divisors.iter().any(|divisor| *divisor != 1.0) {
+            let scaling = json!({"rope_type": DIVISORS, DIVISORS: divisors});
+            self.fields.insert("rope_scaling".to_owned(), scaling);
+        }
     }
 
     /// An error about a field.
@@ -101,8 +110,7 @@ impl HubConfig {
         for (field, file) in BESIDE {
             let path = dir.join(file);
             if path.exists() {
-                let value = serde_json::from_slice(&files::read(&path)?);
-                let value = value.map_err(|e| config.error(field, e.to_string()))?;
+                let value = python::parse(&files::read(&path)?).map_err(|problem| config.error(field, problem))?;
                 config.fields.insert(field.to_owned(), value);
             }
         }
@@ -120,7 +128,7 @@ impl HubConfig {
             return Ok(());
         }
         let read = |path: &Path| {
-            let value = serde_json::from_slice::<Value>(&files::read(path)?);
+            let value = python::parse(&files::read(path)?);
             value.map_err(|e| self.error(SEPARATOR, format!("{}: {e}", path.display())))
         };
         let beside = dir.join(TOKENIZER_CONFIG_FILE);
@@ -243,6 +251,7 @@ mod tests {
         assert_eq!(read(one, None).unwrap(), [7]);
         assert_eq!(read(one, Some(r#"{"eos_token_id": [8, 7, 9]}"#)).unwrap(), [7, 8, 9]);
         assert_eq!(read("", Some(r#"{"eos_token_id": 8}"#)).unwrap(), [8]);
+        assert!(read("", Some("{}")).unwrap().is_empty());
         assert_eq!(read(one, Some("{}")).unwrap(), [7]);
         for (generation, words) in [
             ("[]", "no JSON object"),

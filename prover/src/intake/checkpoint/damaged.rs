@@ -10,13 +10,19 @@ use crate::intake::json;
 /// The length of the header precedes it in so many bytes.
 const LENGTH: usize = 8;
 
+/// The field of the header that is no tensor.
+const METADATA: &str = "__metadata__";
+
 /// The problem of a file with these bytes, which the library does not read, and what helps.
 pub(super) fn problem(bytes: &[u8], error: &SafeTensorError) -> String {
     let (length, header) = match header(bytes) {
         Ok(found) => found,
         Err(problem) => return problem,
     };
-    let tensors = header.iter().filter(|(name, _)| *name != "__metadata__");
+    if let Some(problem) = header.get(METADATA).and_then(metadata) {
+        return format!("{METADATA}: {problem}, and safetensors has only texts there; write the file anew");
+    }
+    let tensors = header.iter().filter(|(name, _)| *name != METADATA);
     let mut end = 0;
     for (name, value) in tensors {
         match tensor(value) {
@@ -64,6 +70,18 @@ fn header(bytes: &[u8]) -> Result<(usize, Map<String, Value>), String> {
     let text = rest.get(..length).ok_or_else(cut)?;
     let header = serde_json::from_slice(text).map_err(|e| format!("header: {}", json::problem(text, &e)))?;
     Ok((length, header))
+}
+
+/// What is wrong with the field of texts about the file.
+fn metadata(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Object(texts) => {
+            let (name, value) = texts.iter().find(|(_, value)| !value.is_string())?;
+            Some(format!("{name} is {value}"))
+        }
+        other => Some(format!("it is {other}")),
+    }
 }
 
 /// What the header says of a tensor, or the field that is wrong.
@@ -145,6 +163,20 @@ mod tests {
             bad[field] = value;
             let said = said(&file(&json!({"x": bad}).to_string(), 24));
             assert!(said.contains(words), "{said}");
+        }
+        for (metadata, words) in [
+            (json!({"format": "pt", "epoch": 7}), "__metadata__: epoch is 7"),
+            (json!({"a": null}), "__metadata__: a is null"),
+            (json!({"a": {"b": "c"}}), "__metadata__: a is {"),
+            (json!(["pt"]), "__metadata__: it is ["),
+            (json!(7), "__metadata__: it is 7"),
+        ] {
+            let said = said(&file(&json!({"__metadata__": metadata, "x": good}).to_string(), 24));
+            assert!(said.contains(words) && !said.contains("download"), "{said}");
+        }
+        for metadata in [json!({}), Value::Null] {
+            let header = json!({"__metadata__": metadata, "x": good}).to_string();
+            SafeTensors::read_metadata(&file(&header, 24)).unwrap();
         }
         for (bytes, words) in [
             (&whole[..0], "is empty"),

@@ -22,6 +22,12 @@ pub enum CheckpointError {
     /// A file of fields that could not be read.
     #[error("{origin}: {problem}")]
     Unread { origin: &'static str, problem: String },
+    /// What a folder is that is no checkpoint, and what helps.
+    #[error("{text}")]
+    Mistaken { text: String },
+    /// A folder that has a config and no tensors of any kind.
+    #[error("{} has no weights: neither model.safetensors nor the shards of model.safetensors.index.json", dir.display())]
+    NoWeights { dir: PathBuf },
     #[error("{}: {problem}", path.display())]
     Format { path: PathBuf, problem: String },
     #[error("{origin}: {refusal}")]
@@ -43,7 +49,7 @@ pub enum CheckpointError {
     },
     #[error("tensor {tensor} has type {dtype}, which is not read: convert it to BF16 or F32")]
     Dtype { tensor: String, dtype: String },
-    #[error("tensor {tensor} has {value} at index {index}: weights have to be finite numbers; download the checkpoint again")]
+    #[error("tensor {tensor} has {value} at index {index}: weights have to be finite numbers")]
     NotFinite { tensor: String, index: usize, value: f32 },
 }
 
@@ -51,7 +57,7 @@ impl CheckpointError {
     /// The error with the checkpoint that it is about; errors of a file name that already.
     pub fn of(&self, checkpoint: &Path) -> String {
         match self {
-            Self::File(_) | Self::Format { .. } => self.to_string(),
+            Self::File(_) | Self::Format { .. } | Self::NoWeights { .. } | Self::Mistaken { .. } => self.to_string(),
             _ => format!("{}: {self}", checkpoint.display()),
         }
     }

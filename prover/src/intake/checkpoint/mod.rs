@@ -26,7 +26,7 @@ use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 pub use error::{CheckpointError, Unsupported};
 pub use gguf::{architectures as gguf_architectures, MAGIC as GGUF_MAGIC};
-pub use mistaken::CONVERT;
+pub use mistaken::{file as mistaken_file, folder as mistaken_folder, CONVERT};
 pub use orientation::{orientation, Orientation};
 pub use storage::Tensor;
 pub use survey::{Survey, TensorSummary};
@@ -56,9 +56,10 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let source = open::open(path)?;
         source.hub.check_architecture()?;
+        let names = Names::of(&source.storage);
         let families::Read {
             family, description, ..
-        } = families::read(&source.hub);
+        } = source.read(&names);
         // What the format found may be the reason why a dimension is missing.
         let description = if source.unsupported.is_empty() {
             Some(description?)
@@ -70,7 +71,7 @@ impl Checkpoint {
             return Err(CheckpointError::Unsupported(survey.unsupported));
         };
         let Source { storage, tokenizer, .. } = source;
-        let (names, aliases) = (Names::of(&storage), aliases(family, &description));
+        let aliases = aliases(family, &description);
         for (tensor, expected) in expected_tensors(family, &description) {
             match names.resolve(&tensor, &aliases).and_then(|n| storage.info(n)) {
                 None => return Err(CheckpointError::Missing { tensor }),

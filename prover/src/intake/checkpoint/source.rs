@@ -1,37 +1,53 @@
 //! What is read of a checkpoint, whatever its format.
 
+use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::config::HubConfig;
 use super::error::Unsupported;
+use super::families;
 use super::storage::Storage;
+use super::tensors::aliases;
 use crate::intake::tokenizer::{IdFile, IdFiles, TokenizerError, TokenizerFiles};
 
 /// The stored names by the names of the hub layout.
 #[derive(Debug)]
-pub(super) struct Names(BTreeMap<String, String>);
+pub(super) struct Names {
+    stored: BTreeMap<String, String>,
+    /// Of two stored tensors with one name in the hub layout, the other one.
+    others: Vec<(String, String)>,
+}
 
 impl Names {
     pub(super) fn of(storage: &Storage) -> Self {
-        Self(
-            storage
-                .tensors()
-                .map(|(name, _)| (storage.canonical(name), name.to_string()))
-                .collect(),
-        )
+        let (mut stored, mut others) = (BTreeMap::new(), Vec::new());
+        for (name, _) in storage.tensors() {
+            match stored.entry(storage.canonical(name)) {
+                Entry::Vacant(place) => drop(place.insert(name.to_string())),
+                Entry::Occupied(place) => others.push((place.get().clone(), name.to_string())),
+            }
+        }
+        Self { stored, others }
+    }
+
+    /// Stored tensors that have one name in the hub layout.
+    pub(super) fn twice(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.others.iter().map(|(one, other)| (one.as_str(), other.as_str()))
     }
 
     /// Names of the hub layout with the stored ones.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, stored)| (name.as_str(), stored.as_str()))
+        self.stored
+            .iter()
+            .map(|(name, stored)| (name.as_str(), stored.as_str()))
     }
 
     /// The stored name, where `aliases` are names of one and the same tensor.
     pub(super) fn resolve(&self, name: &str, aliases: &[String]) -> Option<&str> {
         let found = match aliases.iter().any(|n| n == name) {
-            true => aliases.iter().find_map(|n| self.0.get(n)),
-            false => self.0.get(name),
+            true => aliases.iter().find_map(|n| self.stored.get(n)),
+            false => self.stored.get(name),
         };
         found.map(String::as_str)
     }
@@ -69,7 +85,32 @@ impl TokenizerSource {
 pub(super) struct Source {
     pub(super) hub: HubConfig,
     pub(super) storage: Storage,
+    /// Whether there are weights at all.
+    pub(super) weights: bool,
     pub(super) tokenizer: TokenizerSource,
     /// What the format found, beside all that fields and tensors say.
     pub(super) unsupported: Vec<Unsupported>,
+}
+
+impl Source {
+    /// What the config says of the model, and the tensors of it: a head that is stored with other values than the embedding is not tied to
+    /// it, as in transformers 5, whatever the config says.
+    pub(super) fn read(&self, names: &Names) -> families::Read {
+        let mut read = families::read(&self.hub);
+        let family = read.family.unwrap_or(&families::LLAMA);
+        if let Ok(description) = read.description.as_mut().map_err(|_| ()) {
+            let stored = aliases(family, description);
+            let stored = stored.iter().map(|name| names.resolve(name, &[]));
+            if let [Some(embedding), Some(head)] = stored.collect::<Vec<_>>().as_slice() {
+                if !self.storage.same(embedding, head) {
+                    description.tied = false;
+                    description.notes.push(format!(
+                        "tie_word_embeddings is true, but {head} has other values than {embedding}: it is the output head, as in \
+                         transformers 5; earlier ones take the embedding"
+                    ));
+                }
+            }
+        }
+        read
+    }
 }

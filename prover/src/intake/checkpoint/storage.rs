@@ -74,31 +74,27 @@ fn with_prefix(stored: &str) -> String {
 impl Storage {
     /// Opens `model.safetensors`, or all files of `model.safetensors.index.json`.
     pub(super) fn open(dir: &Path) -> Result<Self, CheckpointError> {
-        let mut storage = Self {
-            shards: Vec::new(),
-            entries: BTreeMap::new(),
-            canonical: with_prefix,
-        };
+        let mut storage = Self::empty();
         let index_path = dir.join(INDEX);
-        if dir.join(SINGLE).exists() || !index_path.exists() {
-            if !dir.join(SINGLE).exists() {
-                mistaken::pytorch(dir)?;
-            }
+        // A link to nowhere is there: the error says so.
+        if files::is_there(&dir.join(SINGLE)) {
             storage.add(dir.join(SINGLE))?;
             return Ok(storage);
+        }
+        if !files::is_there(&index_path) {
+            return match mistaken::weights(dir) {
+                Some((path, problem)) => Err(CheckpointError::Format { path, problem }),
+                None => Err(CheckpointError::NoWeights { dir: dir.to_path_buf() }),
+            };
         }
         let format = |problem: String| CheckpointError::Format {
             path: index_path.clone(),
             problem,
         };
         let bytes = files::read(&index_path)?;
-        let index: Index = serde_json::from_slice(&bytes).map_err(|e| {
-            let problem = json::problem(&bytes, &e);
-            format(match e.is_data() {
-                true => format!("weight_map has to name the file of every tensor: {problem}"),
-                false => problem,
-            })
-        })?;
+        let index = json::parse(&bytes).map_err(format)?;
+        let index = Index::deserialize(index)
+            .map_err(|e| format(format!("weight_map has to name the file of every tensor: {e}")))?;
         let mut names: Vec<&String> = index.weight_map.values().collect();
         names.sort();
         names.dedup();
@@ -117,6 +113,15 @@ impl Storage {
         {
             Some((tensor, file)) => Err(format(format!("tensor {tensor} is not in {file}"))),
             None => Ok(storage),
+        }
+    }
+
+    /// No tensors.
+    pub(super) fn empty() -> Self {
+        Self {
+            shards: Vec::new(),
+            entries: BTreeMap::new(),
+            canonical: with_prefix,
         }
     }
 
@@ -165,8 +170,13 @@ impl Storage {
                 shard: self.shards.len(),
                 info,
             };
-            if self.entries.insert(name.clone(), entry).is_some() {
-                return Err(format(format!("tensor {name} is also in another file")));
+            if let Some(other) = self.entries.insert(name.clone(), entry) {
+                let other = self
+                    .shards
+                    .get(other.shard)
+                    .map(|shard| shard.path.display().to_string());
+                let other = other.unwrap_or_default();
+                return Err(format(format!("tensor {name} is also in {other}")));
             }
         }
         self.shards.push(Shard { path, map, data });
@@ -215,6 +225,14 @@ impl Storage {
             each: None,
             next: None,
         })
+    }
+
+    /// Whether two stored tensors have the same shape and the same values. Those of types that are not read have none.
+    pub(super) fn same(&self, one: &str, other: &str) -> bool {
+        let (Ok(one), Ok(other)) = (self.tensor(one), self.tensor(other)) else {
+            return false;
+        };
+        one.info.shape == other.info.shape && one.has_values_of(&other)
     }
 
     /// Paths of the files and what precedes the tensors in each: their names, types, shapes and places.
@@ -358,6 +376,23 @@ impl<'a> Tensor<'a> {
         let mut values = vec![0.0; self.len()];
         self.read(0, &mut values)?;
         Ok(values)
+    }
+
+    /// Whether another tensor of the same shape has the same values, read in pieces. Values that are not finite are those of none.
+    fn has_values_of(&self, other: &Tensor<'_>) -> bool {
+        const PIECE: usize = 1 << 16;
+        let len = self.len();
+        let (mut mine, mut theirs) = (vec![0.0; PIECE.min(len)], vec![0.0; PIECE.min(len)]);
+        let same = (0..len).step_by(PIECE).all(|first| {
+            let (mine, theirs) = (
+                &mut mine[..PIECE.min(len - first)],
+                &mut theirs[..PIECE.min(len - first)],
+            );
+            self.read(first, mine).and(other.read(first, theirs)).is_ok() && mine == theirs
+        });
+        self.release();
+        other.release();
+        same
     }
 
     /// Lets the system take back the memory of the tensor.

@@ -34,7 +34,9 @@ pub struct Survey {
     pub notes: Vec<String>,
     pub tensors: Vec<TensorSummary>,
     pub unsupported: Vec<Unsupported>,
-    /// Tensors that a supported model of these dimensions has and this checkpoint lacks.
+    /// Whether there are weights at all.
+    pub weights: bool,
+    /// Tensors that a supported model of these dimensions has and this checkpoint lacks; none are named where there are no weights.
     pub missing: Vec<String>,
     /// Tensors whose shape is not that of the dimensions: what is wrong with each.
     pub misshapen: Vec<String>,
@@ -47,7 +49,7 @@ pub struct Survey {
 impl Survey {
     /// Surveys a checkpoint directory or file. Errors only if the files cannot be read as a checkpoint at all.
     pub fn of(path: &Path) -> Result<Self, CheckpointError> {
-        let source = open::open(path)?;
+        let source = open::open_with(path, true)?;
         let mut survey = Self::new(&source);
         match source.tokenizer.files() {
             Ok(ids) => {
@@ -66,14 +68,14 @@ impl Survey {
 
     /// Whether tensors and config are those of a model that can be quantised and proved.
     pub fn is_supported(&self) -> bool {
-        self.unsupported.is_empty() && self.missing.is_empty() && self.misshapen.is_empty()
+        self.weights && self.unsupported.is_empty() && self.missing.is_empty() && self.misshapen.is_empty()
     }
 
     /// The same without a look at the tokenizer.
     pub(super) fn new(source: &Source) -> Self {
         let (hub, storage) = (&source.hub, &source.storage);
         let names = Names::of(storage);
-        let read = families::read(hub);
+        let read = source.read(&names);
         let mut findings = Findings {
             names: &names,
             list: source.unsupported.clone(),
@@ -85,7 +87,7 @@ impl Survey {
         let expected = usable.map(|description| expected_tensors(family, description));
         let same = usable.map_or_else(Vec::new, |description| aliases(family, description));
         let (mut missing, mut misshapen) = (Vec::new(), Vec::new());
-        for (name, shape) in expected.iter().flatten() {
+        for (name, shape) in expected.iter().flatten().filter(|_| source.weights) {
             match names.resolve(name, &same).and_then(|stored| storage.info(stored)) {
                 None => missing.push(name.clone()),
                 Some(info) if info.shape != *shape => {
@@ -94,6 +96,7 @@ impl Survey {
                 Some(_) => {}
             }
         }
+        findings.twice(storage);
         findings.tensors(storage, expected.as_ref(), &head(family, &read.description));
         let description = read.description.ok();
         Self {
@@ -103,6 +106,7 @@ impl Survey {
             config: description.map(|d| d.config),
             tensors: storage.tensors().map(|(name, info)| summary(name, info)).collect(),
             unsupported: findings.list,
+            weights: source.weights,
             missing,
             misshapen,
             tokenizer: Ok(false),
@@ -293,6 +297,20 @@ impl Findings<'_> {
             self.add("special tokens", detail, Vec::new());
         }
         Some(description)
+    }
+
+    /// Two tensors that are one in the hub layout: only one of them could count. Copies may be there.
+    fn twice(&mut self, storage: &Storage) {
+        for (one, other) in self.names.twice() {
+            let canonical = storage.canonical(one);
+            if !CONSTANTS.iter().any(|end| canonical.ends_with(end)) && !storage.same(one, other) {
+                self.add(
+                    "two tensors for one place",
+                    "tensors have other values or shapes, and the names of one and the same",
+                    vec![one.to_string(), other.to_string()],
+                );
+            }
+        }
     }
 
     /// Tensors that no supported model has, and types that cannot be read.

@@ -6,6 +6,8 @@ use serde_json::{json, Value};
 use tempfile::TempDir;
 use tessera_circuits::model::MAX_CONTEXT;
 
+mod brought;
+
 use super::*;
 use crate::intake::synth::{write_synthetic, write_synthetic_as, Layout};
 use crate::support::files::FileError;
@@ -148,7 +150,7 @@ fn files_that_are_no_checkpoint_are_named() {
         assert!(matches!(Survey::of(dir.path()), Err(CheckpointError::Format { .. })));
     }
     fs::remove_file(&path).unwrap();
-    assert!(matches!(open_error(&dir), CheckpointError::File(FileError::Read { path: p, .. }) if p == path));
+    assert!(matches!(open_error(&dir), CheckpointError::NoWeights { dir: d } if d == dir.path()));
     fs::remove_file(dir.path().join("config.json")).unwrap();
     assert!(open_error(&dir).to_string().contains("config.json"));
 }

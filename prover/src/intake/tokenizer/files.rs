@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde_json::{json, Map, Value};
 
 use super::added::{self, ADDED_TOKENS_FILE};
@@ -12,8 +13,9 @@ use super::class::{self, Class};
 use super::error::TokenizerError;
 use super::fields::Fields;
 use super::sentence::{Sentence, SENTENCE};
-use super::sources::{optional, parse, IdFile, Sources, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
+use super::sources::{optional, IdFile, Sources, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 use super::{templates, Tokenizer};
+use crate::intake::json;
 
 /// Special tokens of older checkpoints.
 const SPECIAL_TOKENS_FILE: &str = "special_tokens_map.json";
@@ -134,7 +136,8 @@ impl IdFiles {
         }
         reading.made.files.config = reading.written(given)?;
         reading.made.files.tokenizer = Some(match (added, tokenizer) {
-            (None, Some(bytes)) => bytes,
+            // What is JSON for Python alone is written anew.
+            (None, Some(bytes)) if is_json(&bytes) => bytes,
             (added, _) => {
                 if let Some(list) = added {
                     document["added_tokens"] = list;
@@ -184,7 +187,7 @@ impl Reading<'_> {
     fn config_file(&mut self) -> Result<Option<Vec<u8>>, TokenizerError> {
         let given = self.sources.bytes(TOKENIZER_CONFIG_FILE)?;
         if let Some((bytes, digest)) = &given {
-            let value = parse(bytes).map_err(TokenizerError::Config)?;
+            let value = json::parse(bytes).map_err(TokenizerError::Config)?;
             let Value::Object(fields) = value else {
                 return Err(TokenizerError::Config("the file holds no JSON object".to_owned()));
             };
@@ -214,7 +217,7 @@ impl Reading<'_> {
     #[allow(clippy::type_complexity)]
     fn tokenizer_file(&mut self) -> Result<Option<(Option<Vec<u8>>, Value)>, TokenizerError> {
         if let Some((bytes, digest)) = self.sources.bytes(TOKENIZER_FILE)? {
-            let document = parse(&bytes).map_err(TokenizerError::Format)?;
+            let document = json::parse(&bytes).map_err(TokenizerError::Format)?;
             if !document.is_object() {
                 return Err(TokenizerError::Format("the file holds no JSON object".to_owned()));
             }
@@ -416,4 +419,8 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }

@@ -82,7 +82,7 @@ impl Sources<'_> {
         let Some((bytes, digest)) = self.bytes(name)? else {
             return Ok(None);
         };
-        let value = parse(&bytes).map_err(|problem| TokenizerError::Beside(name, problem))?;
+        let value = json::parse(&bytes).map_err(|problem| TokenizerError::Beside(name, problem))?;
         Ok(Some((value, digest)))
     }
 
@@ -106,10 +106,6 @@ impl Sources<'_> {
         })?;
         Ok(Some((text.replace("\r\n", "\n").replace('\r', "\n"), digest)))
     }
-}
-
-pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|e| json::problem(bytes, &e))
 }
 
 /// The bytes of an optional file.

@@ -33,6 +33,7 @@ pub(super) struct Inputs {
 /// A file of tensors. Its tensors are not read to recognise it: a file that was changed has another time or length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct InputFile {
+    #[serde(with = "crate::support::paths")]
     path: PathBuf,
     bytes: u64,
     /// Nanoseconds since 1970 of the last change, 0 where the system does not tell.
@@ -178,5 +179,33 @@ impl Partial {
         files::remove(&self.dir.join(LOCK_FILE))?;
         files::rename_dir(&self.dir, &self.target)?;
         Ok(self.target)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use crate::testing::FIXTURE;
+
+    #[test]
+    fn paths_that_are_not_utf_8_are_recognised() {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = [b"a\xff", b"a\xfe"].map(|name| {
+            let odd = dir.path().join(OsStr::from_bytes(name));
+            std::os::unix::fs::symlink(FIXTURE, &odd).unwrap();
+            let own = dir.path().join(OsStr::from_bytes(&[name.as_slice(), b"own"].concat()));
+            std::fs::create_dir(&own).unwrap();
+            for file in ["config.json", "model.safetensors"] {
+                std::fs::copy(odd.join(file), own.join(file)).unwrap();
+            }
+            let checkpoint = Checkpoint::open(&own).unwrap();
+            Inputs::of(&checkpoint, QuantiseOptions::default(), &[]).unwrap()
+        });
+        let written = serde_json::to_vec(&inputs[0]).unwrap();
+        let read: Inputs = serde_json::from_slice(&written).unwrap();
+        assert!(read == inputs[0] && read != inputs[1]);
     }
 }

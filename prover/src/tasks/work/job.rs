@@ -24,8 +24,10 @@ pub struct Job {
     pub tessera: String,
     /// The model's id.
     pub model: String,
+    #[serde(with = "crate::support::paths")]
     pub model_dir: PathBuf,
     /// Where the composed proof goes.
+    #[serde(with = "crate::support::paths")]
     pub out: PathBuf,
     pub prompt: Vec<u32>,
     /// The most tokens that were asked for, and whether they go on past the end of the text.

@@ -72,6 +72,11 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
         reader.refuse("max_position_embeddings", detail);
     }
     reader.only("position_embedding_type", &json!("absolute"));
+    // Newer configs say it of every model; here is no head that could be the embedding.
+    reader.switch("tie_word_embeddings")?;
+    // Marks of a text, which the tokenizer writes.
+    reader.get("bos_token_id");
+    reader.get("eos_token_id");
     let types = match fields.types {
         Some(default) => Some(reader.integer("type_vocab_size")?.unwrap_or(default)),
         None => None,

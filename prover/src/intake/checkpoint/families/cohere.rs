@@ -32,9 +32,15 @@ pub const SECOND: Family = Family {
 const WINDOW: usize = 4096;
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    describe_as(reader, 500_000.0)
+}
+
+/// What both kinds have in common; `rope_theta` is the base of the rotations of a config that says nothing of it.
+fn describe_as(reader: &mut Reader<'_>, rope_theta: f64) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 8192,
         rms_eps: 1e-5,
+        rope_theta,
         tied: true,
         biases: false,
         eps: "layer_norm_eps",
@@ -60,7 +66,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
 }
 
 fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
-    let mut description = describe(reader)?;
+    let mut description = describe_as(reader, 10_000.0)?;
     // What all of them say of themselves.
     for (field, value) in [
         ("order_of_interleaved_layers", json!("local_attn_first")),
@@ -73,12 +79,16 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
         reader.only(field, &value);
     }
     // How memory is laid out.
-    reader.get("cache_implementation");
     reader.get("use_parallel_embedding");
     let pattern = reader.integer("sliding_window_pattern")?.unwrap_or(4).max(1);
-    // Other names of the same number, which nothing reads.
-    reader.only("_sliding_window_pattern", &json!(pattern));
-    reader.only("layer_switch", &json!(pattern));
+    // Other names of the same number, which nothing reads; newer configs name the kind of every layer.
+    for older in ["_sliding_window_pattern", "layer_switch"] {
+        match reader.has("layer_types") {
+            true => drop(reader.get(older)),
+            false => reader.only(older, &json!(pattern)),
+        }
+    }
+    own_head_dim(reader, &description);
     let layers = description.config.layers;
     let rotated = standard::sliding(reader, layers, pattern)?;
     standard::window(reader, &mut description, true)?;
@@ -90,6 +100,20 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     }
     rotation::only_some(&mut description, &rotated);
     Ok(description)
+}
+
+/// The model does not read the length of a head, but divides.
+fn own_head_dim(reader: &mut Reader<'_>, description: &Description) {
+    let ModelConfig {
+        hidden,
+        heads,
+        head_dim,
+        ..
+    } = description.config;
+    if heads.saturating_mul(head_dim) != hidden {
+        let detail = format!("{heads} heads of {head_dim} channels are not hidden_size {hidden}");
+        reader.refuse("head_dim", detail);
+    }
 }
 
 fn place(config: &ModelConfig, parameter: Parameter) -> Place {

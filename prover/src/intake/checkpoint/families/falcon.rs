@@ -78,7 +78,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         biases: Vec::new(),
         notes: Vec::new(),
     };
-    rotation::read(reader, &mut description, (10_000.0, 1.0))?;
+    rotation::read(reader, &mut description, (rotation::NEWER, 10_000.0, 1.0))?;
     Ok(description)
 }
 

@@ -22,13 +22,15 @@ pub const FAMILY: Family = Family {
 const ACT: &str = "gelu_pytorch_tanh";
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    // Null is no function here, but in the other kinds, which do not read it.
+    reader.get("hidden_act");
     describe_as(reader, &DEFAULTS)
 }
 
 /// What all of its kind have in common.
 pub fn describe_as(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     // The field of older configs, which nothing reads any more: it calls the same function `gelu`.
-    if reader.get("hidden_act") != Some(&json!("gelu")) {
+    if reader.has("hidden_act") && reader.get("hidden_act") != Some(&json!("gelu")) {
         reader.only("hidden_act", &json!(ACT));
     }
     let mut description = standard::describe(reader, defaults)?;

@@ -27,8 +27,6 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let mut description = gemma::describe_as(reader, &gemma::DEFAULTS)?;
     // The order of logits, and so every token, is the same with it and without.
     reader.positive("final_logit_softcapping")?;
-    // How a program keeps keys and values of earlier tokens.
-    reader.get("cache_implementation");
     reader.only("use_bidirectional_attention", &serde_json::json!(false));
     let scalar = reader.positive("query_pre_attn_scalar")?.unwrap_or(SCALAR);
     description.factors.attention = 1.0 / scalar.sqrt();

@@ -27,13 +27,24 @@ const PATTERN: usize = 6;
 const WINDOW: usize = 4096;
 const LOCAL_THETA: f64 = 10_000.0;
 const SCALAR: f64 = 256.0;
+/// Where newer configs have the rotations of layers that see all of a text, and of layers with a window.
+const GLOBAL: &str = "rope_parameters.full_attention";
+const LOCAL: &str = "rope_parameters.sliding_attention";
 
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 131_072,
+        rope: GLOBAL,
         rope_theta: 1e6,
         ..gemma::DEFAULTS
     };
+    // transformers reads such an object, but not the kind in it.
+    if reader.has("rope_scaling.type") && !reader.has("rope_scaling.rope_type") {
+        return Err(reader.error(
+            "rope_scaling.rope_type",
+            "missing, and models of this family do not read type",
+        ));
+    }
     let mut description = gemma::describe_as(reader, &defaults)?;
     for field in ["attn_logit_softcapping", "final_logit_softcapping"] {
         reader.only(field, &json!(null));
@@ -52,9 +63,18 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
         None => standard::default_window(&mut description, WINDOW),
     }
-    let theta = reader.positive("rope_local_base_freq")?.unwrap_or(LOCAL_THETA);
+    let theta = local_theta(reader)?;
     rotation::others(&mut description, Rotation::Base(theta), &layers);
     Ok(description)
+}
+
+/// The base of the rotation of layers with a window. Newer configs have it in an object, beside the kind, which may be no other than the
+/// plain one; older ones have a field of it.
+fn local_theta(reader: &mut Reader<'_>) -> Result<f64, CheckpointError> {
+    let older = reader.positive("rope_local_base_freq")?;
+    reader.only(&format!("{LOCAL}.rope_type"), &json!("default"));
+    let newer = reader.positive(&format!("{LOCAL}.rope_theta"))?;
+    Ok(newer.or(older).unwrap_or(LOCAL_THETA))
 }
 
 /// Names of the norms of what is added, and of what is before attention and MLP.

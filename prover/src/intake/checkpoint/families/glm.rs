@@ -22,6 +22,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     // Without it, the length of a head is not that of the other families.
     reader.required("head_dim")?;
     let defaults = Defaults {
+        kv_heads_as_heads: false,
         context: 131_072,
         rms_eps: 1.5625e-7,
         rotated: 0.5,

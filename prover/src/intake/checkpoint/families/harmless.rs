@@ -48,6 +48,8 @@ pub const HARMLESS: [(Reason, &[&str]); 6] = [
             "_attn_implementation",
             "_attn_implementation_autoset",
             "attn_implementation",
+            // How a program keeps keys and values of earlier tokens.
+            "cache_implementation",
             "chunk_size_feed_forward",
             "dtype",
             "output_attentions",
@@ -152,6 +154,40 @@ const NO: [&str; 8] = [
     "tie_encoder_decoder",
 ];
 
+/// Fields that newer programs refuse to read where they are null: each has a value, or its default where it is absent.
+pub const NOT_NULL: [&str; 30] = [
+    "activation",
+    "activation_function",
+    "attention_bias",
+    "attention_multiplier",
+    "embedding_multiplier",
+    "hidden_act",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "logit_scale",
+    "logits_scaling",
+    "max_position_embeddings",
+    "max_window_layers",
+    "mlp_bias",
+    "n_positions",
+    "no_rope_layer_interval",
+    "norm_epsilon",
+    "original_max_position_embeddings",
+    "qk_layernorm",
+    "query_pre_attn_scalar",
+    "residual_multiplier",
+    "rms_norm_eps",
+    "scale_attn_by_inverse_layer_idx",
+    "scale_attn_weights",
+    "sliding_window_pattern",
+    "tie_word_embeddings",
+    "type_vocab_size",
+    "use_bias",
+    "use_parallel_residual",
+    "use_qkv_bias",
+    "use_sliding_window",
+];
+
 /// Whether a field with this value says nothing about what a model computes.
 pub fn harmless(field: &str, value: &Value) -> bool {
     let no = match value {
@@ -159,5 +195,10 @@ pub fn harmless(field: &str, value: &Value) -> bool {
         Value::Object(object) => object.is_empty(),
         _ => false,
     };
+    // Newer configs of some programs name the kind of every layer of models that have one kind.
+    if field == "layer_types" {
+        let mut kinds = value.as_array().into_iter().flatten();
+        return value.is_array() && kinds.all(|kind| kind == "full_attention");
+    }
     HARMLESS.iter().any(|(_, fields)| fields.contains(&field)) || no && NO.contains(&field)
 }

@@ -29,6 +29,8 @@ mod reader;
 mod reranker;
 mod roberta;
 mod rotation;
+#[cfg(test)]
+mod saved;
 mod smollm3;
 mod stablelm;
 mod standard;
@@ -36,7 +38,7 @@ mod starcoder2;
 
 use serde_json::Value;
 
-use super::config::HubConfig;
+use super::config::{HubConfig, EOS};
 use super::error::{CheckpointError, Unsupported};
 
 pub use description::{Description, Factors, Family, Norm};
@@ -80,11 +82,66 @@ pub const FAMILIES: [&Family; 29] = [
     &reranker::MULTILINGUAL,
 ];
 
+/// The tokens that end a text where a config says nothing of them, by the family's `model_type`: the defaults of transformers 5.24, and of
+/// the code in their repositories for the two families that are not part of it.
+const ENDS: [(&[&str], &[u32]); 9] = [
+    (
+        &[
+            "llama",
+            "mistral",
+            "granite",
+            "ernie4_5",
+            "gpt_neox",
+            "phi",
+            "internlm2",
+            "exaone",
+        ],
+        &[2],
+    ),
+    (&["gemma", "gemma2", "gemma3_text"], &[1]),
+    (&["stablelm"], &[0]),
+    (&["falcon"], &[11]),
+    (&["phi3"], &[32_000]),
+    (&["gpt2", "starcoder2"], &[50_256]),
+    (&["smollm3"], &[128_001]),
+    (&["glm"], &[151_329, 151_336, 151_338]),
+    (&["cohere", "cohere2"], &[255_001]),
+];
+
 /// Architectures that people ask for, and what they need that is missing.
-const MISSING: [(&[&str], &str); 7] = [
+const MISSING: [(&[&str], &str); 8] = [
     (
         &["Gemma3ForConditionalGeneration", "gemma3"],
         "images are missing; the text model alone, Gemma3ForCausalLM, can be read",
+    ),
+    (
+        &[
+            "Mistral3ForConditionalGeneration",
+            "mistral3",
+            "LlavaForConditionalGeneration",
+            "llava",
+            "LlavaNextForConditionalGeneration",
+            "llava_next",
+            "Qwen2VLForConditionalGeneration",
+            "qwen2_vl",
+            "Qwen2_5_VLForConditionalGeneration",
+            "qwen2_5_vl",
+            "Qwen3VLForConditionalGeneration",
+            "qwen3_vl",
+            "PaliGemmaForConditionalGeneration",
+            "paligemma",
+            "MllamaForConditionalGeneration",
+            "mllama",
+            "Llama4ForConditionalGeneration",
+            "llama4",
+            "Gemma3nForConditionalGeneration",
+            "gemma3n",
+            "Idefics3ForConditionalGeneration",
+            "idefics3",
+            "SmolVLMForConditionalGeneration",
+            "smolvlm",
+        ],
+        "images are missing; the text model in it is no checkpoint of its own",
     ),
     (
         &["Olmo2ForCausalLM", "olmo2"],
@@ -208,6 +265,14 @@ pub(super) fn read(hub: &HubConfig) -> Read {
     if let Ok(description) = &mut description {
         let most = description.config.max_context();
         description.limit_context(most, "layers whose heads are normed have rotations of their own");
+        // Of one family null is as good as nothing.
+        let says = |family: &Family| reader.states(EOS) && (family.model_type != "glm" || reader.has(EOS));
+        if let Some(family) = family.filter(|family| !hub.is_converted() && !says(family)) {
+            let ends = ENDS.iter().find(|(names, _)| names.contains(&family.model_type));
+            let ends = ends.into_iter().flat_map(|(_, ids)| *ids).copied();
+            // An id that no token has ends no text.
+            description.config.eos = ends.filter(|id| (*id as usize) < description.config.vocab).collect();
+        }
     }
     let mut unsupported = reader.finish();
     // What comes after an error was not asked for, and another architecture has other fields.

@@ -6,6 +6,7 @@ use tessera_circuits::model::{MatmulKind, ModelConfig};
 use super::description::{Description, Family};
 use super::place::{Parameter, Place};
 use super::reader::Reader;
+use super::rotation;
 use super::standard::{self, Defaults};
 use crate::intake::checkpoint::CheckpointError;
 
@@ -26,14 +27,14 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    // Read with the rotations, where they are scaled.
-    reader.get("original_max_position_embeddings");
-    if let Some((_, kind)) = reader
-        .rope()?
-        .filter(|(_, kind)| !["default", "longrope", "su"].contains(kind))
-    {
-        reader.refuse("rope_scaling", format!("{kind} is neither default nor longrope"));
+    let original = "original_max_position_embeddings";
+    match reader.rope(rotation::NEWER)? {
+        None | Some((_, "default")) => {}
+        // What stands beside the divisors does not count in this family.
+        Some((_, "longrope" | "su")) => drop(reader.required(original)?),
+        Some((_, kind)) => reader.refuse("rope_scaling", format!("{kind} is neither default nor longrope")),
     }
+    reader.integer(original)?;
     reader.only("full_attn_mod", &json!(1));
     reader.only("interpolate_factor", &json!(1));
     reader.only("lm_head_bias", &json!(false));

@@ -17,6 +17,8 @@ pub const FAMILY: Family = Family {
 fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         kv_heads_as_heads: false,
+        // GGUF files that do not say it have heads that share the residual stream.
+        head_dim: (!reader.converted()).then_some(128),
         context: 32_768,
         ..Defaults::LLAMA
     };

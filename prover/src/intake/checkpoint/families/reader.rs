@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::harmless::harmless;
+use super::harmless::{harmless, NOT_NULL};
 use crate::intake::checkpoint::config::HubConfig;
 use crate::intake::checkpoint::{CheckpointError, Unsupported};
 
-/// Reads fields of a config. A field of an object is `object.field`. Null is as good as absent.
+/// Reads fields of a config. A field of an object is `object.field`, however deep. Null is as good as absent.
 pub struct Reader<'a> {
     hub: &'a HubConfig,
     used: BTreeSet<String>,
@@ -42,11 +42,16 @@ impl<'a> Reader<'a> {
     /// A field that is present and not null.
     pub fn get(&mut self, path: &str) -> Option<&'a Value> {
         self.used.insert(path.to_string());
-        let value = match path.split_once('.') {
-            None => self.hub.get(path),
-            Some((object, field)) => self.hub.get(object).and_then(|o| o.get(field)),
-        };
-        value.filter(|v| !v.is_null())
+        self.at(path)
+    }
+
+    /// The same without using it.
+    fn at(&self, path: &str) -> Option<&'a Value> {
+        let mut fields = path.split('.');
+        let first = self.hub.get(fields.next()?)?;
+        fields
+            .try_fold(first, |object, field| object.get(field))
+            .filter(|v| !v.is_null())
     }
 
     /// Whether the fields are those that a converter wrote, into a file that has tensors as it made them.
@@ -61,14 +66,14 @@ impl<'a> Reader<'a> {
 
     /// Uses all fields of an object that is refused as a whole.
     pub fn skip(&mut self, object: &str) {
-        let fields = self.hub.get(object).and_then(Value::as_object);
+        let fields = self.at(object).and_then(Value::as_object);
         let all = fields.into_iter().flat_map(|o| o.keys());
         self.used.extend(all.map(|field| format!("{object}.{field}")));
     }
 
     /// Whether a field is present and not null, without using it.
     pub fn has(&self, field: &str) -> bool {
-        self.hub.get(field).is_some()
+        self.at(field).is_some()
     }
 
     /// Whether a field is there at all, be it null: where it is not, the default of its family counts.
@@ -136,25 +141,26 @@ impl<'a> Reader<'a> {
         self.hub.token_ids(path, value)
     }
 
-    /// The kind of rotations, and the object that has the rest of them: `rope_parameters` of newer configs, or `rope_scaling`
-    /// of older ones.
-    pub fn rope(&mut self) -> Result<Option<(&'static str, &'a str)>, CheckpointError> {
-        let Some(object) = ["rope_parameters", "rope_scaling"]
-            .into_iter()
-            .find(|name| self.has(name))
-        else {
+    /// The kind of rotations, and the object that has the rest of them: `newer` configs have it under this path, older ones in
+    /// `rope_scaling`.
+    pub fn rope(&mut self, newer: &'static str) -> Result<Option<(&'static str, &'a str)>, CheckpointError> {
+        const OLDER: &str = "rope_scaling";
+        let Some(object) = [newer, OLDER].into_iter().find(|name| self.has(name)) else {
             return Ok(None);
         };
-        if !self.hub.get(object).is_some_and(Value::is_object) {
+        let fields = self.at(object).and_then(Value::as_object);
+        let Some(fields) = fields else {
             return Err(self.error(object, "not an object"));
+        };
+        if object == newer && self.get(OLDER).is_some() {
+            self.refuse(OLDER, format!("stands beside {newer}, and only one of them can count"));
+            self.skip(OLDER);
         }
         let kind = self.text(&format!("{object}.rope_type"))?;
         let older = self.text(&format!("{object}.type"))?;
         match kind.or(older) {
             Some(kind) => Ok(Some((object, kind))),
-            None if self.hub.get(object).is_some_and(|o| o.get("factor").is_some()) => {
-                Err(self.error(object, "there is a factor, but no rope_type"))
-            }
+            None if fields.contains_key("factor") => Err(self.error(object, "there is a factor, but no rope_type")),
             None => Ok(Some((object, "default"))),
         }
     }
@@ -177,28 +183,43 @@ impl<'a> Reader<'a> {
             used,
             mut unsupported,
         } = self;
-        let mut unknown = |path: &str, value: &Value| {
-            if !used.contains(path) && !value.is_null() && !harmless(path, value) {
-                unsupported.push(Unsupported {
-                    feature: path.to_string(),
+        let null = NOT_NULL
+            .iter()
+            .filter(|field| used.contains(**field) && !hub.is_converted());
+        for field in null.filter(|field| hub.fields().get(**field).is_some_and(Value::is_null)) {
+            unsupported.push(Unsupported {
+                feature: (*field).to_string(),
+                detail: format!(
+                    "{} says null, and every model of this family has a value of it",
+                    hub.origin()
+                ),
+                tensors: Vec::new(),
+            });
+        }
+        let unused = |path: &str, value: &Value| !used.contains(path) && !value.is_null() && !harmless(path, value);
+        let mut left: Vec<(String, &Value)> = hub
+            .fields()
+            .iter()
+            .map(|(field, value)| (field.clone(), value))
+            .collect();
+        left.reverse();
+        while let Some((path, value)) = left.pop() {
+            let inner = format!("{path}.");
+            match value {
+                Value::Object(object) if used.iter().any(|path| path.starts_with(&inner)) => {
+                    let fields = object.iter().rev();
+                    left.extend(fields.map(|(own, value)| (format!("{inner}{own}"), value)));
+                }
+                value if unused(&path, value) => unsupported.push(Unsupported {
+                    feature: path,
                     detail: format!(
-                        "{} says {value}, and no model of this family is known to have this field; if it changes \
-                         nothing that the model computes, remove it there",
+                        "{} says {value}, and no model of this family is known to have this field: with it, the model may \
+                         compute something else",
                         hub.origin()
                     ),
                     tensors: Vec::new(),
-                });
-            }
-        };
-        for (field, value) in hub.fields() {
-            let inner = format!("{field}.");
-            match value {
-                Value::Object(object) if used.iter().any(|path| path.starts_with(&inner)) => {
-                    object
-                        .iter()
-                        .for_each(|(own, value)| unknown(&format!("{inner}{own}"), value));
-                }
-                value => unknown(field, value),
+                }),
+                _ => {}
             }
         }
         unsupported

@@ -38,9 +38,6 @@ pub(super) fn encoder(reader: &mut Reader<'_>, head: Option<ReadHead>) -> Result
         let detail = format!("positions would begin after row {padding}, not after row {PADDING}");
         reader.refuse("pad_token_id", detail);
     }
-    // Marks of a text, which the tokenizer writes.
-    reader.get("bos_token_id");
-    reader.get("eos_token_id");
     let fields = Fields {
         skipped: PADDING + 1,
         head,

@@ -8,6 +8,7 @@ use tessera_circuits::model::Rotation;
 use super::description::Description;
 use super::place::Pairs;
 use super::reader::Reader;
+use crate::intake::checkpoint::config::DIVISORS;
 use crate::intake::checkpoint::CheckpointError;
 
 /// No head is longer, even of models that are not supported.
@@ -25,15 +26,18 @@ struct Scaling<'r, 'a> {
     context: usize,
 }
 
-/// Reads the rotations of all layers into a description, `theta` being the default of their base and `part` that
-/// of the part of the channels that are rotated. The attention factor of
+/// Where newer configs have the rotations of all layers.
+pub const NEWER: &str = "rope_parameters";
+
+/// Reads the rotations of all layers into a description: newer configs have them under the path `newer`, `theta` is the default of their
+/// base, and `part` the default of the part of the channels that are rotated. The attention factor of
 /// some kinds multiplies cos and sin of queries and keys; its square goes into the queries.
 pub fn read(
     reader: &mut Reader<'_>,
     description: &mut Description,
-    (theta, part): (f64, f64),
+    (newer, theta, part): (&'static str, f64, f64),
 ) -> Result<(), CheckpointError> {
-    let object = reader.rope()?;
+    let object = reader.rope(newer)?;
     let nested = |reader: &mut Reader<'_>, field: &str| match object {
         Some((object, _)) => reader.positive(&format!("{object}.{field}")),
         None => Ok(None),
@@ -88,6 +92,8 @@ pub fn read(
         "yarn" => scaling.yarn()?,
         // The original configs of Phi-3 called it so.
         "longrope" | "su" => scaling.longrope(description)?,
+        // No config says so.
+        DIVISORS if scaling.reader.converted() => scaling.divisors()?,
         other => {
             let detail = format!("{other} is none of default, linear, dynamic, llama3, yarn and longrope");
             scaling.reader.refuse("rope_scaling", detail);
@@ -170,6 +176,13 @@ impl Scaling<'_, '_> {
         Ok((self.plain().iter().map(|f| f / factor).collect(), 1.0))
     }
 
+    /// A divisor for every pair.
+    fn divisors(&mut self) -> Result<(Vec<f64>, f64), CheckpointError> {
+        let divisors = self.of_pairs(DIVISORS)?;
+        let scaled = |(f, divisor)| f / divisor;
+        Ok((self.plain().into_iter().zip(divisors).map(scaled).collect(), 1.0))
+    }
+
     /// Long waves are stretched, short ones kept, those between them in between.
     fn llama3(&mut self) -> Result<(Vec<f64>, f64), CheckpointError> {
         let factor = self.required("factor")?;
@@ -243,7 +256,10 @@ impl Scaling<'_, '_> {
         let original = own.or(nested.map(|n| n as usize));
         let given = self.given("factor")?;
         let (original, factor) = match original {
-            Some(original) if original > 1 => (original, self.context as f64 / original as f64),
+            Some(original) if original > 1 => {
+                let ratio = self.context as f64 / original as f64;
+                (original, given.unwrap_or(ratio))
+            }
             Some(other) => {
                 let problem = format!("{other} rows are no text");
                 return Err(self.reader.error("original_max_position_embeddings", problem));

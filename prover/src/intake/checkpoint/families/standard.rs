@@ -25,6 +25,8 @@ pub struct Defaults {
     pub head_dim: Option<usize>,
     pub context: usize,
     pub rms_eps: f64,
+    /// Where newer configs have the rotations of all layers, or of the layers that see all of a text.
+    pub rope: &'static str,
     pub rope_theta: f64,
     pub tied: bool,
     /// Whether `attention_bias` and `mlp_bias` mean something.
@@ -58,6 +60,7 @@ impl Defaults {
         head_dim: None,
         context: 2048,
         rms_eps: 1e-6,
+        rope: rotation::NEWER,
         rope_theta: 10_000.0,
         tied: false,
         biases: true,
@@ -74,7 +77,11 @@ impl Defaults {
 pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Description, CheckpointError> {
     let hidden = reader.required("hidden_size")?;
     let heads = reader.required("num_attention_heads")?;
-    let head_dim = match reader.integer("head_dim")?.or(defaults.head_dim) {
+    let own = reader.integer("head_dim")?;
+    if own.is_none() && defaults.head_dim.is_some() && reader.states("head_dim") {
+        return Err(reader.error("head_dim", "null is no length"));
+    }
+    let head_dim = match own.or(defaults.head_dim) {
         Some(d) => d,
         None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
         None => {
@@ -140,7 +147,11 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         biases,
         notes: Vec::new(),
     };
-    rotation::read(reader, &mut description, (defaults.rope_theta, defaults.rotated))?;
+    rotation::read(
+        reader,
+        &mut description,
+        (defaults.rope, defaults.rope_theta, defaults.rotated),
+    )?;
     Ok(description)
 }
 

@@ -373,12 +373,19 @@ impl Findings<'_> {
         part.is_some()
     }
 
-    /// RoPE scaling: none if the type is `none`, or without a type if the factor is 1.
+    /// RoPE scaling, as llama.cpp reads it: none if the type is `none`; linear without a type, and then none if the factor is 1, or 0,
+    /// which stands for 1. The factor of cos and sin counts in all types.
     fn scaling(&mut self, key: &str, shown: &str) -> Result<(), Problem> {
         let kind = self.metadata.text(&self.own("rope.scaling.type"))?;
-        let neutral = match kind {
-            Some(kind) => kind == "none" && key != self.own("rope.scale_linear"),
-            None => key == self.own("rope.scaling.factor") && self.number(key) == Some(1.0),
+        let is_one = |key: &str| matches!(self.number(&self.own(key)), Some(0.0 | 1.0));
+        let one = |key: &str| self.metadata.get(&self.own(key)).is_none() || is_one(key);
+        let neutral = match key.strip_prefix(&self.own("rope.")) {
+            Some("scaling.attn_factor") => self.number(key) == Some(1.0),
+            Some("scale_linear") => one("rope.scale_linear"),
+            // By it, the longer texts of these models are rotated otherwise.
+            Some("scaling.original_context_length") if self.architecture == PHI3 => false,
+            _ if kind == Some("none") => true,
+            _ => matches!(kind, None | Some("linear")) && one("rope.scaling.factor") && one("rope.scale_linear"),
         };
         if !neutral {
             self.add("rope_scaling", format!("{key} is {shown}"));

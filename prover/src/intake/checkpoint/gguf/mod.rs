@@ -15,6 +15,7 @@ use std::path::Path;
 pub use config::architectures;
 pub use container::MAGIC;
 
+use super::encoding::Encoding;
 use super::error::{CheckpointError, Unsupported};
 use super::families;
 use super::source::{Source, TokenizerSource};
@@ -25,6 +26,9 @@ use crate::support::files;
 use config::Described;
 use container::Container;
 use value::Problem;
+
+/// The tensor of divisors of the frequencies.
+const DIVISORS: &str = "rope_freqs.weight";
 
 /// Opens a file, whatever model it holds.
 pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
@@ -64,6 +68,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
     Ok(Source {
         hub,
         storage: Storage::of_file(path.to_path_buf(), map, end, tensors, canonical),
+        weights: true,
         tokenizer: TokenizerSource::Made(name, tokenizer),
         unsupported,
     })
@@ -81,16 +86,43 @@ struct Header {
 
 impl Header {
     fn read(bytes: &[u8]) -> Result<Self, Problem> {
-        let Container { metadata, tensors, end } = Container::read(bytes)?;
+        let Container {
+            metadata,
+            mut tensors,
+            end,
+        } = Container::read(bytes)?;
+        let divisors = divisors(bytes, &mut tensors);
         let tied = !tensors.keys().any(|name| names::canonical(name) == HEAD);
         let biased = tensors.contains_key("blk.0.attn_q.bias");
         let made = tokenizer::read(&metadata);
         let tokens = made.as_ref().ok().and_then(|made| Some(made.as_ref()?.tokens));
+        let mut described = config::describe(&metadata, (tied, biased), tokens)?;
+        described.hub.divide_frequencies(divisors);
         Ok(Self {
             tensors,
             end,
-            described: config::describe(&metadata, (tied, biased), tokens)?,
+            described,
             tokenizer: made.map(|made| made.map(|made| made.files).unwrap_or_default()),
         })
     }
+}
+
+/// What every frequency of the rotations is divided by, where a file says it: Llama 3.x has its scaling so. The tensor leaves the others,
+/// unless it is of a type that no such tensor has, or what it says cannot be.
+fn divisors(bytes: &[u8], tensors: &mut BTreeMap<String, Info>) -> Vec<f32> {
+    let read = |info: &Info| {
+        let stored = bytes.get(info.range.clone())?;
+        let (len, [_]) = (info.shape.iter().product(), info.shape.as_slice()) else {
+            return None;
+        };
+        let mut values = vec![0.0; len];
+        (info.encoding == Encoding::F32 && stored.len() == 4 * len)
+            .then(|| info.encoding.read(stored, 0, &mut values))?;
+        values.iter().all(|x| x.is_finite() && *x > 0.0).then_some(values)
+    };
+    let values = tensors.get(DIVISORS).and_then(read);
+    if values.is_some() {
+        tensors.remove(DIVISORS);
+    }
+    values.unwrap_or_default()
 }

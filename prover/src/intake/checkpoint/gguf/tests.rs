@@ -478,3 +478,79 @@ fn changed_files_are_read_or_refused() {
     }
     assert!(read > 100 && refused > 100, "{read} {refused}");
 }
+
+#[test]
+fn scaling_that_changes_nothing_is_read_and_what_changes_something_is_refused() {
+    let text = |t: &str| Value::Text(t.to_string());
+    let plain = opened(&tiny(F32, false)).unwrap().config().clone();
+    for neutral in [
+        vec![("type", text("linear")), ("factor", Value::F32(1.0))],
+        vec![("type", text("linear")), ("factor", Value::F32(0.0))],
+        vec![("type", text("linear"))],
+        vec![
+            ("factor", Value::F32(1.0)),
+            ("original_context_length", Value::U32(8192)),
+        ],
+        vec![
+            ("type", text("none")),
+            ("factor", Value::F32(8.0)),
+            ("attn_factor", Value::F32(1.0)),
+        ],
+        vec![
+            ("type", text("linear")),
+            ("factor", Value::F32(1.0)),
+            ("finetuned", Value::Flag(true)),
+        ],
+    ] {
+        let mut gguf = tiny(F32, false);
+        for (key, value) in neutral {
+            gguf.set(&format!("llama.rope.scaling.{key}"), value);
+        }
+        assert_eq!(opened(&gguf).unwrap().config(), &plain);
+    }
+    for (scaling, key) in [
+        (vec![("type", text("linear")), ("factor", Value::F32(2.0))], "factor"),
+        (vec![("type", text("yarn")), ("factor", Value::F32(1.0))], "type"),
+        (
+            vec![("type", text("none")), ("attn_factor", Value::F32(1.25))],
+            "attn_factor",
+        ),
+    ] {
+        let mut gguf = tiny(F32, false);
+        for (own, value) in scaling {
+            gguf.set(&format!("llama.rope.scaling.{own}"), value);
+        }
+        assert_unsupported(&gguf, "rope_scaling", key);
+    }
+}
+
+/// Converters write the scaling of Llama 3.x as a divisor of every frequency, of which llama.cpp makes the same frequencies.
+#[test]
+fn divisors_of_frequencies_are_the_scaling_of_llama_3() {
+    let pairs = opened(&tiny(F32, false)).unwrap().config().head_dim / 2;
+    let with = |divisors: &[f32], kind| {
+        let mut gguf = tiny(F32, false);
+        let tensor = Tensor::of(&[divisors.len()], kind, divisors);
+        gguf.tensors.push(("rope_freqs.weight".to_string(), tensor));
+        gguf
+    };
+    let plain = opened(&tiny(F32, false)).unwrap();
+    let ones = opened(&with(&vec![1.0; pairs], F32)).unwrap();
+    assert_eq!(ones.config(), plain.config());
+    let divisors: Vec<f32> = (0..pairs).map(|x| 1.0 + 3.5 * x as f32).collect();
+    let scaled = opened(&with(&divisors, F32)).unwrap();
+    let frequency = |checkpoint: &Checkpoint, x| {
+        let config = checkpoint.config();
+        config.rotations[0].frequency(config.head_dim, x)
+    };
+    for (x, divisor) in divisors.iter().enumerate() {
+        let expected = frequency(&plain, x) / f64::from(*divisor);
+        assert!((frequency(&scaled, x) / expected - 1.0).abs() < 1e-12, "{x}");
+    }
+    // As many as there are pairs, and none that is no divisor.
+    let error = opened(&with(&vec![2.0; pairs + 1], F32)).unwrap_err().to_string();
+    assert!(error.contains("pairs are rotated"), "{error}");
+    for bad in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        assert_unsupported(&with(&vec![bad; pairs], F32), "rope_scaling", "rope_freqs.weight");
+    }
+}
