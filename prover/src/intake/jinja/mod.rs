@@ -14,8 +14,10 @@ mod format;
 mod json;
 mod letters;
 mod lexer;
+mod lists;
 mod machine;
 mod names;
+mod numbers;
 mod objects;
 mod operators;
 mod parser;
@@ -25,6 +27,7 @@ mod strings;
 mod tests;
 mod text;
 mod value;
+mod writing;
 
 use std::collections::HashMap;
 
