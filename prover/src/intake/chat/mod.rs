@@ -8,7 +8,6 @@ mod error;
 mod goldens;
 #[cfg(test)]
 mod tests;
-pub(crate) mod time;
 
 use std::time::Duration;
 
@@ -99,7 +98,7 @@ impl ChatTemplate {
     pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
         guarded(TIME, move || {
-            let text = this.render(conversation, time::now())?;
+            let text = this.render(conversation, jinja::time::now())?;
             let (ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
             Ok(ChatPrompt {
                 text: text.as_str().to_owned(),

@@ -2,15 +2,25 @@
 
 use std::rc::Rc;
 
-use super::value::Value;
+use super::text::Text;
 
 /// The place of a variable; [`UNKNOWN`] before names are resolved.
 pub type Slot = usize;
 pub const UNKNOWN: Slot = usize::MAX;
 
+/// A value that a template spells.
+#[derive(Debug)]
+pub enum Literal {
+    None,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(Text),
+}
+
 #[derive(Debug)]
 pub enum Expr {
-    Const(Value),
+    Const(Literal),
     Name(String, Slot),
     /// An attribute of a namespace, to be assigned to.
     Field(String, Slot, String),

@@ -2,21 +2,20 @@
 
 use std::rc::Rc;
 
-use super::ast::Expr;
+use super::ast::{Expr, Literal};
 use super::error::{fail, unsupported, Result};
 use super::machine::Machine;
-use super::objects;
 use super::operators;
 use super::print;
-use super::scope::Scope;
+use super::sequences;
 use super::text::Builder;
-use super::value::{self, Dict, Value};
+use super::value::{self, Dict, Scope, Value};
 
 impl Machine {
     pub fn eval(&mut self, expr: &Expr, scope: &Rc<Scope>) -> Result<Value> {
         self.step(1)?;
         match expr {
-            Expr::Const(value) => Ok(value.clone()),
+            Expr::Const(literal) => Ok(spelled(literal)),
             Expr::Name(name, slot) => Ok(scope.get(*slot).unwrap_or_else(|| Value::undefined(name))),
             _ => self.deeper(|this| this.compound(expr, scope)),
         }
@@ -85,7 +84,7 @@ impl Machine {
             Expr::Binary(op, a, b) => {
                 let a = self.eval(a, scope)?;
                 let b = self.eval(b, scope)?;
-                let value = operators::binary(self, op, &a, &b)?;
+                let value = operators::binary(op, &a, &b)?;
                 self.charged(value)
             }
             Expr::Unary(op, a) => operators::unary(op, &self.eval(a, scope)?),
@@ -102,7 +101,7 @@ impl Machine {
                             *bound = self.eval(part, scope)?;
                         }
                     }
-                    let value = operators::slice(&object, &bounds)?;
+                    let value = sequences::slice(&object, &bounds)?;
                     return self.charged(value);
                 }
                 let index = self.eval(index, scope)?;
@@ -135,9 +134,9 @@ impl Machine {
     /// `object.name`: the attribute, or else the item.
     pub fn attribute(&mut self, object: &Value, name: &str) -> Result<Value> {
         object.defined()?;
-        match objects::attribute(self, object, name)? {
+        match self.found(object, name)? {
             Some(value) => Ok(value),
-            None => Ok(match operators::subscript(object, &Value::text(name))? {
+            None => Ok(match sequences::subscript(object, &Value::text(name))? {
                 Some(value) => value,
                 None => object.lacking(name),
             }),
@@ -147,12 +146,12 @@ impl Machine {
     /// `object[index]`: the item, or else the attribute.
     pub fn item(&mut self, object: &Value, index: &Value) -> Result<Value> {
         object.defined()?;
-        if let Some(value) = operators::subscript(object, index)? {
+        if let Some(value) = sequences::subscript(object, index)? {
             return Ok(value);
         }
         match index.as_text() {
             Some(name) => {
-                let value = objects::attribute(self, object, name.as_str())?;
+                let value = self.found(object, name.as_str())?;
                 Ok(value.unwrap_or_else(|| object.lacking(name.as_str())))
             }
             None => {
@@ -160,5 +159,16 @@ impl Machine {
                 Ok(object.lacking(name.as_str()))
             }
         }
+    }
+}
+
+/// The value that a template spells.
+fn spelled(literal: &Literal) -> Value {
+    match literal {
+        Literal::None => Value::None,
+        Literal::Bool(b) => Value::Bool(*b),
+        Literal::Int(n) => Value::Int(*n),
+        Literal::Float(f) => Value::Float(*f),
+        Literal::Text(text) => Value::Text(text.clone()),
     }
 }

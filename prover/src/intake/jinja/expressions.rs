@@ -1,10 +1,10 @@
 //! Jinja2's grammar: expressions.
 
-use super::ast::{Args, Expr, UNKNOWN};
+use super::ast::{Args, Expr, Literal, UNKNOWN};
 use super::error::Result;
 use super::lexer::Token;
 use super::parser::{described, Parser};
-use super::value::Value;
+use super::text::Text;
 
 impl Parser {
     pub fn expression(&mut self, conditional: bool) -> Result<Expr> {
@@ -147,9 +147,9 @@ impl Parser {
     fn primary(&mut self, fields: bool) -> Result<Expr> {
         Ok(match self.next() {
             Token::Name(name) => match name.as_str() {
-                "true" | "True" => Expr::Const(Value::Bool(true)),
-                "false" | "False" => Expr::Const(Value::Bool(false)),
-                "none" | "None" => Expr::Const(Value::None),
+                "true" | "True" => Expr::Const(Literal::Bool(true)),
+                "false" | "False" => Expr::Const(Literal::Bool(false)),
+                "none" | "None" => Expr::Const(Literal::None),
                 _ if fields && self.skip_op(".") => {
                     let field = self.expect_name()?;
                     Expr::Field(name, UNKNOWN, field)
@@ -161,10 +161,10 @@ impl Parser {
                     text.push_str(more);
                     self.next();
                 }
-                Expr::Const(Value::text(&text))
+                Expr::Const(Literal::Text(Text::of(&text)))
             }
-            Token::Int(n) => Expr::Const(Value::Int(n)),
-            Token::Float(f) => Expr::Const(Value::Float(f)),
+            Token::Int(n) => Expr::Const(Literal::Int(n)),
+            Token::Float(f) => Expr::Const(Literal::Float(f)),
             Token::Op("(") => {
                 let value = self.deeper(|this| this.tuple(true, &[], true))?;
                 self.expect_op(")")?;
@@ -249,7 +249,7 @@ impl Parser {
                     self.next();
                     match self.next() {
                         Token::Name(name) => Expr::Attribute(Box::new(value), name),
-                        Token::Int(n) => Expr::Item(Box::new(value), Box::new(Expr::Const(Value::Int(n)))),
+                        Token::Int(n) => Expr::Item(Box::new(value), Box::new(Expr::Const(Literal::Int(n)))),
                         _ => return self.fail("expected name or number"),
                     }
                 }

@@ -1,14 +1,14 @@
 //! Jinja2's filters.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::error::{fail, unsupported, Error, Result};
+use super::call::{integer, needed, string, Call};
+use super::error::{fail, unsupported, Result};
 use super::format;
 use super::letters;
 use super::lists;
-use super::machine::{integer, needed, string, Call, Machine};
+use super::machine::Machine;
 use super::numbers;
 use super::operators;
 use super::print;
@@ -86,35 +86,6 @@ fn soft(value: &Value, what: &str) -> Result<Text> {
     }
 }
 
-/// Indices of the values in ascending order; equal ones keep theirs, also from the end.
-pub fn sorted(values: Vec<Value>, reverse: bool) -> Result<Vec<usize>> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    let mut problem = None;
-    order.sort_by(|a, b| match operators::order(&values[*a], &values[*b]) {
-        Ok(Some(order)) if reverse => order.reverse(),
-        Ok(Some(order)) => order,
-        Ok(None) => {
-            problem.get_or_insert(Error::Unsupported("the order of nan".to_owned()));
-            Ordering::Equal
-        }
-        Err(error) => {
-            problem.get_or_insert(error);
-            Ordering::Equal
-        }
-    });
-    match problem {
-        Some(error) => Err(error),
-        None => Ok(order),
-    }
-}
-
-pub fn ignore_case(value: Value) -> Value {
-    match value {
-        Value::Text(text) | Value::Markup(text) => Value::Text(letters::lower(&text)),
-        other => other,
-    }
-}
-
 impl Machine {
     pub fn filter(&mut self, name: &str, value: Value, call: Call) -> Result<Value> {
         self.step(1 + value.length().unwrap_or(0) as u64 / 16)?;
@@ -153,7 +124,7 @@ impl Machine {
                 let [name] = call.bind(name, ["name"])?;
                 let name = string(name, "attr")?;
                 value.defined()?;
-                let found = super::objects::attribute(self, &value, name.as_str())?;
+                let found = self.found(&value, name.as_str())?;
                 Ok(found.unwrap_or_else(|| value.lacking(name.as_str())))
             }
             "items" => {
@@ -231,7 +202,7 @@ impl Machine {
                         Value::Dict(Rc::new(dict))
                     }
                 };
-                return format::percent(self, &text, &value).map(Value::Text);
+                return format::percent(&text, &value).map(Value::Text);
             }
             _ => {}
         }
@@ -284,7 +255,7 @@ impl Machine {
                         Some(attribute) => self.path(item, &attribute, None)?,
                         None => item,
                     };
-                    sum = operators::binary(self, "+", &sum, &item)?;
+                    sum = operators::binary("+", &sum, &item)?;
                 }
                 Ok(sum)
             }
@@ -341,7 +312,7 @@ impl Machine {
                     keys.push(self.many_paths(item, attribute.as_ref(), case)?);
                 }
                 self.step((keys.len() * 16) as u64)?;
-                let order = sorted(keys, reverse.is_some_and(|r| r.truth()))?;
+                let order = operators::sorted(keys, reverse.is_some_and(|r| r.truth()))?;
                 Value::list(order.into_iter().map(|at| items[at].clone()).collect())
             }
             "unique" => {
@@ -410,7 +381,7 @@ impl Machine {
             Some(path) => self.path(item, path, default)?,
             None => item,
         };
-        Ok(if case { item } else { ignore_case(item) })
+        Ok(if case { item } else { lists::ignore_case(item) })
     }
 
     /// The keys of a sort by several attributes with commas.
@@ -507,7 +478,7 @@ impl Machine {
             keys.push(self.one_path(item.clone(), Some(&attribute), default.as_ref(), case)?);
         }
         let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
-        for at in sorted(keys.clone(), false)? {
+        for at in operators::sorted(keys.clone(), false)? {
             match groups.last_mut() {
                 Some((key, group)) if operators::equal(key, &keys[at])? => group.push(items[at].clone()),
                 _ => groups.push((keys[at].clone(), vec![items[at].clone()])),

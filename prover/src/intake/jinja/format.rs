@@ -1,9 +1,9 @@
 //! Python's `%` of strings and `str.format`.
 
+use super::call::Call;
 use super::error::{fail, unsupported, Result};
-use super::machine::{Call, Machine};
-use super::operators;
 use super::print;
+use super::sequences;
 use super::strings::padded;
 use super::text::{Builder, Text};
 use super::value::{fits, Value};
@@ -33,7 +33,7 @@ fn number(digits: &str, what: &str) -> Result<usize> {
 }
 
 /// `text % value`.
-pub fn percent(machine: &mut Machine, text: &Text, value: &Value) -> Result<Text> {
+pub fn percent(text: &Text, value: &Value) -> Result<Text> {
     let mut positional = match value {
         Value::Tuple(seq) => seq.items.clone(),
         other => vec![other.clone()],
@@ -119,7 +119,6 @@ pub fn percent(machine: &mut Machine, text: &Text, value: &Value) -> Result<Text
         };
         let item = converted(&item, kind, spec)?;
         fits(out.len() + item.len())?;
-        machine.step((item.len() / 64) as u64)?;
         out.push_text(&item);
     }
     out.push_slice(text, at, text.len());
@@ -149,7 +148,7 @@ fn converted(item: &Value, kind: char, mut spec: Spec) -> Result<Text> {
             let text = match spec.precision {
                 Some(precision) => {
                     let parts = [Value::None, Value::Int(precision as i128), Value::None];
-                    match operators::slice(&Value::Text(text.clone()), &parts)? {
+                    match sequences::slice(&Value::Text(text.clone()), &parts)? {
                         Value::Text(cut) => cut,
                         _ => text,
                     }
@@ -280,8 +279,17 @@ fn exponent(text: &str) -> String {
     format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs())
 }
 
+/// A step from a value to a part of it.
+pub enum Lookup<'a> {
+    Attribute(&'a str),
+    Item(Value),
+}
+
+/// Finds parts of values.
+type Look<'a> = dyn FnMut(&Value, Lookup<'_>) -> Result<Value> + 'a;
+
 /// `text.format(..)`.
-pub fn braces(machine: &mut Machine, text: &Text, call: Call) -> Result<Text> {
+pub fn braces(text: &Text, call: &Call, look: &mut Look<'_>) -> Result<Text> {
     let string = text.as_str();
     let (mut out, mut at, mut next) = (Builder::default(), 0, Some(0_usize));
     while at < string.len() {
@@ -305,9 +313,8 @@ pub fn braces(machine: &mut Machine, text: &Text, call: Call) -> Result<Text> {
         if field.contains('{') {
             return unsupported("a format in a format");
         }
-        let item = replaced(machine, field, &call, &mut next)?;
+        let item = replaced(field, call, &mut next, look)?;
         fits(out.len() + item.len())?;
-        machine.step(1 + (item.len() / 64) as u64)?;
         out.push_text(&item);
         at = brace + end + 1;
     }
@@ -316,7 +323,7 @@ pub fn braces(machine: &mut Machine, text: &Text, call: Call) -> Result<Text> {
     Ok(out.done())
 }
 
-fn replaced(machine: &mut Machine, field: &str, call: &Call, next: &mut Option<usize>) -> Result<Text> {
+fn replaced(field: &str, call: &Call, next: &mut Option<usize>, look: &mut Look<'_>) -> Result<Text> {
     let (field, spec) = field.split_once(':').unwrap_or((field, ""));
     let (name, conversion) = match field.split_once('!') {
         Some((name, conversion)) => (name, Some(conversion)),
@@ -346,7 +353,7 @@ fn replaced(machine: &mut Machine, field: &str, call: &Call, next: &mut Option<u
         };
         if let Some(rest) = path.strip_prefix('.') {
             let length = rest.find(['.', '[']).unwrap_or(rest.len());
-            value = Some(machine.attribute(&object, &rest[..length])?);
+            value = Some(look(&object, Lookup::Attribute(&rest[..length]))?);
             path = &rest[length..];
         } else {
             let Some(end) = path.find(']') else {
@@ -357,7 +364,7 @@ fn replaced(machine: &mut Machine, field: &str, call: &Call, next: &mut Option<u
                 Ok(n) => Value::Int(i128::from(n)),
                 Err(_) => Value::text(index),
             };
-            value = Some(machine.item(&object, &index)?);
+            value = Some(look(&object, Lookup::Item(index))?);
             path = &path[end + 1..];
         }
     }
@@ -389,7 +396,7 @@ fn formatted(value: &Value, spec: &str) -> Result<Text> {
                 spec.precision.map_or(Value::None, |p| Value::Int(p as i128)),
                 Value::None,
             ];
-            let Value::Text(text) = operators::slice(&Value::Text(text.clone()), &parts)? else {
+            let Value::Text(text) = sequences::slice(&Value::Text(text.clone()), &parts)? else {
                 return fail("no text");
             };
             let fill = Text::of(&spec.fill.unwrap_or(if spec.zero { '0' } else { ' ' }).to_string());

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use super::call::{integer, needed, string, Call};
 use super::error::{fail, unsupported, Result};
-use super::filters::{ignore_case, sorted};
-use super::machine::{integer, needed, string, Call};
-use super::operators;
+use super::letters;
+use super::operators::sorted;
+use super::sequences;
 use super::text::Text;
 use super::value::{items_fit, Value, View};
 
@@ -18,7 +19,7 @@ pub fn reverse(value: Value) -> Result<Value> {
     match &value {
         Value::Text(_) | Value::Markup(_) => {
             let parts = [Value::None, Value::None, Value::Int(-1)];
-            operators::slice(&value, &parts)
+            sequences::slice(&value, &parts)
         }
         Value::Iter(..) => Value::list(reversed(&value)?),
         Value::Undefined(_) | Value::List(_) | Value::Tuple(_) | Value::Range(_) | Value::Dict(_) | Value::View(..) => {
@@ -92,4 +93,12 @@ pub fn pieces(name: &str, value: &Value, call: Call) -> Result<Value> {
         start = end;
     }
     Ok(Value::generator(out))
+}
+
+/// A value for comparisons in which case makes no difference.
+pub fn ignore_case(value: Value) -> Value {
+    match value {
+        Value::Text(text) | Value::Markup(text) => Value::Text(letters::lower(&text)),
+        other => other,
+    }
 }

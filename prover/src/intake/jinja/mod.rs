@@ -6,6 +6,8 @@
 //! Jinja2 can do and this engine cannot is refused by name; nothing is silently different.
 
 mod ast;
+mod call;
+mod dumps;
 mod error;
 mod eval;
 mod expressions;
@@ -16,16 +18,19 @@ mod letters;
 mod lexer;
 mod lists;
 mod machine;
+mod methods;
 mod names;
 mod numbers;
 mod objects;
 mod operators;
 mod parser;
 mod print;
-mod scope;
+mod sequences;
+mod statements;
 mod strings;
 mod tests;
 mod text;
+pub(crate) mod time;
 mod value;
 mod writing;
 

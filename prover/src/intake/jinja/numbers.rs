@@ -1,7 +1,7 @@
 //! Filters of numbers.
 
+use super::call::{integer, string, Call};
 use super::error::{fail, unsupported, Result};
-use super::machine::{integer, string, Call};
 use super::print;
 use super::text::Text;
 use super::value::Value;

@@ -3,30 +3,18 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::call::{needed, string, Call};
 use super::error::{fail, unsupported, Error, Result};
-use super::machine::{needed, string, Call, Machine};
+use super::machine::Machine;
 use super::operators;
 use super::print;
+use super::sequences;
 use super::strings;
+use super::time;
 use super::value::{Cycler, Dict, Joiner, Key, Loop, Namespace, Range, Value};
 
 /// The most numbers of a range, as in Jinja2's sandbox.
 const RANGE: usize = 100_000;
-
-const FUNCTIONS: [&str; 8] = [
-    "range",
-    "dict",
-    "lipsum",
-    "cycler",
-    "joiner",
-    "namespace",
-    "raise_exception",
-    "strftime_now",
-];
-
-pub fn global(name: &str) -> Option<Value> {
-    FUNCTIONS.into_iter().find(|f| *f == name).map(Value::Function)
-}
 
 const DICT: [&str; 11] = [
     "clear",
@@ -74,74 +62,6 @@ fn changes(object: &Value, name: &str) -> bool {
             "append" | "clear" | "pop" | "reverse" | "insert" | "sort" | "extend" | "remove"
         ),
         _ => false,
-    }
-}
-
-/// What Python finds as an attribute; `None` if there is none.
-pub fn attribute(machine: &mut Machine, object: &Value, name: &str) -> Result<Option<Value>> {
-    let unsafe_one = || {
-        let kind = object.type_name();
-        Value::hinted(format!("access to attribute '{name}' of '{kind}' object is unsafe."))
-    };
-    if name.starts_with("__") && name.ends_with("__") {
-        // Whether an object of Python has it makes no difference, except where an item has the name.
-        return match object {
-            Value::Dict(dict) if dict.named(name).is_some() => unsupported(format!("an item called {name}")),
-            _ => Ok(Some(unsafe_one())),
-        };
-    }
-    if changes(object, name) {
-        return Ok(Some(unsafe_one()));
-    }
-    let method = |known: bool| Ok(known.then(|| Value::Method(Rc::new((object.clone(), name.to_owned())))));
-    match object {
-        Value::Text(_) | Value::Markup(_) => method(strings::METHODS.contains(&name)),
-        Value::Dict(_) => method(DICT.contains(&name)),
-        Value::List(_) => method(LIST.contains(&name)),
-        Value::Tuple(seq) if seq.group && matches!(name, "grouper" | "list") => {
-            Ok(seq.items.get(usize::from(name == "list")).cloned())
-        }
-        Value::Tuple(_) => method(matches!(name, "count" | "index")),
-        Value::Int(n) if matches!(name, "real" | "numerator") => Ok(Some(Value::Int(*n))),
-        Value::Int(_) | Value::Bool(_) => method(INT.contains(&name) || name == "to_bytes"),
-        Value::Float(_) => method(FLOAT.contains(&name)),
-        Value::Range(range) => Ok(match name {
-            "start" => Some(Value::Int(range.start)),
-            "stop" => Some(Value::Int(range.stop)),
-            "step" => Some(Value::Int(range.step)),
-            _ => return method(matches!(name, "count" | "index")),
-        }),
-        Value::View(..) => method(matches!(name, "mapping" | "isdisjoint")),
-        Value::Iter(..) => method(matches!(
-            name,
-            "send" | "throw" | "close" | "gi_frame" | "gi_code" | "gi_running"
-        )),
-        Value::Namespace(namespace) => Ok(namespace.fields.borrow().named(name).cloned()),
-        Value::Macro(code) => Ok(match name {
-            "name" => Some(code.code.name.as_deref().map_or(Value::None, Value::text)),
-            "arguments" => {
-                let names = code.code.args.iter().map(|(name, _)| Value::text(name));
-                Some(Value::list(names.collect())?)
-            }
-            "catch_kwargs" => Some(Value::Bool(code.code.kwargs.is_some())),
-            "catch_varargs" => Some(Value::Bool(code.code.varargs.is_some())),
-            "caller" | "explicit_caller" => return unsupported(format!("the attribute {name} of a macro")),
-            _ => None,
-        }),
-        Value::Loop(state) => loop_attribute(machine, object, state, name),
-        Value::Cycler(cycler) => match name {
-            "current" => Ok(cycler.items.items.get(cycler.at.get()).cloned()),
-            "items" => Ok(Some(Value::Tuple(Rc::clone(&cycler.items)))),
-            "pos" => Ok(Some(Value::Int(cycler.at.get() as i128))),
-            _ => method(matches!(name, "next" | "reset")),
-        },
-        Value::Joiner(joiner) => Ok(match name {
-            "sep" => Some(joiner.separator.clone()),
-            "used" => Some(Value::Bool(joiner.used.get())),
-            _ => None,
-        }),
-        Value::Function("dict") => method(name == "fromkeys"),
-        _ => Ok(None),
     }
 }
 
@@ -212,6 +132,74 @@ fn loop_attribute(machine: &mut Machine, object: &Value, state: &Loop, name: &st
 }
 
 impl Machine {
+    /// What Python finds as an attribute; `None` if there is none.
+    pub fn found(&mut self, object: &Value, name: &str) -> Result<Option<Value>> {
+        let unsafe_one = || {
+            let kind = object.type_name();
+            Value::hinted(format!("access to attribute '{name}' of '{kind}' object is unsafe."))
+        };
+        if name.starts_with("__") && name.ends_with("__") {
+            // Whether an object of Python has it makes no difference, except where an item has the name.
+            return match object {
+                Value::Dict(dict) if dict.named(name).is_some() => unsupported(format!("an item called {name}")),
+                _ => Ok(Some(unsafe_one())),
+            };
+        }
+        if changes(object, name) {
+            return Ok(Some(unsafe_one()));
+        }
+        let method = |known: bool| Ok(known.then(|| Value::Method(Rc::new((object.clone(), name.to_owned())))));
+        match object {
+            Value::Text(_) | Value::Markup(_) => method(strings::METHODS.contains(&name)),
+            Value::Dict(_) => method(DICT.contains(&name)),
+            Value::List(_) => method(LIST.contains(&name)),
+            Value::Tuple(seq) if seq.group && matches!(name, "grouper" | "list") => {
+                Ok(seq.items.get(usize::from(name == "list")).cloned())
+            }
+            Value::Tuple(_) => method(matches!(name, "count" | "index")),
+            Value::Int(n) if matches!(name, "real" | "numerator") => Ok(Some(Value::Int(*n))),
+            Value::Int(_) | Value::Bool(_) => method(INT.contains(&name) || name == "to_bytes"),
+            Value::Float(_) => method(FLOAT.contains(&name)),
+            Value::Range(range) => Ok(match name {
+                "start" => Some(Value::Int(range.start)),
+                "stop" => Some(Value::Int(range.stop)),
+                "step" => Some(Value::Int(range.step)),
+                _ => return method(matches!(name, "count" | "index")),
+            }),
+            Value::View(..) => method(matches!(name, "mapping" | "isdisjoint")),
+            Value::Iter(..) => method(matches!(
+                name,
+                "send" | "throw" | "close" | "gi_frame" | "gi_code" | "gi_running"
+            )),
+            Value::Namespace(namespace) => Ok(namespace.fields.borrow().named(name).cloned()),
+            Value::Macro(code) => Ok(match name {
+                "name" => Some(code.code.name.as_deref().map_or(Value::None, Value::text)),
+                "arguments" => {
+                    let names = code.code.args.iter().map(|(name, _)| Value::text(name));
+                    Some(Value::list(names.collect())?)
+                }
+                "catch_kwargs" => Some(Value::Bool(code.code.kwargs.is_some())),
+                "catch_varargs" => Some(Value::Bool(code.code.varargs.is_some())),
+                "caller" | "explicit_caller" => return unsupported(format!("the attribute {name} of a macro")),
+                _ => None,
+            }),
+            Value::Loop(state) => loop_attribute(self, object, state, name),
+            Value::Cycler(cycler) => match name {
+                "current" => Ok(cycler.items.items.get(cycler.at.get()).cloned()),
+                "items" => Ok(Some(Value::Tuple(Rc::clone(&cycler.items)))),
+                "pos" => Ok(Some(Value::Int(cycler.at.get() as i128))),
+                _ => method(matches!(name, "next" | "reset")),
+            },
+            Value::Joiner(joiner) => Ok(match name {
+                "sep" => Some(joiner.separator.clone()),
+                "used" => Some(Value::Bool(joiner.used.get())),
+                _ => None,
+            }),
+            Value::Function("dict") => method(name == "fromkeys"),
+            _ => Ok(None),
+        }
+    }
+
     pub fn call(&mut self, callee: &Value, call: Call) -> Result<Value> {
         self.step(1)?;
         let value = self.deeper(|this| match callee {
@@ -301,7 +289,7 @@ impl Machine {
             "strftime_now" => {
                 let [format] = call.bind("strftime_now", ["format"])?;
                 let format = string(format, "strftime_now")?;
-                let text = crate::intake::chat::time::strftime(format.as_str(), self.now);
+                let text = time::strftime(format.as_str(), self.now);
                 text.map(|text| Value::text(&text)).map_err(Error::Unsupported)
             }
             other => unsupported(format!("the function {other}")),
@@ -333,7 +321,7 @@ impl Machine {
                 let items = object.items()?;
                 let parts = [start.unwrap_or(Value::None), stop.unwrap_or(Value::None), Value::None];
                 let places = Value::list((0..items.len()).map(|i| Value::Int(i as i128)).collect())?;
-                for place in operators::slice(&places, &parts)?.items()? {
+                for place in sequences::slice(&places, &parts)?.items()? {
                     let at = place.as_int().and_then(|i| usize::try_from(i).ok()).unwrap_or(0);
                     if operators::equal(&items[at], &item)? {
                         return Ok(place);

@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use super::error::{fail, unsupported, Error, Result};
 use super::format;
-use super::machine::Machine;
 use super::text::{Builder, Text};
-use super::value::{fits, items_fit, Key, Range, Value, View};
+use super::value::{fits, items_fit, Value, View};
 
 fn overflow() -> Error {
     Error::Unsupported("an integer of more than 127 bits".to_owned())
@@ -24,10 +23,10 @@ pub fn unary(op: &str, value: &Value) -> Result<Value> {
     }
 }
 
-pub fn binary(machine: &mut Machine, op: &str, a: &Value, b: &Value) -> Result<Value> {
+pub fn binary(op: &str, a: &Value, b: &Value) -> Result<Value> {
     if op == "%" {
         if let Value::Text(text) = a {
-            return Ok(Value::Text(format::percent(machine, text, b)?));
+            return Ok(Value::Text(format::percent(text, b)?));
         }
     }
     a.defined()?;
@@ -102,6 +101,9 @@ fn repeated(a: &Value, b: &Value) -> Result<Option<Value>> {
         (_, _, what, Some(n)) if what.as_int().is_none() => (what, n),
         _ => return Ok(None),
     };
+    if i64::try_from(count).is_err() && matches!(what, Value::Text(_) | Value::List(_) | Value::Tuple(_)) {
+        return fail("cannot fit 'int' into an index-sized integer");
+    }
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     Ok(match what {
         Value::Text(text) => {
@@ -382,97 +384,24 @@ fn same(a: &Value, b: &Value) -> Result<bool> {
     }
 }
 
-/// `object[index]`, `None` where Python raises a `TypeError` or `LookupError`.
-pub fn subscript(object: &Value, index: &Value) -> Result<Option<Value>> {
-    let at = |length: usize| -> Option<usize> {
-        let index = index.as_int()?;
-        let index = if index < 0 { index + length as i128 } else { index };
-        usize::try_from(index).ok().filter(|i| *i < length)
-    };
-    Ok(match object {
-        Value::Dict(dict) => match Key::of(index) {
-            Ok(_) => dict.get(index)?.cloned(),
-            Err(Error::Runtime(_)) => None,
-            Err(other) => return Err(other),
-        },
-        Value::List(seq) | Value::Tuple(seq) => at(seq.items.len()).map(|i| seq.items[i].clone()),
-        Value::Text(text) | Value::Markup(text) => at(text.chars()).and_then(|i| {
-            let (start, c) = text.as_str().char_indices().nth(i)?;
-            let part = text.slice(start, start + c.len_utf8());
-            Some(match object {
-                Value::Markup(_) => Value::Markup(part),
-                _ => Value::Text(part),
-            })
-        }),
-        Value::Range(range) => at(range.len()).map(|i| Value::Int(range.at(i))),
-        _ => None,
-    })
-}
-
-/// Start, step and count of a slice of so many items.
-fn bounds(parts: &[Value; 3], length: usize) -> Result<(i128, i128, usize)> {
-    let mut numbers = [None; 3];
-    for (number, part) in numbers.iter_mut().zip(parts) {
-        *number = match part {
-            Value::None => None,
-            other => match other.as_int() {
-                Some(n) => Some(n),
-                None => return fail("slice indices must be integers or None"),
-            },
-        };
-    }
-    let (step, length) = (numbers[2].unwrap_or(1), length as i128);
-    if step == 0 {
-        return fail("slice step cannot be zero");
-    }
-    let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
-    let clamped = |n: Option<i128>, default: i128| match n {
-        None => default,
-        Some(n) if n < 0 => n.saturating_add(length).max(low),
-        Some(n) => n.min(high),
-    };
-    let start = clamped(numbers[0], if step > 0 { low } else { high });
-    let stop = clamped(numbers[1], if step > 0 { high } else { low });
-    // A longer step takes one item.
-    let step = step.clamp(-(length + 2), length + 2);
-    Ok((start, step, Range { start, stop, step }.len()))
-}
-
-pub fn slice(object: &Value, parts: &[Value; 3]) -> Result<Value> {
-    let object = object.defined()?;
-    let length = match object {
-        Value::List(_) | Value::Tuple(_) | Value::Text(_) | Value::Range(_) | Value::Markup(_) => {
-            object.length().unwrap_or(0)
+/// Indices of the values in ascending order; equal ones keep theirs, also from the end.
+pub fn sorted(values: Vec<Value>, reverse: bool) -> Result<Vec<usize>> {
+    let mut indices: Vec<usize> = (0..values.len()).collect();
+    let mut problem = None;
+    indices.sort_by(|a, b| match order(&values[*a], &values[*b]) {
+        Ok(Some(order)) if reverse => order.reverse(),
+        Ok(Some(order)) => order,
+        Ok(None) => {
+            problem.get_or_insert(Error::Unsupported("the order of nan".to_owned()));
+            Ordering::Equal
         }
-        // Python fails, but Jinja2 has an undefined value where it knows the whole expression beforehand.
-        _ => return unsupported(format!("a slice of a value of the type '{}'", object.type_name())),
-    };
-    let (start, step, count) = bounds(parts, length)?;
-    let at = |i: usize| usize::try_from(start + step * i as i128).unwrap_or(0);
-    Ok(match object {
-        Value::List(seq) => Value::list((0..count).map(|i| seq.items[at(i)].clone()).collect())?,
-        Value::Tuple(seq) => Value::tuple((0..count).map(|i| seq.items[at(i)].clone()).collect())?,
-        Value::Range(range) => Value::Range(Range {
-            start: range.start + start * range.step,
-            stop: range.start + (start + step * count as i128) * range.step,
-            step: step * range.step,
-        }),
-        Value::Text(text) | Value::Markup(text) => {
-            let places: Vec<(usize, usize)> = text.marked().map(|(i, c, _)| (i, i + c.len_utf8())).collect();
-            let part = match (step, count) {
-                (_, 0) => Text::of(""),
-                (1, _) => text.slice(places[at(0)].0, places[at(count - 1)].1),
-                _ => {
-                    let mut out = Builder::default();
-                    (0..count).for_each(|i| out.push_slice(text, places[at(i)].0, places[at(i)].1));
-                    out.done()
-                }
-            };
-            match object {
-                Value::Markup(_) => Value::Markup(part),
-                _ => Value::Text(part),
-            }
+        Err(error) => {
+            problem.get_or_insert(error);
+            Ordering::Equal
         }
-        _ => Value::None,
-    })
+    });
+    match problem {
+        Some(error) => Err(error),
+        None => Ok(indices),
+    }
 }

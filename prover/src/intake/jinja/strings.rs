@@ -1,11 +1,9 @@
 //! Methods of Python's strings.
 
+use super::call::{integer, needed, string, Call};
 use super::error::{fail, unsupported, Result};
-use super::format;
-use super::letters;
-use super::machine::{integer, needed, string, Call, Machine};
-use super::operators;
-use super::print::{is_printable, is_space};
+use super::print::is_space;
+use super::sequences;
 use super::text::{Builder, Text};
 use super::value::{fits, items_fit, Value};
 
@@ -59,131 +57,6 @@ pub const METHODS: [&str; 47] = [
     "upper",
     "zfill",
 ];
-
-impl Machine {
-    pub fn text_method(&mut self, text: &Text, name: &str, call: Call) -> Result<Value> {
-        self.step((text.len() / 64) as u64)?;
-        let made = |text: Text| Ok(Value::Text(text));
-        match name {
-            "format" => return format::braces(self, text, call).map(Value::Text),
-            "format_map" => return unsupported("the method format_map"),
-            "strip" | "lstrip" | "rstrip" => {
-                let [chars] = call.bind(name, [""])?;
-                let chars = chars.filter(|c| !matches!(c, Value::None));
-                let chars = chars.map(|c| string(Some(c), name)).transpose()?;
-                return made(strip(text, chars.as_ref(), name != "rstrip", name != "lstrip"));
-            }
-            "split" | "rsplit" => {
-                let [separator, count] = call.bind(name, ["sep", "maxsplit"])?;
-                return Value::list(split(text, separator, integer(count, -1, name)?, name == "rsplit")?);
-            }
-            "splitlines" => {
-                let [keep] = call.bind(name, ["keepends"])?;
-                let lines = lines(text, keep.is_some_and(|k| k.truth()));
-                return Value::list(lines.into_iter().map(Value::Text).collect());
-            }
-            "replace" => {
-                let [old, new, count] = call.bind(name, ["", "", ""])?;
-                let (old, new) = (string(old, name)?, string(new, name)?);
-                return made(replace(text, &old, &new, integer(count, -1, name)?)?);
-            }
-            "startswith" | "endswith" => return affix(text, name, call),
-            "find" | "rfind" | "index" | "rindex" | "count" => return search(text, name, call),
-            "join" => {
-                let [items] = call.bind(name, [""])?;
-                return made(join(text, needed(items, name)?.defined_items()?)?);
-            }
-            "partition" | "rpartition" => {
-                let [separator] = call.bind(name, [""])?;
-                return partition(text, &string(separator, name)?, name == "rpartition");
-            }
-            "removeprefix" | "removesuffix" => {
-                let [affix] = call.bind(name, [""])?;
-                let affix = string(affix, name)?;
-                let rest = match name {
-                    "removeprefix" => text.as_str().strip_prefix(affix.as_str()),
-                    _ => text.as_str().strip_suffix(affix.as_str()),
-                };
-                return made(rest.map_or_else(|| text.clone(), |rest| text.part(rest)));
-            }
-            "center" | "ljust" | "rjust" => {
-                let [width, fill] = call.bind(name, ["", ""])?;
-                let width = needed(width, name)?;
-                let fill = fill.map_or_else(|| Ok(Text::of(" ")), |f| string(Some(f), name))?;
-                return made(padded(text, integer(Some(width), 0, name)?, &fill, name)?);
-            }
-            "zfill" => {
-                let [width] = call.bind(name, [""])?;
-                let width = integer(Some(needed(width, name)?), 0, name)?;
-                let sign = text.as_str().chars().next().filter(|c| matches!(c, '+' | '-'));
-                let sign = sign.map_or(0, char::len_utf8);
-                let padding = padded(&Text::of(""), width - text.chars() as i128, &Text::of("0"), "ljust")?;
-                let mut out = Builder::default();
-                out.push_slice(text, 0, sign);
-                out.push_text(&padding);
-                out.push_slice(text, sign, text.len());
-                return made(out.done());
-            }
-            "expandtabs" => {
-                let [size] = call.bind(name, ["tabsize"])?;
-                return made(expanded(text, integer(size, 8, name)?)?);
-            }
-            "encode" | "maketrans" | "translate" | "casefold" => return unsupported(format!("the method {name}")),
-            _ => {}
-        }
-        let [] = call.bind(name, [])?;
-        match name {
-            "upper" => made(letters::upper(text)),
-            "lower" => made(letters::lower(text)),
-            "title" => made(letters::title(text)),
-            "capitalize" => made(letters::capitalize(text)),
-            "swapcase" => made(letters::swapcase(text)),
-            _ => Ok(Value::Bool(is(text.as_str(), name)?)),
-        }
-    }
-}
-
-impl Value {
-    fn defined_items(&self) -> Result<Vec<Value>> {
-        match self {
-            Value::Text(_) | Value::List(_) | Value::Tuple(_) => self.items(),
-            other if other.is_iterable() => other.items(),
-            _ => fail("can only join an iterable"),
-        }
-    }
-}
-
-/// The tests of strings, such as `isdigit`.
-fn is(text: &str, name: &str) -> Result<bool> {
-    let all = |test: fn(char) -> Result<bool>| -> Result<bool> {
-        for c in text.chars() {
-            if !test(c)? {
-                return Ok(false);
-            }
-        }
-        Ok(!text.is_empty())
-    };
-    match name {
-        "isascii" => Ok(text.is_ascii()),
-        "isspace" => Ok(!text.is_empty() && text.chars().all(is_space)),
-        "isprintable" => Ok(text.chars().all(is_printable)),
-        "islower" => Ok(letters::is_lower(text)),
-        "isupper" => Ok(letters::is_upper(text)),
-        "istitle" => Ok(letters::is_title(text)),
-        "isalpha" => all(letters::is_alpha),
-        "isalnum" => all(|c| Ok(letters::is_alpha(c)? || letters::is_digit(c)?)),
-        "isnumeric" => all(letters::is_numeric),
-        "isdigit" | "isdecimal" => all(letters::is_digit),
-        "isidentifier" => {
-            if !text.is_ascii() {
-                return unsupported("isidentifier beyond ASCII");
-            }
-            let word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            Ok(word && !text.is_empty() && !text.starts_with(|c: char| c.is_ascii_digit()))
-        }
-        other => unsupported(format!("the method {other}")),
-    }
-}
 
 pub fn strip(text: &Text, chars: Option<&Text>, left: bool, right: bool) -> Text {
     let in_set = |c: char| match chars {
@@ -324,13 +197,13 @@ fn window(text: &Text, start: Option<Value>, end: Option<Value>) -> Result<Optio
         return Ok(None);
     }
     let parts = [Value::Int(start), Value::Int(end), Value::None];
-    match operators::slice(&Value::Text(text.clone()), &parts)? {
+    match sequences::slice(&Value::Text(text.clone()), &parts)? {
         Value::Text(part) => Ok(Some((usize::try_from(start).unwrap_or(0), part))),
         _ => Ok(None),
     }
 }
 
-fn affix(text: &Text, name: &str, call: Call) -> Result<Value> {
+pub fn affix(text: &Text, name: &str, call: Call) -> Result<Value> {
     let [affix, start, end] = call.bind(name, ["", "", ""])?;
     let affixes = match needed(affix, name)? {
         Value::Tuple(seq) => seq.items.clone(),
@@ -348,7 +221,7 @@ fn affix(text: &Text, name: &str, call: Call) -> Result<Value> {
     Ok(Value::Bool(found))
 }
 
-fn search(text: &Text, name: &str, call: Call) -> Result<Value> {
+pub fn search(text: &Text, name: &str, call: Call) -> Result<Value> {
     let [what, start, end] = call.bind(name, ["", "", ""])?;
     let what = string(what, name)?;
     let Some((first, part)) = window(text, start, end)? else {
@@ -399,7 +272,7 @@ pub fn join(separator: &Text, items: Vec<Value>) -> Result<Text> {
     Ok(out.done())
 }
 
-fn partition(text: &Text, separator: &Text, right: bool) -> Result<Value> {
+pub fn partition(text: &Text, separator: &Text, right: bool) -> Result<Value> {
     if separator.is_empty() {
         return fail("empty separator");
     }
@@ -441,7 +314,7 @@ pub fn padded(text: &Text, width: i128, fill: &Text, name: &str) -> Result<Text>
     Ok(out.done())
 }
 
-fn expanded(text: &Text, size: i128) -> Result<Text> {
+pub fn expanded(text: &Text, size: i128) -> Result<Text> {
     let size = usize::try_from(size.max(0)).unwrap_or(usize::MAX);
     let tabs = text.as_str().matches('\t').count();
     fits(text.len().saturating_add(tabs.saturating_mul(size)))?;

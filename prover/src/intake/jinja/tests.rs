@@ -1,9 +1,10 @@
 //! Jinja2's tests: `value is name(..)`.
 
+use super::call::{needed, Call};
 use super::error::{fail, Result};
 use super::filters;
 use super::letters;
-use super::machine::{needed, Call, Machine};
+use super::machine::Machine;
 use super::operators;
 use super::print;
 use super::value::{Key, Value};
@@ -75,7 +76,7 @@ impl Machine {
         match name {
             "divisibleby" => {
                 let [by] = call.bind(name, ["num"])?;
-                let rest = operators::binary(self, "%", value, &needed(by, name)?)?;
+                let rest = operators::binary("%", value, &needed(by, name)?)?;
                 return operators::equal(&rest, &Value::Int(0));
             }
             "sameas" => {
@@ -90,7 +91,7 @@ impl Machine {
         let [] = call.bind(name, [])?;
         Ok(match name {
             "odd" | "even" => {
-                let rest = operators::binary(self, "%", value, &Value::Int(2))?;
+                let rest = operators::binary("%", value, &Value::Int(2))?;
                 operators::equal(&rest, &Value::Int(i128::from(name == "odd")))?
             }
             "defined" => !value.is_undefined(),

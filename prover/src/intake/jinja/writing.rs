@@ -2,10 +2,12 @@
 
 use std::rc::Rc;
 
+use super::call::{integer, string, Call};
+use super::dumps::{self, Json};
 use super::error::{fail, Error, Result};
-use super::machine::{integer, string, Call};
 use super::operators;
 use super::print;
+use super::sequences;
 use super::strings;
 use super::text::{Builder, Text};
 use super::value::{fits, Value, View};
@@ -47,7 +49,7 @@ pub fn truncate(value: &Value, call: Call) -> Result<Value> {
     }
     let text = string(Some(value.clone()), "truncate")?;
     let parts = [Value::None, Value::Int(length - end.chars() as i128), Value::None];
-    let Value::Text(cut) = operators::slice(&Value::Text(text), &parts)? else {
+    let Value::Text(cut) = sequences::slice(&Value::Text(text), &parts)? else {
         return fail("no text");
     };
     let cut = match kill.is_some_and(|k| k.truth()) {
@@ -145,11 +147,11 @@ pub fn to_json(value: &Value, call: Call) -> Result<Value> {
             _ => return fail("tojson: separators are two texts"),
         },
     };
-    let options = print::Json {
+    let options = Json {
         ascii: ascii.is_some_and(|a| a.truth()),
         indent,
         separators,
         sort: sort.is_some_and(|s| s.truth()),
     };
-    print::json(value, &options).map(Value::Text)
+    dumps::json(value, &options).map(Value::Text)
 }
