@@ -135,6 +135,7 @@ pub fn percent(text: &Text, value: &Value) -> Result<Text> {
 }
 
 fn converted(item: &Value, kind: char, mut spec: Spec) -> Result<Text> {
+    spec.zero &= spec.align.is_none();
     match kind {
         's' | 'r' | 'a' => {
             let text = if kind == 's' {
@@ -219,9 +220,7 @@ fn placed(negative: bool, prefix: &str, digits: &str, spec: &Spec) -> Text {
     let missing = spec.width.saturating_sub(length);
     let fill = |c: char, n: usize| c.to_string().repeat(n);
     let align = spec.align.unwrap_or(if spec.zero { '=' } else { '>' });
-    let pad = spec
-        .fill
-        .unwrap_or(if spec.zero && spec.align != Some('<') { '0' } else { ' ' });
+    let pad = spec.fill.unwrap_or(if spec.zero { '0' } else { ' ' });
     Text::from(match align {
         '<' => format!("{sign}{prefix}{digits}{}", fill(pad, missing)),
         '=' => format!("{sign}{prefix}{}{digits}", fill(pad, missing)),
@@ -448,6 +447,9 @@ fn grouped(digits: &str, spec: &Spec) -> Result<String> {
     let Some(comma) = spec.comma else {
         return Ok(digits.to_owned());
     };
+    if comma == ',' && matches!(spec.kind, Some('x' | 'X' | 'o' | 'b')) {
+        return fail("Cannot specify ',' with this format");
+    }
     if spec.zero || spec.align == Some('=') || comma == '_' && matches!(spec.kind, Some('x' | 'X' | 'o' | 'b')) {
         return unsupported("this separator in a format");
     }

@@ -31,8 +31,8 @@ pub fn subscript(object: &Value, index: &Value) -> Result<Option<Value>> {
     })
 }
 
-/// Start, step and count of a slice of so many items.
-fn bounds(parts: &[Value; 3], length: usize) -> Result<(i128, i128, usize)> {
+/// The items that a slice of so many items takes, and how many they are.
+fn bounds(parts: &[Value; 3], length: usize) -> Result<(Range, usize)> {
     let mut numbers = [None; 3];
     for (number, part) in numbers.iter_mut().zip(parts) {
         *number = match part {
@@ -55,9 +55,11 @@ fn bounds(parts: &[Value; 3], length: usize) -> Result<(i128, i128, usize)> {
     };
     let start = clamped(numbers[0], if step > 0 { low } else { high });
     let stop = clamped(numbers[1], if step > 0 { high } else { low });
-    // A longer step takes one item.
-    let step = step.clamp(-(length + 2), length + 2);
-    Ok((start, step, Range { start, stop, step }.len()))
+    if step.unsigned_abs() > 1 << 62 {
+        return unsupported("so long a step of a slice");
+    }
+    let range = Range { start, stop, step };
+    Ok((range, range.len()))
 }
 
 pub fn slice(object: &Value, parts: &[Value; 3]) -> Result<Value> {
@@ -69,19 +71,22 @@ pub fn slice(object: &Value, parts: &[Value; 3]) -> Result<Value> {
         // Python fails, but Jinja2 has an undefined value where it knows the whole expression beforehand.
         _ => return unsupported(format!("a slice of a value of the type '{}'", object.type_name())),
     };
-    let (start, step, count) = bounds(parts, length)?;
-    let at = |i: usize| usize::try_from(start + step * i as i128).unwrap_or(0);
+    let (taken, count) = bounds(parts, length)?;
+    let at = |i: usize| usize::try_from(taken.at(i)).unwrap_or(0);
     Ok(match object {
         Value::List(seq) => Value::list((0..count).map(|i| seq.items[at(i)].clone()).collect())?,
         Value::Tuple(seq) => Value::tuple((0..count).map(|i| seq.items[at(i)].clone()).collect())?,
         Value::Range(range) => Value::Range(Range {
-            start: range.start + start * range.step,
-            stop: range.start + (start + step * count as i128) * range.step,
-            step: step * range.step,
+            start: range.at_place(taken.start),
+            stop: range.at_place(taken.stop),
+            step: match taken.step.checked_mul(range.step) {
+                Some(step) if step.unsigned_abs() < 1 << 100 => step,
+                _ => return unsupported("so long a step of a range"),
+            },
         }),
         Value::Text(text) | Value::Markup(text) => {
             let places: Vec<(usize, usize)> = text.marked().map(|(i, c, _)| (i, i + c.len_utf8())).collect();
-            let part = match (step, count) {
+            let part = match (taken.step, count) {
                 (_, 0) => Text::of(""),
                 (1, _) => text.slice(places[at(0)].0, places[at(count - 1)].1),
                 _ => {

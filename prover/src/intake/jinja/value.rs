@@ -61,15 +61,20 @@ pub struct Range {
 impl Range {
     pub fn len(&self) -> usize {
         let span = match self.step > 0 {
-            true => self.stop - self.start,
-            false => self.start - self.stop,
+            true => self.stop.saturating_sub(self.start),
+            false => self.start.saturating_sub(self.stop),
         };
         let step = self.step.abs().max(1);
-        usize::try_from((span.max(0) + step - 1) / step).unwrap_or(usize::MAX)
+        usize::try_from(span.max(0).saturating_add(step - 1) / step).unwrap_or(usize::MAX)
     }
 
     pub fn at(&self, index: usize) -> i128 {
-        self.start + self.step * index as i128
+        self.at_place(index as i128)
+    }
+
+    /// The number at a place, which may lie outside.
+    pub fn at_place(&self, place: i128) -> i128 {
+        self.start.saturating_add(self.step.saturating_mul(place))
     }
 }
 
