@@ -3,6 +3,7 @@
 use serde_json::{json, Map};
 
 use super::*;
+use crate::intake::jinja::time;
 use crate::testing::FIXTURE;
 
 /// A byte-level tokenizer with these special tokens: every other byte is a token, so that no text is lost.
