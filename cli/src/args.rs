@@ -1,6 +1,7 @@
 //! The command line: what the user can say, nothing about how it is done.
 
 mod chain;
+mod chat;
 mod embed;
 mod rank;
 mod shapes;
@@ -16,6 +17,7 @@ use tessera_prover::tasks::setup::CodewordCache;
 use tessera_verifier::suite::Suite;
 
 pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
+pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
 pub use rank::RankArgs;
 pub use shapes::ShapeArg;
@@ -240,26 +242,6 @@ pub struct PromptSource {
     /// The same as token ids, between commas or spaces
     #[arg(long, value_name = "IDS")]
     pub rank_ids: Option<Ids>,
-}
-
-/// How a prompt becomes a conversation.
-#[derive(Debug, Args)]
-pub struct ChatArgs {
-    /// Ask as in a conversation: the prompt is what a user says, in the words of the model's chat template
-    #[arg(long, conflicts_with_all = ["prompt_ids", "prompt_ids_file"])]
-    pub chat: bool,
-    /// What the model is told before the conversation
-    #[arg(
-        long,
-        value_name = "TEXT",
-        requires = "chat",
-        conflicts_with = "messages",
-        allow_hyphen_values = true
-    )]
-    pub system: Option<String>,
-    /// Chat template (Jinja) to use in place of the model's own
-    #[arg(long, value_name = "FILE", requires = "chat")]
-    pub chat_template: Option<PathBuf>,
 }
 
 /// A prompt as text, token ids or a conversation.

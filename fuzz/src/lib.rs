@@ -15,7 +15,7 @@ use tessera_circuits::model::{
     ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
-use tessera_prover::intake::chat::{question, ChatTemplate, RENDERED_BYTES};
+use tessera_prover::intake::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
 use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_prover::prove::prove;
@@ -575,7 +575,7 @@ fn read_tokenizer(tokenizer: &[u8], config: Option<&[u8]>) {
         if let Ok(texts) = tokenizer.texts(&ids, &[0, 1, 80, u32::MAX]) {
             assert!(texts.whole().len() <= 3 << 20, "a text beyond all limits");
         }
-        let chat = ChatTemplate::new(config.unwrap_or_default(), None, &odd_config(), &tokenizer);
+        let chat = ChatTemplate::new(config.unwrap_or_default(), Choice::Own, false);
         if let Ok(prompt) = chat.and_then(|chat| chat.prompt(&question(Some("Be good."), "<s>Why?"), &tokenizer)) {
             assert!(prompt.text.len() <= RENDERED_BYTES, "a prompt beyond all limits");
         }

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use serde_json::Value;
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::intake::chat::{self, ChatTemplate};
+use tessera_prover::intake::chat::{self, ChatTemplate, Choice, Conversation};
 use tessera_prover::intake::tokenizer::Tokenizer;
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
@@ -91,15 +90,18 @@ impl Prompt {
         if let Some([query, document]) = source.rank.as_deref() {
             return Self::of_pair(query, document, &key.config, tokenizer);
         }
-        let messages = match (&source.messages, args.chat.chat) {
-            (Some(path), _) => {
-                let list = chat::messages(read_text(path)?.as_bytes());
-                list.map_err(|e| Failure(format!("{}: {e}", path.display())))?
-            }
+        let mut conversation = match (&source.messages, args.chat.chat) {
+            (Some(path), _) => Conversation {
+                messages: json_of(path, chat::messages)?,
+                tools: None,
+            },
             (None, false) => return encoded(&source_text(args)?, tokenizer),
             (None, true) => chat::question(args.chat.system.as_deref(), &source_text(args)?),
         };
-        Self::of_chat(args, &messages, key, tokenizer)
+        if let Some(path) = &args.chat.tools {
+            conversation.tools = Some(json_of(path, chat::tools)?);
+        }
+        Self::of_chat(args, &conversation, key, tokenizer)
     }
 
     /// Ids that are given.
@@ -126,10 +128,19 @@ impl Prompt {
         })
     }
 
-    fn of_chat(args: &PromptArgs, messages: &[Value], key: &ModelKey, tokenizer: &Tokenizer) -> Result<Self, Failure> {
-        let given = args.chat.chat_template.as_deref().map(read_text).transpose()?;
-        let template = ChatTemplate::new(&key.tokenizer_config, given, &key.config, tokenizer)?;
-        let prompt = template.prompt(messages, tokenizer)?;
+    fn of_chat(
+        args: &PromptArgs,
+        conversation: &Conversation,
+        key: &ModelKey,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self, Failure> {
+        let choice = match (&args.chat.chat_template, &args.chat.chat_template_name) {
+            (Some(path), _) => Choice::Given(read_whole(path)?),
+            (None, Some(name)) => Choice::Named(name.clone()),
+            (None, None) => Choice::Own,
+        };
+        let template = ChatTemplate::new(&key.tokenizer_config, choice, conversation.tools.is_some())?;
+        let prompt = template.prompt(conversation, tokenizer)?;
         Ok(Self {
             ids: prompt.ids,
             spelled: prompt.spelled,
@@ -168,8 +179,25 @@ fn source_text(args: &PromptArgs) -> Result<String, Failure> {
     }
 }
 
+/// What a file of JSON has.
+fn json_of<T>(path: &Path, read: impl Fn(&str) -> Result<T, chat::ChatError>) -> Result<T, Failure> {
+    read(&read_text(path)?).map_err(|e| Failure(format!("{}: {e}", path.display())))
+}
+
 /// A text file, or standard input, without the line end at its end.
 fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut text = read_whole(path)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// A text file, or standard input.
+fn read_whole(path: &Path) -> Result<String, Failure> {
     let (name, failed) = match path.to_str() {
         Some(STDIN) => ("standard input".to_owned(), "cannot read standard input".to_owned()),
         _ => (path.display().to_string(), format!("cannot read {}", path.display())),
@@ -185,15 +213,8 @@ fn read_text(path: &Path) -> Result<String, Failure> {
             "{name} has more than {FILE_BYTES} bytes, which is no prompt"
         )));
     }
-    let mut text = String::from_utf8(bytes).map_err(|e| {
+    String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         Failure(format!("{name} is not UTF-8 text: invalid byte at {at}"))
-    })?;
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
-    }
-    Ok(text)
+    })
 }

@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod checkpoint;
+pub mod jinja;
 mod json;
 pub mod synth;
 pub mod texts;

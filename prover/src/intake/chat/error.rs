@@ -16,6 +16,8 @@ pub enum ChatError {
     Field(String),
     #[error("messages: {0}")]
     Messages(String),
+    #[error("tools: {0}")]
+    Tools(String),
     #[error("chat template: {0}")]
     Template(String),
     #[error("the chat template refuses these messages: {0}")]

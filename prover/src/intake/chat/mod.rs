@@ -1,36 +1,54 @@
-//! Messages as a prompt, by the chat template of the checkpoint (docs/format.md).
+//! Messages as a prompt, by the chat template of the checkpoint, as `transformers` 5.24 does it (docs/format.md).
 //!
-//! A template is a program in Jinja that comes with the checkpoint: it gets no files, a limit of steps, and a limit of
-//! output; `crate::intake::tokenizer::guard` limits time and memory.
+//! A template is a program that comes with the checkpoint: it gets no files, a limit of steps, and a limit of output;
+//! `crate::intake::tokenizer::guard` limits time and memory.
 
 mod error;
-mod template;
+#[cfg(test)]
+mod goldens;
 #[cfg(test)]
 mod tests;
-mod time;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{json, Map, Value};
-use tessera_circuits::model::ModelConfig;
+use serde_json::Value;
 
 pub use self::error::ChatError;
-pub use self::template::RENDERED_BYTES;
+pub use crate::intake::jinja::Json;
 
-use self::template::Variables;
+use crate::intake::jinja::{self, Variable};
 use crate::intake::tokenizer::guard::guarded;
-use crate::intake::tokenizer::rendered::Marks;
-use crate::intake::tokenizer::{token_text, Tokenizer, TokenizerError};
+use crate::intake::tokenizer::{special_tokens, Tokenizer, TokenizerError};
 
 /// The most time for a prompt.
 const TIME: Duration = Duration::from_secs(10);
+/// The most bytes of a rendered prompt.
+pub const RENDERED_BYTES: usize = 1 << 20;
 
 /// A chat template, and the tokens that it names.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
     source: String,
-    tokens: Map<String, Value>,
+    tokens: Vec<(String, Variable)>,
+}
+
+/// Which template a chat uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The model's own: of several the one that `transformers` picks.
+    Own,
+    /// The model's own of this name.
+    Named(String),
+    /// This one (Jinja) in place of the model's.
+    Given(String),
+}
+
+/// What is said, and the tools that the model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversation {
+    pub messages: Vec<Json>,
+    /// Descriptions of functions, as OpenAI's interface has them.
+    pub tools: Option<Vec<Json>>,
 }
 
 /// A conversation as a prompt.
@@ -39,155 +57,183 @@ pub struct ChatPrompt {
     /// What the template made of the messages.
     pub text: String,
     pub ids: Vec<u32>,
-    /// Special tokens that messages spell. They were encoded as text, not as these tokens.
+    /// Special tokens that the prompt spells, but not the template alone. They were encoded as text, not as these tokens.
     pub spelled: Vec<String>,
 }
 
-/// The variables of templates that stand for a token.
-const TOKENS: [&str; 7] = [
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "pad_token",
-    "sep_token",
-    "cls_token",
-    "mask_token",
-];
+/// Where a message may have what the model thought, by the names that are in use.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 impl ChatTemplate {
-    /// The template in a `tokenizer_config.json` (which may be empty), or the given one in its place.
-    pub fn new(
-        tokenizer_config: &[u8],
-        given: Option<String>,
-        config: &ModelConfig,
-        tokenizer: &Tokenizer,
-    ) -> Result<Self, ChatError> {
+    /// The template in a `tokenizer_config.json` (which may be empty), or the given one in its place. The tokens that
+    /// the template may name are the ones in that file, or else of its class: `config.json` adds none.
+    pub fn new(tokenizer_config: &[u8], choice: Choice, has_tools: bool) -> Result<Self, ChatError> {
         let fields: Value = match tokenizer_config {
             [] => Value::Null,
             bytes => serde_json::from_slice(bytes).map_err(|e| TokenizerError::Config(e.to_string()))?,
         };
-        let source = match given {
-            Some(source) => source,
-            None => of_field(fields.get("chat_template").unwrap_or(&Value::Null))?,
+        let source = match choice {
+            Choice::Given(source) => source,
+            other => of_field(fields.get("chat_template").unwrap_or(&Value::Null), &other, has_tools)?,
         };
-        let mut tokens = Map::new();
-        for name in TOKENS {
-            let id = match name {
-                "bos_token" => config.bos,
-                "eos_token" => config.eos.first().copied(),
-                _ => None,
-            };
-            let text = fields.get(name).and_then(token_text).or_else(|| tokenizer.token(id?));
-            tokens.extend(text.map(|text| (name.to_owned(), json!(text))));
-        }
-        Ok(Self { source, tokens })
+        let tokens = fields.as_object().map(special_tokens).unwrap_or_default();
+        let own = |(name, text): (String, String)| (name, Variable::Own(text));
+        Ok(Self {
+            source,
+            tokens: tokens.into_iter().map(own).collect(),
+        })
     }
 
-    /// The prompt that asks for an answer to the messages.
-    pub fn prompt(&self, messages: &[Value], tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
-        let (this, messages, tokenizer) = (self.clone(), messages.to_vec(), tokenizer.clone());
-        guarded(TIME, move || this.prompt_here(messages, &tokenizer))?
+    /// The prompt that asks for an answer to the conversation.
+    pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
+        let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
+        guarded(TIME, move || {
+            let text = this.render(conversation, jinja::time::now())?;
+            let (ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
+            Ok(ChatPrompt {
+                text: text.as_str().to_owned(),
+                ids,
+                spelled,
+            })
+        })?
     }
 
-    fn prompt_here(&self, messages: Vec<Value>, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
-        let messages = Value::Array(messages);
-        let mut texts = vec![self.source.as_str()];
-        strings(&messages, &mut texts);
-        let marks = Marks::absent_from(&texts);
-        let marks = marks.ok_or_else(|| ChatError::Messages("they have all noncharacters of Unicode".to_owned()))?;
-        let mut spelled = BTreeSet::new();
-        let marked = map_strings(&messages, &mut |text| tokenizer.mark(text, marks, &mut spelled));
-        let rendered = template::render(
-            &self.source,
-            &Variables {
-                messages: &marked,
-                tokens: &self.tokens,
-                now: time::now(),
-            },
-        )?;
-        let (text, ids) = tokenizer.encode_marked(&rendered, marks)?;
-        Ok(ChatPrompt {
-            text,
-            ids,
-            spelled: spelled.into_iter().collect(),
+    /// What the template makes of a conversation, with the variables that `transformers` gives it.
+    fn render(&self, conversation: Conversation, now: u64) -> Result<jinja::Text, ChatError> {
+        let messages = conversation.messages.into_iter().map(normalised).collect();
+        let mut variables = self.tokens.clone();
+        let mut set = |name: &str, value| variables.push((name.to_owned(), value));
+        set("messages", Variable::User(Json::List(messages)));
+        set(
+            "tools",
+            Variable::User(conversation.tools.map_or(Json::Null, Json::List)),
+        );
+        set("documents", Variable::User(Json::Null));
+        set("add_generation_prompt", Variable::Flag(true));
+        jinja::render(&self.source, variables, now, RENDERED_BYTES).map_err(|error| match error {
+            jinja::Error::Raised(message) => ChatError::Refused(message),
+            other => ChatError::Template(other.to_string()),
         })
     }
 }
 
-/// A template, or several with names, of which the one named default is for conversations.
-fn of_field(field: &Value) -> Result<String, ChatError> {
-    let named = match field {
-        Value::Null => return Err(ChatError::NoTemplate),
-        Value::String(source) => return Ok(source.clone()),
-        Value::Array(list) => list,
-        _ => {
-            return Err(ChatError::Field(
-                "neither a text nor a list of named templates".to_owned(),
-            ))
+/// A message as `transformers` gives it to templates: without fields that are null, and with what the model thought
+/// under all names.
+fn normalised(message: Json) -> Json {
+    let Json::Map(mut fields) = message else {
+        return message;
+    };
+    fields.retain(|(_, value)| *value != Json::Null);
+    let find = |name: &&str| fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+    let Some(reasoning) = REASONING.iter().find_map(find) else {
+        return Json::Map(fields);
+    };
+    let thinking = fields.iter().position(|(name, _)| name == REASONING[1]);
+    let thinking = thinking.map_or_else(|| (REASONING[1].to_owned(), reasoning.clone()), |at| fields.remove(at));
+    fields.insert(0, thinking);
+    match fields.iter_mut().find(|(name, _)| name == REASONING[0]) {
+        Some(field) => field.1 = reasoning,
+        None => fields.push((REASONING[0].to_owned(), reasoning)),
+    }
+    Json::Map(fields)
+}
+
+/// A template, or several with names: then the one of the given name, or else the one called `tool_use` if there are
+/// tools, or else `default`.
+fn of_field(field: &Value, choice: &Choice, has_tools: bool) -> Result<String, ChatError> {
+    let malformed = || ChatError::Field("neither a text nor a list of named templates".to_owned());
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let named: Vec<(String, String)> = match (field, choice) {
+        (Value::Null, _) => return Err(ChatError::NoTemplate),
+        (Value::String(_), Choice::Named(name)) if name != "default" => {
+            let problem = format!("it is one template without a name, so none is named {name:?}");
+            return Err(ChatError::Field(problem));
         }
+        (Value::String(source), _) => return Ok(source.clone()),
+        (Value::Array(list), _) => {
+            let one = |t: &Value| Some((text(t, "name")?, text(t, "template")?));
+            list.iter()
+                .map(|t| one(t).ok_or_else(malformed))
+                .collect::<Result<_, _>>()?
+        }
+        (Value::Object(fields), _) => {
+            let one = |(name, t): (&String, &Value)| Some((name.clone(), t.as_str()?.to_owned()));
+            fields
+                .iter()
+                .map(|t| one(t).ok_or_else(malformed))
+                .collect::<Result<_, _>>()?
+        }
+        _ => return Err(malformed()),
     };
-    let text = |template: &Value, name: &str| template.get(name).and_then(Value::as_str).map(str::to_owned);
-    let is_default = |t: &&Value| text(t, "name").as_deref() == Some("default");
-    let one = match named.as_slice() {
-        [one] => Some(one),
-        many => many.iter().find(is_default),
+    // Of a name that is there twice, the last one counts.
+    let find = |name: &str| {
+        named
+            .iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, template)| template.clone())
     };
-    one.and_then(|t| text(t, "template")).ok_or_else(|| {
-        let names: Vec<String> = named.iter().filter_map(|t| text(t, "name")).collect();
-        ChatError::Field(format!("none of the templates is named default: {}", names.join(", ")))
+    let found = match choice {
+        Choice::Named(name) => find(name),
+        _ => has_tools
+            .then(|| find("tool_use"))
+            .flatten()
+            .or_else(|| find("default")),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+        let wanted = match choice {
+            Choice::Named(name) => name,
+            _ => "default",
+        };
+        ChatError::Field(format!(
+            "none of the templates is named {wanted}: name one of {} with --chat-template-name",
+            names.join(", ")
+        ))
     })
 }
 
 /// One question, and what precedes a conversation.
-pub fn question(system: Option<&str>, user: &str) -> Vec<Value> {
-    let message = |role: &str, content: &str| json!({"role": role, "content": content});
+pub fn question(system: Option<&str>, user: &str) -> Conversation {
+    let field = |name: &str, text: &str| (name.to_owned(), Json::Text(text.to_owned()));
+    let message = |role: &str, content: &str| Json::Map(vec![field("role", role), field("content", content)]);
     let system = system.map(|text| message("system", text));
-    system.into_iter().chain([message("user", user)]).collect()
+    Conversation {
+        messages: system.into_iter().chain([message("user", user)]).collect(),
+        tools: None,
+    }
 }
 
-/// Reads a conversation: a JSON list of objects with `role` and `content`.
-pub fn messages(json: &[u8]) -> Result<Vec<Value>, ChatError> {
+/// Reads messages: a JSON list of objects with `role` and `content`. The content is a text or a list of parts; where a
+/// message has tool calls, it may be null or missing.
+pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
     let wrong = |problem: String| Err(ChatError::Messages(problem));
-    let list: Vec<Value> = match serde_json::from_slice(json) {
-        Ok(Value::Array(list)) => list,
+    let list = match Json::parse(json) {
+        Ok(Json::List(list)) => list,
         Ok(_) => return wrong("not a JSON list of {\"role\", \"content\"}".to_owned()),
-        Err(error) => return wrong(error.to_string()),
+        Err(problem) => return wrong(problem),
     };
     if list.is_empty() {
         return wrong("the list is empty".to_owned());
     }
     for (at, message) in list.iter().enumerate() {
-        for field in ["role", "content"] {
-            if !message.get(field).is_some_and(Value::is_string) {
-                return wrong(format!("message {at} has no text {field:?}"));
-            }
+        if !matches!(message.field("role"), Some(Json::Text(_))) {
+            return wrong(format!("message {at} has no text \"role\""));
+        }
+        let has = |name: &&str| message.field(name).is_some_and(|value| *value != Json::Null);
+        let instead = REASONING.into_iter().chain(["tool_calls", "function_call"]);
+        if !has(&"content") && !instead.collect::<Vec<_>>().iter().any(has) {
+            return wrong(format!("message {at} has no \"content\", nor tool calls in its place"));
         }
     }
     Ok(list)
 }
 
-/// All strings of a value, names of fields included.
-fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) => found.push(text),
-        Value::Array(list) => list.iter().for_each(|v| strings(v, found)),
-        Value::Object(fields) => fields.iter().for_each(|(name, v)| {
-            found.push(name);
-            strings(v, found);
-        }),
-        _ => {}
-    }
-}
-
-/// The value with all strings changed, names of fields included.
-fn map_strings(value: &Value, change: &mut impl FnMut(&str) -> String) -> Value {
-    match value {
-        Value::String(text) => Value::String(change(text)),
-        Value::Array(list) => list.iter().map(|v| map_strings(v, change)).collect(),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, v)| (change(name), map_strings(v, change)));
-            Value::Object(fields.collect())
-        }
-        other => other.clone(),
+/// Reads tools: a JSON list of objects that describe functions.
+pub fn tools(json: &str) -> Result<Vec<Json>, ChatError> {
+    match Json::parse(json) {
+        Ok(Json::List(list)) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
+        Ok(_) => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
+        Err(problem) => Err(ChatError::Tools(problem)),
     }
 }

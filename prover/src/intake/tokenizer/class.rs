@@ -188,6 +188,29 @@ impl Class {
     }
 }
 
+/// The special tokens that have a name, as `transformers` gives them to templates: names and texts.
+pub(crate) fn special_tokens(config: &Map<String, Value>) -> Vec<(String, String)> {
+    let name = config
+        .get("tokenizer_class")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let class = Class::named(name).unwrap_or(Class::Stored);
+    let known = NAMED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), class.token(config, name)?)));
+    let is_own = |name: &str| name.ends_with("_token") && !NAMED.contains(&name);
+    let own = config.iter().filter(|(name, _)| is_own(name));
+    let listed = ["extra_special_tokens", "additional_special_tokens"];
+    let models = listed
+        .iter()
+        .filter_map(|name| config.get(*name)?.as_object())
+        .flatten();
+    let own = own
+        .chain(models)
+        .filter_map(|(name, value)| Some((name.clone(), token_text(value)?)));
+    known.chain(own).collect()
+}
+
 /// What `AutoTokenizer` decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picked {

@@ -291,7 +291,12 @@ impl Reading<'_> {
             .or_else(|| self.hub.get("tokenizer_class"));
         let picked = class::pick(self.model_type(), named.and_then(Value::as_str), document);
         let class = Class::named(&picked.name).unwrap_or(Class::Stored);
-        if Class::of(&self.config, document) != class {
+        let own = self
+            .config
+            .get("tokenizer_class")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if Class::named(own).unwrap_or(Class::Stored) != class {
             self.insert("tokenizer_class", json!(picked.name));
         }
         if !picked.known {

@@ -29,7 +29,7 @@ use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
 use tokenizers::{AddedToken, Tokenizer as Inner, TruncationParams};
 
-pub(crate) use self::class::token_text;
+pub(crate) use self::class::{special_tokens, token_text};
 pub use self::error::TokenizerError;
 pub use self::files::{IdFiles, TokenizerFiles};
 pub use self::guard::GuardError;

@@ -1,32 +1,13 @@
-//! Encodes what a chat template made of messages: special tokens that the template put there become special tokens, and
+//! Encodes what a chat template made of messages: special tokens that the template wrote become special tokens, and
 //! what a message spells like one stays text.
 //!
-//! A mark, a character that occurs nowhere else, is put inside of everything in a message that a special token is
-//! spelled like. The template carries the marks along; afterwards they tell the one from the other.
+//! A special token counts as the template's only if the template wrote every byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokenizers::AddedToken;
 
 use super::{Tokenizer, TokenizerError};
-
-/// Two characters that no text has: noncharacters of Unicode.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Marks {
-    mark: char,
-    fence: char,
-}
-
-impl Marks {
-    /// Characters that are in none of the texts; `None` if the texts have them all.
-    pub fn absent_from(texts: &[&str]) -> Option<Self> {
-        let mut free = ('\u{fdd0}'..='\u{fdef}').filter(|c| !texts.iter().any(|text| text.contains(*c)));
-        Some(Self {
-            mark: free.next()?,
-            fence: free.next()?,
-        })
-    }
-}
 
 /// Names of special tokens by their first character, the longest first.
 struct Names<'a>(BTreeMap<char, Vec<&'a str>>);
@@ -45,54 +26,71 @@ impl<'a> Names<'a> {
         Self(names)
     }
 
-    /// The longest name that `text` starts with.
-    fn at(&self, text: &str) -> Option<&'a str> {
-        let names = self.0.get(&text.chars().next()?)?;
-        names.iter().find(|name| text.starts_with(**name)).copied()
+    /// The names that `text` starts with, the longest first.
+    fn at<'s>(&'s self, text: &'s str) -> impl Iterator<Item = &'a str> + 's {
+        let names = text.chars().next().and_then(|c| self.0.get(&c));
+        names
+            .into_iter()
+            .flatten()
+            .filter(|name| text.starts_with(**name))
+            .copied()
     }
 }
 
+/// Special tokens in a rendered text.
+struct Found<'a> {
+    /// Where the template has written them.
+    own: Vec<(usize, &'a str)>,
+    /// Names of the ones that a message spells, wholly or in part.
+    spelled: BTreeSet<String>,
+}
+
 impl Tokenizer {
-    /// Puts a mark inside of everything that a special token is spelled like; `spelled` gets their names.
-    pub(crate) fn mark(&self, text: &str, marks: Marks, spelled: &mut BTreeSet<String>) -> String {
-        let names = Names::of(self);
-        let mut marked = String::with_capacity(text.len());
-        for (at, c) in text.char_indices() {
-            marked.push(c);
-            if let Some(name) = names.at(&text[at..]) {
-                spelled.insert(name.to_owned());
-                marked.push(marks.mark);
-            }
+    /// The ids of a rendered text, without any that the tokenizer adds by itself, and the special tokens that messages
+    /// spell in it. `user` are the ranges of bytes that came from messages, ascending.
+    pub(crate) fn encode_rendered(
+        &self,
+        text: &str,
+        user: &[(usize, usize)],
+    ) -> Result<(Vec<u32>, Vec<String>), TokenizerError> {
+        let failed = |e: tokenizers::Error| TokenizerError::Encode(e.to_string());
+        self.growth.check_text(text.len()).map_err(TokenizerError::Limit)?;
+        let found = self.special_tokens(text, user);
+        let spelled: Vec<String> = found.spelled.into_iter().collect();
+        let plain = self.inner.encode(text, false).map_err(failed)?;
+        let mut expected = found.own.iter().map(|(_, name)| *name);
+        let mut special = plain.get_ids().iter().filter_map(|id| self.special(*id));
+        // A tokenizer may leave out tokens that stand inside of a word, or make one of what only becomes one as it is
+        // normalised: the latter is not the template's.
+        let honest = match spelled.is_empty() {
+            true => special.all(|name| expected.any(|e| e == name)),
+            false => special.eq(expected),
+        };
+        if honest {
+            return Ok((plain.get_ids().to_vec(), spelled));
         }
-        marked
+        let ids = self.encode_apart(text, &found.own).map_err(failed)?;
+        Ok((ids, spelled))
     }
 
-    /// The text without marks, and its ids without any that the tokenizer adds by itself.
-    pub(crate) fn encode_marked(&self, marked: &str, marks: Marks) -> Result<(String, Vec<u32>), TokenizerError> {
-        let failed = |e: tokenizers::Error| TokenizerError::Encode(e.to_string());
-        self.growth.check_text(marked.len()).map_err(TokenizerError::Limit)?;
-        let text = marked.replace(marks.mark, "");
-        let tokens = self.template_tokens(marked, marks);
-        let plain = self.inner.encode(text.as_str(), false).map_err(failed)?;
-        let found = plain.get_ids().iter().filter_map(|id| self.special(*id));
-        if found.eq(tokens.iter().map(|(_, name)| *name)) {
-            return Ok((text, plain.get_ids().to_vec()));
-        }
-        // The messages spell special tokens. Those of the template become tokens that nobody can spell, with the same
-        // rules for the space around them; all others are switched off.
+    /// Ids of a text of which only the given special tokens are any. They become tokens that nobody can spell, with the
+    /// same rules for the space around them; all others are switched off.
+    fn encode_apart(&self, text: &str, own: &[(usize, &str)]) -> tokenizers::Result<Vec<u32>> {
+        let mut free = ('\u{fdd0}'..='\u{fdef}').filter(|c| !text.contains(*c));
+        let fence = free.next().ok_or("the text has all noncharacters of Unicode")?;
         let mut inner = (*self.inner).clone();
         inner.set_encode_special_tokens(true);
         let (mut stand_ins, mut replaced, mut end) = (BTreeMap::new(), String::new(), 0);
-        for (at, name) in tokens {
+        for (at, name) in own {
             let number = stand_ins.len();
             let stand_in: &String = stand_ins
-                .entry(name)
-                .or_insert_with(|| format!("{}{number}{}", marks.fence, marks.fence));
-            replaced.push_str(&marked[end..at]);
+                .entry(*name)
+                .or_insert_with(|| format!("{fence}{number}{fence}"));
+            replaced.push_str(&text[end..*at]);
             replaced.push_str(stand_in);
             end = at + name.len();
         }
-        replaced.push_str(&marked[end..]);
+        replaced.push_str(&text[end..]);
         let added = stand_ins.iter().map(|(name, stand_in)| AddedToken {
             content: stand_in.clone(),
             special: false,
@@ -105,26 +103,39 @@ impl Tokenizer {
             Some((id(stand_in)?, id(name)?))
         });
         let real: BTreeMap<u32, u32> = real.collect();
-        let encoding = inner.encode(replaced.replace(marks.mark, ""), false).map_err(failed)?;
-        let ids = encoding.get_ids().iter().map(|id| *real.get(id).unwrap_or(id));
-        Ok((text, ids.collect()))
+        let encoding = inner.encode(replaced, false)?;
+        Ok(encoding
+            .get_ids()
+            .iter()
+            .map(|id| *real.get(id).unwrap_or(id))
+            .collect())
     }
 
-    /// Where the template has put special tokens.
-    fn template_tokens(&self, marked: &str, marks: Marks) -> Vec<(usize, &str)> {
+    fn special_tokens(&self, text: &str, user: &[(usize, usize)]) -> Found<'_> {
         let names = Names::of(self);
-        let (mut tokens, mut at) = (Vec::new(), 0);
-        while let Some(c) = marked[at..].chars().next() {
-            match names.at(&marked[at..]) {
-                // A token of one character has its mark behind it.
-                Some(name) if !marked[at + name.len()..].starts_with(marks.mark) || name.len() > c.len_utf8() => {
-                    tokens.push((at, name));
-                    at += name.len();
+        let has_user = |start: usize, end: usize| {
+            let first = user.partition_point(|(_, e)| *e <= start);
+            user.get(first).is_some_and(|(s, _)| *s < end)
+        };
+        let mut found = Found {
+            own: Vec::new(),
+            spelled: BTreeSet::new(),
+        };
+        let mut at = 0;
+        while let Some(c) = text[at..].chars().next() {
+            let mut length = c.len_utf8();
+            for name in names.at(&text[at..]) {
+                if has_user(at, at + name.len()) {
+                    found.spelled.insert(name.to_owned());
+                } else {
+                    found.own.push((at, name));
+                    length = name.len();
+                    break;
                 }
-                _ => at += c.len_utf8(),
             }
+            at += length;
         }
-        tokens
+        found
     }
 
     fn added(&self, name: &str) -> AddedToken {

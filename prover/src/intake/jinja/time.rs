@@ -71,7 +71,16 @@ pub fn strftime(format: &str, seconds: u64) -> Result<String, String> {
             Some('b') => month_name[..3].to_owned(),
             Some('F') => format!("{year:04}-{month:02}-{day:02}"),
             Some('T') => format!("{hour:02}:{minute:02}:{second:02}"),
-            Some('Z') => "UTC".to_owned(),
+            Some('D' | 'x') => format!("{month:02}/{day:02}/{:02}", year % 100),
+            Some('R') => format!("{hour:02}:{minute:02}"),
+            Some('X') => format!("{hour:02}:{minute:02}:{second:02}"),
+            Some('h') => month_name[..3].to_owned(),
+            Some('n') => "\n".to_owned(),
+            Some('t') => "\t".to_owned(),
+            Some('w') => number((days + 4) % 7, 1),
+            Some('u') => number((days + 3) % 7 + 1, 1),
+            // The time has no zone in Python, either.
+            Some('Z' | 'z') => String::new(),
             Some('%') => "%".to_owned(),
             other => return Err(format!("strftime_now: %{} is not supported", other.unwrap_or(' '))),
         };
@@ -119,6 +128,10 @@ mod tests {
         assert_eq!(
             strftime("%-d.%-m.%y %I:%M %p 100%%", 1_709_164_800 + 46_800).unwrap(),
             "29.2.24 01:00 PM 100%"
+        );
+        assert_eq!(
+            strftime("%D %R %h %w %u[%Z]", 1_709_164_800).unwrap(),
+            "02/29/24 00:00 Feb 4 4[]"
         );
         assert!(strftime("%Q", 0).unwrap_err().contains("%Q"));
     }
