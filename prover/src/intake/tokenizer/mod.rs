@@ -4,8 +4,12 @@
 //! tokenizers that could grow a text without bounds, and `guard` ends what takes too long all the same.
 
 mod files;
+#[cfg(test)]
+mod goldens;
 pub(crate) mod guard;
 mod limits;
+mod pipeline;
+mod regex;
 pub(crate) mod rendered;
 #[cfg(test)]
 mod tests;
@@ -20,13 +24,14 @@ use serde_json::Value;
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
 use thiserror::Error;
-use tokenizers::{AddedToken, Tokenizer as Inner};
+use tokenizers::AddedToken;
 
 pub use self::files::{TokenizerFiles, CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub use self::guard::GuardError;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
+use self::pipeline::Inner;
 use crate::intake::json;
 use crate::support::files::FileError;
 use crate::support::pages;
@@ -207,6 +212,7 @@ fn load(bytes: &[u8]) -> Result<(Inner, Growth), TokenizerError> {
     // that is there twice has one value.
     let value: Value = serde_json::from_slice(bytes).map_err(format)?;
     let growth = Growth::of(&value).map_err(TokenizerError::Limit)?;
+    pipeline::check_chance(&value).map_err(TokenizerError::Limit)?;
     let mut inner = Inner::deserialize(&value).map_err(format)?;
     // A large vocabulary takes more memory as it is read than afterwards.
     drop(value);
