@@ -8,9 +8,13 @@ pub(crate) mod class;
 mod error;
 mod fields;
 mod files;
+#[cfg(test)]
+mod goldens;
 pub(crate) mod guard;
 mod limits;
+mod pipeline;
 mod rebuild;
+mod regex;
 pub(crate) mod rendered;
 mod sentence;
 mod sources;
@@ -27,7 +31,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
-use tokenizers::{AddedToken, Tokenizer as Inner, TruncationParams};
+use tokenizers::{AddedToken, TruncationParams};
 
 pub(crate) use self::class::{special_tokens, token_text};
 pub use self::error::TokenizerError;
@@ -38,6 +42,7 @@ pub use self::templates::CHAT_TEMPLATE_FILE;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};
+use self::pipeline::Inner;
 use self::sentence::Sentence;
 use crate::intake::json;
 use crate::support::pages;
@@ -214,6 +219,7 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
         }
     }
     let growth = Growth::of(&value).map_err(TokenizerError::Limit)?;
+    pipeline::check_chance(&value).map_err(TokenizerError::Limit)?;
     let mut inner = Inner::deserialize(&value).map_err(format)?;
     check_ids(&inner, &value)?;
     // A large vocabulary takes more memory as it is read than afterwards.
