@@ -121,7 +121,7 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ] {
             let error = refusal(&case.name, edit);
             assert!(
-                error.contains("use_new_trick") && error.contains("remove it"),
+                error.contains("use_new_trick") && error.contains("may compute something else"),
                 "{error}"
             );
         }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tessera_prover::intake::checkpoint::Checkpoint;
 use tessera_prover::intake::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use tessera_prover::intake::tokenizer::TokenizerFiles;
 use tessera_prover::quantise::comparison::FidelityReport;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::loaded::Model;
@@ -21,9 +22,11 @@ pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failu
     given::checkpoint(&args.checkpoint)?;
     let model = Model::open(&args.model)?;
     let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|e| Failure(e.of(&args.checkpoint)))?;
+    // As set-up reads texts.
+    let tokenizer = TokenizerFiles::stored(&args.model)?.parse_alone()?;
     let reader = TextReader {
         config: &model.key.config,
-        tokenizer: model.tokenizer.as_ref(),
+        tokenizer: tokenizer.as_ref(),
     };
     let (texts, name) = match &args.text {
         Some(path) => (reader.read_whole(path)?, OWN_TEXT),

@@ -55,7 +55,7 @@ fn a_question_is_put_in_the_words_of_the_template() {
         &chat.model(),
         &["--chat", "--system", "Be good.", "--prompt", "Why?"],
     ));
-    assert_eq!(report["prompt_text"], "system: Be good. user: Why? assistant:");
+    assert_eq!(report["prompt_text"], "system: Be good.user: Why?assistant:");
     assert_eq!(specials(&report), ["<|start_story|>", "<|end_story|>", "<|end_story|>"]);
     assert_eq!(
         report["prompt_special_tokens"][0],

@@ -18,7 +18,7 @@ pub use crate::intake::jinja::Json;
 
 use crate::intake::jinja::{self, Variable};
 use crate::intake::tokenizer::guard::guarded;
-use crate::intake::tokenizer::{special_tokens, Tokenizer, TokenizerError};
+use crate::intake::tokenizer::{special_tokens, token_text, Tokenizer, TokenizerError, IN_CHATS};
 
 /// The most time for a prompt.
 const TIME: Duration = Duration::from_secs(10);
@@ -30,6 +30,8 @@ pub const RENDERED_BYTES: usize = 1 << 20;
 pub struct ChatTemplate {
     source: String,
     tokens: Vec<(String, Variable)>,
+    /// Tokens that go before and behind every chat, unless the template has put them there.
+    around: (Option<String>, Option<String>),
 }
 
 /// Which template a chat uses.
@@ -77,10 +79,17 @@ impl ChatTemplate {
             other => of_field(fields.get("chat_template").unwrap_or(&Value::Null), &other, has_tools)?,
         };
         let tokens = fields.as_object().map(special_tokens).unwrap_or_default();
+        let set = |name: &str| fields.get(name).and_then(Value::as_bool) == Some(true);
+        let end = |flag: &str, name: &str| {
+            let added = set(IN_CHATS) && set(flag);
+            fields.get(name).filter(|_| added).and_then(token_text)
+        };
+        let around = (end("add_bos_token", "bos_token"), end("add_eos_token", "eos_token"));
         let own = |(name, text): (String, String)| (name, Variable::Own(text));
         Ok(Self {
             source,
             tokens: tokens.into_iter().map(own).collect(),
+            around,
         })
     }
 
@@ -89,7 +98,14 @@ impl ChatTemplate {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
         guarded(TIME, move || {
             let text = this.render(conversation, jinja::time::now())?;
-            let (ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
+            let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
+            let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
+            if let Some(bos) = end(&this.around.0).filter(|bos| ids.first() != Some(bos)) {
+                ids.insert(0, bos);
+            }
+            if let Some(eos) = end(&this.around.1).filter(|eos| ids.last() != Some(eos)) {
+                ids.push(eos);
+            }
             Ok(ChatPrompt {
                 text: text.as_str().to_owned(),
                 ids,

@@ -211,6 +211,10 @@ pub(crate) fn special_tokens(config: &Map<String, Value>) -> Vec<(String, String
     known.chain(own).collect()
 }
 
+/// The field of the config of a GGUF file by which chats, too, get the tokens that go around a text, each once: llama.cpp adds them,
+/// transformers does not.
+pub(crate) const IN_CHATS: &str = "special_tokens_around_chats";
+
 /// What `AutoTokenizer` decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picked {

@@ -33,7 +33,7 @@ use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
 use tokenizers::{AddedToken, TruncationParams};
 
-pub(crate) use self::class::{special_tokens, token_text};
+pub(crate) use self::class::{special_tokens, token_text, IN_CHATS};
 pub use self::error::TokenizerError;
 pub use self::files::{IdFiles, TokenizerFiles};
 pub use self::guard::GuardError;

@@ -74,7 +74,7 @@ fn a_search_that_takes_too_long_is_an_error() {
 
 #[test]
 fn patterns_that_are_too_large_are_refused() {
-    assert!(Regex::new("((a{900}){900})").unwrap_err().contains("too large"));
+    assert!(Regex::new("((?:ab){900}){900}").unwrap_err().contains("too large"));
     let deep = format!("{}a{}", "(".repeat(3000), ")".repeat(3000));
     assert!(Regex::new(&deep).unwrap_err().contains("deep"));
     assert!(Regex::new(&"[".repeat(3000)).unwrap_err().contains("deep"));

@@ -14,7 +14,7 @@ use self::parts::{
     Added, Kind, Parts, Vocabulary, MAX_BYTES, MAX_MERGES, MAX_TOKENS, MERGES, PRE, SCORES, SPACE_PREFIX,
 };
 use super::value::{Metadata, Problem};
-use crate::intake::tokenizer::TokenizerFiles;
+use crate::intake::tokenizer::{TokenizerFiles, IN_CHATS};
 
 const MODEL: &str = "tokenizer.ggml.model";
 const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
@@ -152,6 +152,9 @@ impl<'a> Special<'a> {
             ("pad_token", self.pad),
         ] {
             config.extend(token.map(|(_, text)| (name.to_string(), text.into())));
+        }
+        if self.add_bos || self.add_eos {
+            config.insert(IN_CHATS.to_string(), true.into());
         }
         let template = metadata.text(CHAT_TEMPLATE)?;
         config.extend(template.map(|text| ("chat_template".to_string(), text.into())));
