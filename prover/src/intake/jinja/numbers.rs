@@ -155,7 +155,7 @@ pub fn file_size(value: &Value, call: Call) -> Result<Value> {
     };
     let base = if binary { 1024.0 } else { 1000.0 };
     Ok(Value::Text(Text::from(match bytes {
-        b if b == 1.0 => "1 Byte".to_owned(),
+        1.0 => "1 Byte".to_owned(),
         b if b < base => match whole(b)? {
             Some(n) => format!("{n} Bytes"),
             None => return fail("cannot convert float to integer"),

@@ -25,6 +25,9 @@ pub fn parse(source: &str) -> Result<Vec<Stmt>> {
     parser.block(&[])
 }
 
+/// Names of parameters with their places, and the defaults of the last ones.
+type Signature = (Vec<(String, usize)>, Vec<Expr>);
+
 impl Parser {
     pub fn now(&self) -> &Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)].1
@@ -297,7 +300,7 @@ impl Parser {
     }
 
     /// Names of arguments and defaults of the last ones.
-    fn signature(&mut self) -> Result<(Vec<(String, usize)>, Vec<Expr>)> {
+    fn signature(&mut self) -> Result<Signature> {
         let (mut args, mut defaults) = (Vec::new(), Vec::new());
         self.expect_op("(")?;
         while !self.is_op(")") {

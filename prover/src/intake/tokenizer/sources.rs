@@ -62,6 +62,9 @@ impl IdFile {
     }
 }
 
+/// What a file holds, and the SHA-256 of its bytes in hexadecimal.
+pub(super) type Digested<T> = (T, String);
+
 /// A folder to read from.
 pub(super) struct Sources<'a> {
     pub dir: &'a Path,
@@ -69,7 +72,7 @@ pub(super) struct Sources<'a> {
 
 impl Sources<'_> {
     /// The bytes of a file and their digest; `None` if it is missing or empty.
-    pub fn bytes(&self, name: &str) -> Result<Option<(Vec<u8>, String)>, TokenizerError> {
+    pub fn bytes(&self, name: &str) -> Result<Option<Digested<Vec<u8>>>, TokenizerError> {
         let bytes = optional(&self.dir.join(name))?;
         Ok(bytes.map(|bytes| {
             let digest = hex::encode(Sha256::digest(&bytes));
@@ -78,7 +81,7 @@ impl Sources<'_> {
     }
 
     /// A JSON file.
-    pub fn json(&self, name: &'static str) -> Result<Option<(Value, String)>, TokenizerError> {
+    pub fn json(&self, name: &'static str) -> Result<Option<Digested<Value>>, TokenizerError> {
         let Some((bytes, digest)) = self.bytes(name)? else {
             return Ok(None);
         };
@@ -87,7 +90,7 @@ impl Sources<'_> {
     }
 
     /// A JSON file that is an object.
-    pub fn object(&self, name: &'static str) -> Result<Option<(Map<String, Value>, String)>, TokenizerError> {
+    pub fn object(&self, name: &'static str) -> Result<Option<Digested<Map<String, Value>>>, TokenizerError> {
         match self.json(name)? {
             None => Ok(None),
             Some((Value::Object(fields), digest)) => Ok(Some((fields, digest))),
@@ -96,7 +99,7 @@ impl Sources<'_> {
     }
 
     /// A text, with line ends as Python reads them.
-    pub fn text(&self, name: &str) -> Result<Option<(String, String)>, TokenizerError> {
+    pub fn text(&self, name: &str) -> Result<Option<Digested<String>>, TokenizerError> {
         let Some((bytes, digest)) = self.bytes(name)? else {
             return Ok(None);
         };
