@@ -158,7 +158,7 @@ fn an_unknown_switch_refuses_the_model_by_name() {
         ("cohere2", json!({"sliding_window": null})),
         ("cohere2", json!({"use_parallel_block": false})),
         ("cohere2", json!({"position_embedding_type": "rope"})),
-        ("cohere2", json!({"layer_switch": 3})),
+        ("cohere2", json!({"layer_switch": 3, "layer_types": null})),
         (
             "cohere2",
             json!({"layer_types": ["chunked_attention", "full_attention", "full_attention", "full_attention", "full_attention"]}),
