@@ -106,7 +106,7 @@ pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
     let rows = Rows::default()
         .row(
             "proof",
-            format!("{}, {}, not verified", shown::path(name.as_ref()), bytes(len as u64)),
+            format!("{}, {}, not verified", shown::line(name), bytes(len as u64)),
         )
         .row("model", proof.model)
         .ids("prompt", &proof.statement.prompt);
