@@ -10,7 +10,7 @@ use tessera_circuits::ops::Operands;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
-use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::codec::{after_header, check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::gkr::TreeProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
@@ -92,6 +92,13 @@ impl Proof {
     /// The canonical encoding.
     pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
         encode(FileKind::Proof, self)
+    }
+
+    /// The model that the bytes of a proof say they are about, and nothing else of them.
+    pub fn model_of(bytes: &[u8]) -> Result<ModelId, CodecError> {
+        let kind = FileKind::Proof;
+        let model = after_header(kind, bytes)?.first_chunk();
+        model.copied().map(ModelId).ok_or(CodecError::Truncated { kind })
     }
 
     fn check_canonical(&self) -> Result<(), CodecError> {
