@@ -7,7 +7,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 /// The most characters of a name of a property.
 const NAME: usize = 64;
 /// Names that `regex-syntax` knows and Oniguruma does not, or that both know with another meaning.
-const OTHERS: [&str; 8] = ["lc", "casedletter", "age", "isc", "sc", "scx", "gc", "scripts"];
+const OTHERS: [&str; 6] = ["lc", "casedletter", "age", "isc", "scx", "gc"];
 
 /// The set of one range.
 pub fn range(first: char, last: char) -> ClassUnicode {
@@ -94,6 +94,8 @@ pub fn property(name: &str) -> Option<ClassUnicode> {
     let name: String = name.chars().filter(plain).map(|c| c.to_ascii_lowercase()).collect();
     let letters = name.len() <= NAME && name.bytes().all(|b| b.is_ascii_alphanumeric());
     match letters && !OTHERS.contains(&name.as_str()) && !name.starts_with("is") {
+        // Punctuation alone; in brackets it has symbols, too.
+        true if name == "punct" => unicode("P"),
         true => posix(&name).or_else(|| unicode(&name)),
         false => None,
     }

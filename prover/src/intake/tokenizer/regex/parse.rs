@@ -292,7 +292,7 @@ impl Parser {
         let around = match around {
             Some(Around::Behind { negative, .. }) => {
                 if has_own_length(&node) {
-                    return unsupported("a look-behind that does not go back in itself");
+                    return unsupported("a look-behind with a part that looks around or does not go back");
                 }
                 let (min, max) = lengths(&node);
                 let max = max.filter(|max| *max <= BEHIND);
@@ -648,15 +648,16 @@ fn check_folds(nodes: &[Node]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether there is a part that is matched on its own with one of several lengths.
+/// Whether a look-behind has a part that looks around, or that is matched on its own with one of several lengths.
 fn has_own_length(node: &Node) -> bool {
     match node {
         Node::Apart(Around::Atomic, node) => {
             let (min, max) = lengths(node);
             max != Some(min) || has_own_length(node)
         }
+        Node::Apart(..) => true,
         Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(has_own_length),
-        Node::Apart(_, node) | Node::Repeat { node, .. } => has_own_length(node),
+        Node::Repeat { node, .. } => has_own_length(node),
         Node::Set(_) | Node::Letter { .. } | Node::Assert(_) => false,
     }
 }

@@ -10,6 +10,7 @@ fn patterns_mean_what_oniguruma_takes_them_for() {
     for (pattern, text, want) in [
         (r"\h+", "fade beef xyz", &["fade", "beef"][..]),
         ("^a+|b+$", "xb\naab\nb", &["b", "aa", "b", "b"]),
+        (r"\p{Sc}+|\p{punct}", "$€+!", &["$€", "!"]),
         (r"\w+", "½x² ⅷy", &["½x²", "ⅷy"]),
         (r"[\w]+", "½x²", &["x"]),
         ("[[:alpha:]]+|[[:punct:]]+", "ñú漢，x", &["ñú漢", "，", "x"]),
@@ -40,6 +41,7 @@ fn patterns_that_could_mean_something_else_are_refused_by_name() {
         "(?i)[ß]",
         "(?x) a",
         "(?<=a*)b",
+        "(?<!(?<=a)b)",
         "{2}",
         "(?W)a",
         "[]a]",
