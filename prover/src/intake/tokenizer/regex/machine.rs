@@ -3,7 +3,7 @@
 use regex_syntax::hir::ClassUnicode;
 
 use super::classes;
-use super::parse::{Around, Assertion, Node};
+use super::node::{Around, Assertion, Node};
 
 /// The most instructions of a program.
 const INSTRUCTIONS: usize = 1 << 16;
@@ -77,7 +77,7 @@ pub struct Program {
     sets: Vec<Set>,
     slots: usize,
     word: Set,
-    /// What a match can begin with; `None` if it can be empty.
+    /// The characters that a match can begin with; `None` if it can be empty.
     first: Option<Set>,
 }
 
@@ -222,7 +222,7 @@ impl Program {
     }
 }
 
-/// What a match can begin with, and whether it can be empty.
+/// Finds the characters that a match can begin with, and whether it can be empty.
 fn first(node: &Node) -> (ClassUnicode, bool) {
     match node {
         Node::Set(class) | Node::Letter { class, .. } => (class.clone(), false),

@@ -6,6 +6,7 @@
 
 mod classes;
 mod machine;
+mod node;
 mod parse;
 #[cfg(test)]
 mod tests;

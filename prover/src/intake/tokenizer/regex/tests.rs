@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
 use super::Regex;
 
 fn found<'a>(pattern: &str, text: &'a str) -> Vec<&'a str> {
@@ -80,4 +84,26 @@ fn patterns_that_are_too_large_are_refused() {
     let deep = format!("{}a{}", "(".repeat(3000), ")".repeat(3000));
     assert!(Regex::new(&deep).unwrap_err().contains("deep"));
     assert!(Regex::new(&"[".repeat(3000)).unwrap_err().contains("deep"));
+}
+
+/// `fixtures/regex_classes.py` has let the official library look for each pattern among all code points.
+#[test]
+fn classes_and_properties_have_the_characters_of_oniguruma() {
+    let all: String = (0..=0x0010_ffff).filter_map(char::from_u32).collect();
+    let goldens: BTreeMap<String, (usize, String)> =
+        serde_json::from_str(include_str!("../../../../../fixtures/regex-classes.json")).unwrap();
+    assert!(goldens.len() > 130);
+    for (pattern, (characters, digest)) in goldens {
+        let regex = match Regex::new(&pattern) {
+            Ok(regex) => regex,
+            Err(error) => {
+                assert!(pattern == r"\p{LC}" && error.contains("not supported"), "{error}");
+                continue;
+            }
+        };
+        let found = regex.find_all(&all).unwrap();
+        let found: String = found.into_iter().map(|(start, end)| &all[start..end]).collect();
+        assert_eq!(found.chars().count(), characters, "{pattern}");
+        assert_eq!(hex::encode(&Sha256::digest(&found)[..8]), digest, "{pattern}");
+    }
 }
