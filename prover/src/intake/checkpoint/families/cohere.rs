@@ -35,7 +35,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     describe_as(reader, 500_000.0)
 }
 
-/// What both kinds have in common; `rope_theta` is the base of the rotations of a config that says nothing of it.
+/// Reads the fields that both kinds share; `rope_theta` is the base of rotations where the config names none.
 fn describe_as(reader: &mut Reader<'_>, rope_theta: f64) -> Result<Description, CheckpointError> {
     let defaults = Defaults {
         context: 8192,
@@ -88,7 +88,7 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
             false => reader.only(older, &json!(pattern)),
         }
     }
-    own_head_dim(reader, &description);
+    standard::own_head_dim(reader, &description);
     let layers = description.config.layers;
     let rotated = standard::sliding(reader, layers, pattern)?;
     standard::window(reader, &mut description, true)?;
@@ -100,20 +100,6 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     }
     rotation::only_some(&mut description, &rotated);
     Ok(description)
-}
-
-/// The model does not read the length of a head, but divides.
-fn own_head_dim(reader: &mut Reader<'_>, description: &Description) {
-    let ModelConfig {
-        hidden,
-        heads,
-        head_dim,
-        ..
-    } = description.config;
-    if heads.saturating_mul(head_dim) != hidden {
-        let detail = format!("{heads} heads of {head_dim} channels are not hidden_size {hidden}");
-        reader.refuse("head_dim", detail);
-    }
 }
 
 fn place(config: &ModelConfig, parameter: Parameter) -> Place {

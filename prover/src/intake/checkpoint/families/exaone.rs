@@ -27,17 +27,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let description = standard::describe(reader, &defaults)?;
-    // The model does not read it, but divides.
-    let ModelConfig {
-        hidden,
-        heads,
-        head_dim,
-        ..
-    } = description.config;
-    if heads.saturating_mul(head_dim) != hidden {
-        let detail = format!("{heads} heads of {head_dim} channels are not hidden_size {hidden}");
-        reader.refuse("head_dim", detail);
-    }
+    standard::own_head_dim(reader, &description);
     Ok(description)
 }
 

@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         self.at(path)
     }
 
-    /// The same without using it.
+    /// Looks at a field without marking it as used.
     fn at(&self, path: &str) -> Option<&'a Value> {
         let mut fields = path.split('.');
         let first = self.hub.get(fields.next()?)?;

@@ -19,7 +19,7 @@ fn edited(base: &Value, difference: &Value) -> Value {
     fields.into()
 }
 
-/// What a config says, or why it is refused.
+/// Reads a config: its description as text, or the reason why it is refused.
 fn described(config: &Value) -> Result<Description, String> {
     let hub = HubConfig::parse(config.to_string().as_bytes()).unwrap();
     let read = families::read(&hub);

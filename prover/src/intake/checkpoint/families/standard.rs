@@ -265,3 +265,18 @@ pub fn name(parameter: Parameter) -> String {
         Parameter::FinalNorm => "model.norm.weight".to_string(),
     }
 }
+
+/// Refuses a length of heads that is not the hidden size divided by their number, because models of some families divide and do not
+/// read the field.
+pub fn own_head_dim(reader: &mut Reader<'_>, description: &Description) {
+    let ModelConfig {
+        hidden,
+        heads,
+        head_dim,
+        ..
+    } = description.config;
+    if heads.saturating_mul(head_dim) != hidden {
+        let detail = format!("{heads} heads of {head_dim} channels are not hidden_size {hidden}");
+        reader.refuse("head_dim", detail);
+    }
+}
