@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{Blocks, MatmulKind, Pooling};
 use tessera_prover::intake::checkpoint::{tensors, Checkpoint, CheckpointError};
 use tessera_prover::model::QuantisedModel;
 use tessera_prover::quantise::vectors::measure_vectors;
@@ -200,11 +200,39 @@ fn switches_of_other_encoders_are_refused_by_name() {
             "word_embedding_dimension",
         ),
         (
+            pooling(json!({"pooling_mode": ["cls", "max"], "embedding_dimension": 40})),
+            "pooling_mode",
+        ),
+        (
+            pooling(json!({"pooling_mode": "mean", "embedding_dimension": 12})),
+            "embedding_dimension",
+        ),
+        (
             json!({"modules": [{"type": "sentence_transformers.models.Dense"}]}),
             "sentence_transformers.models.Dense",
         ),
     ] {
         let error = refusal(edit);
         assert!(error.contains(name), "{name}: {error}");
+    }
+}
+
+/// sentence-transformers 6 names the way in one field; before, every way had a field of its own.
+#[test]
+fn pooling_is_read_in_both_layouts() {
+    let blocks = |pooling: Value| {
+        let mut config = cases()[0].config.clone();
+        let dir = tempfile::tempdir().expect("a directory");
+        config["1_Pooling"] = pooling;
+        write(dir.path(), &config);
+        Checkpoint::open(dir.path()).expect("an encoder").config().blocks
+    };
+    for (older, newer, expected) in [
+        ("pooling_mode_cls_token", json!("cls"), Pooling::First),
+        ("pooling_mode_cls_token", json!(["cls"]), Pooling::First),
+        ("pooling_mode_mean_tokens", json!("mean"), Pooling::Mean),
+    ] {
+        assert_eq!(blocks(json!({ older: true })), Blocks::Encoder(expected));
+        assert_eq!(blocks(json!({ "pooling_mode": newer })), Blocks::Encoder(expected));
     }
 }

@@ -26,7 +26,7 @@ struct Case {
     class: String,
     /// The ids of every text; `None` if transformers reads no tokenizer.
     ids: Option<Vec<Vec<u32>>>,
-    /// What an error must say, where this program refuses what transformers reads.
+    /// Words of the error, where this program refuses a checkpoint that transformers reads.
     refused: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What chats are made of.
+//! The arguments that make a chat.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub struct ChatArgs {
     /// Ask as in a conversation: the prompt is what a user says, in the words of the model's chat template
     #[arg(long, conflicts_with_all = ["prompt_ids", "prompt_ids_file"])]
     pub chat: bool,
-    /// What the model is told before the conversation
+    /// System message that goes before the conversation
     #[arg(
         long,
         value_name = "TEXT",

@@ -31,7 +31,7 @@ use crate::printer::{Failure, Report};
 
 /// How all files of this program begin, whatever their names.
 const OWN: &[u8] = b"TESS";
-/// What a checkpoint in the hub layout has.
+/// The file by which a folder is known as a checkpoint in the hub layout.
 const CONFIG: &str = "config.json";
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {

@@ -31,7 +31,7 @@ pub struct Prompt {
     pub ids: Vec<u32>,
     /// Special tokens that messages spell; they were encoded as text.
     pub spelled: Vec<String>,
-    /// What else the user should know of the ids.
+    /// Notes for the user about the ids, for example that a text was cut.
     pub notes: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ fn source_text(args: &PromptArgs) -> Result<String, Failure> {
     }
 }
 
-/// What a file of JSON has.
+/// Parses a file as JSON.
 fn json_of<T>(path: &Path, read: impl Fn(&str) -> Result<T, chat::ChatError>) -> Result<T, Failure> {
     read(&read_text(path)?).map_err(|e| Failure(format!("{}: {e}", path.display())))
 }

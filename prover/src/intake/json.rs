@@ -15,7 +15,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// The same text with the numbers that JSON does not have as texts; borrowed if there are none.
+/// Turns numbers that JSON does not have into texts; borrows the input if there are none.
 fn named(bytes: &[u8]) -> Cow<'_, [u8]> {
     let (mut out, mut copied, mut at) = (Vec::new(), 0, 0);
     while let Some(byte) = bytes.get(at) {

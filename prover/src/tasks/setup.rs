@@ -332,7 +332,7 @@ impl Clock {
 /// Tokenizer files of a checkpoint, and the token sequences to calibrate and to measure on.
 struct Texts {
     files: TokenizerFiles,
-    /// What the user should know of the files that decide ids.
+    /// Notes for the user about the files that decide ids.
     notes: Vec<String>,
     id_files: Vec<IdFile>,
     calibration: CalibrationText,

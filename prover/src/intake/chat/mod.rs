@@ -45,7 +45,7 @@ pub enum Choice {
     Given(String),
 }
 
-/// What is said, and the tools that the model may call.
+/// The messages of a conversation, and the tools that the model may call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conversation {
     pub messages: Vec<Json>,
@@ -114,7 +114,7 @@ impl ChatTemplate {
         })?
     }
 
-    /// What the template makes of a conversation, with the variables that `transformers` gives it.
+    /// Renders the template for a conversation, with the variables that `transformers` gives it.
     fn render(&self, conversation: Conversation, now: u64) -> Result<jinja::Text, ChatError> {
         let messages = conversation.messages.into_iter().map(normalised).collect();
         let mut variables = self.tokens.clone();

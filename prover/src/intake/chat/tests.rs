@@ -483,7 +483,7 @@ fn hostile_templates_are_stopped() {
     assert!(run("{{ messages[0].content.system('ls') }}").starts_with("chat template: "));
 }
 
-/// What could take all memory or never end is refused before it does.
+/// A template that would take all memory or never end is refused before it does.
 #[test]
 fn hostile_values_are_stopped() {
     for source in [
@@ -577,4 +577,26 @@ fn messages_say_what_is_wrong_with_them() {
         let error = read(json).unwrap_err();
         assert!(error.starts_with("messages: ") && error.contains(words), "{error}");
     }
+}
+
+/// llama.cpp puts the tokens of a text around a chat, too, and takes away the ones that the template wrote there.
+#[test]
+fn a_chat_of_a_gguf_file_has_its_ends_once() {
+    let tokenizer = tokenizer(&["<s>", "</s>"]);
+    let ids = |source: &str, around: bool, eos: bool, text: &str| {
+        let config = json!({
+            "bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": eos,
+            IN_CHATS: around,
+        });
+        let prompt = template(source, &config).prompt(&question(None, text), &tokenizer);
+        prompt.unwrap().ids
+    };
+    let (plain, own) = ("{{ messages[0].content }}", "{{ bos_token }}{{ messages[0].content }}");
+    let text = ids(plain, false, false, "ab");
+    assert_eq!(ids(plain, true, false, "ab"), [&[256], &text[..]].concat());
+    assert_eq!(ids(own, true, false, "ab"), [&[256], &text[..]].concat());
+    assert_eq!(ids(own, true, true, "ab"), [&[256], &text[..], &[257]].concat());
+    // What a user spells is no token, so that the real one is put before it.
+    let spelled = ids(plain, true, false, "<s>");
+    assert_eq!((spelled[0], spelled.iter().filter(|id| **id == 256).count()), (256, 1));
 }

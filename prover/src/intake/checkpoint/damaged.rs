@@ -72,7 +72,7 @@ fn header(bytes: &[u8]) -> Result<(usize, Map<String, Value>), String> {
     Ok((length, header))
 }
 
-/// What is wrong with the field of texts about the file.
+/// Says what is wrong with `__metadata__`, the field of texts about the file.
 fn metadata(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -22,7 +22,7 @@ pub enum CheckpointError {
     /// A file of fields that could not be read.
     #[error("{origin}: {problem}")]
     Unread { origin: &'static str, problem: String },
-    /// What a folder is that is no checkpoint, and what helps.
+    /// The folder is no checkpoint; the text says what it is and what helps.
     #[error("{text}")]
     Mistaken { text: String },
     /// A folder that has a config and no tensors of any kind.

@@ -7,7 +7,7 @@ use crate::support::files::parent;
 /// What to do with a checkpoint of PyTorch.
 pub const CONVERT: &str = "only safetensors are read; convert it, for instance with transformers: \
     AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW, safe_serialization=True)";
-/// What to do with an adapter.
+/// The advice for somebody who gives an adapter.
 const MERGE: &str =
     "is part of a LoRA adapter, which is not a model: merge it into its base model first, for instance with peft: \
     AutoPeftModelForCausalLM.from_pretrained(DIR).merge_and_unload().save_pretrained(NEW)";
@@ -25,7 +25,7 @@ pub(super) fn pointer(bytes: &[u8]) -> Option<String> {
     bytes.starts_with(POINTER).then(|| text.to_owned())
 }
 
-/// What a file is that was given in place of a checkpoint's folder, and what helps; `None` if nothing is known of it.
+/// Says what a file is that was given in place of a checkpoint's folder, and what helps; `None` if nothing is known of it.
 pub fn file(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy();
     if ADAPTER.contains(&name.as_ref()) {
@@ -42,7 +42,7 @@ pub fn file(path: &Path) -> Option<String> {
     }
 }
 
-/// What a folder without `config.json` is, and what helps; `None` if nothing is known of it.
+/// Says what a folder without `config.json` is, and what helps; `None` if nothing is known of it.
 pub fn folder(dir: &Path) -> Option<String> {
     let files = files(dir);
     if let Some(adapter) = files.iter().find(|path| is_adapter(path)) {
@@ -79,7 +79,7 @@ fn snapshot(dir: &Path) -> Option<PathBuf> {
     main.or(all.first()).cloned()
 }
 
-/// What a folder with `config.json` has in place of `model.safetensors` and of its index: the file, and what is wrong with it; `None`
+/// Finds what a folder with `config.json` has in place of `model.safetensors` and of its index: the file, and what is wrong with it; `None`
 /// if there are no weights of any kind.
 pub(super) fn weights(dir: &Path) -> Option<(PathBuf, String)> {
     let files = files(dir);
@@ -111,7 +111,7 @@ pub(super) fn weights(dir: &Path) -> Option<(PathBuf, String)> {
     Some((path.clone(), format!("has weights of another program: {CONVERT}")))
 }
 
-/// What to do with a folder of GGUF files.
+/// The advice for somebody who gives a folder of GGUF files.
 fn gguf(dir: &Path, files: &[PathBuf]) -> Option<String> {
     let names = files
         .iter()
@@ -139,7 +139,7 @@ fn extension(path: &Path) -> Option<&str> {
     path.extension().and_then(|e| e.to_str())
 }
 
-/// What is in a folder, in the order of the names.
+/// Lists a folder in the order of the names.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();

@@ -14,7 +14,7 @@ pub(super) fn open(path: &Path) -> Result<Source, CheckpointError> {
     open_with(path, false)
 }
 
-/// The same, or, of a directory without weights of any kind, what its config says.
+/// Opens a checkpoint. A directory without weights of any kind is opened, too, if the caller only surveys it.
 pub(super) fn open_with(path: &Path, weightless: bool) -> Result<Source, CheckpointError> {
     let format = |problem| CheckpointError::Format {
         path: path.to_path_buf(),

@@ -15,7 +15,7 @@ use crate::intake::tokenizer::{IdFile, IdFiles, TokenizerError, TokenizerFiles};
 #[derive(Debug)]
 pub(super) struct Names {
     stored: BTreeMap<String, String>,
-    /// Of two stored tensors with one name in the hub layout, the other one.
+    /// The second stored tensor, where two have one name in the hub layout.
     others: Vec<(String, String)>,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// What the config says of the model, and the tensors of it: a head that is stored with other values than the embedding is not tied to
+    /// Reads the model from its config and its tensors: a head that is stored with other values than the embedding is not tied to
     /// it, as in transformers 5, whatever the config says.
     pub(super) fn read(&self, names: &Names) -> families::Read {
         let mut read = families::read(&self.hub);

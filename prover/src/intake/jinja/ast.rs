@@ -114,7 +114,7 @@ pub struct Macro {
     pub name: Option<String>,
     pub slot: Slot,
     pub args: Vec<(String, Slot)>,
-    /// Of the last arguments.
+    /// Default values of the last arguments.
     pub defaults: Vec<Expr>,
     pub body: Vec<Stmt>,
     pub frame: Frame,

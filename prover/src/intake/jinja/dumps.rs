@@ -9,7 +9,7 @@ use super::value::{fits, Value};
 /// Arguments of `json.dumps` that templates may give.
 pub struct Json {
     pub ascii: bool,
-    /// What a line of the next level begins with.
+    /// The text that begins a line of the next level.
     pub indent: Option<Text>,
     /// Between items, and between key and value.
     pub separators: (Text, Text),

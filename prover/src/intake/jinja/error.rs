@@ -7,7 +7,7 @@ use thiserror::Error as ThisError;
 pub enum Error {
     #[error("syntax error: {0}")]
     Syntax(String),
-    /// What Jinja2 would refuse as well.
+    /// An error that Jinja2 would raise as well.
     #[error("{0}")]
     Runtime(String),
     /// The template itself refuses, by `raise_exception`.

@@ -354,7 +354,7 @@ impl Machine {
         }
     }
 
-    /// What a path such as `a.0.b` leads to.
+    /// Follows a path such as `a.0.b` through attributes and items.
     fn path(&mut self, mut item: Value, attribute: &Value, default: Option<&Value>) -> Result<Value> {
         let parts = match attribute {
             Value::Text(text) => {

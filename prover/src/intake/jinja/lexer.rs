@@ -340,7 +340,7 @@ fn string(text: &str) -> Option<usize> {
     None
 }
 
-/// What a string of the template stands for: Python's `unicode-escape`.
+/// Decodes the escapes of a string in the template, as Python's `unicode-escape` does.
 fn unescaped(text: &str) -> Result<String> {
     if !text.contains('\\') {
         return Ok(text.to_owned());

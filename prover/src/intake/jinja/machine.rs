@@ -15,7 +15,7 @@ const FUEL: u64 = 10_000_000;
 /// So many bytes of a result count as a step.
 const BYTES_A_STEP: usize = 64;
 
-/// What every template can call.
+/// The functions that every template can call.
 const FUNCTIONS: [&str; 8] = [
     "range",
     "dict",
@@ -144,7 +144,7 @@ impl Machine {
         self.step((text.len() / BYTES_A_STEP) as u64)
     }
 
-    /// What a block writes.
+    /// Runs a part of a template and captures the text that it writes.
     pub fn captured<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Text, T)> {
         self.outputs.push(Builder::default());
         let result = work(self);

@@ -48,7 +48,7 @@ const SOURCE_BYTES: usize = 1 << 19;
 /// A variable of a template.
 #[derive(Clone, Debug)]
 pub enum Variable {
-    /// What a user gave; a text in it stays the user's.
+    /// A value that a user gave: every text in it stays marked as the user's.
     User(Json),
     /// A text of the checkpoint.
     Own(String),

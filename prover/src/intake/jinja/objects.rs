@@ -132,7 +132,7 @@ fn loop_attribute(machine: &mut Machine, object: &Value, state: &Loop, name: &st
 }
 
 impl Machine {
-    /// What Python finds as an attribute; `None` if there is none.
+    /// Looks up an attribute as Python does; `None` if there is none.
     pub fn found(&mut self, object: &Value, name: &str) -> Result<Option<Value>> {
         let unsafe_one = || {
             let kind = object.type_name();

@@ -319,7 +319,7 @@ impl Parser {
         Ok((args, defaults))
     }
 
-    /// What is assigned to.
+    /// Parses the target of an assignment.
     fn target(&mut self, ends: &[&str], fields: bool) -> Result<Expr> {
         let target = self.simple_tuple(ends, fields)?;
         match can_assign(&target) {

@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// What was assigned to a target.
+    /// Reads back the values that were assigned to a target.
     fn assigned(&mut self, target: &Expr, scope: &Rc<Scope>) -> Result<Value> {
         match target {
             Expr::Tuple(items) => {

@@ -23,7 +23,7 @@ pub enum Value {
     Int(i128),
     Float(f64),
     Text(Text),
-    /// What `safe` and `escape` make: its operations escape.
+    /// A text that `safe` or `escape` made (Python's `Markup`): its operations escape.
     Markup(Text),
     List(Rc<Seq>),
     Tuple(Rc<Seq>),
@@ -288,7 +288,7 @@ impl Value {
         }))
     }
 
-    /// What a value lacks.
+    /// The undefined value of an attribute or item that this value lacks.
     pub fn lacking(&self, name: &str) -> Self {
         Self::Undefined(Rc::new(Undefined {
             hint: None,

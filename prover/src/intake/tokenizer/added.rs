@@ -3,7 +3,7 @@
 //! They stand in up to four files. `tokenizer_config.json` goes before the others where it has `added_tokens_decoder`; else
 //! `special_tokens_map.json` and `added_tokens.json` count. Set-up writes the result into `tokenizer.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{json, Map, Value};
 
@@ -16,7 +16,7 @@ use super::sources::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub(super) const ADDED_TOKENS_FILE: &str = "added_tokens.json";
 
 /// An added token, without its id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Token {
     content: String,
     single_word: bool,
@@ -69,7 +69,7 @@ impl Token {
     }
 }
 
-/// What the files say of added tokens.
+/// The files that describe added tokens.
 pub(super) struct Sources<'a> {
     pub class: Class,
     /// `tokenizer.json`.
@@ -104,8 +104,9 @@ impl Added<'_> {
                 true => last.saturating_add(1),
                 false => self.size,
             });
+        let mut existing: BTreeSet<Token> = self.tokens.values().cloned().collect();
         for token in tokens {
-            if token.content.is_empty() || self.tokens.values().any(|own| own == token) {
+            if token.content.is_empty() || !existing.insert(token.clone()) {
                 continue;
             }
             let id = self.id(&token.content).unwrap_or_else(|| {
@@ -118,7 +119,7 @@ impl Added<'_> {
     }
 
     fn has(&self, content: &str) -> bool {
-        self.tokens.values().any(|own| own.content == content)
+        self.ids.contains_key(content)
     }
 }
 
@@ -142,12 +143,9 @@ impl Sources<'_> {
             // The class begins with the vocabulary alone.
             added = self.empty();
         }
-        let mut new: Vec<Token> = Vec::new();
-        for (_, token) in &listed.tokens {
-            if !added.tokens.values().any(|own| own == token) {
-                new.push(token.clone());
-            }
-        }
+        let there: BTreeSet<&Token> = added.tokens.values().collect();
+        let listed_now = listed.tokens.iter().map(|(_, token)| token);
+        let mut new: Vec<Token> = listed_now.filter(|token| !there.contains(token)).cloned().collect();
         let flagged: BTreeMap<&str, &Token> = listed.tokens.iter().map(|(_, t)| (t.content.as_str(), t)).collect();
         let (named, extra) = self.special();
         self.check_flags(&listed)?;

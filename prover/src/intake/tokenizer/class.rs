@@ -215,7 +215,7 @@ pub(crate) fn special_tokens(config: &Map<String, Value>) -> Vec<(String, String
 /// transformers does not.
 pub(crate) const IN_CHATS: &str = "special_tokens_around_chats";
 
-/// What `AutoTokenizer` decides.
+/// The decision of `AutoTokenizer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Picked {
     /// The name of the class.

@@ -1,4 +1,4 @@
-//! What each field of `tokenizer_config.json` does: nothing of it is passed over without a word.
+//! The fields of `tokenizer_config.json`: each one is used, known to be harmless, noted or refused by name.
 
 use serde_json::{Map, Value};
 
@@ -54,14 +54,14 @@ const HARMLESS_TOO: [&str; 6] = [
     "transformers_version",
 ];
 
-/// What was made of the fields.
+/// The fields, sorted by their effect on ids.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     /// Fields that decide ids.
     pub used: Vec<String>,
     /// Fields that do not.
     pub ignored: Vec<String>,
-    /// What a user should know of them.
+    /// Notes for the user, for example about fields that nobody knows.
     pub notes: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Fields {
     }
 }
 
-/// What a field does.
+/// The effect of a field on ids.
 enum Use {
     Decides,
     Nothing,

@@ -79,15 +79,15 @@ impl TokenizerFiles {
 /// The files of a checkpoint that decide ids, read and brought into the two files of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdFiles {
-    /// What a key gets.
+    /// The two tokenizer files for the key.
     pub files: TokenizerFiles,
-    /// What was read.
+    /// The files that were read, with their digests and fields.
     pub record: Vec<IdFile>,
-    /// What a user should know of it.
+    /// Notes for the user, for example about files that contradict each other.
     pub notes: Vec<String>,
 }
 
-/// What is known while the files are read.
+/// The state while the files are read.
 struct Reading<'a> {
     sources: Sources<'a>,
     /// `config.json` of the model.

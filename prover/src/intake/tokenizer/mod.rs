@@ -31,7 +31,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
-use tokenizers::{AddedToken, TruncationParams};
+use tokenizers::{AddedToken, PostProcessor, TruncationParams};
 
 pub(crate) use self::class::{special_tokens, token_text, IN_CHATS};
 pub use self::error::TokenizerError;
@@ -62,7 +62,7 @@ pub struct Tokenizer {
 pub struct Encoded {
     /// The ids, with the special tokens that the model expects around a text.
     pub ids: Vec<u32>,
-    /// What a user should know of them.
+    /// Notes for the user, for example that the text was cut.
     pub notes: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ impl Tokenizer {
         Ok(Encoded { ids, notes })
     }
 
-    /// What the tokenizer puts around a text.
+    /// Encodes the empty text: the ids that go around every text.
     fn run_empty(&self) -> Result<Vec<u32>, TokenizerError> {
         self.run("", |inner, text| Ok(inner.encode(text, true)?.get_ids().to_vec()))
     }
@@ -226,6 +226,13 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
     drop(value);
     pages::trim_heaps();
     inner.with_padding(None);
+    // The library would subtract these from a length that is smaller.
+    let around = inner.get_post_processor().map_or(0, |around| around.added_tokens(true));
+    if let Some(most) = sentence.max_seq_length.filter(|most| *most <= around) {
+        return Err(TokenizerError::Config(format!(
+            "max_seq_length is {most}, but {around} tokens go around a pair of texts: no text has room"
+        )));
+    }
     let truncation = sentence.max_seq_length.map(|max_length| TruncationParams {
         max_length,
         ..TruncationParams::default()

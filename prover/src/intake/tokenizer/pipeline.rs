@@ -21,7 +21,7 @@ pub type Inner = TokenizerImpl<ModelWrapper, Normalizer, PreTokenizer, PostProce
 /// How GPT-2 splits a text; `ByteLevel` does so, too, unless its file says not to.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// What is done to a text before it is split.
+/// A step that changes a text before it is split.
 #[derive(Clone, Debug)]
 pub enum Normalizer {
     Sequence(Vec<Normalizer>),

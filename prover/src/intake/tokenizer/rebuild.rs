@@ -68,7 +68,7 @@ impl Class {
     }
 }
 
-/// What the parts are made from.
+/// Makes the parts of a tokenizer from its class and its two files.
 struct Parts<'a> {
     class: Class,
     config: &'a Map<String, Value>,
@@ -157,7 +157,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What the class puts around a text; `None` where it leaves that to `tokenizer.json`.
+    /// Makes the post-processor of the class; `None` where the class leaves it to `tokenizer.json`.
     fn post_processor(&self) -> Result<Option<Value>, TokenizerError> {
         let end = |name: &str| self.numbered(name);
         Ok(Some(match self.class {

@@ -1,4 +1,4 @@
-//! What sentence-transformers does with a text before its tokenizer sees it, and with its tokens: a prompt in front, lower case, a
+//! Steps that sentence-transformers adds to the tokenizer of an encoder: a prompt in front of the text, lower case, and a
 //! greatest length.
 
 use serde_json::{json, Map, Value};
@@ -28,14 +28,14 @@ const MODULES_FILES: [(&str, &[&str]); 4] = [
     ("2_Normalize/config.json", &[]),
 ];
 
-/// What is done with a text.
+/// The steps for one model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sentence {
     /// The most tokens, special ones included.
     pub max_seq_length: Option<usize>,
     /// Whether a text becomes lower case before anything else.
     pub lower: bool,
-    /// What goes before every text.
+    /// The default prompt, which goes before every text.
     pub prompt: String,
 }
 

@@ -13,7 +13,7 @@ use crate::support::files::{self, FileError};
 
 /// The tokenizer in the hub layout.
 pub const TOKENIZER_FILE: &str = "tokenizer.json";
-/// Its settings, and the chat template of older checkpoints.
+/// The settings of the tokenizer, with the chat template in older checkpoints.
 pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 /// A file that was looked at for ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ impl IdFile {
         Self::sorted(name, sha256, fields, |field| used.contains(&field))
     }
 
-    /// The same by the beginnings of names.
+    /// Makes the record of a JSON file of which the fields that begin with these names are used.
     pub(super) fn starting(name: &str, sha256: String, fields: &Map<String, Value>, used: &[&str]) -> Self {
         Self::sorted(name, sha256, fields, |field| {
             used.iter().any(|begin| field.starts_with(begin))
@@ -62,7 +62,7 @@ impl IdFile {
     }
 }
 
-/// What a file holds, and the SHA-256 of its bytes in hexadecimal.
+/// The content of a file, and the SHA-256 of its bytes in hexadecimal.
 pub(super) type Digested<T> = (T, String);
 
 /// A folder to read from.

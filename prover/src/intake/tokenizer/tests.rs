@@ -140,7 +140,76 @@ fn files_that_contradict_each_other_are_refused_or_noted() {
     assert!(read(&files).unwrap().notes[0].contains("bos_token_id is [7]"));
 }
 
-/// What stands in files of their own is brought into the two files of a key, and every file is recorded.
+/// An encoder in a folder with these files beside its tokenizer of the words `a` to `h`, which knows lower case alone.
+fn encoder(files: &[(&str, &str)]) -> Result<Tokenizer, TokenizerError> {
+    let words = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f", "g", "h", ":",
+    ];
+    let vocab: Map<String, Value> = words
+        .iter()
+        .enumerate()
+        .map(|(id, word)| ((*word).to_owned(), id.into()))
+        .collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": null, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": vocab},
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let hub = r#"{"model_type": "bert", "max_position_embeddings": 12}"#;
+    let config = r#"{"tokenizer_class": "BertTokenizer", "do_lower_case": false}"#;
+    let own = [
+        ("config.json", hub),
+        ("tokenizer_config.json", config),
+        ("tokenizer.json", &tokenizer.to_string()),
+    ];
+    for (name, content) in own.iter().chain(files) {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    Ok(IdFiles::read(dir.path())?.files.parse()?.unwrap())
+}
+
+#[test]
+fn texts_of_encoders_are_cut_lowered_and_prompted_as_sentence_transformers_does() {
+    let module = |content| [("sentence_bert_config.json", content)];
+    let plain = encoder(&[]).unwrap();
+    assert_eq!(plain.encode_text("a B").unwrap().ids, [2, 5, 1, 3]);
+    let lower = encoder(&module(r#"{"do_lower_case": true}"#)).unwrap();
+    assert_eq!(lower.encode_text("a B").unwrap().ids, [2, 5, 6, 3]);
+    let short = encoder(&module(r#"{"max_seq_length": 4}"#)).unwrap();
+    let cut = short.encode_text("a b c d").unwrap();
+    assert_eq!(cut.ids, [2, 5, 6, 3]);
+    assert!(cut.notes[0].contains("the 4 tokens"), "{:?}", cut.notes);
+    assert!(short.encode_text("a b").unwrap().notes.is_empty());
+    // Without a length of its own, the tokenizer's counts, where it is less than the positions.
+    let own = r#"{"tokenizer_class": "BertTokenizer", "model_max_length": 5}"#;
+    let own = encoder(&[("tokenizer_config.json", own)]).unwrap();
+    assert_eq!(own.encode_text("a b c d").unwrap().ids, [2, 5, 6, 7, 3]);
+    let prompts =
+        |default: &str| format!(r#"{{"prompts": {{"query": "a: ", "other": "b"}}, "default_prompt_name": {default}}}"#);
+    let prompted = |default: &str| encoder(&[("config_sentence_transformers.json", &prompts(default))]);
+    assert_eq!(
+        prompted("\"query\"").unwrap().encode_text("b").unwrap().ids,
+        [2, 5, 13, 6, 3]
+    );
+    assert_eq!(prompted("null").unwrap().encode_text("b").unwrap().ids, [2, 6, 3]);
+    let pooling = ("1_Pooling/config.json", r#"{"include_prompt": false}"#);
+    let unpooled = [("config_sentence_transformers.json", &*prompts("\"query\"")), pooling];
+    for (refused, word) in [
+        (prompted("\"missing\""), "\"missing\""),
+        (encoder(&unpooled), "include_prompt"),
+        // Three tokens go around a pair: the library would count below zero.
+        (encoder(&module(r#"{"max_seq_length": 3}"#)), "no text has room"),
+    ] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+/// Settings in files of their own are brought into the two files of a key, and every file is recorded.
 #[test]
 fn all_files_come_into_the_two_of_a_key() {
     let dir = tempfile::tempdir().unwrap();

@@ -107,8 +107,8 @@ impl Header {
     }
 }
 
-/// What every frequency of the rotations is divided by, where a file says it: Llama 3.x has its scaling so. The tensor leaves the others,
-/// unless it is of a type that no such tensor has, or what it says cannot be.
+/// Reads the divisor of every frequency of the rotations, where a file has them: for example, files of Llama 3.x say their scaling so.
+/// The tensor is taken off the list, unless its type or its values are ones that no such tensor has; then it is refused as unknown.
 fn divisors(bytes: &[u8], tensors: &mut BTreeMap<String, Info>) -> Vec<f32> {
     let read = |info: &Info| {
         let stored = bytes.get(info.range.clone())?;

@@ -115,7 +115,7 @@ fn shards_have_what_they_have_whatever_their_index_says() {
     );
 }
 
-/// What is said of a plain checkpoint whose files were changed.
+/// Surveys a plain checkpoint whose files were changed.
 fn said(edit: impl FnOnce(&Path)) -> String {
     let dir = plain();
     edit(dir.path());
