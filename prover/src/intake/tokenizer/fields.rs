@@ -6,7 +6,7 @@ use super::class::{Class, NAMED};
 use super::error::TokenizerError;
 
 /// Fields that decide no ids: they are about decoding, padding, batches, names of files and older programs.
-const HARMLESS: [&str; 36] = [
+const HARMLESS: [&str; 35] = [
     "_commit_hash",
     "backend",
     "chat_control_tokens",
@@ -40,7 +40,6 @@ const HARMLESS: [&str; 36] = [
     "tokenizer_file",
     "trim_offsets",
     "truncation",
-    "truncation_side",
     "truncation_strategy",
     "use_default_system_prompt",
 ];
@@ -124,8 +123,11 @@ fn use_of(name: &str, value: &Value, class: Class, encoder: bool) -> Use {
         | "chat_template" => Use::Decides,
         // What is said of them needs the ids: `super::files` does so.
         "add_bos_token" | "add_eos_token" => Use::Nothing,
-        "model_max_length" if encoder => Use::Decides,
-        "model_max_length" => Use::Nothing,
+        "truncation_side" if !matches!(value.as_str(), Some("left" | "right")) => {
+            Use::Refused(format!("{name} is {value}, which is neither left nor right"))
+        }
+        "model_max_length" | "truncation_side" if encoder => Use::Decides,
+        "model_max_length" | "truncation_side" => Use::Nothing,
         "split_special_tokens" if on => Use::Refused(format!(
             "{name} is true: special tokens that a text spells would be split, which is not supported"
         )),

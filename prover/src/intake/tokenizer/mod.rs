@@ -31,7 +31,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tessera_circuits::model::ModelConfig;
 pub use tessera_verdict::text::{Piece, Side, Texts};
-use tokenizers::{AddedToken, PostProcessor, TruncationParams};
+use tokenizers::{AddedToken, PostProcessor, TruncationDirection, TruncationParams};
 
 pub(crate) use self::class::{special_tokens, token_text, IN_CHATS};
 pub use self::error::TokenizerError;
@@ -100,8 +100,13 @@ impl Tokenizer {
         })?;
         let mut notes = Vec::new();
         if let (true, Some(most)) = (cut, self.sentence.max_seq_length) {
+            let side = self.inner.get_truncation().map(|truncation| truncation.direction);
+            let gone = match side {
+                Some(TruncationDirection::Left) => "its beginning is cut off, because truncation_side is left",
+                _ => "what follows is cut off",
+            };
             notes.push(format!(
-                "the text is longer than the {most} tokens that this model takes (max_seq_length): what follows is cut off"
+                "the text is longer than the {most} tokens that this model takes (max_seq_length): {gone}"
             ));
         }
         if let [first, second, ..] = ids[..] {
@@ -222,6 +227,7 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
     pipeline::check_chance(&value).map_err(TokenizerError::Limit)?;
     let mut inner = Inner::deserialize(&value).map_err(format)?;
     check_ids(&inner, &value)?;
+    let direction = truncation_side(config, &value);
     // A large vocabulary takes more memory as it is read than afterwards.
     drop(value);
     pages::trim_heaps();
@@ -235,11 +241,21 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
     }
     let truncation = sentence.max_seq_length.map(|max_length| TruncationParams {
         max_length,
+        direction,
         ..TruncationParams::default()
     });
     let truncated = inner.with_truncation(truncation);
     truncated.map_err(|e| TokenizerError::Format(e.to_string()))?;
     Ok((inner, growth))
+}
+
+/// The end at which a text that is too long is cut: transformers asks `tokenizer_config.json` first, then `tokenizer.json`.
+fn truncation_side(config: &Map<String, Value>, document: &Value) -> TruncationDirection {
+    let stored = document["truncation"]["direction"].as_str();
+    match config.get("truncation_side").and_then(Value::as_str).or(stored) {
+        Some("left" | "Left") => TruncationDirection::Left,
+        _ => TruncationDirection::Right,
+    }
 }
 
 /// Compares the id of every added token with the one that the file gives it.

@@ -184,6 +184,16 @@ fn texts_of_encoders_are_cut_lowered_and_prompted_as_sentence_transformers_does(
     assert_eq!(cut.ids, [2, 5, 6, 3]);
     assert!(cut.notes[0].contains("the 4 tokens"), "{:?}", cut.notes);
     assert!(short.encode_text("a b").unwrap().notes.is_empty());
+    let sided = |side: &str| {
+        let config = format!(r#"{{"tokenizer_class": "BertTokenizer", "truncation_side": "{side}"}}"#);
+        encoder(&[
+            module(r#"{"max_seq_length": 4}"#)[0],
+            ("tokenizer_config.json", &config),
+        ])
+    };
+    let left = sided("left").unwrap().encode_text("a b c d").unwrap();
+    assert_eq!(left.ids, [2, 7, 8, 3]);
+    assert!(left.notes[0].contains("truncation_side is left"), "{:?}", left.notes);
     // Without a length of its own, the tokenizer's counts, where it is less than the positions.
     let own = r#"{"tokenizer_class": "BertTokenizer", "model_max_length": 5}"#;
     let own = encoder(&[("tokenizer_config.json", own)]).unwrap();
@@ -201,6 +211,7 @@ fn texts_of_encoders_are_cut_lowered_and_prompted_as_sentence_transformers_does(
     for (refused, word) in [
         (prompted("\"missing\""), "\"missing\""),
         (encoder(&unpooled), "include_prompt"),
+        (sided("both"), "truncation_side"),
         // Three tokens go around a pair: the library would count below zero.
         (encoder(&module(r#"{"max_seq_length": 3}"#)), "no text has room"),
     ] {
