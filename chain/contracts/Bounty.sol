@@ -3,10 +3,11 @@ pragma solidity 0.8.37;
 
 import {Facts} from "./Verifier.sol";
 
-/// @title An example of a consumer: it pays whoever shows that a model generates a text.
+/// @title An example of a consumer: it pays whoever proves that a model generates a text.
 /// @notice Whoever opens a bounty says of which plan he knows that it is the one of his model, and the digests of prompt and output: of
-/// their ids, four bytes each, big-endian. The first one who asks after the fact is written is paid. A bounty can be taken back after
-/// its last block.
+/// their ids, four bytes each, big-endian. Whoever proves the text names the address to pay in the context of the proof: twelve bytes 0 and
+/// the address. So a proof that is copied from the chain or on its way there pays its prover, whoever submits it and whoever calls `claim`.
+/// A bounty can be taken back after its last block.
 contract Bounty {
     struct Offer {
         address payable from;
@@ -35,11 +36,11 @@ contract Bounty {
         emit Offered(number, plan, prompt, output, msg.value);
     }
 
-    /// Pays an offer to whoever says so.
+    /// Pays an offer to an address that is the context of a proof. Anybody may call it.
     function claim(uint256 number, address payable to) external {
         Offer storage own = offers[number];
-        (uint256 bits, uint256 written) = FACTS.verified(own.plan, own.prompt, own.output);
-        require(written != 0 && bits >= own.bits, "bounty: no fact");
+        (uint256 bits, uint256 written) = FACTS.verified(own.plan, own.prompt, own.output, bytes32(uint256(uint160(address(to)))));
+        require(to != address(0) && written != 0 && bits >= own.bits, "bounty: no fact");
         pay(own, number, to);
     }
 

@@ -61,7 +61,7 @@ library Conversation {
         uint256 value;
     }
 
-    /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each, and these (five words each clipped value);
+    /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each; the context, or 0; and these (five words each clipped value);
     /// the roots of activations and multiplicities; a logit for each output id; the nonce of the work before the lookups; then trees of lookups, sum and rounds of the products, their
     /// operands, value and rounds of the linear claims. Returns where it ends.
     function run(Transcript.State memory t, Shape memory shape, uint256 place)
@@ -93,12 +93,14 @@ library Conversation {
     {
         uint256 counts = word(place) >> 160;
         (uint256 prompt, uint256 output, uint256 clips) = (counts >> 64, (counts >> 32) & 0xffffffff, counts & 0xffffffff);
-        place += 12;
+        uint256 context = word(place + 12);
+        place += 44;
         parameters(t, shape);
         t.words(uint256(bytes32("prompt")), 6, place, prompt);
         place += 4 * prompt;
         t.words(uint256(bytes32("output")), 6, place, output);
         place += 4 * output;
+        if (context != 0) t.root(uint256(bytes32("context")), 7, context);
         t.label(uint256(bytes32("chunk")), 5, 3);
         t.mixWord((shape.layers << 192) | (shape.layers << 160), 12);
         // One piece: nothing enters it, and nothing leaves it.

@@ -25,12 +25,13 @@ struct Said {
     uint256 lookups;
 }
 
-/// What it leaves to the program: digests of prompt and output; the operand of the embedding and the value of the linear claims, which the
+/// What it leaves to the program: digests of prompt and output, and the context; the operand of the embedding and the value of the linear claims, which the
 /// program has to find; the words of the statement; what the program is given, but for the points that the opening leaves. Elements have
 /// sixteen bytes.
 struct Told {
     bytes32 prompt;
     bytes32 output;
+    bytes32 context;
     bytes expected;
     bytes words;
     bytes given;
@@ -51,13 +52,14 @@ contract Saying {
         require(output == header.outputs, "statement: length");
         require(number(data, 8) == 0, "statement: clipped values");
         // Behind the ids are two roots, then the logits.
-        require(prompt <= header.context && data.length >= 76 + 4 * prompt + 8 * output, "statement: length");
+        require(prompt <= header.context && data.length >= 108 + 4 * prompt + 8 * output, "statement: length");
+        told.context = bytes32(data[12:44]);
         uint256 ids;
         assembly ("memory-safe") {
-            ids := add(data.offset, 12)
+            ids := add(data.offset, 44)
         }
         told.words = packed(Plan.words(header, prompt, ids, ids + 4 * (prompt + output) + 64));
-        bytes calldata all = data[12:];
+        bytes calldata all = data[44:];
         (told.prompt, told.output) = (keccak256(all[:4 * prompt]), keccak256(all[4 * prompt:4 * (prompt + output)]));
     }
 

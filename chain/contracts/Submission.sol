@@ -4,9 +4,10 @@ pragma solidity 0.8.37;
 import {Stages} from "./Stages.sol";
 
 /// @title The parts of a proof in several transactions: the program of its plan, the opening and the STARK.
-/// @notice Whoever begins a submission says what its parts are checked against. From then on anybody may send the next stages of any part
-/// with the state before them; the chain holds a digest of it. The parts are independent of one another. `proved` is called when all
-/// stages of all are done, once. There is no owner, nothing to set, and no way to change the contracts that verify.
+/// @notice Whoever begins a submission says what its parts are checked against, and the run belongs to him: only he sends the next stages
+/// of its parts, each with the state before it; the chain holds a digest of that state. Others who send the same have runs of their own, so
+/// nobody can spoil, delay or finish the run of another sender. The parts are independent of one another. `proved` is called when all stages
+/// of all are done, once a run. The contracts that verify have no owner, nothing to set, and no way to be changed.
 /// @dev What is claimed comes from the conversation: `Verifier.sol`.
 abstract contract Submission {
     uint256 internal constant PARTS = 3;
@@ -16,30 +17,37 @@ abstract contract Submission {
     Stages public immutable OPENING;
     Stages public immutable STARK;
 
-    /// The digests of the states before what comes next, or DONE, which is the digest of none.
-    mapping(bytes32 => bytes32[3]) internal runs;
+    /// By sender and submission: the digests of the states before what comes next, or DONE, which is the digest of none.
+    mapping(address => mapping(bytes32 => bytes32[3])) internal runs;
 
     constructor(Stages program, Stages opening, Stages stark) {
         (PROGRAM, OPENING, STARK) = (program, opening, stark);
     }
 
-    /// Everything of this submission was verified.
+    /// Everything of this submission was verified, in a run of the sender.
     function proved(bytes32 id) internal virtual;
 
     /// The conversation of a submission is over, and left these states. Goes on with what `more` has of their stages.
     function began(bytes32 id, bytes[3] memory states, bytes calldata more) internal {
-        require(runs[id][0] == 0, "submission: begun already");
+        require(runs[msg.sender][id][0] == 0, "submission: begun already");
         bytes32[3] memory digests;
         for (uint256 i = 0; i < PARTS; i++) digests[i] = keccak256(states[i]);
         go(id, digests, states, more);
     }
 
-    /// The next stages of a submission. In `more`, one after the other: a part, 0 for the program, 1 for the opening or 2 for the STARK,
+    /// Forgets the sender's own run, which can then be begun again. Rows are taken in before the path that proves them: who sent wrong ones
+    /// has no other way on.
+    function abandon(bytes32 id) external {
+        require(runs[msg.sender][id][0] != 0, "submission: not begun");
+        delete runs[msg.sender][id];
+    }
+
+    /// The next stages of a submission that the sender began. In `more`, one after the other: a part, 0 for the program, 1 for the opening or 2 for the STARK,
     /// and how many stages, a byte each; the length of the state in three bytes and the state, or 0 where it is that of stages before
     /// in the same transaction; the length of the stages in three bytes, and what they take.
     function advance(bytes32 id, bytes calldata more) external {
         bytes[3] memory states;
-        bytes32[3] memory digests = runs[id];
+        bytes32[3] memory digests = runs[msg.sender][id];
         require(digests[0] != 0, "submission: not begun");
         go(id, digests, states, more);
     }
@@ -64,12 +72,13 @@ abstract contract Submission {
             digests[part] = last ? DONE : keccak256(states[part]);
             if (last) states[part] = "";
         }
+        bytes32[3] storage kept = runs[msg.sender][id];
         bool all = true;
         bool changed = false;
         for (uint256 i = 0; i < PARTS; i++) {
             all = all && digests[i] == DONE;
-            if (runs[id][i] == digests[i]) continue;
-            (runs[id][i], changed) = (digests[i], true);
+            if (kept[i] == digests[i]) continue;
+            (kept[i], changed) = (digests[i], true);
         }
         // A part that is done takes no stages: so all are found done once.
         if (all && changed) proved(id);

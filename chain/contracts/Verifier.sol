@@ -9,21 +9,26 @@ import {Submission} from "./Submission.sol";
 
 /// What a consumer reads.
 interface Facts {
-    /// The bits of security that the plan says, and the block of the fact; 0 and 0 if there is none.
-    function verified(bytes32 plan, bytes32 prompt, bytes32 output) external view returns (uint256 bits, uint256 number);
+    /// The bits of security that the plan says, and the block of the fact; 0 and 0 if there is none. `context` is the context of the proof
+    /// (docs/protocol.md, section 11), which is never 0; 0 asks for a proof without one.
+    function verified(bytes32 plan, bytes32 prompt, bytes32 output, bytes32 context)
+        external
+        view
+        returns (uint256 bits, uint256 number);
 }
 
 /// @title A verifier of proofs, and the registry of what it verified.
 /// @notice A submission is begun with all that is said up to the queries. What it leaves are the states of three parts: the program of its
-/// plan, the opening and the STARK. Anybody may send the stages of each. When all are done, the fact is written: by the model that the
-/// plan was made of, the prompt has this output. A fact names the digest of the plan. Whoever reads facts makes that plan again from a
-/// key that he trusts, once (docs/chain.md).
+/// plan, the opening and the STARK. The sender of the beginning sends the stages of each. When all are done, the fact is written: by the
+/// model that the plan was made of, the prompt has this output. A fact names the digest of the plan. Whoever reads facts makes that plan
+/// again from a key that he trusts, once (docs/chain.md).
 contract Verifier is Submission, Facts {
     /// What a submission is about.
     struct Subject {
         bytes32 plan;
         bytes32 prompt;
         bytes32 output;
+        bytes32 context;
         uint256 bits;
     }
 
@@ -38,11 +43,11 @@ contract Verifier is Submission, Facts {
     /// Where senders find pages of programs. What they are is compared when they are followed.
     Pages public immutable PAGES;
 
-    mapping(bytes32 => Subject) private subjects;
+    mapping(address => mapping(bytes32 => Subject)) private subjects;
     mapping(bytes32 => Fact) private facts;
 
-    event Begun(bytes32 indexed id, bytes32 indexed plan, bytes32 prompt, bytes32 output);
-    event Verified(bytes32 indexed plan, bytes32 indexed prompt, bytes32 indexed output, uint256 bits);
+    event Begun(address indexed sender, bytes32 indexed id, bytes32 indexed plan, bytes32 prompt, bytes32 output, bytes32 context);
+    event Verified(bytes32 indexed plan, bytes32 indexed prompt, bytes32 indexed output, bytes32 context, uint256 bits);
 
     constructor(
         Saying saying,
@@ -62,8 +67,8 @@ contract Verifier is Submission, Facts {
         Subject memory own;
         bytes[3] memory states;
         (id, own, states) = converse(header, program, said);
-        subjects[id] = own;
-        emit Begun(id, own.plan, own.prompt, own.output);
+        subjects[msg.sender][id] = own;
+        emit Begun(msg.sender, id, own.plan, own.prompt, own.output, own.context);
         began(id, states, more);
     }
 
@@ -74,7 +79,8 @@ contract Verifier is Submission, Facts {
         returns (bytes32 id, Subject memory own, bytes[3] memory states)
     {
         (Told memory told, Said memory heard) = SAYING.say(header, said[0]);
-        (own.plan, own.prompt, own.output, own.bits) = (Plan.digest(header, program), told.prompt, told.output, heard.header.bits);
+        (own.plan, own.bits) = (Plan.digest(header, program), heard.header.bits);
+        (own.prompt, own.output, own.context) = (told.prompt, told.output, told.context);
         uint256 digest;
         bytes memory points;
         bytes memory claims;
@@ -84,26 +90,30 @@ contract Verifier is Submission, Facts {
         id = keccak256(abi.encode(own, keccak256(states[0]), keccak256(states[1]), keccak256(states[2])));
     }
 
-    /// Where a submission stands: digests of the states that the next stages of program, opening and STARK take. Of parts that are done
-    /// they are that of no state.
-    function standing(bytes32 id) external view returns (bytes32[3] memory) {
-        return runs[id];
+    /// Where a sender's run of a submission stands: digests of the states that the next stages of program, opening and STARK take. Of parts
+    /// that are done they are that of no state.
+    function standing(address sender, bytes32 id) external view returns (bytes32[3] memory) {
+        return runs[sender][id];
     }
 
     function proved(bytes32 id) internal override {
-        Subject memory own = subjects[id];
-        Fact storage fact = facts[key(own.plan, own.prompt, own.output)];
+        Subject memory own = subjects[msg.sender][id];
+        Fact storage fact = facts[key(own.plan, own.prompt, own.output, own.context)];
         // What was verified stays as it was written first.
         if (fact.number == 0) (fact.bits, fact.number) = (uint128(own.bits), uint128(block.number));
-        emit Verified(own.plan, own.prompt, own.output, own.bits);
+        emit Verified(own.plan, own.prompt, own.output, own.context, own.bits);
     }
 
-    function verified(bytes32 plan, bytes32 prompt, bytes32 output) external view returns (uint256 bits, uint256 number) {
-        Fact memory fact = facts[key(plan, prompt, output)];
+    function verified(bytes32 plan, bytes32 prompt, bytes32 output, bytes32 context)
+        external
+        view
+        returns (uint256 bits, uint256 number)
+    {
+        Fact memory fact = facts[key(plan, prompt, output, context)];
         return (fact.bits, fact.number);
     }
 
-    function key(bytes32 plan, bytes32 prompt, bytes32 output) private pure returns (bytes32) {
-        return keccak256(abi.encode(plan, prompt, output));
+    function key(bytes32 plan, bytes32 prompt, bytes32 output, bytes32 context) private pure returns (bytes32) {
+        return keccak256(abi.encode(plan, prompt, output, context));
     }
 }

@@ -21,6 +21,9 @@ export const NONE = word(0);
 const creation = (page) => `600b5981380380925939f300${page}`;
 export const pageAddress = (pages, page) => getCreate2Address(pages, `0x${NONE}`, keccak256(`0x${creation(page)}`));
 
+/** Calldata that stores a page. */
+export const storing = (names, page) => names.store + word(32) + bytes(page);
+
 /** Calldata of the verifier's functions, without "0x". `names` has their selectors. */
 export function encoder(names) {
   const call = (name, ...args) => names[name] + args.join("");
@@ -40,8 +43,9 @@ export function encoder(names) {
     begin: (header, program, lists, more) => call("begin", said(header, program, lists, more)),
     converse: (header, program, lists) => call("converse", said(header, program, lists)),
     advance: (id, more) => call("advance", id, word(64), bytes(more)),
-    standing: (id) => call("standing", id),
-    verified: (plan, prompt, output) => call("verified", plan, prompt, output),
+    abandon: (id) => call("abandon", id),
+    standing: (sender, id) => call("standing", word(sender), id),
+    verified: (plan, prompt, output, context) => call("verified", plan, prompt, output, context),
   };
 }
 
@@ -67,7 +71,7 @@ export async function steps(packed, selectors, pages, ask, stored = true) {
   const lists = [said, opening.conversation, stark.conversation];
   const found = await ask("Verifier", encode.converse(header, behind[0], lists));
   const id = found.slice(0, 64);
-  const states = pointedAll(found, 5, 3);
+  const states = pointedAll(found, 6, 3);
   const data = [program.map((own, i) => segment(pages, own, behind[i + 1])), opening.stages, stark.stages];
   const parts = [];
   for (const [part, name] of PARTS.entries()) {
@@ -168,6 +172,14 @@ export function next(rest, most = { bytes: BYTES, gas: GAS }) {
   }
   const stages = to.reduce((sum, end, part) => sum + end - from[part], 0);
   return { data: transaction(rest, from, to), about: about.join("; "), stages, count, after: { ...rest, begun: true, from: to } };
+}
+
+/** The next transaction that has little enough gas; `enough(data)` says whether it has. What stages take is only estimated before. */
+export async function fitting(rest, enough) {
+  for (let gas = GAS; ; gas *= 0.9) {
+    const own = next(rest, { bytes: BYTES, gas });
+    if ((await enough(own.data)) || own.stages < 2) return own;
+  }
 }
 
 /** Whether nothing is left. */

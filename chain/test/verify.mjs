@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
 import { bytes, number, pointed, pointedAll, word } from "../lib/encoding.mjs";
 import { start } from "../lib/node.mjs";
-import { NAMES, PARTS, finished, left, next, pageAddress, piece, stagesOf, steps } from "../lib/proof.mjs";
+import { NAMES, PARTS, finished, fitting, left, pageAddress, piece, stagesOf, steps, storing } from "../lib/proof.mjs";
 import { PARTS as CONTRACTS, selectors } from "../lib/selectors.mjs";
 
 /** Gas and bytes of a transaction, at most. */
@@ -88,7 +88,7 @@ try {
   const digest = (hex) => call(hash.selectors.digest + word(32) + bytes(hex), hashing);
 
   // The program, page by page. What is stored is found again, and nothing else is.
-  const store = (page) => names.PAGES.store + word(32) + bytes(page);
+  const store = (page) => storing(names.PAGES, page);
   const program = packed.program.flat();
   let stored = 0;
   for (const page of program) {
@@ -110,14 +110,14 @@ try {
     return encode.begin(head, first, three, more);
   };
   const fact = async (...key) => number(await call(encode.verified(...key)), 1);
-  const standing = () => call(encode.standing(id));
+  const standing = () => call(encode.standing(from, id));
 
   const [prompts, outputs] = [0, 8].map((at) => parseInt(said.slice(at, at + 8), 16));
-  const ids = said.slice(24, 24 + 8 * (prompts + outputs));
-  const key = [packed.plan, await digest(ids.slice(0, 8 * prompts)), await digest(ids.slice(8 * prompts))];
+  const [context, ids] = [said.slice(24, 88), said.slice(88, 88 + 8 * (prompts + outputs))];
+  const key = [packed.plan, await digest(ids.slice(0, 8 * prompts)), await digest(ids.slice(8 * prompts)), context];
 
   // An offer for the fact that is to come.
-  const offer = bounty.selectors.offer + key.join("") + word(950) + word(1000);
+  const offer = bounty.selectors.offer + key.slice(0, 3).join("") + word(950) + word(1000);
   await receiptOf({ to: market, data: `0x${offer}`, value: "0x64", gas });
   const claim = bounty.selectors.claim + word(0) + word(other);
   await refuse("the bounty before the fact", claim, /no fact/, market);
@@ -135,7 +135,7 @@ try {
     }
     if (found.slice(0, 64) === id) throw new Error(`${about}: the same submission`);
     const answer = await call(encode.converse(head, packed.behind[0], three));
-    let [state] = pointedAll(answer, 5, 3);
+    let [state] = pointedAll(answer, 6, 3);
     for (const [i, { data }] of own.parts[0].entries()) {
       const input = stagesOf(names.PROGRAM, state, 1, data);
       if (i + 1 < own.parts[0].length) state = pointed(await call(input, addresses.PROGRAM), 1);
@@ -152,8 +152,10 @@ try {
     await refuse(`bytes behind ${name}`, begin({ three: other(`${lists[i]}00`) }), /length/);
     await refuse(`${name}, a word less`, begin({ three: other(lists[i].slice(0, -64)) }), /./);
   }
-  for (let at = 12; at < 12 + 4 * (prompts + outputs); at += 4) {
-    await refuse(`id ${(at - 12) / 4} changed`, begin({ three: [flipped(said, at + 3), lists[1], lists[2]] }), /./);
+  await refuse("another context", begin({ three: [flipped(said, 43), lists[1], lists[2]] }), /./);
+  if (!/^0+$/.test(context)) await refuse("a context taken away", begin({ three: [said.slice(0, 24) + word(0) + ids + said.slice(88 + ids.length), lists[1], lists[2]] }), /./);
+  for (let at = 44; at < 44 + 4 * (prompts + outputs); at += 4) {
+    await refuse(`id ${(at - 44) / 4} changed`, begin({ three: [flipped(said, at + 3), lists[1], lists[2]] }), /./);
   }
   // Of roots and numbers that say what is proved and how; others make a plan of another model.
   for (const at of [0, 40, 70, 99, 103, 107, 111, 115, 119, 123, 127, 131, 151, 155, 159, 163, 167, 171]) {
@@ -181,7 +183,7 @@ try {
     const banded = `${header.slice(0, 192 + 8 * 17)}${word(log).slice(56)}${header.slice(200 + 8 * 17)}`;
     const answer = await call(names.SAYING.say + word(64) + word(96 + Math.ceil(banded.length / 64) * 32) + bytes(banded) + bytes(said), addresses.SAYING);
     const [told, heard] = [0, 1].map((i) => answer.slice(2 * number(answer, i)));
-    const given = pointed(told, 4).match(/.{32}/g);
+    const given = pointed(told, 5).match(/.{32}/g);
     const point = (at) => {
       const list = heard.slice(2 * number(heard, at));
       return Array.from({ length: number(list, 0) }, (_, i) => list.slice(64 * (i + 1) + 32, 64 * (i + 2)));
@@ -256,18 +258,10 @@ try {
     }
   }
 
-  /** The next transaction that has little enough gas. What it takes is estimated at first. */
-  async function fitting(rest) {
-    for (let most = GAS; ; most *= 0.9) {
-      const own = next(rest, { bytes: BYTES - 512, gas: most });
-      const enough = await call(own.data).then(() => true, () => false);
-      if (enough || own.stages < 2) return own;
-    }
-  }
   // The whole, in as few transactions as there can be.
   let count = 0;
   for (let rest = left(own, await standing()); !finished(rest); count++) {
-    const transaction = await fitting(rest);
+    const transaction = await fitting(rest, (data) => call(data).then(() => true, () => false));
     const { data, about } = transaction;
     if (count > 0) {
       for (const part of [0, 1, 2]) if (rest.from[part] < own.parts[part].length) await spoil(part, rest.from[part]);
@@ -286,9 +280,9 @@ try {
 
   const answer = await call(encode.verified(...key));
   if (number(answer, 0) !== bits || number(answer, 1) === 0) throw new Error("no fact when everything was verified");
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 4; i++) {
     const wrong = key.map((own, k) => (k === i ? word(7) : own));
-    if ((await fact(...wrong)) !== 0) throw new Error("a fact of another model, prompt or output");
+    if ((await fact(...wrong)) !== 0) throw new Error("a fact of another model, prompt, output or context");
   }
   await refuse("the whole again", begin(), /begun already/);
 
