@@ -100,12 +100,12 @@ library Conversation {
         place += 4 * prompt;
         t.words(uint256(bytes32("output")), 6, place, output);
         place += 4 * output;
-        if (context != 0) t.root(uint256(bytes32("context")), 7, context);
         t.label(uint256(bytes32("chunk")), 5, 3);
         t.mixWord((shape.layers << 192) | (shape.layers << 160), 12);
         // One piece: nothing enters it, and nothing leaves it.
         t.words(uint256(bytes32("chunk input")), 11, place, 0);
         t.words(uint256(bytes32("chunk output")), 12, place, 0);
+        if (context != 0) t.root(uint256(bytes32("context")), 7, context);
         uint256 clipped = place;
         place += 20 * clips;
         (end.activations, end.counts) = (word(place), word(place + 32));

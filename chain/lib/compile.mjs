@@ -48,7 +48,7 @@ function compileFile(file) {
     settings: {
       optimizer: { enabled: true, runs: 1_000_000 },
       evmVersion: "osaka",
-      outputSelection: { "*": { "*": ["evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"] } },
+      outputSelection: { "*": { "*": ["evm.bytecode.object", "evm.deployedBytecode.object", "evm.deployedBytecode.immutableReferences", "evm.methodIdentifiers"] } },
     },
   };
   const read = (path) => ({ contents: readFileSync(join(root, relative(".", path)), "utf8") });
@@ -59,11 +59,15 @@ function compileFile(file) {
   return output.contracts[file];
 }
 
-/** Compiles a file of this folder; returns bytecode and selectors of the contract of this name. */
+/**
+ * Compiles a file of this folder; returns of the contract of this name what deploys it, its run-time code with the places in it that the
+ * constructor writes, and the selectors of its functions.
+ */
 export function compile(file, contract) {
   const { evm } = contracts(file)[contract];
   const selectors = Object.fromEntries(
     Object.entries(evm.methodIdentifiers).map(([signature, selector]) => [signature.split("(")[0], selector]),
   );
-  return { code: `0x${evm.bytecode.object}`, size: evm.deployedBytecode.object.length / 2, selectors };
+  const { object: runtime, immutableReferences: immutables } = evm.deployedBytecode;
+  return { code: `0x${evm.bytecode.object}`, size: runtime.length / 2, runtime, immutables: immutables ?? {}, selectors };
 }

@@ -16,6 +16,9 @@ function freePort() {
   });
 }
 
+/** The chain of every node here. */
+export const CHAIN_ID = "31337";
+
 /** Starts a node; `rpc(method, ...params)` calls it, others find it at `url`, `stop()` ends it. */
 export async function start() {
   const port = await freePort();

@@ -174,11 +174,21 @@ export function next(rest, most = { bytes: BYTES, gas: GAS }) {
   return { data: transaction(rest, from, to), about: about.join("; "), stages, count, after: { ...rest, begun: true, from: to } };
 }
 
-/** The next transaction that has little enough gas; `enough(data)` says whether it has. What stages take is only estimated before. */
-export async function fitting(rest, enough) {
-  for (let gas = GAS; ; gas *= 0.9) {
-    const own = next(rest, { bytes: BYTES, gas });
-    if ((await enough(own.data)) || own.stages < 2) return own;
+/**
+ * The next transaction that has few enough bytes and little enough gas, with its gas as `estimate(data)` says it. What stages take is only
+ * guessed before.
+ */
+export async function largest(rest, most, estimate) {
+  for (let gas = most.gas; ; gas = Math.floor(gas * 0.9)) {
+    const own = next(rest, { bytes: most.bytes, gas });
+    const small = own.stages === 0 || (own.stages === 1 && rest.begun) || gas < most.gas / 8;
+    try {
+      const needed = await estimate(own.data);
+      if (needed <= BigInt(most.gas)) return { ...own, gas: needed };
+    } catch (error) {
+      if (small || error.final) throw error;
+    }
+    if (small) throw new Error(`${own.about}: more gas than a transaction has`);
   }
 }
 

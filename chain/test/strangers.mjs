@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
 import { number, word } from "../lib/encoding.mjs";
 import { start } from "../lib/node.mjs";
-import { GAS, PARTS, finished, fitting, left, piece, steps, storing } from "../lib/proof.mjs";
+import { BYTES, GAS, PARTS, finished, largest, left, piece, steps, storing } from "../lib/proof.mjs";
 import { PARTS as CONTRACTS, selectors } from "../lib/selectors.mjs";
 
 const [file] = process.argv.slice(2);
@@ -61,8 +61,7 @@ try {
   // What the owner sends when he is alone, and what it takes.
   const alone = [];
   for (let rest = left(own, word(0).repeat(PARTS.length)); !finished(rest); ) {
-    const enough = (data) => call(owner, verifier, data).then(() => true, () => false);
-    const { data, after } = await fitting(rest, enough);
+    const { data, after } = await largest(rest, { bytes: BYTES, gas: GAS }, (data) => call(owner, verifier, data).then(() => 0n));
     const { done, gas } = await send(owner, verifier, data);
     must(done, "a transaction of the owner is refused when he is alone");
     alone.push({ data, gas, from: rest.from, begun: rest.begun });

@@ -4,11 +4,11 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { JsonRpcProvider, NonceManager, Wallet } from "ethers";
-import { deploy } from "../lib/deploy.mjs";
-import { start } from "../lib/node.mjs";
+import { JsonRpcProvider, Wallet } from "ethers";
+import { CHAIN_ID, start } from "../lib/node.mjs";
 import { encoder, GAS } from "../lib/proof.mjs";
 import { selectors } from "../lib/selectors.mjs";
+import { deploy } from "./deploy.mjs";
 
 const [calls] = process.argv.slice(2);
 if (!calls) {
@@ -16,14 +16,15 @@ if (!calls) {
   process.exit(2);
 }
 const script = fileURLToPath(new URL("../../cli/drivers/submit.mjs", import.meta.url));
-const { plan, prompt, output } = JSON.parse(readFileSync(calls, "utf8"));
+const { plan, prompt, output, context } = JSON.parse(readFileSync(calls, "utf8"));
 const wallets = [Wallet.createRandom(), Wallet.createRandom()];
 const node = await start();
 const provider = new JsonRpcProvider(node.url, undefined, { staticNetwork: true, batchMaxCount: 1, cacheTimeout: -1 });
 const children = new Set();
+const SEND = ["--send", "--chain-id", CHAIN_ID, "--max-total", "10"];
 
 /** Runs the script; `watch(line, kill)` is called with each line that it prints. */
-function submit(verifier, wallet, { watch = () => {}, after, args = ["--send"], env } = {}) {
+function submit(verifier, wallet, { watch = () => {}, after, args = SEND, env } = {}) {
   return new Promise((resolve) => {
     const all = [script, calls, "--rpc", node.url, "--verifier", verifier, ...args];
     const child = spawn(process.execPath, all, { env: { ...process.env, TESSERA_CHAIN_KEY: wallet.privateKey, ...env } });
@@ -53,13 +54,13 @@ const must = (condition, about, { text } = { text: "" }) => {
   if (!condition) throw new Error(`${about}\n${text}`);
 };
 const encode = encoder(selectors().Verifier);
-const fact = async (verifier) => BigInt(`0x${(await provider.call({ to: verifier, data: `0x${encode.verified(plan, prompt, output)}` })).slice(66)}`) !== 0n;
+const fact = async (verifier) => BigInt(`0x${(await provider.call({ to: verifier, data: `0x${encode.verified(plan, prompt, output, context)}` })).slice(66)}`) !== 0n;
 
 try {
   for (const { address } of wallets) await node.rpc("anvil_setBalance", address, "0x3635c9adc5dea00000");
   const other = Wallet.createRandom();
   await node.rpc("anvil_setBalance", other.address, "0x3635c9adc5dea00000");
-  const verifier = await deploy(new NonceManager(other.connect(provider)));
+  const verifier = deploy(node, other.privateKey);
   let clean = await node.rpc("evm_snapshot");
   const reset = async () => {
     await node.rpc("evm_revert", clean);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
 import { bytes, number, pointed, pointedAll, word } from "../lib/encoding.mjs";
 import { start } from "../lib/node.mjs";
-import { NAMES, PARTS, finished, fitting, left, pageAddress, piece, stagesOf, steps, storing } from "../lib/proof.mjs";
+import { NAMES, PARTS, finished, largest, left, pageAddress, piece, stagesOf, steps, storing } from "../lib/proof.mjs";
 import { PARTS as CONTRACTS, selectors } from "../lib/selectors.mjs";
 
 /** Gas and bytes of a transaction, at most. */
@@ -261,7 +261,7 @@ try {
   // The whole, in as few transactions as there can be.
   let count = 0;
   for (let rest = left(own, await standing()); !finished(rest); count++) {
-    const transaction = await fitting(rest, (data) => call(data).then(() => true, () => false));
+    const transaction = await largest(rest, { bytes: BYTES - 512, gas: GAS }, (data) => call(data).then(() => 0n));
     const { data, about } = transaction;
     if (count > 0) {
       for (const part of [0, 1, 2]) if (rest.from[part] < own.parts[part].length) await spoil(part, rest.from[part]);

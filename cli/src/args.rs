@@ -16,12 +16,13 @@ use tessera_prover::tasks::plan::Budget;
 use tessera_prover::tasks::setup::CodewordCache;
 use tessera_verifier::suite::Suite;
 
-pub use chain::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
+pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
 pub use rank::RankArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::expected::Ids;
+use tessera_verifier::context::Context;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
@@ -288,6 +289,9 @@ pub struct ProveArgs {
     pub prompt: PromptArgs,
     #[command(flatten)]
     pub length: LengthArgs,
+    /// Tie the proof to these 32 bytes, such as the address that a contract is to pay (24 zeros, then its 40 digits)
+    #[arg(long, value_name = "HEX")]
+    pub context: Option<Context>,
     /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -443,6 +447,9 @@ pub struct VerifyArgs {
     /// Reject unless the output has these ids
     #[arg(long, value_name = "IDS")]
     pub expect_output_ids: Option<Ids>,
+    /// Reject unless the proof was made in this context, 32 bytes
+    #[arg(long, value_name = "HEX")]
+    pub expect_context: Option<Context>,
 }
 
 /// The formulas of predictions (`commands/predict.rs`), as the help text shows them.

@@ -60,6 +60,7 @@ fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
             statement,
             chunk,
             ends,
+            context: None,
         };
         refusals.extend(verify_chunk(&claim, own).err().map(|error| (i, error)));
     }
@@ -120,6 +121,7 @@ fn a_chunk_alone_is_refused_without_its_boundaries() {
                 statement: &proof.statement,
                 chunk,
                 ends,
+                context: None,
             };
             verify_chunk(&claim, &proof.chunks[i]).err()
         };
@@ -479,7 +481,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
     let dishonest = [lie.clone(), after];
     let prove = |at: usize, boundaries: &[Boundary; 2]| {
         let ends = ends(boundaries, 3, lie.0.len() / config.hidden, config.hidden).expect("boundaries");
-        let proved = prove_chunk(&prover, &statement, &chunks[at], ends[at], &Silent);
+        let proved = prove_chunk(&prover, &statement, &chunks[at], ends[at], None, &Silent);
         proved.expect("a proof of the chunk alone").proof
     };
     let proof = Proof {
@@ -487,6 +489,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
         boundaries: dishonest.to_vec(),
         model: prover.id,
         statement: statement.clone(),
+        context: None,
     };
     for (first, refusing) in [(&dishonest[0], 0), (&honest[0], 1)] {
         let mut proof = proof.clone();

@@ -103,6 +103,29 @@ fn plans_are_for_statements_of_all_lengths() {
     }
 }
 
+/// So `tessera chain plan --check` finds a plan that is another function, whichever constant or instruction differs.
+#[test]
+fn a_plan_that_says_something_else_is_found_at_a_random_point() {
+    let key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 3));
+    let plan = Plan::new(&key, 3, 3).expect("a plan");
+    for seed in 0..8 {
+        assert_eq!(plan.check(&key, [seed; 4]), Ok(()));
+    }
+    let mut random = SplitMix(5);
+    let mut other = 0;
+    for _ in 0..200 {
+        let mut changed = plan.clone();
+        let segment = random.below(changed.program.len() as u64) as usize;
+        let pages = &mut changed.program[segment].pages;
+        let page = random.below(pages.len() as u64) as usize;
+        let at = random.below(pages[page].len() as u64) as usize;
+        pages[page][at] ^= 1 << random.below(8);
+        other += usize::from(changed.check(&key, [7; 4]).is_err());
+    }
+    // A few bits are read by nobody: of results that are used no more, and of numbers of a statement that is not this one.
+    assert!(other >= 190, "{other} of 200");
+}
+
 /// What nobody can state has no plan.
 #[test]
 fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {

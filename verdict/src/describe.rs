@@ -11,6 +11,7 @@ use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, S
 
 use crate::rows::{bytes, count, Rows};
 use crate::shown;
+use crate::verdict::add_context;
 
 /// A key for machines; `tokens` is the length of the statement, prompt included, that security is said for.
 ///
@@ -85,7 +86,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
 pub fn proof_json(proof: &Proof, len: usize) -> Value {
     let mut json = json!({
         "kind": "proof",
-        "format_version": FileKind::Proof.version(),
+        "format_version": proof.file_kind().version(),
         "model_id": proof.model.to_string(),
         "prompt_ids": proof.statement.prompt,
         "chunks": proof.chunks.len(),
@@ -96,8 +97,10 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
         Some(integers) => ("integers", json!(integers)),
         None => ("output_ids", json!(proof.statement.output)),
     };
-    json.as_object_mut()
-        .map(|fields| fields.insert(name.to_owned(), output));
+    if let Some(fields) = json.as_object_mut() {
+        fields.insert(name.to_owned(), output);
+        add_context(proof.context, fields);
+    }
     json
 }
 
@@ -109,6 +112,7 @@ pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
             format!("{}, {}, not verified", shown::path(name.as_ref()), bytes(len as u64)),
         )
         .row("model", proof.model)
+        .maybe("context", proof.context)
         .ids("prompt", &proof.statement.prompt);
     let rows = match proof.statement.vector() {
         Some(integers) => rows.row("vector", format!("{} integers", integers.len())),

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use tessera_verifier::context::Context;
+
 use crate::claim::Claim;
 use crate::rows::count;
 
@@ -36,9 +38,20 @@ pub struct Expected {
     pub output: Option<Vec<u32>>,
     /// The text of the output, without special tokens.
     pub output_text: Option<String>,
+    /// The context that the proof was made in.
+    pub context: Option<Context>,
 }
 
 impl Expected {
+    /// Why a proof that holds in a context, or in none, does not hold in the expected one.
+    pub fn other_context(&self, got: Option<Context>) -> Option<String> {
+        let expected = self.context.filter(|expected| got != Some(*expected))?;
+        Some(match got {
+            Some(got) => format!("the context is not the expected one: {got}, expected {expected}"),
+            None => format!("the proof has no context, expected {expected}"),
+        })
+    }
+
     /// Why a proven statement is not the expected one. A vector is no output of ids and has no text, not even an empty one.
     ///
     /// # Errors

@@ -56,4 +56,4 @@ mod verdict;
 pub mod vocabulary;
 
 pub use key::Key;
-pub use verdict::{mistaken, mode, Outcome, Proved, Status, Verdict};
+pub use verdict::{add_context, mistaken, mode, Outcome, Proved, Status, Verdict};

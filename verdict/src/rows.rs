@@ -28,14 +28,14 @@ pub struct Rows(Vec<Row>);
 struct Row {
     name: String,
     value: String,
-    /// What begins a wrapped line of the value.
-    mark: &'static str,
+    /// What begins a wrapped line of the value; none if it stays on one line.
+    mark: Option<&'static str>,
 }
 
 impl Rows {
     /// Adds a row; a value of several lines is indented below the first.
     pub fn row(self, name: impl Into<String>, value: impl ToString) -> Self {
-        self.with(name.into(), value.to_string(), shown::CONTINUED)
+        self.with(name.into(), value.to_string(), Some(shown::CONTINUED))
     }
 
     /// Adds a row if there is a value.
@@ -46,6 +46,11 @@ impl Rows {
         }
     }
 
+    /// Adds a digest in hexadecimal, which stays on one line however narrow the terminal is, so that it can be copied.
+    pub fn digest(self, name: &str, digest: &[u8; 32]) -> Self {
+        self.with(name.to_owned(), hex::encode(digest), None)
+    }
+
     /// Adds a file.
     pub fn path(self, name: &str, path: &Path) -> Self {
         self.row(name, shown::path(path))
@@ -53,7 +58,7 @@ impl Rows {
 
     /// Adds a sentence of ours, which needs no mark where it goes on.
     pub fn prose(self, name: &str, text: impl Into<String>) -> Self {
-        self.with(name.to_owned(), text.into(), "")
+        self.with(name.to_owned(), text.into(), Some(""))
     }
 
     /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
@@ -62,10 +67,10 @@ impl Rows {
         for id in ids {
             text.push_str(&format!(" {id}"));
         }
-        self.with(name.to_owned(), text, "")
+        self.with(name.to_owned(), text, Some(""))
     }
 
-    fn with(mut self, name: String, value: String, mark: &'static str) -> Self {
+    fn with(mut self, name: String, value: String, mark: Option<&'static str>) -> Self {
         self.0.push(Row { name, value, mark });
         self
     }
@@ -77,13 +82,14 @@ impl Rows {
         let columns = width.saturating_sub(label + 3).max(20);
         let mut text = String::new();
         for Row { name, value, mark } in &self.0 {
-            let lines = value
-                .lines()
-                .flat_map(|line| shown::wrapped(&shown::line(line), columns, mark));
+            let lines = value.lines().flat_map(|line| match mark {
+                Some(mark) => shown::wrapped(&shown::line(line), columns, mark),
+                None => vec![shown::line(line)],
+            });
             // Spaces at the end of a line are part of a text, but not of a list.
-            let mut lines = lines.map(|line| match mark.is_empty() {
-                true => line.trim_end().to_owned(),
-                false => line,
+            let mut lines = lines.map(|line| match mark {
+                Some("") => line.trim_end().to_owned(),
+                _ => line,
             });
             text.push_str(&format!("{name:label$}  {}\n", lines.next().unwrap_or_default()));
             for line in lines {
@@ -157,6 +163,19 @@ mod tests {
             .row("long", "x\ny")
             .maybe("none", None::<u32>);
         assert_eq!(rows.to_string(), "a     1\nlong  x\n      y\n");
+    }
+
+    #[test]
+    fn digests_stay_on_one_line() {
+        let rows = Rows::default()
+            .digest("plan", &[0xab; 32])
+            .row("words", "ab".repeat(32));
+        let text = rows.render(40);
+        assert!(
+            text.starts_with(&format!("plan   {}\nwords  ", "ab".repeat(32))),
+            "{text}"
+        );
+        assert!(text.lines().count() > 2, "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use serde_json::{json, Map, Value};
 use tessera_circuits::statement::Statement;
 use tessera_verifier::codec::FileKind;
+use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::verify::{Verified, VerifyError};
 
@@ -68,9 +69,15 @@ impl Proved {
         self.verified.chunks
     }
 
+    /// What the proof is tied to, if to anything.
+    pub const fn context(&self) -> Option<Context> {
+        self.verified.context
+    }
+
     fn rows(&self, time: Option<f64>) -> Rows {
         self.claim
             .rows(Rows::default().row("model", self.verified.model))
+            .maybe("context", self.verified.context)
             .row("mode", mode_text(self.verified.chunks))
             .row(
                 "security",
@@ -81,6 +88,7 @@ impl Proved {
 
     fn add_to(&self, json: &mut Map<String, Value>) {
         self.claim.add_to(json);
+        add_context(self.verified.context, json);
         json.insert("mode".to_owned(), json!(mode(self.verified.chunks)));
         json.insert("chunks".to_owned(), json!(self.verified.chunks));
         json.insert("security_bits".to_owned(), json!(self.verified.security_bits));
@@ -152,7 +160,8 @@ impl Verdict {
     /// If that cannot be decided.
     pub fn expecting(mut self, expected: &Expected) -> Result<Self, String> {
         if let Outcome::Accepted(proved) = self.outcome {
-            self.outcome = match expected.mismatch(&proved.claim)? {
+            let mismatch = expected.mismatch(&proved.claim)?;
+            self.outcome = match mismatch.or_else(|| expected.other_context(proved.context())) {
                 None => Outcome::Accepted(proved),
                 Some(reason) => Outcome::Rejected {
                     reason,
@@ -252,6 +261,13 @@ fn meaning(rows: Rows, claim: &Claim) -> Rows {
         "but not",
         "that the text is true, or that the id is of the model that you have in mind: compare it with one that you trust",
     )
+}
+
+/// Adds the context of a proof, if it has one, to what machines read of it.
+pub fn add_context(context: Option<Context>, json: &mut Map<String, Value>) {
+    if let Some(context) = context {
+        json.insert("context".to_owned(), json!(context.to_string()));
+    }
 }
 
 /// How a proof is composed: one STARK for all layers, or one for every chunk of them.

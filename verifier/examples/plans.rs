@@ -42,6 +42,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
         statement: &proof.statement,
         chunk: &Chunk::whole(key.config.layers),
         ends: Ends::default(),
+        context: proof.context,
     };
     let said = verify_conversation(&claim, own)?;
     if !own.statistics.clips.is_empty() {

@@ -37,8 +37,10 @@ const VERSION_LEN: usize = 4;
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A proof.
+    /// A proof without a context.
     Proof,
+    /// A proof with a context: the context, then what a proof without one has.
+    ProofInContext,
     /// The proof of one chunk, before it is composed.
     Chunk,
     /// A model key.
@@ -49,7 +51,7 @@ impl FileKind {
     /// The first bytes of a file of this kind.
     pub const fn magic(self) -> [u8; MAGIC_LEN] {
         match self {
-            Self::Proof => *b"TESSPRF\0",
+            Self::Proof | Self::ProofInContext => *b"TESSPRF\0",
             Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
         }
@@ -59,15 +61,24 @@ impl FileKind {
     pub const fn version(self) -> u32 {
         match self {
             Self::Proof => 11,
+            Self::ProofInContext => 12,
             Self::Chunk => 10,
             Self::Key => 9,
         }
     }
 
+    /// Whether the bytes say of themselves that they are a file of this kind and version.
+    pub fn is_said_by(self, bytes: &[u8]) -> bool {
+        let version = self.version().to_le_bytes();
+        bytes
+            .strip_prefix(&self.magic())
+            .is_some_and(|rest| rest.starts_with(&version))
+    }
+
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof | Self::Chunk => PROOF_LIMIT,
+            Self::Proof | Self::ProofInContext | Self::Chunk => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
     }
@@ -76,7 +87,7 @@ impl FileKind {
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Proof => "proof",
+            Self::Proof | Self::ProofInContext => "proof",
             Self::Chunk => "chunk proof",
             Self::Key => "model key",
         })
@@ -153,7 +164,9 @@ pub(crate) fn encode_payload<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecEr
 pub fn decode<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
     let payload = payload(kind, bytes)?;
     let value = match kind {
-        FileKind::Proof | FileKind::Chunk => decode_payload(kind, payload, config::<PROOF_LIMIT>()),
+        FileKind::Proof | FileKind::ProofInContext | FileKind::Chunk => {
+            decode_payload(kind, payload, config::<PROOF_LIMIT>())
+        }
         FileKind::Key => decode_payload(kind, payload, config::<KEY_LIMIT>()),
     }?;
     check_canonical_fields(&value)?;

@@ -16,6 +16,7 @@
 )]
 
 pub mod codec;
+pub mod context;
 pub mod gkr;
 pub mod key;
 pub mod labels;

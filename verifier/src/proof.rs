@@ -1,4 +1,4 @@
-//! The proof format (docs/format.md). Every field is mandatory; sizes follow from key and statement and
+//! The proof format (docs/format.md). Every field but the context is mandatory; sizes follow from key and statement and
 //! are checked before anything else looks at them ([`tessera_circuits::shape`]).
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
 use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::context::Context;
 use crate::gkr::TreeProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
@@ -28,6 +29,9 @@ pub struct Proof {
     pub boundaries: Vec<Boundary>,
     /// From the first layer on.
     pub chunks: Vec<ChunkProof>,
+    /// What the proof is tied to, if to anything. Files with a context are of another version, in which it comes first.
+    #[serde(skip)]
+    pub context: Option<Context>,
 }
 
 /// A proof that a chunk of a model takes what enters it to what leaves it.
@@ -84,14 +88,34 @@ impl ChunkProof {
 impl Proof {
     /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
-        let proof: Self = decode(FileKind::Proof, bytes)?;
+        let proof = match FileKind::ProofInContext.is_said_by(bytes) {
+            false => decode(FileKind::Proof, bytes)?,
+            true => {
+                let (context, proof): (Context, Self) = decode(FileKind::ProofInContext, bytes)?;
+                Self {
+                    context: Some(context),
+                    ..proof
+                }
+            }
+        };
         proof.check_canonical()?;
         Ok(proof)
     }
 
     /// The canonical encoding.
     pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
-        encode(FileKind::Proof, self)
+        match self.context {
+            None => encode(FileKind::Proof, self),
+            Some(context) => encode(self.file_kind(), &(context, self)),
+        }
+    }
+
+    /// How its file says what it holds.
+    pub const fn file_kind(&self) -> FileKind {
+        match self.context {
+            None => FileKind::Proof,
+            Some(_) => FileKind::ProofInContext,
+        }
     }
 
     fn check_canonical(&self) -> Result<(), CodecError> {

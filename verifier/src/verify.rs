@@ -16,6 +16,7 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use thiserror::Error;
 
 use crate::codec::CodecError;
+use crate::context::Context;
 use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::labels::{
@@ -89,10 +90,12 @@ pub struct Verified {
     pub chunks: usize,
     /// Bits of the soundness ledger that were enforced.
     pub security_bits: f64,
+    /// What the proof is tied to, if to anything.
+    pub context: Option<Context>,
 }
 
-/// Absorbs everything that is public before the first message: parameters, with those of the activations, model, statement, and
-/// which part of it the chunk is.
+/// Absorbs what every proof has before the first message: parameters, with those of the activations, model, statement, and
+/// which part of it the chunk is. [`absorb_context`] follows.
 pub fn open_transcript(
     suite: Suite,
     model: &ModelId,
@@ -113,6 +116,14 @@ pub fn open_transcript(
         transcript.words(label, &values.iter().map(|v| i32::from(*v) as u32).collect::<Vec<_>>());
     }
     transcript
+}
+
+/// Absorbs the context, if there is one. A transcript without a context is as if there were no contexts: no other message
+/// has this label.
+pub fn absorb_context(context: Option<&Context>, transcript: &mut Transcript) {
+    if let Some(context) = context {
+        transcript.bytes("context", context.bytes());
+    }
 }
 
 /// Sends logits of output tokens and clipped values.
@@ -165,6 +176,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
             min: MIN_BITS,
         });
     }
+    let context = proof.context;
     for ((chunk, ends), proof) in chunks.iter().zip(ends).zip(&proof.chunks) {
         let part = ChunkStatement {
             key,
@@ -172,6 +184,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
             statement,
             chunk,
             ends,
+            context,
         };
         verify_chunk(&part, proof)?;
     }
@@ -180,6 +193,7 @@ pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
         statement: statement.clone(),
         chunks: chunks.len(),
         security_bits,
+        context,
     })
 }
 
@@ -197,6 +211,8 @@ pub struct ChunkStatement<'a> {
     pub chunk: &'a Chunk,
     /// As [`ends`] gives them.
     pub ends: Ends<'a>,
+    /// The context of the proof.
+    pub context: Option<Context>,
 }
 
 impl ChunkStatement<'_> {
@@ -284,6 +300,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let (suite, model) = (key.header.hash_suite, claim.model);
     let mut transcript = open_transcript(suite, model, &activations, statement, claim.chunk, &claim.ends);
+    absorb_context(claim.context.as_ref(), &mut transcript);
     let stark = proof.part(|p| &p.stark).bound("STARK")?;
     let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
     stark::absorb_counts(&key.tables_root, stark, &mut transcript)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tessera_verdict::expected::Ids;
+use tessera_verifier::context::Context;
 
 /// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
 ///
@@ -63,6 +64,9 @@ pub struct VerifyArgs {
         allow_hyphen_values = true
     )]
     pub expect_output: Option<String>,
+    /// Reject unless the proof was made in this context, 32 bytes
+    #[arg(long, value_name = "HEX")]
+    pub expect_context: Option<Context>,
 }
 
 #[derive(Debug, Args)]

@@ -36,6 +36,7 @@ pub fn prepare(args: &VerifyArgs) -> Result<(Key, Expected), String> {
         prompt: args.expect_prompt_ids.as_ref().map(|ids| ids.0.clone()),
         output: args.expect_output_ids.as_ref().map(|ids| ids.0.clone()),
         output_text: args.expect_output.clone(),
+        context: args.expect_context,
     };
     Ok((key, expected))
 }

@@ -13,7 +13,7 @@ pub struct ChainArgs {
 #[derive(Debug, Subcommand)]
 pub enum ChainCommand {
     /// Make the plan of a key, whose digest facts name
-    Plan(PlanArgs),
+    Plan(CheckedPlanArgs),
     /// Write the program of a plan, which is stored on a chain once for all its proofs
     Register(RegisterArgs),
     /// Write what contracts are sent to verify a proof
@@ -33,6 +33,16 @@ pub struct PlanArgs {
     /// Tokens of the output
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub tokens: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckedPlanArgs {
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    /// Evaluate the plan and the verifier's own wiring at random points, 3 if no number is given, and fail if they differ
+    #[arg(long, value_name = "POINTS", num_args = 0..=1, default_missing_value = "3",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub check: Option<u16>,
 }
 
 #[derive(Debug, Args)]

@@ -1,20 +1,24 @@
 //! `tessera chain`: reads a key and a proof, and no chain.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_prover::support::files;
-use tessera_verdict::rows::{bytes, Rows};
+use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
+use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::packing::{Packed, Part};
 use tessera_verifier::plan::{Plan, Segment};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::PROTOCOL;
 
 use super::given;
-use crate::args::{ChainArgs, ChainCommand, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
+use crate::args::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 use crate::printer::{Failure, Report};
 
 /// Bytes of a transaction, at most.
@@ -30,7 +34,14 @@ pub fn run(args: &ChainArgs) -> Result<Report, Failure> {
 }
 
 /// A plan and the key that it is of.
-fn planned(args: &PlanArgs) -> Result<(ModelKey, Plan), Failure> {
+struct Planned {
+    key: ModelKey,
+    plan: Plan,
+    id: [u8; 32],
+    json: Value,
+}
+
+fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
     let key = given::read_key(&args.key)?;
     if key.header.hash_suite != Suite::Keccak {
         let advice = "contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak";
@@ -44,39 +55,70 @@ fn planned(args: &PlanArgs) -> Result<(ModelKey, Plan), Failure> {
                 .into(),
         )
     })?;
-    Ok((key, plan))
-}
-
-fn plan(args: &PlanArgs) -> Result<Report, Failure> {
-    let (key, plan) = planned(args)?;
     let id = plan.id(&key)?;
     let segments: Vec<Value> = (plan.program.iter())
         .map(|own| json!({"bytes": own.bytes(), "pages": own.pages.len(), "given": own.given, "left": own.left, "registers": own.registers, "gas": own.gas}))
         .collect();
-    let rows = shown(&plan, id);
-    let json = json!({"plan": hex::encode(id), "rows": 1u64 << plan.shape.token, "segments": segments});
-    Ok(Report::done(rows.to_string(), json))
+    let lengths = plan.prompt_tokens(&key);
+    let json = json!({
+        "plan": hex::encode(id),
+        "model_id": key.id()?.to_string(),
+        "version": {"tessera": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "key": FileKind::Key.version()},
+        "rows": 1u64 << plan.shape.token,
+        "prompt_tokens": [lengths.start(), lengths.end()],
+        "output_tokens": plan.shape.outputs,
+        "security_bits": f64::from(plan.tenths_of_bits(&key)) / 10.0,
+        "segments": segments,
+    });
+    Ok(Planned { key, plan, id, json })
 }
 
-fn shown(plan: &Plan, id: [u8; 32]) -> Rows {
+fn plan(args: &CheckedPlanArgs) -> Result<Report, Failure> {
+    let mut own = planned(&args.plan)?;
+    let mut rows = shown(&own)?;
+    if let Some(points) = args.check {
+        for _ in 0..points {
+            // The state of a hasher is random; it does not have to be secret.
+            let random: [u64; 4] = std::array::from_fn(|_| RandomState::new().build_hasher().finish());
+            own.plan.check(&own.key, random).map_err(|e| Failure(e.to_string()))?;
+        }
+        own.json["checked_points"] = json!(points);
+        rows = rows.row(
+            "checked",
+            format!("agrees with the verifier at {}", count(points, "random point")),
+        );
+    }
+    Ok(Report::done(rows.to_string(), own.json))
+}
+
+fn shown(own: &Planned) -> Result<Rows, Failure> {
+    let Planned { key, plan, id, .. } = own;
     let all = |of: &dyn Fn(&Segment) -> u64| plan.program.iter().map(of).sum::<u64>();
-    Rows::default()
-        .row("plan", hex::encode(id))
+    let lengths = plan.prompt_tokens(key);
+    let rows = Rows::default()
+        .digest("plan", id)
+        .digest("model", &key.id()?.0)
+        .row("prompt tokens", format!("{} to {}", lengths.start(), lengths.end()))
+        .row("output tokens", plan.shape.outputs)
+        .row(
+            "security",
+            format!("{:.1} bits", f64::from(plan.tenths_of_bits(key)) / 10.0),
+        )
         .row("padded rows", 1u64 << plan.shape.token)
         .row("segments", plan.program.len())
         .row("pages", all(&|own| own.pages.len() as u64))
         .row("bytes of the program", bytes(all(&|own| own.bytes() as u64)))
-        .row("gas", format!("about {}", all(&|own| own.gas)))
+        .row("gas", format!("about {}", all(&|own| own.gas)));
+    Ok(rows)
 }
 
 fn register(args: &RegisterArgs) -> Result<Report, Failure> {
-    let (key, plan) = planned(&args.plan)?;
-    let id = plan.id(&key)?;
-    let content = program(&plan, plan.header(&key)?, id);
+    let mut own = planned(&args.plan)?;
+    let content = program(&own.plan, own.plan.header(&own.key)?, own.id);
     files::write(&args.out, content.to_string().as_bytes())?;
-    let rows = shown(&plan, id).path("program", &args.out);
-    let json = json!({"plan": hex::encode(id), "out": args.out.display().to_string()});
-    Ok(Report::done(rows.to_string(), json))
+    let rows = shown(&own)?.path("program", &args.out);
+    own.json["out"] = json!(args.out.display().to_string());
+    Ok(Report::done(rows.to_string(), own.json))
 }
 
 /// What both files for submit.mjs have.
@@ -111,11 +153,12 @@ fn part_json(part: &Part) -> Value {
 
 fn pack(args: &PackArgs) -> Result<Report, Failure> {
     let own = packed(&args.key, &args.proof)?;
-    let [prompt, output] = own.statement.map(hex::encode);
+    let [prompt, output, context] = [own.statement[0], own.statement[1], own.context].map(hex::encode);
     let mut content = program(&own.plan, own.header.clone(), own.id);
     for (name, value) in [
         ("prompt", json!(prompt)),
         ("output", json!(output)),
+        ("context", json!(context)),
         ("said", json!(hex::encode(&own.said))),
         ("opening", part_json(&own.opening)),
         ("stark", part_json(&own.stark)),
@@ -123,13 +166,15 @@ fn pack(args: &PackArgs) -> Result<Report, Failure> {
         content[name] = value;
     }
     files::write(&args.out, content.to_string().as_bytes())?;
+    let [prompt_digest, output_digest] = &own.statement;
     let rows = Rows::default()
-        .row("plan", hex::encode(own.id))
-        .row("prompt", &prompt)
-        .row("output", &output)
+        .digest("plan", &own.id)
+        .digest("prompt", prompt_digest)
+        .digest("output", output_digest)
+        .digest("context", &own.context)
         .path("calls", &args.out);
-    let json =
-        json!({"plan": hex::encode(own.id), "prompt": prompt, "output": output, "out": args.out.display().to_string()});
+    let out = args.out.display().to_string();
+    let json = json!({"plan": hex::encode(own.id), "prompt": prompt, "output": output, "context": context, "out": out});
     Ok(Report::done(rows.to_string(), json))
 }
 
@@ -138,7 +183,7 @@ fn estimate(args: &EstimateArgs) -> Result<Report, Failure> {
     let calls = own.calls();
     let all: usize = calls.iter().map(|own| own.bytes).sum();
     let gas: u64 = calls.iter().map(|own| own.gas).sum();
-    let mut rows = Rows::default().row("plan", hex::encode(own.id));
+    let mut rows = Rows::default().digest("plan", &own.id);
     for call in &calls {
         rows = rows.row(
             call.name.clone(),

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
-use tessera_prover::prove::prove;
+use tessera_prover::prove::prove_in_context;
 use tessera_prover::support::progress::Progress;
 use tessera_prover::tasks::plan::Task;
 use tessera_verdict::rows::{bytes, seconds, Rows};
-use tessera_verdict::shown;
+use tessera_verdict::{add_context, shown};
 
 use super::claim::claim_of;
 use super::planned::{lengths, open_planned, output};
@@ -36,7 +36,8 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
         Ok(Task::Prove { lengths, chunk })
     })?;
     let clock = Instant::now();
-    let report = prove(&model.prover(), &prompt.ids, &args.length.options(), progress)?;
+    let options = args.length.options();
+    let report = prove_in_context(&model.prover(), &prompt.ids, &options, args.context, progress)?;
     let prove_seconds = clock.elapsed().as_secs_f64();
     out.write(&report.bytes)?;
 
@@ -44,6 +45,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     let claim = claim_of(statement, &model.key, Ok(model.tokenizer.as_ref()));
     let mut json = Map::new();
     json.insert("model_id".to_owned(), json!(model.id.to_string()));
+    add_context(args.context, &mut json);
     claim.add_to(&mut json);
     for (key, value) in [
         ("spelled_special_tokens", json!(prompt.spelled)),
@@ -66,6 +68,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     let text = prompt
         .rows(claim.rows(Rows::default()))
         .row("model", model.id)
+        .maybe("context", args.context)
         .row("proof", format!("{}, {proof_bytes}", shown::path(&args.out)))
         .row("security", format!("{:.1} bits", report.security_bits))
         .row("time", seconds(prove_seconds))

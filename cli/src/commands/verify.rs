@@ -73,5 +73,6 @@ fn expected(
         prompt,
         output: args.expect_output_ids.as_ref().map(|ids| ids.0.clone()),
         output_text: args.expect_output.clone(),
+        context: args.expect_context,
     })
 }

@@ -16,9 +16,9 @@ use tessera_prover::tasks::lengths::fewest_chunks;
 use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::{equal_parts, Budget, Plan, Subject, Task};
 use tessera_prover::tasks::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
-use tessera_verdict::mode;
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
+use tessera_verdict::{add_context, mode};
 use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
@@ -57,6 +57,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let request = Request {
         prompt: &prompt.ids,
         options: args.length.options(),
+        context: args.context,
         layers,
         out: &args.out,
     };
@@ -166,7 +167,7 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
     if let Some(plan) = &unified {
         model = model.with_choices(plan.choices);
         job.check_model(&model)?;
-        let report = prove_statement(&model.prover(), job.job.statement(), progress)?;
+        let report = prove_statement(&model.prover(), job.job.statement(), job.job.context(), progress)?;
         work::write_output(&out, &report.bytes)?;
         let bits = report.security_bits;
         return composed(&job, &model, shown, &report.bytes, bits, 1, &report.saturated, clock);
@@ -276,11 +277,13 @@ fn composed(
         "proof": out.display().to_string(),
     });
     if let Value::Object(json) = &mut json {
+        add_context(job.job.context(), json);
         claim.add_to(json);
     }
     let text = claim
         .rows(Rows::default())
         .row("model", model.id)
+        .maybe("context", job.job.context())
         .row("mode", mode(chunks))
         .row("chunks", chunks)
         .row(

@@ -27,6 +27,7 @@ use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
+use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS};
 use tessera_verifier::ledger::security_bits;
@@ -36,7 +37,8 @@ use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families, ChunkStatement, VerifyError,
+    absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families,
+    ChunkStatement, VerifyError,
 };
 use thiserror::Error;
 
@@ -112,10 +114,21 @@ pub fn prove(
     options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
+    prove_in_context(model, prompt, options, None, progress)
+}
+
+/// The same of a proof that holds in a context only, if one is given.
+pub fn prove_in_context(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    context: Option<Context>,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
     let mut watch = Stopwatch::new(progress);
     if model.key.config.is_encoder() {
         let statement = generated(model, prompt, options, &mut watch)?;
-        return whole(model, statement, None, watch);
+        return whole(model, statement, context, None, watch);
     }
     let generate = || generate_recorded(model.quantised, prompt, options);
     let (generation, state) = watch.phase("generate", generate)?;
@@ -124,16 +137,17 @@ pub fn prove(
         prompt: prompt.to_vec(),
         output: generation.ids,
     };
-    whole(model, statement, Some(state), watch)
+    whole(model, statement, context, Some(state), watch)
 }
 
-/// Proves in one piece a statement whose output the model is known to generate.
+/// Proves in one piece, and in a context if one is given, a statement whose output the model is known to generate.
 pub fn prove_statement(
     model: &ProverModel<'_>,
     statement: Statement,
+    context: Option<Context>,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    whole(model, statement, None, Stopwatch::new(progress))
+    whole(model, statement, context, None, Stopwatch::new(progress))
 }
 
 /// The statement of how the model continues `prompt`, or of the vector that an encoder makes of it.
@@ -200,10 +214,19 @@ pub fn prove_chunk(
     statement: &Statement,
     chunk: &Chunk,
     ends: Ends<'_>,
+    context: Option<Context>,
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, saturated) = checked(model, statement, chunk, ends, None, &mut watch)?;
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement,
+        chunk,
+        ends,
+        context,
+    };
+    let (proof, saturated) = checked(model, &claim, None, &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
@@ -234,17 +257,27 @@ fn generated(
 fn whole(
     model: &ProverModel<'_>,
     statement: Statement,
+    context: Option<Context>,
     recorded: Option<ForwardState<'_>>,
     mut watch: Stopwatch<'_>,
 ) -> Result<ProveReport, ProveError> {
     let chunk = Chunk::whole(model.key.config.layers);
     let security_bits = check_security(model.key, &[chunk], &statement)?;
-    let (chunk, saturated) = checked(model, &statement, &chunk, Ends::default(), recorded, &mut watch)?;
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement: &statement,
+        chunk: &chunk,
+        ends: Ends::default(),
+        context,
+    };
+    let (chunk, saturated) = checked(model, &claim, recorded, &mut watch)?;
     let proof = Proof {
         model: model.id,
         statement,
         boundaries: Vec::new(),
         chunks: vec![chunk],
+        context,
     };
     let bytes = proof.to_bytes()?;
     watch.done();
@@ -261,23 +294,14 @@ fn whole(
 /// Proves a chunk and checks the proof. Also returns the saturated values.
 fn checked(
     model: &ProverModel<'_>,
-    statement: &Statement,
-    chunk: &Chunk,
-    ends: Ends<'_>,
+    claim: &ChunkStatement<'_>,
     recorded: Option<ForwardState<'_>>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
-    let claim = ChunkStatement {
-        key: model.key,
-        model: &model.id,
-        statement,
-        chunk,
-        ends,
-    };
-    let run = Run::of(model, &claim, recorded, watch)?;
-    let (proof, saturated) = unchecked(model, &claim, run, watch)?;
+    let run = Run::of(model, claim, recorded, watch)?;
+    let (proof, saturated) = unchecked(model, claim, run, watch)?;
     watch
-        .phase("check", || verify_chunk(&claim, &proof))
+        .phase("check", || verify_chunk(claim, &proof))
         .map_err(ProveError::Check)?;
     Ok((proof, saturated))
 }
@@ -358,6 +382,7 @@ fn unchecked(
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
+    absorb_context(claim.context.as_ref(), &mut transcript);
     let columns = &run.columns;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)

@@ -29,6 +29,7 @@ use crate::run::generate::GenerateOptions;
 use crate::support::files::{self, AtomicFile};
 use crate::support::progress::Silent;
 pub use crate::support::random::{random_ids, SplitMix};
+use tessera_verifier::context::Context;
 use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
@@ -547,6 +548,11 @@ impl TestModel {
 
     /// An honest proof in chunks of these numbers of layers.
     pub fn prove_chunks(&self, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
+        self.prove_chunks_in(None, prompt, tokens, layers)
+    }
+
+    /// The same in a context.
+    pub fn prove_chunks_in(&self, context: Option<Context>, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
         let prover = self.prover();
         let statement =
             generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
@@ -556,7 +562,7 @@ impl TestModel {
         let tokens = 1 << ModelConfig::token_log(statement.rows());
         let ends = ends(&boundaries, chunks.len(), tokens, self.key.config.hidden).expect("boundaries");
         let proofs = chunks.iter().zip(ends).map(|(chunk, ends)| {
-            let proved = prove_chunk(&prover, &statement, chunk, ends, &Silent);
+            let proved = prove_chunk(&prover, &statement, chunk, ends, context, &Silent);
             proved.expect("an honest proof").proof
         });
         Proof {
@@ -564,6 +570,7 @@ impl TestModel {
             chunks: proofs.collect(),
             statement,
             boundaries,
+            context,
         }
     }
 }

@@ -9,7 +9,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::LOOKUP_WORK_BITS;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::absorb_counts;
-use tessera_verifier::verify::{absorb_statistics, open_transcript};
+use tessera_verifier::verify::{absorb_context, absorb_statistics, open_transcript};
 
 use crate::prove::work;
 
@@ -36,6 +36,7 @@ fn nonces(key: &ModelKey, proof: &Proof) -> Option<Vec<u64>> {
         let params = CommitmentParams::of_activations(&key.shape(chunk, statement.lengths()), &key.weights);
         let suite = key.header.hash_suite;
         let mut transcript = open_transcript(suite, &proof.model, &params, statement, chunk, &ends);
+        absorb_context(proof.context.as_ref(), &mut transcript);
         transcript.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut transcript).ok()?;
         absorb_statistics(&own.statistics, &mut transcript);

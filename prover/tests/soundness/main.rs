@@ -235,12 +235,14 @@ impl Scene {
             statement: &self.statement,
             chunk: &self.chunk,
             ends: Ends::default(),
+            context: None,
         };
         Proof {
             model: prover.id,
             statement: self.statement.clone(),
             boundaries: Vec::new(),
             chunks: vec![forge(&prover, &claim, &self.witness, hooks)],
+            context: None,
         }
     }
 
@@ -260,6 +262,7 @@ impl Scene {
                 input: self.input.as_ref(),
                 output: self.output.as_ref(),
             },
+            context: None,
         };
         verify_chunk(&claim, &forge(&prover, &claim, &self.witness, hooks))
     }

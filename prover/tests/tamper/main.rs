@@ -5,6 +5,7 @@
 //! without a place, fail the suite.
 
 mod bytes;
+mod contexts;
 mod crafted;
 mod frozen;
 mod keys;

@@ -6,6 +6,7 @@ use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::Points;
+use tessera_verifier::context::Context;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
@@ -17,7 +18,9 @@ use tessera_verifier::stark::draw_relations;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
+use tessera_verifier::verify::{
+    absorb_context, linear_variables, open_transcript, sum_of_products, weight_claim, weight_families,
+};
 
 use super::calldata::{Calldata, Reader};
 use super::whole::relation_elements;
@@ -77,6 +80,7 @@ impl Before<'_> {
         let counts = [statement.prompt.len(), statement.output.len(), clips.len()];
         data.words("numbers", counts.map(|n| n as u32));
         let from = data.bytes.len();
+        data.put("context", &self.proof.context.map_or([0; 32], Into::into));
         data.words("prompt", statement.prompt.iter().copied());
         data.words("output", statement.output.iter().copied());
         let clip = |c: &tessera_circuits::statistics::Clip| {
@@ -111,6 +115,7 @@ impl Before<'_> {
     /// The transcript before the work.
     fn begun(&self, data: &mut Reader<'_>) -> Option<Transcript> {
         let (prompt, output, clips) = (data.count()?, data.count()?, data.count()?);
+        let context = Context::try_from(data.digest()?).ok();
         let statement = Statement {
             prompt: data.words(prompt)?,
             output: data.words(output)?,
@@ -119,6 +124,7 @@ impl Before<'_> {
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
         let ends = Ends::default();
         let mut t = open_transcript(Suite::Keccak, model, self.params, &statement, &whole, &ends);
+        absorb_context(context.as_ref(), &mut t);
         t.send(ACTIVATIONS, &data.digest()?);
         t.root(&self.key.tables_root);
         t.root(&data.digest()?);

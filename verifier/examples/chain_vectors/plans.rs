@@ -233,6 +233,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         statement: &proof.statement,
         chunk: &Chunk::whole(key.config.layers),
         ends: Ends::default(),
+        context: proof.context,
     };
     let said = verify_conversation(&claim, own)?;
     let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk));

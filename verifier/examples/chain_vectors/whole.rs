@@ -26,7 +26,8 @@ use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
+    absorb_context, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
+    weight_families,
 };
 
 use super::before::Before;
@@ -170,6 +171,7 @@ fn beginning(
 ) -> Result<Transcript, Failure> {
     let (model, ends) = (&proof.model, Ends::default());
     let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
+    absorb_context(proof.context.as_ref(), &mut t);
     t.send(ACTIVATIONS, &own.activations);
     absorb_counts(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);

@@ -65,6 +65,8 @@ pub struct Packed {
     pub id: Digest,
     /// Digests of prompt and output, which the fact names.
     pub statement: [Digest; 2],
+    /// The context of the proof, which the fact names: zeros if there is none.
+    pub context: Digest,
     /// All that is said before the opening, with the statement.
     pub said: Vec<u8>,
     /// The opening of weights and activations.
@@ -94,6 +96,7 @@ impl Packed {
             statement,
             chunk: &Chunk::whole(key.config.layers),
             ends: Ends::default(),
+            context: proof.context,
         };
         let conversation = verify_conversation(&claim, own)?;
         let ids = |ids: &[u32]| keccak(&ids.iter().flat_map(|id| id.to_be_bytes()).collect::<Vec<u8>>());
@@ -102,6 +105,7 @@ impl Packed {
             id: plan.id(key)?,
             plan,
             statement: [ids(&statement.prompt), ids(&statement.output)],
+            context: context(proof),
             said: said(proof, own, &conversation),
             opening: opening(
                 &own.opening,
@@ -138,10 +142,16 @@ impl Bytes {
     }
 }
 
-/// Statement, roots, logits, then the messages up to the opening; the value of the linear claims is among them.
+/// Of no context zeros, as no context is.
+fn context(proof: &Proof) -> Digest {
+    proof.context.map_or([0; 32], Into::into)
+}
+
+/// Statement, context, roots, logits, then the messages up to the opening; the value of the linear claims is among them.
 fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8> {
     let (statement, mut bytes) = (&proof.statement, Bytes::default());
     bytes.words([statement.prompt.len() as u32, statement.output.len() as u32, 0]);
+    bytes.0.extend(context(proof));
     bytes.words(statement.prompt.iter().chain(&statement.output).copied());
     bytes.0.extend(own.activations);
     bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());

@@ -1,5 +1,7 @@
 //! What a plan says beside its program, in bytes that a contract reads, and its digest.
 
+use std::ops::RangeInclusive;
+
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::statement::Lengths;
@@ -37,10 +39,6 @@ impl Plan {
         let trees = lookup_trees(shape);
         let activations = CommitmentParams::of_activations(shape, &key.weights);
         let opened = key.opened(&whole);
-        let lengths = Lengths {
-            rows: 1 << shape.token,
-            outputs: shape.outputs,
-        };
         let [padded, ..] = padding(&trees).to_m31_array();
         let numbers = [
             config.layers,
@@ -62,8 +60,7 @@ impl Plan {
             opened.params.tiles,
             opened.log_band as usize,
             padded.0 as usize,
-            // Tenths, rounded down.
-            (security_bits(key, &[whole], lengths) * 10.0) as usize,
+            self.tenths_of_bits(key) as usize,
             trees.len(),
         ];
         let mut bytes = [key.id()?.0, key.tables_root, key.weights_root].concat();
@@ -74,6 +71,23 @@ impl Plan {
         }));
         bytes.extend(trees.iter().map(|tree| tree.log_leaves() as u8));
         Ok(bytes)
+    }
+
+    /// Tenths of the bits of the ledger, rounded down, of the longest statement of the plan.
+    pub fn tenths_of_bits(&self, key: &ModelKey) -> u32 {
+        let lengths = Lengths {
+            rows: 1 << self.shape.token,
+            outputs: self.shape.outputs,
+        };
+        (security_bits(key, &[Chunk::whole(key.config.layers)], lengths) * 10.0) as u32
+    }
+
+    /// The fewest and the most tokens of prompts that the plan is for.
+    pub fn prompt_tokens(&self, key: &ModelKey) -> RangeInclusive<usize> {
+        let rows = |rows: usize| (rows + 1).saturating_sub(self.shape.outputs).max(1);
+        let padded = 1usize << self.shape.token;
+        let least = if padded == 1 { 1 } else { padded / 2 + 1 };
+        rows(least)..=rows(padded.min(key.config.context))
     }
 
     /// Digests of the segments of the program from each on; behind the last one there is nothing, which is 0. The first one is that of

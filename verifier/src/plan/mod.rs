@@ -1,6 +1,7 @@
 //! Plans: what a verifier calculates from the challenges of a proof and from its statement, as data. A machine that knows nothing of
 //! models can follow one: a contract does (docs/chain.md).
 
+mod check;
 mod compile;
 mod encode;
 mod header;
@@ -17,6 +18,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 
+pub use self::check::Differs;
 use self::compile::compile;
 pub use self::program::{run, Words};
 use self::segments::cut;

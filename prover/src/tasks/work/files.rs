@@ -13,7 +13,7 @@ use crate::support::output::Output;
 /// The job of a work directory.
 pub const JOB_FILE: &str = "job.json";
 /// Version of the files of a work directory.
-pub const WORK_VERSION: u32 = 2;
+pub const WORK_VERSION: u32 = 3;
 
 /// Blake2s-256, as hexadecimal digits.
 pub(super) fn digest(parts: &[&[u8]]) -> String {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::Statement;
+use tessera_verifier::context::Context;
 
 use super::error::WorkError;
 use super::files::{activation_file, digest};
@@ -34,6 +35,8 @@ pub struct Job {
     pub tokens: usize,
     pub ignore_eos: bool,
     pub output: Vec<u32>,
+    /// The context of the proof, in hexadecimal.
+    pub context: Option<String>,
     /// Layers of every chunk.
     pub layers: Vec<usize>,
     /// Digests of the activations between any two chunks.
@@ -49,10 +52,21 @@ impl Job {
         }
     }
 
+    /// The context of the proof. That it is one was checked when the job was read.
+    pub fn context(&self) -> Option<Context> {
+        self.context.as_ref().and_then(|context| context.parse().ok())
+    }
+
     /// Digest of what is proved.
     pub fn statement_digest(&self) -> String {
         let words = |ids: &[u32]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
-        digest(&[b"statement", &words(&self.prompt), &words(&self.output)])
+        let context = self.context.as_deref().unwrap_or_default();
+        digest(&[
+            b"statement",
+            &words(&self.prompt),
+            &words(&self.output),
+            context.as_bytes(),
+        ])
     }
 
     /// The chain of digests that gives every chunk its place: link `i` covers model, statement, all chunks up to `i` and
@@ -99,6 +113,10 @@ impl WorkDir {
             path: path.clone(),
             reason,
         };
+        let context = job.context.as_ref().map(|context| context.parse::<Context>());
+        context
+            .transpose()
+            .map_err(|e| impossible(format!("its context: {e}")))?;
         let of = job
             .layers
             .iter()

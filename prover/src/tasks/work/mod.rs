@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use tessera_circuits::chunk::{ends, Boundary, Chunk, Ends};
 use tessera_circuits::model::ModelConfig;
+use tessera_verifier::context::Context;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
 
@@ -61,6 +62,8 @@ pub struct Request<'a> {
     pub prompt: &'a [u32],
     /// How much to generate.
     pub options: GenerateOptions,
+    /// The context of the proof, if it has one.
+    pub context: Option<Context>,
     /// Layers of every chunk.
     pub layers: Vec<usize>,
     /// Where the composed proof goes.
@@ -99,6 +102,7 @@ impl WorkDir {
                     (job.prompt == request.prompt, "prompt"),
                     (job.tokens == request.options.tokens, "number of tokens"),
                     (job.ignore_eos == request.options.ignore_eos, "choice of --ignore-eos"),
+                    (job.context() == request.context, "context"),
                     (job.layers == request.layers, "division in chunks"),
                     (job.out == absolute(request.out), "proof file"),
                 ] {
@@ -133,6 +137,7 @@ impl WorkDir {
             tokens: request.options.tokens,
             ignore_eos: request.options.ignore_eos,
             output: statement.output,
+            context: request.context.map(|context| context.to_string()),
             layers: request.layers.clone(),
             activations: digests,
         };
@@ -220,6 +225,7 @@ impl WorkDir {
                 input: input.as_ref(),
                 output: output.as_ref(),
             },
+            context: self.job.context(),
         };
         let proved = prove(&task).map_err(|source| WorkError::Prove { chunk, source })?;
         let bytes = proved.proof.to_bytes()?;
@@ -260,6 +266,7 @@ impl WorkDir {
             statement: &statement,
             chunk: &self.chunks[chunk],
             ends: ends[chunk],
+            context: self.job.context(),
         };
         let bad = |cause: String| self.bad(chunk, self.proof_path(chunk), cause);
         if proof.layers as usize != self.chunks[chunk].layers().len() {
@@ -283,6 +290,7 @@ impl WorkDir {
             statement: self.job.statement(),
             chunks: proofs.collect::<Result<_, _>>()?,
             boundaries,
+            context: self.job.context(),
         };
         let verified = verify(&model.key, &proof).map_err(WorkError::Composed)?;
         Ok((proof, verified))

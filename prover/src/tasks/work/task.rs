@@ -2,6 +2,7 @@
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::statement::Statement;
+use tessera_verifier::context::Context;
 
 use crate::prove::{prove_chunk, ProveError, ProvedChunk};
 use crate::support::progress::Progress;
@@ -13,11 +14,19 @@ pub struct ChunkTask<'a> {
     pub statement: &'a Statement,
     pub chunk: Chunk,
     pub ends: Ends<'a>,
+    pub context: Option<Context>,
 }
 
 impl ChunkTask<'_> {
     /// Proves it on the threads of the caller.
     pub fn prove(&self, progress: &dyn Progress) -> Result<ProvedChunk, ProveError> {
-        prove_chunk(&self.model.prover(), self.statement, &self.chunk, self.ends, progress)
+        let Self {
+            model,
+            statement,
+            chunk,
+            ends,
+            context,
+        } = self;
+        prove_chunk(&model.prover(), statement, chunk, *ends, *context, progress)
     }
 }

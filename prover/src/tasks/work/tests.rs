@@ -43,6 +43,7 @@ fn sealed_files_notice_every_changed_byte() {
         tokens: 4,
         ignore_eos: true,
         output: vec![3],
+        context: None,
         layers: vec![1, 2],
         activations: vec!["cd".to_owned()],
     };

@@ -1,0 +1,71 @@
+//! A plan and the verifier it was made of, at random points.
+
+use stwo::core::fields::m31::P;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::statement::Statement;
+use thiserror::Error;
+
+use super::Plan;
+use crate::key::ModelKey;
+use crate::public::{calculate, opened, Inputs};
+use crate::suite::keccak;
+
+/// The program of a plan leaves something else than the verifier calculates.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "the plan does not calculate what the verifier does: do not use it, and report this as a defect of this program"
+)]
+pub struct Differs;
+
+/// Numbers that follow from a seed.
+struct Random {
+    seed: [u64; 4],
+    drawn: u64,
+}
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.drawn += 1;
+        let words = self.seed.into_iter().chain([self.drawn]);
+        let digest = keccak(&words.flat_map(u64::to_be_bytes).collect::<Vec<u8>>());
+        digest.first_chunk().map_or(0, |word| u64::from_be_bytes(*word))
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    fn element(&mut self) -> SecureField {
+        let [a, b, c, d] = std::array::from_fn(|_| (self.next() % u64::from(P)) as u32);
+        SecureField::from_u32_unchecked(a, b, c, d)
+    }
+}
+
+impl Plan {
+    /// Evaluates the program, and what a verifier calculates without one, with random challenges, messages and ids.
+    /// `key` is the valid one that the plan was made of. Where they are different functions of the challenges, they differ at
+    /// a random point but for a chance of less than 2^-90.
+    ///
+    /// # Errors
+    /// If they differ.
+    pub fn check(&self, key: &ModelKey, seed: [u64; 4]) -> Result<(), Differs> {
+        let mut random = Random { seed, drawn: 0 };
+        let lengths = self.prompt_tokens(key);
+        let prompt = lengths.start() + random.below(lengths.end() - lengths.start() + 1);
+        let mut ids = |count| (0..count).map(|_| random.below(key.config.vocab) as u32).collect();
+        let statement = Statement {
+            prompt: ids(prompt),
+            output: ids(self.shape.outputs),
+        };
+        let tops: Vec<i16> = (0..self.shape.outputs).map(|_| random.next() as i16).collect();
+        let inputs = Inputs::of(&self.shape, || random.element());
+        let ends = opened(key, &self.shape).map(|columns| (0..columns.log_bands()).map(|_| random.element()).collect());
+        let expected = calculate(key, &self.shape, (&statement, &tops), &inputs, &ends);
+        let given = [inputs.in_order(), ends.concat()].concat();
+        let got = self.run(&given, &self.words(key, &statement, &tops));
+        match got == Some(expected.in_order()) {
+            true => Ok(()),
+            false => Err(Differs),
+        }
+    }
+}
