@@ -1,20 +1,20 @@
-// Deploys the contracts: those without state, then the verifier that knows them.
-import { compile } from "./compile.mjs";
-import { PARTS } from "./selectors.mjs";
+// Deploys the contracts to a local chain, as anybody does: by cli/drivers/contracts.mjs.
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { CHAIN_ID } from "./node.mjs";
 
-const word = (address) => address.slice(2).toLowerCase().padStart(64, "0");
+const script = fileURLToPath(new URL("../../cli/drivers/contracts.mjs", import.meta.url));
 
-/** With an account of a client library; returns the address of the verifier. */
-export async function deploy(wallet) {
-  const addresses = [];
-  for (const [, file, contract] of PARTS) addresses.push(await create(wallet, compile(file, contract).code));
-  return create(wallet, compile("contracts/Verifier.sol", "Verifier").code, ...addresses);
+/** Runs the script, whose last line it returns. */
+export function contracts(node, args, env = {}) {
+  const text = execFileSync(process.execPath, [script, ...args, "--rpc", node.url], { env: { ...process.env, ...env }, encoding: "utf8" });
+  return text.trim().split("\n").at(-1);
 }
 
-/** One contract, whose constructor takes addresses. */
-export async function create(wallet, code, ...addresses) {
-  const sent = await wallet.sendTransaction({ data: code + addresses.map(word).join("") });
-  const { contractAddress, status } = await sent.wait();
-  if (status !== 1) throw new Error("a contract is not deployed");
-  return contractAddress;
+/** Returns the address of the verifier, whose code is compared with its source. */
+export function deploy(node, key) {
+  const args = ["deploy", "--send", "--chain-id", CHAIN_ID, "--max-total", "10"];
+  const verifier = /the verifier is at (0x[0-9a-fA-F]{40})/.exec(contracts(node, args, { TESSERA_CHAIN_KEY: key }))[1];
+  if (!/is that of the sources/.test(contracts(node, ["check", "--verifier", verifier]))) throw new Error("contracts that are not those of the sources");
+  return verifier;
 }

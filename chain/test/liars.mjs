@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Transaction, Wallet, parseEther, parseUnits } from "ethers";
 import { CHAIN_ID, start } from "../lib/node.mjs";
-import { deploy } from "./deploy.mjs";
+import { deploy } from "../lib/deploy.mjs";
 import { proxy } from "./proxy.mjs";
 
 const [calls] = process.argv.slice(2);

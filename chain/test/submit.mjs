@@ -8,7 +8,7 @@ import { JsonRpcProvider, Wallet } from "ethers";
 import { CHAIN_ID, start } from "../lib/node.mjs";
 import { encoder, GAS } from "../lib/proof.mjs";
 import { selectors } from "../lib/selectors.mjs";
-import { deploy } from "./deploy.mjs";
+import { deploy } from "../lib/deploy.mjs";
 
 const [calls] = process.argv.slice(2);
 if (!calls) {

@@ -114,12 +114,14 @@ try {
 
   const [prompts, outputs] = [0, 8].map((at) => parseInt(said.slice(at, at + 8), 16));
   const [context, ids] = [said.slice(24, 88), said.slice(88, 88 + 8 * (prompts + outputs))];
+  if (/^0+$/.test(context)) throw new Error("the proof has no context that names whom the bounty pays");
   const key = [packed.plan, await digest(ids.slice(0, 8 * prompts)), await digest(ids.slice(8 * prompts)), context];
 
   // An offer for the fact that is to come.
   const offer = bounty.selectors.offer + key.slice(0, 3).join("") + word(950) + word(1000);
   await receiptOf({ to: market, data: `0x${offer}`, value: "0x64", gas });
-  const claim = bounty.selectors.claim + word(0) + word(other);
+  const payee = `0x${context.slice(24)}`;
+  const claim = bounty.selectors.claim + word(0) + word(payee);
   await refuse("the bounty before the fact", claim, /no fact/, market);
 
   /** What is said or of which plan has to be refused at once, or makes another submission, whose program finds it. */
@@ -153,7 +155,7 @@ try {
     await refuse(`${name}, a word less`, begin({ three: other(lists[i].slice(0, -64)) }), /./);
   }
   await refuse("another context", begin({ three: [flipped(said, 43), lists[1], lists[2]] }), /./);
-  if (!/^0+$/.test(context)) await refuse("a context taken away", begin({ three: [said.slice(0, 24) + word(0) + ids + said.slice(88 + ids.length), lists[1], lists[2]] }), /./);
+  await refuse("a context taken away", begin({ three: [said.slice(0, 24) + word(0) + ids + said.slice(88 + ids.length), lists[1], lists[2]] }), /./);
   for (let at = 44; at < 44 + 4 * (prompts + outputs); at += 4) {
     await refuse(`id ${(at - 44) / 4} changed`, begin({ three: [flipped(said, at + 3), lists[1], lists[2]] }), /./);
   }
@@ -287,7 +289,8 @@ try {
   await refuse("the whole again", begin(), /begun already/);
 
   // The consumer.
-  const balance = async () => BigInt(await node.rpc("eth_getBalance", other, "latest"));
+  const balance = async () => BigInt(await node.rpc("eth_getBalance", payee, "latest"));
+  await refuse("the bounty for somebody else", bounty.selectors.claim + word(0) + word(other), /no fact/, market);
   const before = await balance();
   const paid = await receiptOf({ to: market, data: `0x${claim}`, gas });
   if (paid.status !== "0x1" || (await balance()) !== before + 100n) throw new Error("the bounty is not paid");

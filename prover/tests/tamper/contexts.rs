@@ -54,16 +54,17 @@ fn files_say_whether_they_have_a_context() {
     let model = TestModel::new(random_model(config.clone(), WeightFormat::Int8, 7));
     let proof = model.prove_chunks_in(Some(context(1)), &random_ids(&config, 4, 3), 3, &[config.layers]);
     let bytes = proof.to_bytes().expect("a file");
-    let plain = Proof {
-        context: None,
-        ..proof
-    };
+    let plain = Proof { context: None, ..proof };
     let without = plain.to_bytes().expect("a file");
     assert_eq!(bytes[PLACE..PLACE + 32], [1; 32]);
     assert_eq!(bytes[PLACE + 32..], without[PLACE..]);
 
-    let version = |bytes: &[u8], kind: FileKind| [&kind.magic(), &kind.version().to_le_bytes()[..], &bytes[PLACE..]].concat();
-    for other in [version(&bytes, FileKind::Proof), version(&without, FileKind::ProofInContext)] {
+    let version =
+        |bytes: &[u8], kind: FileKind| [&kind.magic(), &kind.version().to_le_bytes()[..], &bytes[PLACE..]].concat();
+    for other in [
+        version(&bytes, FileKind::Proof),
+        version(&without, FileKind::ProofInContext),
+    ] {
         assert!(Proof::from_bytes(&other).is_err());
     }
     let mut zeros = bytes.clone();
@@ -71,9 +72,16 @@ fn files_say_whether_they_have_a_context() {
     assert!(matches!(Proof::from_bytes(&zeros), Err(CodecError::Malformed { .. })));
     for length in [8, PLACE, PLACE + 16, PLACE + 32] {
         let result = Proof::from_bytes(&bytes[..length]).map(drop);
-        let kind = if length < PLACE { FileKind::Proof } else { FileKind::ProofInContext };
+        let kind = if length < PLACE {
+            FileKind::Proof
+        } else {
+            FileKind::ProofInContext
+        };
         assert_eq!(result, Err(CodecError::Truncated { kind }));
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert!(matches!(Proof::from_bytes(&longer), Err(CodecError::TrailingBytes { count: 1, .. })));
+    assert!(matches!(
+        Proof::from_bytes(&longer),
+        Err(CodecError::TrailingBytes { count: 1, .. })
+    ));
 }
