@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tessera_verifier::context::Context;
+pub use tessera_verifier::context::Context;
 
 use crate::claim::Claim;
 use crate::rows::count;

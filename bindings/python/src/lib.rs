@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 use tessera_verdict::describe::key_json;
-use tessera_verdict::expected::Expected;
+use tessera_verdict::expected::{Context, Expected};
 use tessera_verdict::{mistaken, Status};
 
 create_exception!(
@@ -71,12 +71,15 @@ impl RawKey {
         prompt_ids: Option<Vec<u32>>,
         output_ids: Option<Vec<u32>>,
         output_text: Option<String>,
+        context: Option<String>,
     ) -> PyResult<(String, String)> {
         run(py, || {
+            let context = context.map(|context| context.parse::<Context>()).transpose();
             let expected = Expected {
                 prompt: prompt_ids,
                 output: output_ids,
                 output_text,
+                context: context.map_err(|e| e.to_string())?,
             };
             let verdict = self
                 .0

@@ -45,6 +45,8 @@ export interface Verdict {
   scores?: number[];
   mode?: "unified" | "chain";
   chunks?: number;
+  /** What the prover tied the proof to, in hexadecimal. */
+  context?: string;
   /** For people: nothing in it can be mistaken for something else. */
   shown: { reason: string | null; prompt?: string; output?: string; end?: string };
 }
@@ -56,6 +58,8 @@ export interface Options {
   promptIds?: Iterable<number>;
   outputIds?: Iterable<number>;
   outputText?: string;
+  /** 64 hexadecimal digits. */
+  context?: string;
 }
 
 /** A model key, read and checked once. */

@@ -77,10 +77,10 @@ export class Key {
     return this.#call((raw) => raw.describe());
   }
 
-  verify(proof, { name = "the proof", promptIds, outputIds, outputText } = {}) {
+  verify(proof, { name = "the proof", promptIds, outputIds, outputText, context } = {}) {
     const ids = (list) => (list === undefined ? undefined : Uint32Array.from(list));
     const bytes = new Uint8Array(proof);
-    const verdict = this.#call((raw) => raw.verify(bytes, name, ids(promptIds), ids(outputIds), outputText));
+    const verdict = this.#call((raw) => raw.verify(bytes, name, ids(promptIds), ids(outputIds), outputText, context));
     if (verdict.error !== undefined) throw new TesseraError(verdict.error);
     return verdict;
   }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{json, Map, Value};
 use tessera_verdict::claim::Claim;
 use tessera_verdict::describe::{key_json, proof_json};
-use tessera_verdict::expected::Expected;
+use tessera_verdict::expected::{Context, Expected};
 use tessera_verdict::text::{Side, Texts};
 use tessera_verdict::{mistaken, shown, Key, Outcome, Verdict};
 use tessera_verifier::proof::Proof;
@@ -50,7 +50,7 @@ impl RawKey {
         Ok(Value::Object(json).to_string())
     }
 
-    /// The verdict on a proof, as JSON; `expected` are the ids and the text that it has to be about.
+    /// The verdict on a proof, as JSON; what is given of ids, text and context it has to be about.
     pub fn verify(
         &self,
         proof: &[u8],
@@ -58,14 +58,19 @@ impl RawKey {
         prompt_ids: Option<Vec<u32>>,
         output_ids: Option<Vec<u32>>,
         output_text: Option<String>,
+        context: Option<String>,
     ) -> String {
-        let expected = Expected {
-            prompt: prompt_ids,
-            output: output_ids,
-            output_text,
+        let judged = || {
+            let context = context.map(|context| context.parse::<Context>()).transpose();
+            let expected = Expected {
+                prompt: prompt_ids,
+                output: output_ids,
+                output_text,
+                context: context.map_err(|e| e.to_string())?,
+            };
+            self.0.verify(proof).because(mistaken(name, proof)).expecting(&expected)
         };
-        let verdict = self.0.verify(proof).because(mistaken(name, proof));
-        let json = match verdict.expecting(&expected) {
+        let json = match judged() {
             Ok(verdict) => answer(&verdict, name),
             Err(error) => Map::from_iter([("error".to_owned(), json!(error))]),
         };

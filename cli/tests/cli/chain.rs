@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{json, Value};
 use tempfile::tempdir;
 
 use crate::args;
-use crate::support::{done, fails, json, names, Shared, CHECKPOINT, PROMPT};
+use crate::support::{self, done, fails, names, Shared, CHECKPOINT, PROMPT};
 
 #[test]
 fn contracts_take_keys_of_their_hash_only() {
@@ -43,8 +43,19 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "--out",
         model
     ]);
+    let context = "12".repeat(32);
     let proved = done(args![
-        "prove", "--model", model, "--prompt", PROMPT, "--tokens", "12", "--out", proof
+        "prove",
+        "--model",
+        model,
+        "--prompt",
+        PROMPT,
+        "--tokens",
+        "12",
+        "--context",
+        context,
+        "--out",
+        proof
     ]);
     let ids = |side: &str| proved[side].as_array().expect("ids").len();
     let (length, tokens) = (ids("prompt_ids") + ids("output_ids"), ids("output_ids"));
@@ -57,8 +68,24 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "--length",
         length.to_string(),
         "--tokens",
-        tokens.to_string()
+        tokens.to_string(),
+        "--check",
+        "2"
     ]);
+    for (name, expected) in [
+        ("model_id", &proved["model_id"]),
+        ("output_tokens", &json!(tokens)),
+        (
+            "security_bits",
+            &json!((proved["security_bits"].as_f64().expect("bits") * 10.0).floor() / 10.0),
+        ),
+        ("checked_points", &json!(2)),
+    ] {
+        assert_eq!(planned[name], *expected, "{name}");
+    }
+    let prompts: Vec<usize> =
+        serde_json::from_value(planned["prompt_tokens"].clone()).expect("the fewest and the most");
+    assert!((prompts[0]..=prompts[1]).contains(&ids("prompt_ids")) && prompts[1] + tokens - 1 == planned["rows"]);
     let program = dir.path().join("program");
     let registered = done(args![
         "chain",
@@ -75,6 +102,9 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
     let packed = done(args!["chain", "pack", proof, "--key", key, "--out", calls]);
     let estimated = done(args!["chain", "estimate", proof, "--key", key]);
     let written: Value = serde_json::from_slice(&fs::read(&calls).expect("calls")).expect("JSON");
+    for own in [&packed, &written] {
+        assert_eq!(own["context"], json!(context));
+    }
     let plan = planned["plan"].as_str().expect("a digest");
     assert_eq!(plan.len(), 64);
     for other in [&packed, &estimated, &written, &registered] {
@@ -93,7 +123,7 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
     bytes[middle] ^= 1;
     fs::write(&proof, bytes).expect("a proof");
     fs::remove_file(&calls).expect("calls");
-    let (status, refused) = json(args!["chain", "pack", proof, "--key", key, "--out", calls]);
+    let (status, refused) = support::json(args!["chain", "pack", proof, "--key", key, "--out", calls]);
     assert_ne!(status, 0, "{refused}");
     assert!(!calls.exists());
 }

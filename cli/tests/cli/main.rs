@@ -3,6 +3,7 @@
 mod chain;
 mod chat;
 mod commands;
+mod contexts;
 mod ending;
 mod errors;
 mod gguf;

@@ -60,6 +60,8 @@ class Verdict:
     scores: tuple[float, ...] | None
     #: Number of chunks that the model was proved in.
     chunks: int | None
+    #: What the prover tied the proof to, in hexadecimal; None if it is tied to nothing.
+    context: str | None
     #: For people, as ``tessera verify`` prints it.
     text: str = dataclasses.field(repr=False)
     #: All fields of ``tessera verify --json``.
@@ -93,14 +95,15 @@ class Key:
         prompt_ids: Iterable[int] | None = None,
         output_ids: Iterable[int] | None = None,
         output_text: str | None = None,
+        context: str | None = None,
     ) -> Verdict:
-        """The verdict on a proof, which has to be about these ids and this text, if they are given.
+        """The verdict on a proof, which has to be about these ids, this text and this context (64 hexadecimal digits), if they are given.
 
         Raises TesseraError if nothing can be decided: the proof is about another model, or its output has no text.
         """
         content, name = _read(proof)
         prompt, output = [None if ids is None else list(ids) for ids in (prompt_ids, output_ids)]
-        said, text = self._raw.verify(content, name, prompt, output, output_text)
+        said, text = self._raw.verify(content, name, prompt, output, output_text, context)
         fields: dict[str, Any] = json.loads(said)
 
         def ids_of(side: str) -> tuple[int, ...] | None:
@@ -126,6 +129,7 @@ class Key:
             logits=numbers_of("logits"),
             scores=numbers_of("scores"),
             chunks=fields.get("chunks"),
+            context=fields.get("context"),
             text=text,
             fields=fields,
         )
@@ -141,8 +145,9 @@ def verify(
     prompt_ids: Iterable[int] | None = None,
     output_ids: Iterable[int] | None = None,
     output_text: str | None = None,
+    context: str | None = None,
 ) -> Verdict:
     """The verdict of a key on a proof: see :meth:`Key.verify`."""
     if not isinstance(key, Key):
         key = Key(key)
-    return key.verify(proof, prompt_ids=prompt_ids, output_ids=output_ids, output_text=output_text)
+    return key.verify(proof, prompt_ids=prompt_ids, output_ids=output_ids, output_text=output_text, context=context)

@@ -13,4 +13,5 @@ class RawKey:
         prompt_ids: list[int] | None,
         output_ids: list[int] | None,
         output_text: str | None,
+        context: str | None,
     ) -> tuple[str, str]: ...
