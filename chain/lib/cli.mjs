@@ -6,10 +6,20 @@ import { Failure, Node, shown } from "./rpc.mjs";
 import { BYTES, GAS } from "./proof.mjs";
 import { Sender } from "./sender.mjs";
 
-const text = { type: "string" };
 export const OPTIONS = {
-  rpc: text, "rpc-file": text, "chain-id": text, verifier: text, from: text, send: { type: "boolean" }, keystore: text,
-  "max-fee": text, "max-tip": text, "max-total": text, "max-gas": text, "max-bytes": text, timeout: text,
+  rpc: { type: "string" },
+  "rpc-file": { type: "string" },
+  timeout: { type: "string" },
+  verifier: { type: "string" },
+  from: { type: "string" },
+  send: { type: "boolean" },
+  keystore: { type: "string" },
+  "chain-id": { type: "string" },
+  "max-total": { type: "string" },
+  "max-fee": { type: "string" },
+  "max-tip": { type: "string" },
+  "max-gas": { type: "string" },
+  "max-bytes": { type: "string" },
 };
 /** What every command of a chain says of its options. */
 export const HELP = `  --rpc URL            the node; or TESSERA_CHAIN_RPC, or --rpc-file FILE, where others must not see the URL
