@@ -123,7 +123,7 @@ fn a_plan_that_says_something_else_is_found_at_a_random_point() {
         other += usize::from(changed.check(&key, [7; 4]).is_err());
     }
     // A few bits are read by nobody: of results that are used no more, and of numbers of a statement that is not this one.
-    assert!(other >= 190, "{other} of 200");
+    assert!(other >= 180, "{other} of 200");
 }
 
 /// What nobody can state has no plan.

@@ -41,7 +41,7 @@ fn a_proof_shows_its_context_and_holds_in_no_other() {
             .is_some_and(|reason| reason.contains(&own) && reason.contains(&other)),
         "{verdict}"
     );
-    let (status, verdict) = verify(shared.proof(), &own);
+    let (status, verdict) = verify(&shared.proof(), &own);
     assert_eq!(status, 1, "{verdict}");
     assert!(verdict.get("context").is_none(), "{verdict}");
     assert_eq!(done(args!["inspect", proof])["context"], json!(own));
