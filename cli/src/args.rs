@@ -419,7 +419,7 @@ pub struct VerifyArgs {
     /// Model key, from someone you trust or from your own setup; - is standard input
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// Proof file; - is standard input
+    /// Proof file; - is standard input. Write -- before it if its name may begin with a hyphen
     pub proof: PathBuf,
     /// Reject unless the prompt's ids are the encoding of this text; a chat has more than the question, so name its ids
     #[arg(

@@ -7,19 +7,20 @@ mod commands;
 mod printer;
 mod watch;
 
+use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use clap::Parser;
 use tessera_prover::support::arena::Arena;
 use tessera_prover::support::pages;
 use tessera_prover::tasks::plan::available::address_space;
 use tessera_verdict::rows::{bytes, set_width};
+use tessera_verdict::usage::{self, Usage};
 
 use crate::args::Cli;
-use crate::printer::{columns, finish, Failure, Report};
+use crate::printer::{columns, finish, refuse, Failure, Report};
 
 #[global_allocator]
 static ARENA: Arena = Arena::new();
@@ -30,27 +31,17 @@ fn main() -> ExitCode {
         Some(_) => pages::share_heaps(),
         None => ARENA.open(),
     }
-    let cli = match Cli::try_parse() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match usage::parse::<Cli>(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(Usage::Asked(asked)) => return ExitCode::from(usage::print(&asked)),
+        Err(Usage::Wrong(wrong)) => return ExitCode::from(refuse(wrong, &args)),
     };
     let json = cli.global.json;
     if let Some(columns) = columns(&console::Term::stdout()) {
         set_width(columns);
     }
-    ExitCode::from(finish(run(&cli), json))
-}
-
-/// Wrong usage is a failure like any other; help and version are not.
-fn usage(error: &clap::Error) -> ExitCode {
-    let json = std::env::args_os().any(|a| a == "--json");
-    if json && error.use_stderr() {
-        let text = error.to_string();
-        let message = text.trim().trim_start_matches("error: ").to_owned();
-        return ExitCode::from(finish(Err(Failure(message)), true));
-    }
-    let printed = error.print();
-    ExitCode::from(if error.use_stderr() || printed.is_err() { 2 } else { 0 })
+    ExitCode::from(finish(run(&cli), json, &commands::names(&cli.command)))
 }
 
 /// Bytes of an allocation that failed; 0 as long as none has.

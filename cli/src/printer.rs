@@ -1,11 +1,13 @@
 //! What the user sees: one report per command, as text or as one JSON object on stdout.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use console::Term;
 use serde_json::{json, Value};
-use tessera_verdict::shown;
+use tessera_verdict::{rows, shown, usage};
 
 /// How a command ended; the exit status follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +67,18 @@ pub fn columns(term: &Term) -> Option<usize> {
     Some(usize::from(columns).max(NARROW))
 }
 
-/// Prints the outcome of a command; returns the exit status.
-pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
+/// Says what is wrong with the arguments; returns the exit status.
+pub fn refuse(wrong: String, args: &[OsString]) -> u8 {
+    if args.iter().any(|arg| arg == "--json") {
+        return finish(Err(Failure(wrong)), true, &[]);
+    }
+    let names = args.iter().skip(1).map(Path::new);
+    let columns = rows::columns(columns(&Term::stderr()), names);
+    delivered(UNDECIDED, line(io::stderr(), &usage::wrapped(&wrong, columns)))
+}
+
+/// Prints the outcome of a command about files of these names; returns the exit status.
+pub fn finish(outcome: Result<Report, Failure>, json: bool, names: &[&Path]) -> u8 {
     let (status, text, value) = match outcome {
         Ok(report) => (
             u8::from(report.status == Status::Rejected),
@@ -74,10 +86,8 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
             report.json,
         ),
         Err(Failure(message)) => {
-            let text = format!(
-                "error: {}",
-                shown::message(&message, columns(&Term::stderr()).unwrap_or(usize::MAX))
-            );
+            let columns = rows::columns(columns(&Term::stderr()), names.iter().copied());
+            let text = format!("error: {}", shown::message(&message, columns));
             (UNDECIDED, Err(text), json!({ "error": message }))
         }
     };
@@ -86,8 +96,12 @@ pub fn finish(outcome: Result<Report, Failure>, json: bool) -> u8 {
         (false, Ok(text)) => report(text.trim_end()),
         (false, Err(text)) => line(io::stderr(), &text),
     };
-    // Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason
-    // must not look like an acceptance.
+    delivered(status, written)
+}
+
+/// Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason must not look like an
+/// acceptance.
+fn delivered(status: u8, written: io::Result<()>) -> u8 {
     match written {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => UNDECIDED,
         _ => status,
@@ -129,13 +143,13 @@ mod tests {
 
     #[test]
     fn failures_become_exit_status_two() {
-        assert_eq!(finish(Err(Failure("no".to_owned())), true), 2);
+        assert_eq!(finish(Err(Failure("no".to_owned())), true, &[]), 2);
         let rejected = Report {
             status: Status::Rejected,
             text: String::new(),
             json: json!({}),
         };
-        assert_eq!(finish(Ok(rejected), true), 1);
-        assert_eq!(finish(Ok(Report::done(String::new(), json!({}))), true), 0);
+        assert_eq!(finish(Ok(rejected), true, &[]), 1);
+        assert_eq!(finish(Ok(Report::done(String::new(), json!({}))), true, &[]), 0);
     }
 }

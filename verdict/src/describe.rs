@@ -109,7 +109,7 @@ pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
     let rows = Rows::default()
         .row(
             "proof",
-            format!("{}, {}, not verified", shown::path(name.as_ref()), bytes(len as u64)),
+            format!("{}, {}, not verified", shown::line(name), bytes(len as u64)),
         )
         .row("model", proof.model)
         .maybe("context", proof.context)

@@ -1,10 +1,12 @@
 //! Keys and proofs from files and from standard input: what the programs share.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
 use tessera_verifier::codec::KEY_LIMIT;
+
+use crate::shown;
 
 /// What stands for standard input.
 const STDIN: &str = "-";
@@ -16,11 +18,11 @@ pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == STDIN
 }
 
-/// How an input is called.
+/// How an input is called in sentences.
 pub fn name(path: &Path) -> String {
     match is_stdin(path) {
         true => "standard input".to_owned(),
-        false => path.display().to_string(),
+        false => shown::spelled(path),
     }
 }
 
@@ -41,6 +43,25 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
     .map_err(failed)?;
     Ok(bytes)
+}
+
+/// One of several inputs has to be a regular file, or standard input: a pipe or a device may never end, and the others would
+/// wait for it.
+///
+/// # Errors
+/// If it is neither, or cannot be looked at: the text names the input.
+pub fn regular(path: &Path) -> Result<(), String> {
+    if is_stdin(path) {
+        return Ok(());
+    }
+    let metadata = fs::metadata(path).map_err(|e| format!("cannot read {}: {e}", name(path)))?;
+    match metadata.is_file() || metadata.is_dir() {
+        true => Ok(()),
+        false => Err(format!(
+            "{} is no regular file but a pipe or a device: give it alone, or - for standard input",
+            name(path)
+        )),
+    }
 }
 
 /// Standard input can be read once.

@@ -51,6 +51,8 @@ mod key;
 pub mod rows;
 pub mod shown;
 pub mod text;
+#[cfg(feature = "command-line")]
+pub mod usage;
 pub mod vector;
 mod verdict;
 pub mod vocabulary;

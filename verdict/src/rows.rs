@@ -19,6 +19,15 @@ pub fn width() -> usize {
     WIDTH.load(Ordering::Relaxed)
 }
 
+/// Columns of what is printed about files of these names. Where there is no terminal, lines are as long as they are, for the
+/// programs that read them; but not if a name could look like a line of its own on the terminal that shows them in the end.
+pub fn columns<'a>(terminal: Option<usize>, names: impl IntoIterator<Item = &'a Path>) -> usize {
+    terminal.unwrap_or_else(|| match names.into_iter().all(shown::is_plain) {
+        true => usize::MAX,
+        false => width(),
+    })
+}
+
 /// Aligned `name  value` rows. Values are hostile: what is not graphic is escaped, and lines that would not fit into the
 /// terminal are wrapped, so that no part of a value can look like another row.
 #[derive(Clone, Debug, Default)]

@@ -118,9 +118,36 @@ pub fn name(text: &str) -> String {
     }
 }
 
-/// The name of a file.
+/// The name of a file. No two names are shown alike: a byte that is not UTF-8 is `\xff`, and a backslash `\\`.
 pub fn path(path: &Path) -> String {
-    escaped(&path.display().to_string(), Also::Quotes)
+    of_name(path, |text| escaped(text, Also::Quotes))
+}
+
+/// The name of a file for programs, which have escapes of their own for all characters: only a byte that is not UTF-8 is
+/// `\xff`, and so that no two names are spelled alike, a backslash is `\\`.
+pub fn spelled(path: &Path) -> String {
+    of_name(path, |text| text.replace('\\', "\\\\"))
+}
+
+/// The text in a name as `of` writes it, between bytes that are no text.
+fn of_name(path: &Path, of: impl Fn(&str) -> String) -> String {
+    let mut out = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        out.push_str(&of(chunk.valid()));
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// The most columns of a name that is plain.
+const PLAIN: usize = 40;
+
+/// Whether a name is one short word without escapes: it looks like no line, wherever a terminal goes on in the next one.
+pub fn is_plain(name: &Path) -> bool {
+    let shown = path(name);
+    shown.chars().count() <= PLAIN && !shown.contains([' ', '\\'])
 }
 
 /// One line of a value that has its own quotation marks.

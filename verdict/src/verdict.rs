@@ -7,7 +7,7 @@ use tessera_verifier::verify::{Verified, VerifyError};
 
 use crate::claim::Claim;
 use crate::expected::Expected;
-use crate::rows::{seconds, Rows};
+use crate::rows::{seconds, width, Rows};
 use crate::shown;
 
 /// What a key says of a proof.
@@ -205,6 +205,8 @@ impl Verdict {
     /// For people; `time` is how many seconds it took, if anybody measured.
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
         let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
+        // "undecided: " is three columns longer than "error: ".
+        let reason = shown::message(&reason, width().saturating_sub(4));
         match &self.outcome {
             Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time), proved.claim())),
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),

@@ -1,6 +1,6 @@
 //! Arguments.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use tessera_verdict::expected::Ids;
@@ -9,7 +9,11 @@ use tessera_verifier::context::Context;
 /// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
 ///
 /// Exit status: 0 every proof accepted, 1 a proof rejected (malformed included), 2 could not be done or decided (file
-/// not found, key of another model, wrong usage). Of several proofs, one that is rejected decides.
+/// not found, key of another model, wrong usage). Of several proofs, the worst decides: 1 if any is rejected, else 2 if any
+/// could not be decided.
+///
+/// Write -- before files whose names you do not know, as in tessera-verify --key model.key -- *.proof: what follows it is a
+/// file, even if its name begins with a hyphen.
 #[derive(Debug, Parser)]
 #[command(
     name = "tessera-verify",
@@ -31,6 +35,21 @@ pub struct Cli {
     pub threads: Option<u16>,
 }
 
+impl Cli {
+    /// Names of the files that were given.
+    pub fn names(&self) -> Vec<&Path> {
+        match (&self.command, &self.verify) {
+            (Some(Command::Inspect(args)), _) => vec![&args.path],
+            (Some(Command::Verify(args)), _) | (None, Some(args)) => [&args.key]
+                .into_iter()
+                .chain(&args.proofs)
+                .map(PathBuf::as_path)
+                .collect(),
+            (None, None) => Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check proofs; may be left out
@@ -44,7 +63,7 @@ pub struct VerifyArgs {
     /// Model key, from someone you trust; - is standard input
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// Proof files; - is standard input. Of several, each has a line, and a summary follows
+    /// Proof files; - is standard input. Of several, each has a line, and a summary follows; each has to be a regular file
     #[arg(required = true)]
     pub proofs: Vec<PathBuf>,
     /// A line and a summary for a single proof, too

@@ -22,7 +22,6 @@ struct Line {
     status: Status,
     bits: Option<f64>,
     text: String,
-    json: Map<String, Value>,
 }
 
 /// Lines that wait for those before them.
@@ -40,8 +39,8 @@ struct Summary {
     bits: Option<f64>,
 }
 
-/// Verifies all proofs; returns the exit status.
-pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, json: bool) -> u8 {
+/// Verifies all proofs, and prints JSON, or text for so many columns; returns the exit status.
+pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, columns: Option<usize>) -> u8 {
     let clock = Instant::now();
     let key_name = input::name(&args.key);
     let proofs = &args.proofs;
@@ -54,10 +53,14 @@ pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, js
     let worker = || loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(proof) = proofs.get(at) else { return };
-        let line = Line::of(proof, &key_name, judge(key, proof, expected));
+        let found = match proofs.len() {
+            1 => judge(key, proof, expected),
+            _ => input::regular(proof).and_then(|()| judge(key, proof, expected)),
+        };
+        let line = Line::of((at, proof), &key_name, found, columns);
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.lines[at] = Some(line);
-        waiting.print(json);
+        waiting.print();
     };
     thread::scope(|scope| {
         for _ in 1..threads.min(proofs.len()) {
@@ -69,9 +72,9 @@ pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, js
     let mut summary = Summary::default();
     waiting.lines.iter().flatten().for_each(|line| summary.add(line));
     let time = clock.elapsed().as_secs_f64();
-    let text = match json {
-        true => Value::Object(summary.json(key, time)).to_string(),
-        false => summary.text(key, time),
+    let text = match columns {
+        None => Value::Object(summary.json(key, time)).to_string(),
+        Some(columns) => wrapped(&summary.text(key, time), columns),
     };
     let written = waiting.written.and_then(|()| line(io::stdout(), &text));
     delivered(summary.status(), written)
@@ -79,14 +82,10 @@ pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, js
 
 impl Waiting {
     /// Prints what is complete up to the first gap.
-    fn print(&mut self, json: bool) {
+    fn print(&mut self) {
         while let Some(Some(next)) = self.lines.get(self.printed) {
-            let text = match json {
-                true => Value::Object(next.json.clone()).to_string(),
-                false => next.text.clone(),
-            };
             if self.written.is_ok() {
-                self.written = writeln!(io::stdout(), "{text}");
+                self.written = writeln!(io::stdout(), "{}", next.text);
             }
             self.printed += 1;
         }
@@ -94,7 +93,13 @@ impl Waiting {
 }
 
 impl Line {
-    fn of(proof: &Path, key: &str, found: Result<(Verdict, f64), String>) -> Self {
+    /// Of the proof at a place among those that were given.
+    fn of(
+        (at, proof): (usize, &Path),
+        key: &str,
+        found: Result<(Verdict, f64), String>,
+        columns: Option<usize>,
+    ) -> Self {
         let name = input::name(proof);
         let (status, bits, reason, mut json) = match found {
             Ok((verdict, time)) => {
@@ -110,24 +115,33 @@ impl Line {
                 (Status::Undecided, None, Some(error), json)
             }
         };
-        json.insert("proof".to_owned(), json!(name));
-        let word = match status {
-            Status::Accepted => "accepted ",
-            Status::Rejected => "rejected ",
-            Status::Undecided => "undecided",
+        json.insert("index".to_owned(), json!(at));
+        json.insert("proof".to_owned(), json!(shown::spelled(proof)));
+        let text = match columns {
+            None => Value::Object(json).to_string(),
+            Some(columns) => wrapped(&sentence(status, proof, bits, reason), columns),
         };
-        let shown_name = shown::path(proof);
-        let text = match (bits, reason) {
-            (Some(bits), _) => format!("{word}  {shown_name}  {bits:.1} bits"),
-            (None, reason) => format!("{word}  {shown_name}  {}", shown::line(&reason.unwrap_or_default())),
-        };
-        Self {
-            status,
-            bits,
-            text,
-            json,
-        }
+        Self { status, bits, text }
     }
+}
+
+/// What is said of a proof, in one line.
+fn sentence(status: Status, proof: &Path, bits: Option<f64>, reason: Option<String>) -> String {
+    let word = match status {
+        Status::Accepted => "accepted ",
+        Status::Rejected => "rejected ",
+        Status::Undecided => "undecided",
+    };
+    let what = match bits {
+        Some(bits) => format!("{bits:.1} bits"),
+        None => shown::line(&reason.unwrap_or_default()),
+    };
+    format!("{word}  {}  {what}", shown::path(proof))
+}
+
+/// A line that goes on in marked ones before the terminal breaks it.
+fn wrapped(text: &str, columns: usize) -> String {
+    shown::wrapped(text, columns.saturating_sub(1), shown::CONTINUED).join("\n")
 }
 
 impl Summary {

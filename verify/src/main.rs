@@ -7,17 +7,19 @@ mod judge;
 mod keys;
 mod output;
 
+use std::ffi::OsString;
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use console::Term;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input::{self, read};
-use tessera_verdict::rows::{set_width, Rows};
+use tessera_verdict::rows::{self, set_width, Rows};
+use tessera_verdict::usage::{self, Usage};
 use tessera_verdict::{shown, Key, Status};
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::ledger::security_bits;
@@ -36,26 +38,42 @@ struct Report {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match usage::parse::<Cli>(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(refused) => return ExitCode::from(refuse(&refused, &args)),
     };
-    if let Some((_, columns)) = Term::stdout().size_checked() {
-        set_width(usize::from(columns).max(40));
+    let terminal = columns(&Term::stdout());
+    if let Some(columns) = terminal {
+        set_width(columns);
     }
+    let names = cli.names();
+    let finish = |outcome| finish(outcome, cli.json, &names);
     let threads = cli.threads.map_or_else(cores, usize::from);
     let status = match (&cli.command, &cli.verify) {
-        (Some(Command::Inspect(args)), _) => finish(guarded(|| inspect(args)), cli.json),
+        (Some(Command::Inspect(args)), _) => finish(guarded(|| inspect(args))),
         (Some(Command::Verify(args)), _) | (None, Some(args)) if args.lines || args.proofs.len() > 1 => {
             match prepare(args) {
-                Ok((key, expected)) => batch::run(&key, args, &expected, threads, cli.json),
-                Err(failure) => finish(Err(failure), cli.json),
+                Ok((key, expected)) => {
+                    let columns = rows::columns(terminal, names.iter().copied());
+                    batch::run(&key, args, &expected, threads, (!cli.json).then_some(columns))
+                }
+                Err(failure) => finish(Err(failure)),
             }
         }
-        (Some(Command::Verify(args)), _) | (None, Some(args)) => finish(single(args), cli.json),
-        (None, None) => finish(Err("nothing to do".to_owned()), cli.json),
+        (Some(Command::Verify(args)), _) | (None, Some(args)) => finish(single(args)),
+        (None, None) => finish(Err("nothing to do".to_owned())),
     };
     ExitCode::from(status)
+}
+
+/// The narrowest terminal that is wrapped for.
+const NARROW: usize = 40;
+
+/// Columns of a terminal, if it is one.
+fn columns(term: &Term) -> Option<usize> {
+    let (_, columns) = term.size_checked()?;
+    Some(usize::from(columns).max(NARROW))
 }
 
 fn cores() -> usize {
@@ -63,14 +81,16 @@ fn cores() -> usize {
 }
 
 /// Wrong usage is a failure like any other; help and version are not.
-fn usage(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && std::env::args_os().any(|a| a == "--json") {
-        let text = error.to_string();
-        let message = text.trim().trim_start_matches("error: ").to_owned();
-        return ExitCode::from(finish(Err(message), true));
+fn refuse(refused: &Usage, args: &[OsString]) -> u8 {
+    match refused {
+        Usage::Asked(asked) => usage::print(asked),
+        Usage::Wrong(wrong) if args.iter().any(|arg| arg == "--json") => finish(Err(wrong.clone()), true, &[]),
+        Usage::Wrong(wrong) => {
+            let names = args.iter().skip(1).map(Path::new);
+            let columns = rows::columns(columns(&Term::stderr()), names);
+            delivered(Status::Undecided, line(io::stderr(), &usage::wrapped(wrong, columns)))
+        }
     }
-    let printed = error.print();
-    ExitCode::from(if error.use_stderr() || printed.is_err() { 2 } else { 0 })
 }
 
 fn single(args: &VerifyArgs) -> Result<Report, String> {
@@ -128,14 +148,14 @@ fn describe_key(key: &Key, name: &str, tokens: usize) -> Result<(String, Value),
         true => format!("{}\n{}", bits(tokens), bits(full)),
         false => bits(full),
     };
-    let rows = Rows::default().path("model key", name.as_ref());
+    let rows = Rows::default().row("model key", shown::line(name));
     let rows = key_rows(rows, model, key.tokenizer(), &security).map_err(|e| e.to_string())?;
     let json = key_json(model, key.tokenizer() == Ok(true), tokens.min(full)).map_err(|e| e.to_string())?;
     Ok((rows.to_string(), Value::Object(json)))
 }
 
-/// Prints the outcome of a command; returns the exit status.
-fn finish(outcome: Result<Report, String>, json: bool) -> u8 {
+/// Prints the outcome of a command about files of these names; returns the exit status.
+fn finish(outcome: Result<Report, String>, json: bool, names: &[&Path]) -> u8 {
     let (status, written) = match outcome {
         Ok(report) if json => (report.status, line(io::stdout(), &report.json.to_string())),
         Ok(report) => (report.status, line(io::stdout(), report.text.trim_end())),
@@ -147,9 +167,7 @@ fn finish(outcome: Result<Report, String>, json: bool) -> u8 {
             )
         }
         Err(message) => {
-            let columns = Term::stderr()
-                .size_checked()
-                .map_or(usize::MAX, |(_, c)| c.max(40).into());
+            let columns = rows::columns(columns(&Term::stderr()), names.iter().copied());
             let text = format!("error: {}", shown::message(&message, columns));
             (Status::Undecided, line(io::stderr(), &text))
         }

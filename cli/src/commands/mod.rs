@@ -24,6 +24,8 @@ mod synth;
 mod verify;
 mod work;
 
+use std::path::Path;
+
 use tessera_prover::support::progress::Progress;
 
 use crate::args::Command;
@@ -48,5 +50,14 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
+    }
+}
+
+/// Names of files that come from others, beside which is said what they are.
+pub fn names(command: &Command) -> Vec<&Path> {
+    match command {
+        Command::Verify(args) => vec![&args.key, &args.proof],
+        Command::Inspect(args) => vec![&args.path],
+        _ => Vec::new(),
     }
 }

@@ -178,6 +178,37 @@ fn names_of_files_are_hostile_too() {
     );
 }
 
+/// Names that Unicode would show alike, and what one could be made of to look like another.
+#[test]
+fn no_two_names_of_files_are_shown_or_spelled_alike() {
+    use std::collections::HashSet;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let names: [&[u8]; 12] = [
+        b"a\xff",
+        b"a\xfe",
+        b"a\\xff",
+        b"a\\\\xff",
+        b"a\xef\xbf\xbd",
+        b"a\xc3",
+        b"a\xc3\xbf",
+        b"a\n",
+        b"a\\n",
+        b"a\\\\n",
+        b"a\"",
+        b"a\\\"",
+    ];
+    for write in [path, spelled] {
+        let own: HashSet<String> = names
+            .iter()
+            .map(|name| write(Path::new(OsStr::from_bytes(name))))
+            .collect();
+        assert_eq!(own.len(), names.len(), "{own:?}");
+    }
+    assert_eq!(path(Path::new(OsStr::from_bytes(b"a\xff\n\\"))), "a\\xff\\n\\\\");
+    assert_eq!(spelled(Path::new(OsStr::from_bytes(b"a\xff\n\\"))), "a\\xff\n\\\\");
+}
+
 #[test]
 fn a_story_keeps_its_lines_and_nothing_else() {
     assert_eq!(
