@@ -395,6 +395,16 @@ impl Shape {
         self.lookups_of(|_| 1)
     }
 
+    /// What all parts cost, cells and lookups and what a column costs beside them: no other cuts cost less. So it only grows with the
+    /// lengths of the axes.
+    pub fn cost(&self) -> u128 {
+        let of = |part: &Part| {
+            let air = self.lane_air(*part);
+            cost(air, self.lanes(*part) as u128, self.log_rows(*part))
+        };
+        self.parts().iter().map(of).sum()
+    }
+
     /// The sum of a number of every lookup, over all rows of all parts.
     pub fn lookups_of(&self, number: impl Fn(&Lookup) -> u128) -> u128 {
         let of = |part: &Part| {
@@ -410,10 +420,15 @@ impl Shape {
     }
 }
 
+/// What so many lanes of `2^height` rows cost.
+fn cost(lane: &Air, lanes: u128, height: u32) -> u128 {
+    let (width, lookups) = (lane.committed() as u128, lane.lookups.len() as u128);
+    lanes * (((width + lookups) << height) + width * COLUMN_COST)
+}
+
 /// The way to cut a part that costs least; the first of equal ones.
 fn cheapest(own: &Rows) -> Cuts {
     let rows: u32 = own.axes.iter().sum();
-    let (width, lookups) = (own.air.committed() as u128, own.air.lookups.len() as u128);
     // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
     let ways = own.extents.iter().fold(vec![(Cuts::new(), 0)], |ways, (axis, real)| {
         let along = lanes_along(&own.axes, *axis, *real);
@@ -423,12 +438,12 @@ fn cheapest(own: &Rows) -> Cuts {
         let longer = ways.iter().flat_map(|way| along.iter().map(move |own| with(way, own)));
         longer.collect()
     });
-    let cost = |(cuts, saved): (Cuts, u32)| {
+    let with_cost = |(cuts, saved): (Cuts, u32)| {
         let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
         let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
-        Some((lanes * (((width + lookups) << height) + width * COLUMN_COST), cuts))
+        Some((cost(&own.air, lanes, height), cuts))
     };
-    let cheapest = ways.into_iter().filter_map(cost).min_by_key(|(cost, _)| *cost);
+    let cheapest = ways.into_iter().filter_map(with_cost).min_by_key(|(cost, _)| *cost);
     cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
 }
 

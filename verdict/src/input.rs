@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use tessera_verifier::codec::KEY_LIMIT;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::length::most_bytes;
 
 use crate::shown;
 
@@ -31,11 +33,23 @@ pub fn name(path: &Path) -> String {
 /// # Errors
 /// If that fails: the text names the input.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, KEY_LIMIT as u64 + HEADER)
+}
+
+/// Reads what should be a proof of the model of a key, up to a byte more than such a proof can have. The key must have passed
+/// its check.
+///
+/// # Errors
+/// If that fails: the text names the input.
+pub fn read_proof(path: &Path, key: &ModelKey) -> Result<Vec<u8>, String> {
+    read_at_most(path, most_bytes(key) as u64 + 1)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     if !is_stdin(path) && path.is_dir() {
         return Err(format!("{} is a directory: give a file", name(path)));
     }
     let failed = |e: io::Error| format!("cannot read {}: {e}", name(path));
-    let most = KEY_LIMIT as u64 + HEADER;
     let mut bytes = Vec::new();
     match is_stdin(path) {
         true => io::stdin().lock().take(most).read_to_end(&mut bytes),

@@ -33,6 +33,8 @@ pub const KEY_LIMIT: usize = 256 << 20;
 
 const MAGIC_LEN: usize = 8;
 const VERSION_LEN: usize = 4;
+/// Bytes of a file before its payload.
+pub const HEADER_LEN: usize = MAGIC_LEN + VERSION_LEN;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +112,8 @@ pub enum CodecError {
     TrailingBytes { kind: FileKind, count: usize },
     #[error("{kind} payload of {len} bytes, the limit is {limit}")]
     TooLarge { kind: FileKind, len: usize, limit: usize },
+    #[error("the file has more than {most} bytes, but no proof of this model does")]
+    TooLong { most: usize },
     #[error("{kind} file claims contents beyond the limit of {limit} bytes")]
     ClaimTooLarge { kind: FileKind, limit: usize },
     #[error("field element {value} is not below the modulus 2147483647")]
@@ -188,8 +192,15 @@ pub fn check_canonical_stark(proof: &StarkProof<Blake2sMerkleHasher>) -> Result<
     Ok(())
 }
 
-/// Checks the header and returns what follows it.
+/// Checks the header and returns what follows it, which is not too long.
 fn payload(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let payload = after_header(kind, bytes)?;
+    check_limit(kind, payload.len())?;
+    Ok(payload)
+}
+
+/// Checks the header and returns what follows it.
+pub(crate) fn after_header(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
     let truncated = CodecError::Truncated { kind };
     let (&magic, rest) = bytes
         .split_first_chunk::<MAGIC_LEN>()
@@ -206,7 +217,6 @@ fn payload(kind: FileKind, bytes: &[u8]) -> Result<&[u8], CodecError> {
             supported: kind.version(),
         });
     }
-    check_limit(kind, payload.len())?;
     Ok(payload)
 }
 

@@ -26,6 +26,9 @@ pub enum ContextError {
 }
 
 impl Context {
+    /// The number of bytes.
+    pub const BYTES: usize = 32;
+
     /// The bytes as they are absorbed.
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0

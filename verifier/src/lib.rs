@@ -21,6 +21,7 @@ pub mod gkr;
 pub mod key;
 pub mod labels;
 pub mod ledger;
+pub mod length;
 pub mod message;
 pub mod opening;
 pub mod packing;

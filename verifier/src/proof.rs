@@ -10,7 +10,7 @@ use tessera_circuits::ops::Operands;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
-use crate::codec::{check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::codec::{after_header, check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::context::Context;
 use crate::gkr::TreeProof;
 use crate::key::ModelId;
@@ -116,6 +116,17 @@ impl Proof {
             None => FileKind::Proof,
             Some(_) => FileKind::ProofInContext,
         }
+    }
+
+    /// The model that the bytes of a proof say they are about, and nothing else of them.
+    pub fn model_of(bytes: &[u8]) -> Result<ModelId, CodecError> {
+        let (kind, before) = match FileKind::ProofInContext.is_said_by(bytes) {
+            false => (FileKind::Proof, 0),
+            true => (FileKind::ProofInContext, Context::BYTES),
+        };
+        let payload = after_header(kind, bytes)?.get(before..);
+        let model = payload.and_then(|rest| rest.first_chunk()).copied();
+        model.map(ModelId).ok_or(CodecError::Truncated { kind })
     }
 
     fn check_canonical(&self) -> Result<(), CodecError> {

@@ -88,6 +88,18 @@ fn column_sizes(capped: bool) -> TreeVec<Vec<u32>> {
     components(&component).column_log_sizes()
 }
 
+/// How many samples each column of each of the four trees has, of a model whose scores are capped or not.
+pub(crate) fn samples(capped: bool) -> Vec<Vec<usize>> {
+    let (anywhere, own) = (
+        CirclePoint::zero(),
+        component(&Relations::dummy(capped), SecureField::zero()),
+    );
+    let mut points = components(&own).mask_points(anywhere, LOG_ROWS, false);
+    points.push(vec![vec![anywhere]; 8]);
+    let of_tree = |columns: &Vec<Vec<_>>| columns.iter().map(Vec::len).collect();
+    points.iter().map(of_tree).collect()
+}
+
 /// What the proof must show, all from the verifier's side.
 pub struct StarkClaim<'a> {
     /// The challenges of the lookups, drawn before their sums were proved.

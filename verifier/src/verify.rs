@@ -23,6 +23,7 @@ use crate::labels::{
     ACTIVATIONS, CLAIMS, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
 };
 use crate::ledger::security_bits;
+use crate::length::most_bytes;
 use crate::message::{NotCanonical, Unread};
 use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
 use crate::policy::{opening_policy, parameter_words, LOOKUP_WORK_BITS, MIN_BITS};
@@ -149,14 +150,29 @@ fn receive_statistics(
     })
 }
 
-/// Verifies an encoded proof against a key.
+/// Verifies an encoded proof against a key. One that is longer than any proof of the key can be is not decoded: whoever reads a
+/// file may stop a byte after [`most_bytes`].
 pub fn verify_bytes(key: &ModelKey, bytes: &[u8]) -> Result<Verified, VerifyError> {
-    verify(key, &Proof::from_bytes(bytes)?)
+    key.check()?;
+    let most = most_bytes(key);
+    if bytes.len() <= most {
+        return verify_with_checked(key, &Proof::from_bytes(bytes)?);
+    }
+    let (got, expected) = (Proof::model_of(bytes)?, key.id()?);
+    match got == expected {
+        true => Err(CodecError::TooLong { most }.into()),
+        false => Err(VerifyError::OtherModel { got, expected }),
+    }
 }
 
 /// Verifies a proof against a key. Total on hostile proofs: no panic, bounded work.
 pub fn verify(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     key.check()?;
+    verify_with_checked(key, proof)
+}
+
+/// The key has passed its check.
+fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, VerifyError> {
     let model = key.id()?;
     if proof.model != model {
         return Err(VerifyError::OtherModel {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tessera_verdict::expected::Expected;
-use tessera_verdict::input::{self, read};
+use tessera_verdict::input::{self, read_proof};
 use tessera_verdict::{mistaken, Key, Verdict};
 
 use crate::args::VerifyArgs;
@@ -44,7 +44,7 @@ pub fn prepare(args: &VerifyArgs) -> Result<(Key, Expected), String> {
 /// The verdict on one proof, and the seconds that it took.
 pub fn judge(key: &Key, proof: &Path, expected: &Expected) -> Result<(Verdict, f64), String> {
     guarded(|| {
-        let bytes = read(proof)?;
+        let bytes = read_proof(proof, key.model_key())?;
         let clock = Instant::now();
         let verdict = key.verify(&bytes);
         let time = clock.elapsed().as_secs_f64();

@@ -10,6 +10,8 @@ use serde_json::Value;
 use tessera_verdict::describe::key_json;
 use tessera_verdict::expected::{Context, Expected};
 use tessera_verdict::{mistaken, Status};
+use tessera_verifier::codec::{HEADER_LEN, KEY_LIMIT};
+use tessera_verifier::length::most_bytes;
 
 create_exception!(
     tessera,
@@ -50,6 +52,12 @@ impl RawKey {
     #[getter]
     fn id(&self) -> String {
         self.0.id().to_string()
+    }
+
+    /// The most bytes of a proof of the model.
+    #[getter]
+    fn most_proof_bytes(&self) -> usize {
+        most_bytes(self.0.model_key())
     }
 
     /// What the key says, as JSON.
@@ -100,5 +108,6 @@ impl RawKey {
 #[pymodule]
 fn _tessera(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TesseraError", module.py().get_type::<TesseraError>())?;
+    module.add("KEY_LIMIT", HEADER_LEN + KEY_LIMIT)?;
     module.add_class::<RawKey>()
 }

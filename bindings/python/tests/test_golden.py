@@ -4,6 +4,7 @@ TESSERA_GOLDEN_PROOFS is where the test `tamper` of the prover has written the p
 has left.
 """
 
+import array
 import concurrent.futures
 import json
 import os
@@ -87,3 +88,56 @@ def test_threads_share_a_key() -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         verdicts = list(pool.map(key.verify, [proof, bytes(changed)] * 4))
     assert [bool(verdict) for verdict in verdicts] == [True, False] * 4
+
+
+def test_no_id_is_rounded_cut_or_guessed() -> None:
+    key, proof = tessera.Key(DEMO / "model/model.key"), DEMO / "story.proof"
+    ids = key.verify(proof).prompt_ids
+    assert ids is not None
+    for own in (ids[0] + 0.5, float(ids[0]), ids[0] + 2**32, ids[0] - 2**32, str(ids[0]), True, None, [ids[0]]):
+        for field in ("prompt_ids", "output_ids"):
+            with pytest.raises(TypeError, match=rf"^{field}\[0\] is no token id"):
+                key.verify(proof, **{field: [own, *ids[1:]]})
+    for field in ("prompt_ids", "output_ids"):
+        for listed in ("12", b"12", 12):
+            with pytest.raises(TypeError, match=rf"^{field} has to be a list of token ids"):
+                key.verify(proof, **{field: listed})
+    with pytest.raises(TypeError, match="^output_text has to be a str"):
+        key.verify(proof, output_text=b"text")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="promptIds"):
+        key.verify(proof, promptIds=[1])  # type: ignore[call-arg]
+    assert key.verify(proof, prompt_ids=array.array("I", ids)) and key.verify(proof, prompt_ids=iter(ids))
+
+
+def test_keys_and_proofs_are_bytes_or_paths() -> None:
+    key, proof = tessera.Key(DEMO / "model/model.key"), (DEMO / "story.proof").read_bytes()
+    for own in (memoryview(array.array("H", proof)), list(proof), 7, None):
+        with pytest.raises(TypeError, match="^proof has to be bytes"):
+            key.verify(own)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="^key has to be bytes"):
+            tessera.Key(own)  # type: ignore[arg-type]
+    assert key.verify(bytearray(proof)) and key.verify(memoryview(proof))
+
+
+def test_names_that_are_no_text_are_told_apart(tmp_path: pathlib.Path) -> None:
+    key = (DEMO / "model/model.key").read_bytes()
+    reasons = []
+    for name in (b"a\xff", b"a\xfe", b"a\\xff"):
+        path = os.path.join(os.fsencode(tmp_path), name)
+        with open(path, "wb") as file:
+            file.write(key)
+        reasons.append(tessera.verify(key, os.fsdecode(path)).reason)
+    assert all(reason is not None and "is a model key, not a proof" in reason for reason in reasons)
+    assert len(set(reasons)) == 3
+
+
+def test_no_more_is_read_than_a_proof_can_have(tmp_path: pathlib.Path) -> None:
+    key, long = tessera.Key(DEMO / "model/model.key"), tmp_path / "long.proof"
+    with long.open("wb") as file:
+        file.write((DEMO / "story.proof").read_bytes())
+        file.truncate(1 << 40)
+    verdict = key.verify(long)
+    assert verdict.reason == (
+        f"malformed proof: the file has more than {verdict.proof_bytes - 1} bytes, but no proof of this model does"
+    )
+    assert not key.verify("/dev/zero")

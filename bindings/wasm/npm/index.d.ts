@@ -1,4 +1,4 @@
-/** Bytes of a key or proof. */
+/** Bytes of a key or proof. Arrays of anything else, and buffers that are detached, are a TypeError that names the argument. */
 export type Bytes = Uint8Array | ArrayBuffer;
 
 /** A key or proof that cannot be used, or a proof that a key cannot decide about: it is of another model. */
@@ -51,10 +51,14 @@ export interface Verdict {
   shown: { reason: string | null; prompt?: string; output?: string; end?: string };
 }
 
-/** What the proof has to be about. */
+/**
+ * What the proof has to be about. Any other option, and a value of another type, is a TypeError that names it: an option that
+ * is misspelt must not leave out what it asks for.
+ */
 export interface Options {
   /** What the proof is called in reasons. */
   name?: string;
+  /** Integers from 0 to 2^32 - 1, as numbers. */
   promptIds?: Iterable<number>;
   outputIds?: Iterable<number>;
   outputText?: string;

@@ -6,6 +6,72 @@ export class TesseraError extends Error {
   name = "TesseraError";
 }
 
+// What is given has to be what the types say: nothing is rounded, cut to a byte, or left out. Errors name the argument.
+function wrong(field, what) {
+  return new TypeError(`${field} ${what}`);
+}
+
+// Of arrays of other realms, too: by what they are, not by who made them.
+const kind = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
+const byteLength = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, "byteLength").get;
+
+function isBuffer(value) {
+  try {
+    byteLength.call(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// A copy: whoever gave the bytes may change them afterwards.
+function bytesOf(field, value) {
+  if (kind.call(value) !== "Uint8Array" && !isBuffer(value)) {
+    throw wrong(field, "has to be a Uint8Array or an ArrayBuffer");
+  }
+  try {
+    return isBuffer(value) ? new Uint8Array(value).slice() : new Uint8Array(value);
+  } catch {
+    throw wrong(field, "has no bytes any more: its buffer is detached");
+  }
+}
+
+function textOf(field, value) {
+  if (typeof value !== "string") throw wrong(field, "has to be a string");
+  if (/\p{Surrogate}/u.test(value)) throw wrong(field, "has half of a character: it is no Unicode text");
+  return value;
+}
+
+function idsOf(field, value) {
+  const iterable = typeof value === "object" && value !== null && typeof value[Symbol.iterator] === "function";
+  if (!iterable) throw wrong(field, "has to be an array of token ids");
+  const ids = [];
+  for (const id of value) {
+    if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id > 0xffffffff) {
+      throw wrong(`${field}[${ids.length}]`, "is no token id: a number, an integer from 0 to 4294967295");
+    }
+    ids.push(id);
+  }
+  return Uint32Array.from(ids);
+}
+
+const OPTIONS = { name: textOf, promptIds: idsOf, outputIds: idsOf, outputText: textOf, context: textOf };
+
+function optionsOf(options) {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw wrong("options", "has to be an object");
+  }
+  const read = {};
+  for (const option of Reflect.ownKeys(options)) {
+    if (!Object.hasOwn(OPTIONS, option)) {
+      throw wrong(`options.${String(option)}`, `is no option: there are ${Object.keys(OPTIONS).join(", ")}`);
+    }
+    const value = options[option];
+    if (value !== undefined) read[option] = OPTIONS[option](`options.${option}`, value);
+  }
+  return read;
+}
+
 let loaded;
 
 /**
@@ -14,8 +80,10 @@ let loaded;
  */
 export async function load(module) {
   if (loaded === undefined) {
-    let bytes = module;
-    if (bytes === undefined) {
+    let bytes;
+    if (module !== undefined) {
+      bytes = bytesOf("module", module);
+    } else {
       const url = new URL("./tessera_wasm_bg.wasm", import.meta.url);
       if (url.protocol === "file:") {
         bytes = await (await import("node:fs/promises")).readFile(url);
@@ -58,7 +126,7 @@ export class Key {
   #generation;
 
   constructor(bytes) {
-    this.#bytes = new Uint8Array(bytes);
+    this.#bytes = bytesOf("key", bytes);
     this.#read();
   }
 
@@ -77,10 +145,10 @@ export class Key {
     return this.#call((raw) => raw.describe());
   }
 
-  verify(proof, { name = "the proof", promptIds, outputIds, outputText, context } = {}) {
-    const ids = (list) => (list === undefined ? undefined : Uint32Array.from(list));
-    const bytes = new Uint8Array(proof);
-    const verdict = this.#call((raw) => raw.verify(bytes, name, ids(promptIds), ids(outputIds), outputText, context));
+  verify(proof, options = {}) {
+    const bytes = bytesOf("proof", proof);
+    const { name = "the proof", promptIds, outputIds, outputText, context } = optionsOf(options);
+    const verdict = this.#call((raw) => raw.verify(bytes, name, promptIds, outputIds, outputText, context));
     if (verdict.error !== undefined) throw new TesseraError(verdict.error);
     return verdict;
   }
@@ -93,5 +161,6 @@ export function verify(key, proof, options) {
 
 /** What a proof says of itself: nothing is verified. */
 export function describeProof(proof) {
-  return JSON.parse(call(() => wasm.describe_proof(new Uint8Array(proof))));
+  const bytes = bytesOf("proof", proof);
+  return JSON.parse(call(() => wasm.describe_proof(bytes)));
 }

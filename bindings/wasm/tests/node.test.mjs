@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 
 import { demo, npm, table } from "./table.mjs";
 
@@ -62,11 +63,80 @@ test("what is no key or proof is said, whatever the bytes are", () => {
 test("after a trap nothing is decided, and the next proof is verified by a new instance", () => {
   const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
   const proof = readFileSync(`${demo}/story.proof`);
-  const name = {
-    get length() {
-      throw new WebAssembly.RuntimeError("unreachable");
-    },
+  const { encodeInto } = TextEncoder.prototype;
+  TextEncoder.prototype.encodeInto = () => {
+    throw new WebAssembly.RuntimeError("unreachable");
   };
-  assert.throws(() => key.verify(proof, { name }), (e) => e instanceof tessera.TesseraError && /internal error.*unreachable/.test(e.message));
+  try {
+    assert.throws(() => key.verify(proof, { name: "\u00e9" }), (e) => e instanceof tessera.TesseraError && /internal error.*unreachable/.test(e.message));
+  } finally {
+    TextEncoder.prototype.encodeInto = encodeInto;
+  }
   assert.equal(key.verify(proof).verdict, "accept");
+});
+
+// What fails is named, and nothing is verified with half of what was asked for.
+const refuses = (work, field) => assert.throws(work, (e) => e instanceof TypeError && e.message.startsWith(`${field} `), field);
+
+test("no option is misspelt without a word", () => {
+  const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
+  const proof = readFileSync(`${demo}/story.proof`);
+  for (const option of ["promptIDs", "prompt_ids", "outputids", "output", "expectOutput", "__proto__x", "toString"]) {
+    refuses(() => key.verify(proof, { [option]: [1, 2] }), `options.${option}`);
+    refuses(() => tessera.verify(key, proof, { [option]: undefined }), `options.${option}`);
+  }
+  refuses(() => key.verify(proof, JSON.parse('{"__proto__": [1]}')), "options.__proto__");
+  refuses(() => key.verify(proof, { [Symbol("promptIds")]: [1] }), "options.Symbol(promptIds)");
+  for (const options of [null, 7, "promptIds", [1, 2], true]) refuses(() => key.verify(proof, options), "options");
+  for (const outputText of [7, null, ["a"], new String("a"), "a\ud800"]) refuses(() => key.verify(proof, { outputText }), "options.outputText");
+  refuses(() => key.verify(proof, { name: 7 }), "options.name");
+  assert.equal(key.verify(proof, { promptIds: undefined, name: undefined }).verdict, "accept");
+});
+
+test("no id is rounded, cut or taken from anything but a number", () => {
+  const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
+  const proof = readFileSync(`${demo}/story.proof`);
+  const ids = key.verify(proof).prompt_ids;
+  // What Uint32Array.from makes the proven ids of.
+  const lossy = [ids[0] + 0.5, ids[0] + 2 ** 32, ids[0] - 2 ** 32, `${ids[0]}`, BigInt(ids[0]), [ids[0]], null, undefined, NaN, Infinity, true];
+  for (const field of ["promptIds", "outputIds"]) {
+    for (const id of lossy) refuses(() => key.verify(proof, { [field]: [id, ...ids.slice(1)] }), `options.${field}[0]`);
+    refuses(() => key.verify(proof, { [field]: [...ids, , ids[0]] }), `options.${field}[${ids.length}]`);
+    refuses(() => key.verify(proof, { [field]: BigUint64Array.from(ids, BigInt) }), `options.${field}[0]`);
+    for (const list of [null, 7, "12", {}, { length: 1, 0: 1 }]) refuses(() => key.verify(proof, { [field]: list }), `options.${field}`);
+  }
+  for (const promptIds of [ids, Uint32Array.from(ids), new Set(ids).size === ids.length ? new Set(ids) : ids]) {
+    assert.equal(key.verify(proof, { promptIds }).verdict, "accept");
+  }
+});
+
+test("keys and proofs are bytes, and nothing that loses some", () => {
+  const bytes = new Uint8Array(readFileSync(`${demo}/model/model.key`));
+  const proof = new Uint8Array(readFileSync(`${demo}/story.proof`));
+  const key = new tessera.Key(bytes);
+  const lossy = (own) => [
+    Uint16Array.from(own), Int8Array.from(own), Float32Array.from(own), Uint8ClampedArray.from(own), Array.from(own), Array.from(own, (b) => b + 256),
+    new DataView(own.buffer), Buffer.from(own).toString("latin1"), { ...[1, 2] }, own.length, null, undefined, Promise.resolve(own),
+  ];
+  for (const own of lossy(bytes)) refuses(() => new tessera.Key(own), "key");
+  for (const own of lossy(proof)) {
+    refuses(() => key.verify(own), "proof");
+    refuses(() => tessera.describeProof(own), "proof");
+  }
+  const detached = proof.slice();
+  structuredClone(detached.buffer, { transfer: [detached.buffer] });
+  refuses(() => key.verify(detached), "proof");
+  refuses(() => key.verify(detached.buffer), "proof");
+  // Buffers of Node, parts of a larger one, and arrays of another realm are bytes.
+  const larger = new Uint8Array(proof.length + 7);
+  larger.set(proof, 3);
+  const foreign = runInNewContext("Uint8Array.from(own)", { own: proof });
+  for (const own of [proof.buffer, Buffer.from(proof), larger.subarray(3, 3 + proof.length), foreign, foreign.buffer]) {
+    assert.equal(key.verify(own).verdict, "accept");
+  }
+  // What the caller changes afterwards changes no key.
+  const buffer = bytes.slice().buffer;
+  const other = new tessera.Key(buffer);
+  new Uint8Array(buffer).fill(0);
+  assert.equal(other.verify(proof).verdict, "accept");
 });

@@ -27,7 +27,7 @@ pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     let tokenizer = key_tokenizer(&key, Path::new(&key_name));
     let tokenizer = tokenizer.as_ref().map(Option::as_ref).map_err(|e| e.to_string());
     let expected = expected(args, &key.config, &tokenizer)?;
-    let bytes = input::read(&args.proof).map_err(Failure)?;
+    let bytes = input::read_proof(&args.proof, &key).map_err(Failure)?;
     let clock = Instant::now();
     let found = verify_bytes(&key, &bytes);
     let time = Some(clock.elapsed().as_secs_f64());

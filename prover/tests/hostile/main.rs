@@ -5,6 +5,7 @@ mod targets;
 
 mod corpus;
 mod faked;
+mod lengths;
 mod limits;
 
 use std::sync::RwLock;

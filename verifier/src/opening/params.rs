@@ -40,7 +40,12 @@ impl CommitmentParams {
     /// longer message has only smaller rows.
     pub fn of_activations(shape: &Shape, weights: &Self) -> Self {
         // What does not fit has no security, which is said elsewhere.
-        let tiles = usize::try_from(shape.units()).unwrap_or(usize::MAX).max(1);
+        Self::of_tiles(usize::try_from(shape.units()).unwrap_or(usize::MAX), weights)
+    }
+
+    /// The same by the number of their tiles. Of more tiles, no message is shorter.
+    pub fn of_tiles(tiles: usize, weights: &Self) -> Self {
+        let tiles = tiles.max(1);
         let least = |columns| TILE_AREA_LOG + tiles.div_ceil(columns).next_power_of_two().trailing_zeros();
         let short = least(FEW_COLUMNS).min(weights.log_message).min(SHORT_MESSAGE_LOG);
         Self {

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
+from ._tessera import KEY_LIMIT
 from ._tessera import RawKey as _RawKey
 from ._tessera import TesseraError
 
@@ -22,13 +24,37 @@ __all__ = ["Key", "TesseraError", "Verdict", "verify"]
 Source = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]"]
 
 
-def _read(source: Source) -> tuple[bytes, str]:
-    """The bytes of a source, and what it is called in reasons."""
+def _read(field: str, source: Source, most: int) -> tuple[bytes, str]:
+    """The bytes of a source, or the first ``most`` and one more, and what it is called in reasons."""
+    if isinstance(source, memoryview) and source.format not in ("B", "b", "c"):
+        raise TypeError(f"{field} has to be bytes, not a view of other items (format {source.format!r})")
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), "the proof"
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"{field} has to be bytes or a path, not {type(source).__name__}")
     path = os.fspath(source)
     with open(path, "rb") as file:
-        return file.read(), path
+        content = file.read(most + 1)
+    # As ``tessera-verify`` spells names: no two of them alike.
+    return content, os.fsencode(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def _ids(field: str, ids: Iterable[int] | None) -> list[int] | None:
+    """Token ids, of which none is rounded or cut."""
+    if ids is None:
+        return None
+    if isinstance(ids, (str, bytes, bytearray, memoryview)) or not isinstance(ids, Iterable):
+        raise TypeError(f"{field} has to be a list of token ids, not {type(ids).__name__}")
+    read: list[int] = []
+    for place, own in enumerate(ids):
+        try:
+            number = operator.index(own)
+        except TypeError:
+            number = -1
+        if isinstance(own, bool) or not 0 <= number < 1 << 32:
+            raise TypeError(f"{field}[{place}] is no token id, an integer from 0 to 4294967295: {own!r}")
+        read.append(number)
+    return read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +102,7 @@ class Key:
 
     def __init__(self, source: Source) -> None:
         """Raises TesseraError if the source is no usable key."""
-        self._raw = _RawKey(_read(source)[0])
+        self._raw = _RawKey(_read("key", source, KEY_LIMIT)[0])
 
     @property
     def id(self) -> str:
@@ -101,8 +127,11 @@ class Key:
 
         Raises TesseraError if nothing can be decided: the proof is about another model, or its output has no text.
         """
-        content, name = _read(proof)
-        prompt, output = [None if ids is None else list(ids) for ids in (prompt_ids, output_ids)]
+        content, name = _read("proof", proof, self._raw.most_proof_bytes)
+        prompt, output = _ids("prompt_ids", prompt_ids), _ids("output_ids", output_ids)
+        for field, value in [("output_text", output_text), ("context", context)]:
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{field} has to be a str, not {type(value).__name__}")
         said, text = self._raw.verify(content, name, prompt, output, output_text, context)
         fields: dict[str, Any] = json.loads(said)
 

@@ -1,0 +1,141 @@
+//! How long a proof can be that a key accepts, so that nobody has to read more of a file (docs/format.md, section 3).
+//!
+//! Every list of a proof has a length that the verifier knows, and here is the largest that each of them can have: over all
+//! statements that fit the context, and all ways to cut the model in chunks. Nothing is added to be on the safe side. Three
+//! things carry the bound:
+//!
+//! - Parts are cut in the way that costs least, and longer axes allow no cheaper one ([`Shape::cost`]). So the cost of the whole
+//!   model at its full context is at least that of any chunk of any statement, and cells and lookups are at most the cost.
+//! - Trees of lookups, but for the last one, are full. So there are at most as many as the lookups fill, and one more.
+//! - `q` leaves of a binary tree leave open at most `q` nodes of a level, and at most half of them.
+
+use tessera_circuits::air::tables::LOG_ROWS;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::LOG_LEAVES;
+
+use crate::codec::{HEADER_LEN, PROOF_LIMIT};
+use crate::context::Context;
+use crate::key::ModelKey;
+use crate::opening::{CommitmentParams, FIBRE, FINAL_LOG, FOLD_LOG, TILE_AREA_LOG};
+use crate::policy::{opening_policy, stark_config, ACTIVATION_COLUMNS, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER};
+use crate::stark;
+
+/// Bytes of the length of a sequence.
+const LIST: u128 = 8;
+/// Bytes of an element of M31, of one of QM31, and of a digest.
+const BASE: u128 = 4;
+/// See [`BASE`].
+const SECURE: u128 = 16;
+/// See [`BASE`].
+const DIGEST: u128 = 32;
+/// Bytes of a clipped value.
+const CLIP: u128 = 14;
+
+/// The most bytes of a proof that a key accepts. The key must have passed its check.
+pub fn most_bytes(key: &ModelKey) -> usize {
+    let config = &key.config;
+    let lengths = Lengths::from(config.context);
+    let shape = key.shape(&Chunk::whole(config.layers), lengths);
+    let (layers, tokens) = (config.layers as u128, 1u128 << shape.token);
+    // A prompt and an output that fill the context and one token more; or a prompt, and the vector of an encoder.
+    let ids = match config.is_encoder() {
+        true => config.context + config.hidden + 1,
+        false => config.context + 1,
+    } as u128;
+    let logits = 2 * config.context as u128;
+    let statement = DIGEST + 2 * LIST + 4 * ids + logits;
+    let boundary = LIST + 2 * tokens * config.hidden as u128;
+    let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
+    let payload = (Context::BYTES as u128).saturating_add(statement).saturating_add(chunks);
+    let payload = payload.min(PROOF_LIMIT as u128);
+    HEADER_LEN + payload as usize
+}
+
+/// The most bytes of the proof of a chunk, but for its logits.
+fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
+    let cost = whole.cost();
+    let clips = 2 * LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
+    let said = 4 + clips + DIGEST + 8 + LIST + trees(cost);
+    let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PRODUCTS.len() as u128;
+    let linear = rounds(log_ceil(cost).into());
+    let stark = SECURE + aggregator(key.config.score_cap().is_some());
+    said + matmuls + linear + opening(&key.weights, cost) + stark
+}
+
+/// log2 of the smallest power of two that is not smaller.
+const fn log_ceil(n: u128) -> u32 {
+    n.next_power_of_two().trailing_zeros()
+}
+
+/// A sumcheck of so many rounds.
+const fn rounds(number: u128) -> u128 {
+    LIST + 2 * SECURE * number
+}
+
+/// The trees of so many lookups.
+fn trees(lookups: u128) -> u128 {
+    let log = log_ceil(lookups);
+    let number = (lookups >> LOG_LEAVES) + 1;
+    let layers = (0..u128::from(log)).map(|layer| rounds(layer) + 4 * SECURE);
+    number * (2 * SECURE + LIST + layers.sum::<u128>())
+}
+
+/// The nodes of a tree of `2^depth` leaves that do not follow from so many of its leaves, and how many they are.
+fn path(queries: usize, depth: u32) -> u128 {
+    let open = |level: u32| (queries as u128).min(1 << level);
+    LIST + DIGEST * (0..depth).map(open).sum::<u128>()
+}
+
+/// An opening of a model's weights and of so many cells.
+fn opening(weights: &CommitmentParams, cells: u128) -> u128 {
+    let tiles = usize::try_from(cells >> TILE_AREA_LOG).unwrap_or(usize::MAX);
+    let most = CommitmentParams::of_tiles(tiles, weights);
+    // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
+    let columns = most.columns().max(ACTIVATION_COLUMNS);
+    let queries = opening_policy(weights.log_blowup).queries;
+    let code = |columns: usize, log_message: u32, log_bands: u32| {
+        let values = BASE * (queries * columns * FIBRE) as u128;
+        let rows = LIST + values + path(queries, log_message + weights.log_blowup - 1);
+        rounds(log_bands.into()) + 2 * SECURE + rows
+    };
+    let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
+    let codes =
+        code(weights.columns(), weights.log_message, weights.log_tiles()) + code(columns, most.log_message, log_bands);
+
+    let long = CommitmentParams {
+        log_message: most.log_message.max(weights.log_message),
+        ..most
+    };
+    // One value of a leaf is known at least.
+    let sent = LIST + SECURE * (queries as u128) * ((1 << FOLD_LOG) - 1);
+    let oracles = long.oracles().map(|variables| {
+        let depth = variables + weights.log_blowup - FOLD_LOG;
+        DIGEST + sent + path(queries, depth)
+    });
+    let folds = 2 * rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
+    codes + folds + LIST + (SECURE << FINAL_LOG) + 8
+}
+
+/// The proof of the aggregator: each of its lists has the length that is checked, or that stwo asks for.
+fn aggregator(capped: bool) -> u128 {
+    let fri = stark_config().fri_config;
+    let queries = fri.n_queries as u128;
+    let path = |log_degree: u32| path(fri.n_queries, log_degree + fri.log_blowup_factor);
+    let tree = |columns: &Vec<usize>| {
+        let column = |samples: &usize| LIST + SECURE * *samples as u128 + LIST + BASE * queries;
+        DIGEST + path(LOG_ROWS) + 2 * LIST + columns.iter().map(column).sum::<u128>()
+    };
+    let trees = 4 * LIST + stark::samples(capped).iter().map(tree).sum::<u128>();
+    // One value of a leaf is known at least.
+    let witness = LIST + SECURE * queries * ((1 << STARK_FOLD_STEP) - 1);
+    let folded = (0..LOG_ROWS - STARK_LOG_LAST_LAYER).step_by(STARK_FOLD_STEP as usize);
+    let layers = folded.map(|folds| witness + path(LOG_ROWS - folds) + DIGEST);
+    let last = LIST + (SECURE << STARK_LOG_LAST_LAYER) + 4;
+    // The configuration, which has all of its options, and the nonce.
+    let config = 4 + 4 + 4 + 8 + 4 + 1 + 4 + 8;
+    config + trees + layers.sum::<u128>() + LIST + last
+}
