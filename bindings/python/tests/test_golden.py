@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+from typing import Any, cast
 
 import pytest
 
@@ -97,11 +98,11 @@ def test_no_id_is_rounded_cut_or_guessed() -> None:
     for own in (ids[0] + 0.5, float(ids[0]), ids[0] + 2**32, ids[0] - 2**32, str(ids[0]), True, None, [ids[0]]):
         for field in ("prompt_ids", "output_ids"):
             with pytest.raises(TypeError, match=rf"^{field}\[0\] is no token id"):
-                key.verify(proof, **{field: [own, *ids[1:]]})
+                key.verify(proof, **cast(Any, {field: [own, *ids[1:]]}))
     for field in ("prompt_ids", "output_ids"):
         for listed in ("12", b"12", 12):
             with pytest.raises(TypeError, match=rf"^{field} has to be a list of token ids"):
-                key.verify(proof, **{field: listed})
+                key.verify(proof, **cast(Any, {field: listed}))
     with pytest.raises(TypeError, match="^output_text has to be a str"):
         key.verify(proof, output_text=b"text")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="promptIds"):

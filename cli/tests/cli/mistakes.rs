@@ -340,3 +340,40 @@ fn standard_input_can_be_the_key_or_the_proof() {
     }
     fails(args!["verify", "--key", key, shared.model()], &["is a directory"]);
 }
+
+/// A file may be called like an option; help is for who asks for nothing else.
+#[test]
+fn help_beside_other_arguments_is_wrong_usage() {
+    let shared = Shared::get();
+    let (key, proof) = (shared.key(), shared.proof());
+    for own in ["-h", "--help", "-h.proof", "-V", "--version"] {
+        let wrong = match own {
+            // No command has a version.
+            "-V" | "--version" => "unexpected argument",
+            _ => "goes with no other argument",
+        };
+        fails(args!["verify", "--key", key, own], &[wrong]);
+        fails(args!["verify", "--key", key, proof, own], &[wrong]);
+    }
+    fails(
+        args!["--version", "verify", "--key", key, proof],
+        &["goes with no other argument"],
+    );
+    for asked in [
+        args!["--help"],
+        args!["-V"],
+        args!["verify", "-h"],
+        args!["help", "chain", "plan"],
+        args!["chain", "plan", "--help"],
+    ] {
+        assert_eq!(tessera(&asked).status.code(), Some(0), "{asked:?}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("-h"), b"nothing").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_tessera"))
+        .args(args!["verify", "--key", key, "--", "-h"])
+        .current_dir(dir.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}

@@ -206,4 +206,25 @@ fn names_of_files_cannot_forge_a_line() {
     fs::copy(Shared::get().key(), &missing).unwrap();
     let text = String::from_utf8(tessera(args!["inspect", missing]).stdout).unwrap();
     assert!(text.contains("no\\naccepted\\u{1b}[2J"), "{text}");
+    // Rejections and errors go on in marked lines, so that none begins where a terminal of 80 columns would break it.
+    for n in [40, 50, 60, 62, 65, 70, 72, 75] {
+        let padded = dir
+            .path()
+            .join(format!("{}accepted   b.proof  99.9 bits", "x".repeat(n)));
+        fs::copy(Shared::get().key(), &padded).unwrap();
+        for args in [
+            args!["verify", "--key", Shared::get().key(), padded],
+            args!["verify", "--key", padded.with_extension("none"), padded],
+            args!["verify", "--key", Shared::get().proof(), padded.with_extension("none")],
+        ] {
+            let output = tessera(args);
+            let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            for line in text.lines() {
+                let begins = ["rejected: ", "error: ", "  | "]
+                    .iter()
+                    .any(|own| line.starts_with(own));
+                assert!(begins && line.len() < 80, "{line:?} in {text}");
+            }
+        }
+    }
 }
