@@ -18,7 +18,7 @@ use crate::reranker;
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
 
-pub use limbs::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+pub use limbs::{fits_one_limb, most_shift, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 use residual::ResidualBounds;
 pub use scores::{rotated_sum, rounded_bound};
 

@@ -3,6 +3,8 @@
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
 
+mod lazy;
+
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -13,6 +15,9 @@ use crate::mle::{eq_eval, eq_table, index_eq};
 use crate::scalar::{Corner, Scalar, Word};
 use crate::shape::{Cut, Part, Shape};
 
+pub use self::lazy::{Factor, Lazy, Residual, Scaled};
+use self::lazy::Products;
+
 /// A vector of weights, or a range of it, shared by all that have it: vectors are long, and tensors and lanes many.
 #[derive(Clone, Debug)]
 pub struct Values<K = SecureField> {
@@ -21,6 +26,11 @@ pub struct Values<K = SecureField> {
 }
 
 impl<K> Values<K> {
+    /// What tells lists apart that are not the same one in memory.
+    fn place(&self) -> usize {
+        Arc::as_ptr(&self.all) as usize + self.range.start
+    }
+
     /// The parts of so many entries, in order.
     fn chunks_of(&self, len: usize) -> impl Iterator<Item = Self> + '_ {
         let starts = self.range.clone().step_by(len.max(1));
@@ -60,6 +70,8 @@ pub enum Weight<K = SecureField> {
     Eq(Vec<K>),
     /// An explicit vector, of power-of-two length.
     Dense(Values<K>),
+    /// A vector that a list of the key makes of another one.
+    Lazy(Lazy<K>),
     /// All ones, over `2^log` entries.
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
@@ -72,6 +84,14 @@ impl<K: Scalar> Weight<K> {
     /// An explicit vector, of power-of-two length.
     pub fn dense(values: Vec<K>) -> Self {
         Self::Dense(values.into())
+    }
+
+    /// A vector that a list of the key makes of another one. Symbols have all of it, as a plan is what is calculated once.
+    pub fn made(lazy: Lazy<K>) -> Self {
+        match K::SYMBOLIC {
+            true => Self::dense(lazy.table()),
+            false => Self::Lazy(lazy),
+        }
     }
 
     /// `eq(word, .)` over `2^log` entries.
@@ -87,6 +107,7 @@ impl<K: Scalar> Weight<K> {
         match self {
             Self::Eq(point) => point.len() as u32,
             Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
+            Self::Lazy(lazy) => lazy.weights().len().next_power_of_two().trailing_zeros(),
             Self::Ones(log) | Self::Sparse(log, _) => *log,
             Self::Causal(row, key) => (row.len() + key.len()) as u32,
         }
@@ -97,6 +118,7 @@ impl<K: Scalar> Weight<K> {
         match self {
             Self::Eq(point) => eq_table(point),
             Self::Dense(values) => values.to_vec(),
+            Self::Lazy(lazy) => lazy.table(),
             Self::Ones(log) => vec![K::one(); 1 << log],
             Self::Sparse(log, entries) => {
                 let mut table = vec![K::zero(); 1 << log];
@@ -127,6 +149,7 @@ impl<K: Scalar> Weight<K> {
         match self {
             Self::Eq(point) => index_eq(index, point),
             Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
+            Self::Lazy(lazy) => lazy.at(index),
             Self::Ones(_) => K::one(),
             Self::Sparse(_, entries) => {
                 let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
@@ -162,12 +185,16 @@ fn causal<K: Scalar>(a: &[K], b: &[K], u: &[K], v: &[K]) -> K {
 struct End<'a, K> {
     point: &'a [K],
     tables: BTreeMap<(usize, usize), Vec<K>>,
+    products: Products<K>,
 }
 
 impl<'a, K: Scalar> End<'a, K> {
     const fn new(point: &'a [K]) -> Self {
-        let tables = BTreeMap::new();
-        Self { point, tables }
+        Self {
+            point,
+            tables: BTreeMap::new(),
+            products: Products::new(),
+        }
     }
 
     /// Multilinear extension of a weight at the coordinates from `start` on; zero where there are too few, which does not
@@ -181,6 +208,11 @@ impl<'a, K: Scalar> End<'a, K> {
         match weight {
             Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
             Weight::Dense(values) => K::dot(values, self.table(start, own)),
+            Weight::Lazy(lazy) => {
+                let table = self.tables.entry((start, own.len()));
+                let table = table.or_insert_with(|| eq_table(own));
+                lazy.dot(table, start, &mut self.products)
+            }
             Weight::Ones(_) => K::one(),
             Weight::Sparse(_, entries) if entries.len() * length < 1 << length => {
                 let terms = entries.iter().map(|(i, value)| *value * index_eq(*i, own));
@@ -364,6 +396,12 @@ fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step:
         }
         // Tokens of a block are never cut.
         Weight::Causal(..) => vec![with(weight, columns(0, one).collect())],
+        Weight::Lazy(lazy) => {
+            let lanes = lazy.chunks_of(1 << log_lane).into_iter().take(cut.lanes).enumerate();
+            lanes
+                .map(|(lane, own)| with(Weight::Lazy(own), columns(lane, one).collect()))
+                .collect()
+        }
         Weight::Dense(values) => {
             let lanes = values.chunks_of(1 << log_lane).take(cut.lanes).enumerate();
             lanes
@@ -456,6 +494,7 @@ pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
     let of = |weight: &Weight<K>| match weight {
         Weight::Eq(point) => point.first().map(|k| (0, *k)),
         Weight::Dense(values) => values.first().map(|k| (1, *k)),
+        Weight::Lazy(lazy) => lazy.weights().first().map(|k| (3, *k)),
         Weight::Ones(_) => None,
         Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
         Weight::Causal(row, _) => row.first().map(|k| (2, *k)),

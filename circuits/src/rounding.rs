@@ -23,18 +23,24 @@ impl Rounded {
     }
 }
 
-/// `2^shift` of every padded output channel.
-pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
+/// The shift of every padded output channel.
+pub fn exponent_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u8> {
     if let [one] = shift.0.as_slice() {
-        return vec![1 << one; 1 << log];
+        return vec![*one; 1 << log];
     }
-    let mut column = vec![2; 1 << log];
+    let mut column = vec![PADDED_EXPONENT; 1 << log];
     for (out, s) in shift.0.iter().enumerate() {
         if let Some(at) = column.get_mut(config.pad_out(kind, out)) {
-            *at = 1 << s;
+            *at = *s;
         }
     }
     column
+}
+
+/// `2^shift` of every padded output channel.
+pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, log: u32) -> Vec<u32> {
+    let exponents = exponent_column(config, kind, shift, log);
+    exponents.into_iter().map(|s| 1 << s.min(30)).collect()
 }
 
 /// The shifts of a matmul's requantisation; those into the residual stream are those of the body.

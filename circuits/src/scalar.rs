@@ -75,6 +75,9 @@ pub trait Scalar:
     + From<BaseField>
     + Sum
 {
+    /// Whether these are symbols.
+    const SYMBOLIC: bool;
+
     /// All `eq(point, z)`, `z` in order.
     fn eq_table(point: &[Self]) -> Vec<Self>;
 
@@ -124,6 +127,8 @@ pub trait Scalar:
 }
 
 impl Scalar for SecureField {
+    const SYMBOLIC: bool = false;
+
     fn words(self) -> [u32; 4] {
         self.to_m31_array().map(|c| c.0)
     }

@@ -132,7 +132,7 @@ impl Statistics {
                 tensor: clip.tensor,
             };
             let bits = shift_at(shape, params, rounded, &place, leading);
-            if clip.excess == 0 || value.unsigned_abs() > 1 << (30 - bits.min(30)) {
+            if clip.excess == 0 || value.unsigned_abs() >= 1 << (30 - bits.min(30)) {
                 let excess = clip.excess;
                 return Err(StatisticsError::ClipRange { index, excess });
             }

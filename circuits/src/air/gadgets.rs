@@ -12,11 +12,34 @@ pub struct Remainder {
     pub at: usize,
     /// How the accumulators are claimed.
     pub limbs: Limbs,
+    /// The least shift whose differences are narrow; none where the limbs of the accumulators are bounded whatever the weights are.
+    pub narrow: Option<u8>,
 }
 
 impl Remainder {
     /// The difference of the high limb is `128 d_hi + d_lo` minus this.
     pub const OFFSET: i64 = 1 << 22;
+    /// A narrow difference is `127 d_hi + d_lo` minus [`Self::OFFSET`] plus this.
+    pub const NARROWING: i64 = 1 << 15;
+    /// [`Self::narrow`] of values that are int16 unless they are listed as clipped.
+    pub const NARROW: Option<u8> = Some(7);
+
+    /// Whether the difference of a value is narrow: where wide ones would let another value of the same proof explain the same limbs
+    /// modulo `p` (docs/protocol.md, section 8.1). `listed` is the value if it is listed as clipped.
+    pub const fn is_narrow(self, shift: u32, listed: Option<i64>) -> bool {
+        let far = matches!(listed, Some(value) if value.unsigned_abs() >= 1 << (22 - if shift < 22 { shift } else { 22 }));
+        matches!(self.narrow, Some(least) if shift >= least as u32 || far)
+    }
+
+    /// The columns of a difference that is in range.
+    pub const fn difference(difference: i64, narrow: bool) -> [i64; 2] {
+        let (radix, offset) = match narrow {
+            true => (127, Self::OFFSET - Self::NARROWING),
+            false => (128, Self::OFFSET),
+        };
+        let sum = difference + offset;
+        [sum.div_euclid(radix), sum.rem_euclid(radix)]
+    }
 
     /// Number of columns.
     pub const fn columns(limbs: Limbs) -> usize {

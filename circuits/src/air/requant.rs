@@ -10,10 +10,21 @@ pub const OUT_HI: usize = 0;
 /// Low byte of the result.
 pub const OUT_LO: usize = 1;
 
-/// Of the output.
+/// Of the output, of accumulators whose limbs weights make.
 pub const fn remainder(limbs: Limbs) -> Remainder {
-    Remainder { at: 2, limbs }
+    Remainder {
+        at: 2,
+        limbs,
+        narrow: Remainder::NARROW,
+    }
 }
+
+/// Of the output, of accumulators whose limbs are bounded.
+pub const BOUNDED: Remainder = Remainder {
+    at: 2,
+    limbs: Limbs::Two,
+    narrow: None,
+};
 
 /// The columns of a requantisation and nothing else, of accumulators that are claimed in these limbs.
 pub fn columns(limbs: Limbs) -> Air {

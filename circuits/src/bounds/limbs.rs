@@ -16,12 +16,21 @@ use crate::reranker::HEAD_LISTS;
 
 /// Shift that every requantisation has in addition to that of the key.
 const BASE: i32 = 8;
-/// Largest total shift of a rounding in one limb: one lookup holds its remainder.
+/// Largest total shift of a rounding in one limb, which is that of a norm: one lookup holds its remainder.
 pub const ONE_LIMB_SHIFT: i32 = 15;
 /// log2 of the largest `hidden 2^(2 scale)` of a norm in one limb: `|x r|` is at most the root of it.
 pub const ONE_LIMB_NORM: u32 = 58;
 /// Values that a logit, which is not clipped below, may have: 16 bits, and a distance of 16 bits to the largest.
 const LOGITS: u128 = 3 << 15;
+
+/// The largest total shift of a matmul in one limb. With it no two values that a proof may claim are the same modulo `p`, whatever
+/// the weights are: `2^T |V| < 2^30` but for `V = -2^15` where `T` is 15, and for logits, which reach to -98,304, where `T` is 14.
+pub const fn most_shift(kind: MatmulKind) -> i32 {
+    match kind {
+        MatmulKind::Head => ONE_LIMB_SHIFT - 2,
+        _ => ONE_LIMB_SHIFT - 1,
+    }
+}
 
 const fn one_if(fits: bool) -> Limbs {
     match fits {
@@ -53,7 +62,7 @@ fn plain_bound(l1: u64) -> u128 {
 
 /// Whether an accumulator up to `bound`, the residual included, can be rounded by the total shift `total` in one limb.
 pub fn fits_one_limb(kind: MatmulKind, bound: u128, total: i32) -> bool {
-    if !(1..=ONE_LIMB_SHIFT).contains(&total) {
+    if !(1..=most_shift(kind)).contains(&total) {
         return false;
     }
     let bound = bound.saturating_add(1 << (total - 1));

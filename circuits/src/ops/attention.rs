@@ -99,10 +99,11 @@ impl<K: Scalar> Public<'_, K> {
             rounded: Rounded::ATTENTION,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
             plain: with(self.plain_layers(part)),
+            narrow: Vec::new(),
             powered: with(self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.att))),
             factor: points.att_weight(),
         };
-        self.accumulated(claims, &rounding, requant::remainder(Limbs::Two));
+        self.accumulated(claims, &rounding, requant::BOUNDED);
     }
 
     fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {

@@ -57,6 +57,7 @@ pub const H_LO: usize = 4;
 pub const PRODUCT: Remainder = Remainder {
     at: 5,
     limbs: Limbs::One,
+    narrow: None,
 };
 const OTHERS: usize = 7;
 /// Without gates: the up projection (range-checked by its lookup in the table), and what the table has for it, in limbs.
@@ -95,6 +96,7 @@ impl Ff {
         Remainder {
             at: OTHERS,
             limbs: self.gate,
+            narrow: Remainder::NARROW,
         }
     }
 
@@ -106,6 +108,7 @@ impl Ff {
                 false => PLAIN.len(),
             },
             limbs: self.up,
+            narrow: Remainder::NARROW,
         }
     }
 }
@@ -234,7 +237,7 @@ impl<K: Scalar> Public<'_, K> {
         let at = points.out(self.shape.padded.ff);
         let air = self.shape.ff();
         let plain = vec![self.plain_layers(part), eq(&points.token), eq(at)];
-        let weights = eq_table(at);
+        let weights = eq_table(at).into();
         let matmuls = [
             (Rounded::GATE, MatmulKind::Gate, GATE, air.gate_remainder()),
             (Rounded::UP, MatmulKind::Up, air.up(), air.up_remainder()),
@@ -242,12 +245,14 @@ impl<K: Scalar> Public<'_, K> {
         // Without gates, the table gives the product.
         let gated = self.shape.config.gated;
         for (rounded, kind, column, remainder) in matmuls.into_iter().skip(usize::from(!gated)) {
-            let channels = |shifts: &ChannelShift| self.channel_powers(kind, shifts, &weights);
+            let channels = |shifts: &ChannelShift, factor| self.channel_weights(kind, shifts, &weights, factor);
+            let [powered, narrow] = self.by_layer(part, kind, remainder, &channels);
             let rounding = Rounding {
                 rounded,
                 out: vec![(column, K::one())],
                 plain: vec![plain.clone()],
-                powered: self.by_layer(part, kind, &channels),
+                powered,
+                narrow,
                 factor: points.kind_weight(kind),
             };
             self.accumulated(claims, &rounding, remainder);
@@ -264,6 +269,7 @@ impl<K: Scalar> Public<'_, K> {
             out: vec![(H_HI, felt(256)), (H_LO, K::one())],
             plain: vec![plain],
             powered: powered.collect(),
+            narrow: Vec::new(),
             factor: points.act_weight(),
         };
         self.accumulated(claims, &rounding, PRODUCT);

@@ -236,6 +236,7 @@ impl<K: Scalar> Public<'_, K> {
                     head.clone(),
                     index.clone(),
                 ]],
+                narrow: Vec::new(),
                 powered: vec![vec![powers.clone(), token.clone(), head.clone(), index.clone()]],
                 factor: half * own.weights.normed,
             };

@@ -46,9 +46,16 @@ impl Rounded {
 /// By how much the logit is below that of the output token, less one below its id: at least 0.
 pub const MARGIN: usize = 0;
 
+/// The least shift whose differences are narrow: a logit may be as far as -98,304 without being listed.
+const NARROW: u8 = 6;
+
 /// Of the logit.
 pub const fn remainder(limbs: Limbs) -> Remainder {
-    Remainder { at: 1, limbs }
+    Remainder {
+        at: 1,
+        limbs,
+        narrow: Some(NARROW),
+    }
 }
 
 /// The columns of logits and their distance from the output token's.
@@ -115,7 +122,11 @@ impl<K: Scalar> Public<'_, K> {
             values
         };
         let plain = eq_table(points.out(log));
-        let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &plain));
+        let shared = plain.clone().into();
+        let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &shared).table());
+        let remainder = remainder(self.shape.limbs.head);
+        let narrow = self.narrow_channels(MatmulKind::Head, &self.params.head, &shared, remainder);
+        let narrow = narrow.map(|weight| real(weight.table()));
         let plain = real(plain);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.
@@ -125,13 +136,13 @@ impl<K: Scalar> Public<'_, K> {
         for ((below, (o, top)), weight) in K::sums_below(&powered, &ids).zip(tops).zip(&outputs) {
             fixed += *weight * (all * K::top(*top, o) - below);
         }
-        let remainder = remainder(self.shape.limbs.head);
         let factor = points.kind_weight(MatmulKind::Head);
         let rounding = Rounding {
             rounded: Rounded::LOGIT,
             out: vec![(MARGIN, -K::one())],
             plain: tensor(plain),
             powered: tensor(powered),
+            narrow: narrow.map(&tensor).unwrap_or_default(),
             factor,
         };
         let scale = base(remainder.scale());

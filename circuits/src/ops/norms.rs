@@ -8,7 +8,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
-use crate::claims::{Group, LinearClaim, Tensor, Weight};
+use crate::claims::{Factor, Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{log_ceil, Limbs, MatmulKind, NormParams, RowClass};
 use crate::rounding::Rounded;
@@ -448,12 +448,12 @@ impl<K: Scalar> Public<'_, K> {
     fn normed(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::STREAM);
         let at = points.out(self.shape.padded.hidden);
-        let weights = eq_table(at);
+        let weights = eq_table(at).into();
         let states = points.state_weights(self.shape.states());
         let shifts = states.iter().enumerate();
         let shifts = shifts.map(|(n, weight)| (&norm_of(self.params, n).shift, (n, *weight)));
         let powered = alike(shifts).into_iter().map(|(shift, states)| {
-            let features = Weight::dense(self.feature_powers(&weights, &|c| u32::from(shift.at(c))));
+            let features = self.feature_weights(&weights, Factor::Power, &|c| shift.at(c));
             vec![Weight::Sparse(self.lead(part), states), eq(&points.token), features]
         });
         let out = match self.shape.normed() {
@@ -464,6 +464,7 @@ impl<K: Scalar> Public<'_, K> {
             rounded: Rounded::NORM,
             out,
             powered: powered.collect(),
+            narrow: Vec::new(),
             plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
             factor: points.norms().normed,
         };

@@ -9,12 +9,12 @@ use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, Padded};
-use crate::rounding::{shift_of_head, Rounded};
+use crate::rounding::{exponent_column, shift_of_head, Rounded};
 use crate::scalar::Scalar;
 use crate::semantics::{round_shift, sat16};
 use crate::shape::{Along, Entry, Part, Rows, Shift, Shifts};
 use crate::sizes::Sizes;
-use crate::wiring::{eq, felt, Claims, Public, Rounding, Sides};
+use crate::wiring::{eq, felt, scaled, Claims, Public, Rounding, Sides};
 
 use super::operator::Operator;
 
@@ -183,6 +183,7 @@ impl Rope {
         Remainder {
             at: self.before(half) + 3,
             limbs: Limbs::One,
+            narrow: None,
         }
     }
 
@@ -201,6 +202,7 @@ impl Rope {
         Remainder {
             at: self.after(half) + self.out.columns(),
             limbs: self.limbs,
+            narrow: Remainder::NARROW,
         }
     }
 }
@@ -329,20 +331,27 @@ impl<K: Scalar> Public<'_, K> {
         for (side, coefficient) in halves.into_iter().enumerate() {
             // The powers of the channels of one half, (head, index).
             let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
-            let weights = eq_table(&point);
-            let channels = |shifts: &ChannelShift| {
-                let all = self.channel_powers(kind, shifts, &weights);
+            let of_side = |all: &[K]| -> Vec<K> {
                 let blocks = all.chunks(1 << p.half).skip(side).step_by(2);
                 blocks.flatten().copied().collect()
             };
+            let weights = of_side(&eq_table(&point)).into();
+            let channels = |shifts: &ChannelShift, factor| {
+                let exponents = exponent_column(&self.shape.config, kind, shifts, point.len() as u32);
+                let blocks = exponents.chunks(1 << p.half).skip(side).step_by(2);
+                scaled(&weights, blocks.flatten().copied().collect(), factor)
+            };
+            let remainder = rope.remainder(side);
+            let [powered, narrow] = self.by_layer(part, kind, remainder, &channels);
             let rounding = Rounding {
                 rounded: Rounded::before(part, side),
                 out: self.projected(part, side),
                 plain: vec![plain.clone()],
-                powered: self.by_layer(part, kind, &channels),
+                powered,
+                narrow,
                 factor: coefficient * points.kind_weight(kind),
             };
-            self.accumulated(claims, &rounding, rope.remainder(side));
+            self.accumulated(claims, &rounding, remainder);
         }
     }
 
@@ -360,6 +369,7 @@ impl<K: Scalar> Public<'_, K> {
                 out: self.rotated(part, side),
                 plain: Vec::new(),
                 powered: Vec::new(),
+                narrow: Vec::new(),
                 factor: K::one(),
             };
             self.clipped(claims, &rounding, |_, clip| clip.value());
@@ -403,6 +413,7 @@ impl<K: Scalar> Public<'_, K> {
                 out: Vec::new(),
                 plain: Vec::new(),
                 powered: vec![plain.to_vec()],
+                narrow: Vec::new(),
                 factor: K::one(),
             };
             sides.value -= k * unit * self.excesses(&rounding);

@@ -87,6 +87,7 @@ pub const P_DELTA: usize = 7;
 pub const SCORE: Remainder = Remainder {
     at: 8,
     limbs: Limbs::Two,
+    narrow: None,
 };
 /// The capped score, where scores are capped.
 pub const CAPPED: usize = 13;
@@ -138,7 +139,12 @@ pub const fn dividend() -> [i64; 2] {
 pub struct Scores {
     /// Whether scores are capped before differences are taken.
     pub capped: bool,
+    /// Whether heads are longer than [`LONGEST`] and not normed.
+    pub long: bool,
 }
+
+/// The longest heads whose scores are in limbs that do not wrap, whatever their queries are: `255 2^15 128 < 2^30 - 2^21`.
+pub const LONGEST: usize = 128;
 
 impl Scores {
     /// The column of the scores whose maximum and differences softmax takes.
@@ -161,6 +167,14 @@ impl Scores {
 }
 
 impl Scores {
+    /// Of the score. Queries of long heads are bounded by what the key says of its weights alone.
+    pub const fn remainder(self) -> Remainder {
+        Remainder {
+            narrow: if self.long { Remainder::NARROW } else { None },
+            ..SCORE
+        }
+    }
+
     /// All columns of a row.
     pub fn air(self) -> Air {
         let mut list = vec![
@@ -211,6 +225,7 @@ impl Sizes {
     pub const fn scores(&self) -> Scores {
         Scores {
             capped: self.config.score_cap().is_some(),
+            long: self.config.head_dim > LONGEST && !self.config.head_norms,
         }
     }
 }
@@ -302,14 +317,17 @@ impl<K: Scalar> Public<'_, K> {
             self.score_tensor(front, &points.token, Keys::At(&points.key))
         };
         let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score));
+        let remainder = self.shape.scores().remainder();
+        let narrow = self.narrow_layers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score), remainder);
         let rounding = Rounding {
             rounded: Rounded::SCORE,
             out: vec![(S, K::one())],
             plain: vec![tensor(self.plain_layers(part))],
             powered: vec![tensor(powers)],
+            narrow: narrow.map(tensor).into_iter().collect(),
             factor: points.score_weight(),
         };
-        self.accumulated(claims, &rounding, SCORE);
+        self.accumulated(claims, &rounding, remainder);
     }
 
     /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use crate::air::gadgets::{int16, Remainder};
 use crate::air::{base, Air};
 use crate::chunk::{Boundary, INPUT_SHIFT};
-use crate::claims::{Group, LinearClaim, Weight};
-use crate::gains::{factor_limbs, Gains};
+use crate::claims::{Factor, Group, Lazy, LinearClaim, Residual, Values, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, ModelParams, RowClass};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
@@ -16,7 +15,7 @@ use crate::semantics::requantise;
 use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::Sizes;
 use crate::statement::{class_of, norm_of};
-use crate::wiring::{alike, eq, felt, padded, suffix, Claims, Points, Public, Rounding};
+use crate::wiring::{alike, eq, felt, padded, scaled, suffix, Claims, Points, Public, Rounding};
 
 use super::operator::Operator;
 
@@ -141,11 +140,13 @@ pub const X_LO: usize = 1;
 pub const UPDATE: Remainder = Remainder {
     at: 2,
     limbs: Limbs::Two,
+    narrow: Remainder::NARROW,
 };
 /// Of the normed state.
 pub const NORM: Remainder = Remainder {
     at: 7,
     limbs: Limbs::One,
+    narrow: None,
 };
 /// The normed state, or its high limb before its low one.
 pub const Y: usize = 9;
@@ -266,11 +267,12 @@ impl<K: Scalar> Public<'_, K> {
     fn updates(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::STREAM);
         let at = points.out(self.shape.padded.hidden);
-        let weights = eq_table(at);
+        let weights = eq_table(at).into();
         let weight = |n: usize| points.maker_weight(self.params.maker(n));
         let on = |states: Vec<(usize, K)>| Weight::Sparse(self.lead(part), states);
+        let hidden = self.shape.config.hidden;
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
-        let mut normed = Vec::new();
+        let (mut narrow, mut normed) = (Vec::new(), Vec::new());
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
         plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
         // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
@@ -279,11 +281,15 @@ impl<K: Scalar> Public<'_, K> {
             let states = 0..self.shape.states();
             let updates = states.filter_map(|n| Some((Update::of(self.params, n, class)?, (n, weight(n)))));
             for (update, states) in alike(updates) {
-                let powers = |pick: fn([u8; 2]) -> u8| {
-                    let exponent = |c: usize| u32::from(pick(update.exponents(c)));
-                    Weight::dense(self.feature_powers(&weights, &exponent))
+                let powers = |pick: fn([u8; 2]) -> u8, factor| {
+                    self.feature_weights(&weights, factor, &|c| pick(update.exponents(c)))
                 };
-                powered.push(vec![on(states.clone()), rows.clone(), powers(|[divisor, _]| divisor)]);
+                let divisors = |factor| vec![on(states.clone()), rows.clone(), powers(|[divisor, _]| divisor, factor)];
+                powered.push(divisors(Factor::Power));
+                let least = UPDATE.narrow.unwrap_or(u8::MAX);
+                if (0..hidden).any(|c| update.exponents(c)[0] >= least) {
+                    narrow.push(divisors(Factor::From(least)));
+                }
                 let before = |back: Option<usize>| {
                     let states = states
                         .iter()
@@ -291,15 +297,16 @@ impl<K: Scalar> Public<'_, K> {
                     states.collect::<Vec<_>>()
                 };
                 for (n, weight) in before(update.normed) {
-                    let Some(gains) = Gains::of(self.params, n) else {
+                    let gains = self.params.gain(n);
+                    if gains.is_empty() {
                         continue;
-                    };
-                    let factors = self.normed_residual(&gains, &weights, &|c| update.normed_exponent(c));
+                    }
+                    let factors = self.normed_residual(gains, &weights, &|c| update.normed_exponent(c));
                     normed.push(vec![on(vec![(n, weight)]), rows.clone(), factors]);
                 }
                 let added = before(update.added);
                 if !added.is_empty() {
-                    residual.push(vec![on(added), rows.clone(), powers(|[_, factor]| factor)]);
+                    residual.push(vec![on(added), rows.clone(), powers(|[_, factor]| factor, Factor::Power)]);
                 }
             }
         }
@@ -313,6 +320,7 @@ impl<K: Scalar> Public<'_, K> {
             out,
             plain,
             powered,
+            narrow,
             factor: K::one(),
         };
         self.accumulated(claims, &rounding, UPDATE);
@@ -320,35 +328,38 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Weights of the channels of a normed state in what it adds to the accumulators, whose channels weigh these and have factors of
     /// these exponents: limbs of [`Gains::residual`], the low one times its challenge.
-    fn normed_residual(&self, gains: &Gains, weights: &[K], skip: &dyn Fn(usize) -> u8) -> Weight<K> {
-        let limbs = |factor: i32, skip: u8| {
-            let [high, low] = factor_limbs(factor, skip);
-            felt::<K>(high) + self.points.limb * base(low)
-        };
-        let real = gains.own.iter().zip(weights).enumerate();
-        // The sums of the weights of all channels of an exponent.
+    fn normed_residual(&self, gains: &[i32], weights: &Values<K>, skip: &dyn Fn(usize) -> u8) -> Weight<K> {
+        let mut skips: Vec<u8> = (0..gains.len()).map(skip).collect();
+        // The sums of the weights of all channels of an exponent. Only encoders take off a mean.
         let mut sums: BTreeMap<u8, K> = BTreeMap::new();
-        let own = real.map(|(c, (gain, weight))| {
-            *sums.entry(skip(c)).or_default() += *weight;
-            *weight * limbs(*gain, skip(c))
-        });
-        let own: Vec<K> = own.collect();
-        let factors = own.into_iter().zip(&gains.mean).map(|(own, mean)| {
-            let all = sums.iter().map(|(skip, sum)| *sum * limbs(*mean, *skip));
-            all.fold(own, |own, mean| own - mean)
-        });
-        padded(factors.collect(), self.shape.padded.hidden)
+        if self.shape.config.is_encoder() {
+            for (skip, weight) in skips.iter().zip(weights.iter()) {
+                *sums.entry(*skip).or_default() += *weight;
+            }
+        }
+        let mut own = gains.to_vec();
+        own.resize(weights.len(), 0);
+        skips.resize(weights.len(), 0);
+        Weight::made(Lazy::Residual(Residual {
+            weights: weights.clone(),
+            gains: own.into(),
+            skips: skips.into(),
+            sums: sums.into_iter().collect(),
+            channels: gains.len(),
+            limb: self.points.limb,
+        }))
     }
 
-    /// Weights of the features times a power of two: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
-    pub(crate) fn feature_powers(&self, weights: &[K], exponent: &dyn Fn(usize) -> u32) -> Vec<K> {
+    /// Weights of the features times the factor of an exponent: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
+    pub(crate) fn feature_weights(
+        &self,
+        weights: &Values<K>,
+        factor: Factor,
+        exponent: &dyn Fn(usize) -> u8,
+    ) -> Weight<K> {
         let hidden = self.shape.config.hidden;
-        let power = |c: usize| match c < hidden {
-            true => exponent(c),
-            false => PADDED_EXPONENT.into(),
-        };
-        let features = weights.iter().enumerate();
-        features.map(|(c, w)| *w * base(1 << power(c).min(30))).collect()
+        let exponent = |c: usize| if c < hidden { exponent(c) } else { PADDED_EXPONENT };
+        scaled(weights, (0..weights.len()).map(exponent).collect(), factor)
     }
 
     /// MLE of a boundary at the point of tokens and features; nothing is zero.

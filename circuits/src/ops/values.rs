@@ -71,15 +71,19 @@ impl<K: Scalar> Public<'_, K> {
             eq(head),
             eq(points.out(p.head_dim())),
         ];
-        let weights = eq_table(points.out(p.kv()));
-        let channels = |shifts: &ChannelShift| self.channel_powers(MatmulKind::V, shifts, &weights);
+        let weights = eq_table(points.out(p.kv())).into();
+        let channels =
+            |shifts: &ChannelShift, factor| self.channel_weights(MatmulKind::V, shifts, &weights, factor);
+        let remainder = requant::remainder(self.shape.limbs.v);
+        let [powered, narrow] = self.by_layer(part, MatmulKind::V, remainder, &channels);
         let rounding = Rounding {
             rounded: Rounded::VALUE,
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
             plain: vec![plain],
-            powered: self.by_layer(part, MatmulKind::V, &channels),
+            powered,
+            narrow,
             factor: points.kind_weight(MatmulKind::V),
         };
-        self.accumulated(claims, &rounding, requant::remainder(self.shape.limbs.v));
+        self.accumulated(claims, &rounding, remainder);
     }
 }

@@ -8,11 +8,11 @@ use crate::scalar::Scalar;
 use super::{eq, felt, padded, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
-use crate::claims::{Group, LinearClaim, Tensor, Weight};
+use crate::claims::{Factor, Group, Lazy, LinearClaim, Scaled, Tensor, Values, Weight};
 use crate::mle::{causal_eval, eq_table, less_than_eval};
 use crate::model::{ChannelShift, Limbs, MatmulKind, RowClass};
 use crate::rounding::Rounded;
-use crate::rounding::{pow_column, shift_of};
+use crate::rounding::{exponent_column, shift_at, shift_of};
 use crate::semantics::bias_limbs;
 use crate::shape::Part;
 use crate::statistics::Clip;
@@ -25,6 +25,8 @@ pub(crate) struct Rounding<K> {
     pub(crate) plain: Vec<Tensor<K>>,
     /// `plain` times `2^s` of the entry.
     pub(crate) powered: Vec<Tensor<K>>,
+    /// `plain` of the entries whose shift alone makes their difference narrow.
+    pub(crate) narrow: Vec<Tensor<K>>,
     /// Of the columns of the output and the remainder.
     pub(crate) factor: K,
 }
@@ -95,6 +97,7 @@ impl<K: Scalar> Public<'_, K> {
             match weight {
                 Weight::Eq(point) => less_than_eval(extent, point),
                 Weight::Dense(values) => K::sum_of(values.get(..extent).unwrap_or(values)),
+                Weight::Lazy(lazy) => lazy.sum(extent),
                 Weight::Ones(_) => felt(extent as i64),
                 // Of pairs of tokens, which are all committed.
                 Weight::Causal(row, key) => causal_eval(row, key).unwrap_or_default(),
@@ -124,6 +127,7 @@ impl<K: Scalar> Public<'_, K> {
                 let limb = self.points.limb * factor;
                 let delta = factor - limb * base(256);
                 to.value += delta * base(Remainder::OFFSET) * self.totals(part, &rounding.plain);
+                self.narrow(to, rounding, remainder, delta);
                 let columns = vec![
                     (remainder.r_hi(), limb * base(256)),
                     (remainder.r_lo(), limb),
@@ -138,6 +142,35 @@ impl<K: Scalar> Public<'_, K> {
         to.groups.push(Group::new_sum(part, rounding.powered.clone(), out));
         to.groups.push(Group::new_sum(part, rounding.plain.clone(), columns));
         to.value -= factor * scale * self.excesses(rounding);
+    }
+
+    /// Narrow differences are `127 D_HI + D_LO` less another constant, which takes `D_HI` off, and adds one.
+    fn narrow(&self, to: &mut Sides<K>, rounding: &Rounding<K>, remainder: Remainder, delta: K) {
+        let part = rounding.rounded.part;
+        let axes = self.shape.full_axes(part);
+        let mut tensors = rounding.narrow.clone();
+        for clip in self.clips(rounding.rounded) {
+            let place = clip.place(&axes);
+            let bits = shift_at(self.shape, self.params, rounding.rounded, &place, self.leading());
+            let listed = Some(clip.value() + i64::from(clip.excess));
+            if remainder.is_narrow(bits, None) || !remainder.is_narrow(bits, listed) {
+                continue;
+            }
+            let weights = rounding.plain.iter().map(|tensor| at(tensor, &axes, &place));
+            let weight = weights.fold(K::zero(), |sum, w| sum + w);
+            let weights = [weight].into_iter().chain(std::iter::repeat(K::one()));
+            let factors = axes.iter().zip(&place).zip(weights);
+            tensors.push(
+                factors
+                    .map(|((log, i), w)| Weight::Sparse(*log, vec![(*i, w)]))
+                    .collect(),
+            );
+        }
+        if !tensors.is_empty() {
+            to.value -= delta * base(Remainder::NARROWING) * self.totals(part, &tensors);
+            let columns = vec![(remainder.d_hi(), -delta)];
+            to.groups.push(Group::new_sum(part, tensors, columns));
+        }
     }
 
     fn clips(&self, rounded: Rounded) -> impl Iterator<Item = &Clip> {
@@ -198,33 +231,53 @@ impl<K: Scalar> Public<'_, K> {
         self.clipped(claims, rounding, |_, clip| clip.value());
     }
 
-    /// The layers on the first axis, and along the axes after the tokens what `values` makes of the shifts of a matmul. Layers that
-    /// have the same shifts share a tensor.
+    /// The layers on the first axis, and along the axes after the tokens what `values` makes of the shifts of a matmul: powers, and
+    /// where differences are narrow. Layers that have the same shifts share a tensor.
     pub(crate) fn by_layer(
         &self,
         part: Part,
         kind: MatmulKind,
-        values: &dyn Fn(&ChannelShift) -> Vec<K>,
-    ) -> Vec<Tensor<K>> {
+        remainder: Remainder,
+        values: &dyn Fn(&ChannelShift, Factor) -> Weight<K>,
+    ) -> [Vec<Tensor<K>>; 2] {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind, l)?, (l, weight))));
-        let tensors = alike(shifts).into_iter().map(|(shifts, layers)| {
+        let (mut powered, mut narrow) = (Vec::new(), Vec::new());
+        for (shifts, layers) in alike(shifts) {
             let layers = Weight::Sparse(self.lead(part), layers);
-            vec![layers, eq(&self.points.token), Weight::dense(values(shifts))]
-        });
-        tensors.collect()
+            let tensor = |factor| vec![layers.clone(), eq(&self.points.token), values(shifts, factor)];
+            powered.push(tensor(Factor::Power));
+            narrow.extend(narrow_from(shifts, remainder).map(tensor));
+        }
+        [powered, narrow]
     }
 
-    /// Weights of the channels of a matmul, in their padded layout, times `2^s` of the channel.
-    pub(crate) fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &[K]) -> Vec<K> {
-        let powers = pow_column(
-            &self.shape.config,
-            kind,
-            shift,
-            weights.len().checked_ilog2().unwrap_or(0),
-        );
-        let both = weights.iter().zip(powers);
-        both.map(|(w, p)| *w * base(i64::from(p))).collect()
+    /// Weights of the channels of a matmul, in their padded layout, times the factor of the shift of the channel.
+    pub(crate) fn channel_weights(
+        &self,
+        kind: MatmulKind,
+        shift: &ChannelShift,
+        weights: &Values<K>,
+        factor: Factor,
+    ) -> Weight<K> {
+        let log = weights.len().checked_ilog2().unwrap_or(0);
+        scaled(weights, exponent_column(&self.shape.config, kind, shift, log), factor)
+    }
+
+    /// The same times `2^s`.
+    pub(crate) fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &Values<K>) -> Weight<K> {
+        self.channel_weights(kind, shift, weights, Factor::Power)
+    }
+
+    /// The weights of the channels whose differences are narrow; `None` if there are none.
+    pub(crate) fn narrow_channels(
+        &self,
+        kind: MatmulKind,
+        shift: &ChannelShift,
+        weights: &Values<K>,
+        remainder: Remainder,
+    ) -> Option<Weight<K>> {
+        narrow_from(shift, remainder).map(|factor| self.channel_weights(kind, shift, weights, factor))
     }
 
     /// What the biases add to all accumulators at the random point. Every token row has them, and of the logits every output.
@@ -262,6 +315,20 @@ impl<K: Scalar> Public<'_, K> {
         padded(layers.map(|(l, w)| w * base(1 << shift(l))).collect(), self.lead(part))
     }
 
+    /// The layers whose differences are narrow; `None` if there are none.
+    pub(crate) fn narrow_layers(
+        &self,
+        part: Part,
+        shift: impl Fn(usize) -> u8,
+        remainder: Remainder,
+    ) -> Option<Weight<K>> {
+        let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
+        let narrow: Vec<_> = layers
+            .filter(|(l, _)| remainder.is_narrow(shift(*l).into(), None))
+            .collect();
+        (!narrow.is_empty()).then(|| Weight::Sparse(self.lead(part), narrow))
+    }
+
     /// Weights of the token rows of each class.
     pub(crate) fn classes(&self) -> Vec<(RowClass, Weight<K>)> {
         let log = self.shape.token;
@@ -269,6 +336,21 @@ impl<K: Scalar> Public<'_, K> {
         let of = |before: bool| Weight::Sparse(log, K::part_of(&rows, self.leading_rows(), before));
         vec![(RowClass::Lead, of(true)), (RowClass::Body, of(false))]
     }
+}
+
+/// Weights times the factors of exponents, of which there are as many.
+pub(crate) fn scaled<K: Scalar>(weights: &Values<K>, exponents: Vec<u8>, factor: Factor) -> Weight<K> {
+    Weight::made(Lazy::Scaled(Scaled {
+        weights: weights.clone(),
+        exponents: exponents.into(),
+        factor,
+    }))
+}
+
+/// What selects the channels whose differences are narrow, if any are.
+fn narrow_from(shifts: &ChannelShift, remainder: Remainder) -> Option<Factor> {
+    let least = remainder.narrow.filter(|_| remainder.limbs == Limbs::Two)?;
+    shifts.0.iter().any(|s| *s >= least).then_some(Factor::From(least))
 }
 
 /// The weights of layers or states that are alike, by what they have in common: vectors of weights are as long as rows, so

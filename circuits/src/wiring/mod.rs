@@ -18,7 +18,7 @@ use crate::statement::Statement;
 use crate::statistics::Statistics;
 
 pub use accumulators::Claims;
-pub(crate) use accumulators::{alike, Rounding, Sides};
+pub(crate) use accumulators::{alike, scaled, Rounding, Sides};
 pub use points::{suffix, Points};
 
 pub(crate) use terms::{claim, eq, felt, padded, power, times};

@@ -118,12 +118,14 @@ impl Accumulator {
                 row[at.rest()] = rest as u32;
             }
             Limbs::Two => {
-                let delta = self.hi + self.residual - (value << shift) + Remainder::OFFSET;
+                let listed = (excess != 0).then_some(value);
+                let delta = self.hi + self.residual - (value << shift);
+                let [d_hi, d_lo] = Remainder::difference(delta, at.is_narrow(shift, listed));
                 row[at.pow()] = 1 << shift;
                 row[at.r_hi()] = (rest >> 8) as u32;
                 row[at.r_lo()] = (rest & 0xff) as u32;
-                row[at.d_hi()] = felt(delta >> 7);
-                row[at.d_lo()] = (delta & 0x7f) as u32;
+                row[at.d_hi()] = felt(d_hi);
+                row[at.d_lo()] = d_lo as u32;
             }
         }
     }
@@ -392,7 +394,7 @@ impl Source<'_> {
     fn requant(
         &self,
         part: Part,
-        (heads, limbs): (usize, Limbs),
+        (heads, remainder): (usize, Remainder),
         source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
         pow: impl Fn(usize, usize, usize) -> u32 + Sync,
     ) -> (Vec<Column>, Vec<Clip>) {
@@ -406,7 +408,7 @@ impl Source<'_> {
             let pow = if l < config.layers { pow(l, h, x) } else { 2 };
             let shift = pow.trailing_zeros();
             let value = acc.rounded(shift);
-            acc.write(row, requant::remainder(limbs), shift, value);
+            acc.write(row, remainder, shift, value);
             write(row, requant::OUT_HI, Limbs::Two, value.out);
             [value.excess, 0, 0, 0, 0, 0]
         })
@@ -417,7 +419,7 @@ impl Source<'_> {
         let head_dim = self.shape.padded.head_dim();
         self.requant(
             Part::V,
-            (self.shape.config.kv_heads, self.shape.limbs.v),
+            (self.shape.config.kv_heads, requant::remainder(self.shape.limbs.v)),
             |l, at| {
                 self.witness
                     .layers
@@ -431,7 +433,7 @@ impl Source<'_> {
     fn attention(&self) -> (Vec<Column>, Vec<Clip>) {
         self.requant(
             Part::ATT,
-            (self.shape.config.heads, Limbs::Two),
+            (self.shape.config.heads, requant::BOUNDED),
             |l, at| {
                 self.witness
                     .layers
@@ -459,7 +461,7 @@ impl Source<'_> {
             let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
             let acc = Accumulator::of(acc);
             let score = acc.rounded(shift);
-            acc.write(row, softmax::SCORE, shift, score);
+            acc.write(row, shape.scores().remainder(), shift, score);
             row[softmax::S] = felt(score.out);
             let compared = match &cap {
                 Some(table) => i64::from(table[(score.out + (1 << 15)) as usize]),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::iter::repeat;
 
-use tessera_circuits::bounds::{fits_one_limb, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
+use tessera_circuits::bounds::{fits_one_limb, most_shift, normed_bound, ONE_LIMB_NORM};
 use tessera_circuits::model::MatmulKind;
 
 use super::options::MIN_SHIFT;
@@ -33,14 +33,6 @@ pub(super) struct Reader<'a> {
     pub squares: &'a [f64],
     /// What is added to each channel; nothing if there are none.
     pub biases: &'a [f64],
-}
-
-/// The largest total shift of a kind. Logits have one limb with a shift of 14 too, but only up to half the bound.
-const fn most_shift(kind: MatmulKind) -> i32 {
-    match kind {
-        MatmulKind::Head => ONE_LIMB_SHIFT - 2,
-        _ => ONE_LIMB_SHIFT,
-    }
 }
 
 /// The largest scale of a norm in one limb.

@@ -16,6 +16,7 @@ mod norms;
 mod padding;
 mod post_norms;
 mod protocol;
+mod readings;
 mod rerankers;
 mod semantics;
 mod sumchecks;

@@ -85,6 +85,8 @@ fn distributed(a: Symbol, b: Symbol) -> Symbol {
 }
 
 impl Scalar for Symbol {
+    const SYMBOLIC: bool = true;
+
     fn words(self) -> [u32; 4] {
         [self.0, 0, 0, 0]
     }
