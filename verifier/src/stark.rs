@@ -2,6 +2,8 @@
 //! the committed multiplicities say, add up to the claimed sum. Every length of the proof is checked before stwo sees it, and the
 //! tables are pinned to the key.
 
+mod tables;
+
 use num_traits::Zero;
 use stwo::core::air::{Component, Components};
 use stwo::core::channel::Channel;
@@ -25,6 +27,8 @@ use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
 use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
 use crate::transcript::Transcript;
 
+pub use self::tables::check_tables;
+
 /// stwo's proof. Its type says Blake2s; that of the other suite has the same fields.
 pub type Stark = StarkProof<Blake2sMerkleHasher>;
 
@@ -46,6 +50,8 @@ pub enum StarkError {
     Config,
     #[error("STARK: the tables are not those of the model key")]
     Tables,
+    #[error("STARK: the tables of the model key are not those of its parameters; no proof with this key proves anything")]
+    OtherTables,
     #[error("STARK: FRI layers do not fit: {0}")]
     Fri(String),
     #[error("STARK: the tables do not balance the lookups")]
@@ -136,8 +142,12 @@ fn roots(proof: &Stark) -> Result<[Blake2sHash; 4], StarkError> {
 }
 
 /// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_counts`] for the same
-/// proof.
-pub fn verify(claim: &StarkClaim<'_>, proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
+/// proof. Returns the out-of-domain point, at which [`check_tables`] compares the tables.
+pub fn verify(
+    claim: &StarkClaim<'_>,
+    proof: &Stark,
+    transcript: &mut Transcript,
+) -> Result<CirclePoint<SecureField>, StarkError> {
     let claimed_sum = *transcript.receive(CLAIMED_SUM, claim.claimed_sum)?;
     if claimed_sum + claim.lookups != SecureField::zero() {
         return Err(StarkError::Lookups);
@@ -154,7 +164,7 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     component: &FrameworkComponent<Tables>,
     proof: Stark,
     transcript: &mut Transcript,
-) -> Result<(), StarkError> {
+) -> Result<CirclePoint<SecureField>, StarkError> {
     let [tables, counts, interaction, _] = roots(&proof)?;
     let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
     let sizes = column_sizes(component.relations.cap.is_some());
@@ -167,7 +177,7 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
         scheme.commit(root, tree, transcript.channel());
     }
     let proof = with_hasher::<_, H>(proof);
-    check_structure(component, &sizes, &proof, transcript.channel().clone())?;
+    let point = check_structure(component, &sizes, &proof, transcript.channel().clone())?;
 
     let channel = transcript.channel();
     // Every length was checked; this is the last line against a panic in the library.
@@ -175,7 +185,7 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
         stwo::core::verifier::verify(&[component as &dyn Component], channel, &mut scheme, proof)
     }));
     match result {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(())) => Ok(point),
         Ok(Err(error)) => Err(StarkError::Invalid(error.to_string())),
         Err(_) => Err(StarkError::Panicked),
     }
@@ -188,13 +198,14 @@ pub fn draw_relations(transcript: &mut Transcript, capped: bool) -> Relations {
     Relations::draw(transcript.channel(), capped)
 }
 
-/// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions.
+/// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions. Returns the
+/// out-of-domain point.
 fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     component: &FrameworkComponent<Tables>,
     sizes: &TreeVec<Vec<u32>>,
     proof: &StarkProof<H>,
     mut channel: SuiteChannel,
-) -> Result<(), StarkError> {
+) -> Result<CirclePoint<SecureField>, StarkError> {
     let config = stark_config();
     length("decommitments", proof.decommitments.len(), 4)?;
     length("sampled trees", proof.sampled_values.len(), 4)?;
@@ -235,7 +246,7 @@ fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
             length("answers of a column", column.len(), positions.len())?;
         }
     }
-    Ok(())
+    Ok(oods)
 }
 
 #[cfg(test)]

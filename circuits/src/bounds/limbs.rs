@@ -28,7 +28,9 @@ const LOGITS: u128 = 3 << 15;
 pub const fn most_shift(kind: MatmulKind) -> i32 {
     match kind {
         MatmulKind::Head => ONE_LIMB_SHIFT - 2,
-        _ => ONE_LIMB_SHIFT - 1,
+        MatmulKind::Q | MatmulKind::K | MatmulKind::V | MatmulKind::Gate | MatmulKind::Up => ONE_LIMB_SHIFT - 1,
+        // No claim has these in one limb.
+        MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => ONE_LIMB_SHIFT,
     }
 }
 

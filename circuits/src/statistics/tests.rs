@@ -163,7 +163,8 @@ fn clipped_values_are_of_roundings_that_there_are() {
         };
         assert_eq!(with(&[of(kinds)]), misplaced(0), "part {part} has {kinds} kinds");
         assert!(
-            kinds == 0 || with(&[of(kinds - 1)]) == Ok(()),
+            // Nothing is clipped with the largest shift of a norm, but its kind is one.
+            kinds == 0 || matches!(with(&[of(kinds - 1)]), Ok(()) | Err(StatisticsError::ClipRange { .. })),
             "part {part} has {kinds} kinds"
         );
     }
@@ -228,18 +229,18 @@ fn clipped_values_have_the_range_of_accumulators() {
         };
         let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
         let most = 1 << (30 - bits);
-        for excess in [1, -1, most - 32767, 32768 - most] {
+        for excess in [1, -1, most - 32768, 32769 - most] {
             assert_eq!(with(excess), Ok(()), "{rounded:?} {place:?} {excess}");
         }
-        for excess in [0, most - 32766, 32767 - most, i32::MAX, i32::MIN] {
+        for excess in [0, most - 32767, 32768 - most, i32::MAX, i32::MIN] {
             assert_eq!(with(excess), refused(excess), "{rounded:?} {place:?} {excess}");
         }
     }
-    // With the largest shift of one limb there is one value that can be clipped.
+    // With the largest shift of one limb no value can be clipped.
     let with = |excess| {
         let clips = vec![clip(&shape, Rounded::NORM, &[0, 0, 5], excess)];
         Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
     };
     let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
-    assert_eq!([1, 2, -1].map(with), [Ok(()), refused(2), refused(-1)]);
+    assert_eq!([1, 2, -1].map(with), [1, 2, -1].map(refused));
 }

@@ -125,16 +125,16 @@ mod tests {
         }
     }
 
-    /// Shifts up to 15 stay, larger ones cost bits; so do columns so long that their bound needs more than a limb, and no others.
+    /// Shifts up to 14 stay, larger ones cost bits; so do columns so long that their bound needs more than a limb, and no others.
     #[test]
     fn a_channel_gives_up_bits_where_its_own_shift_or_bound_asks_for_it() {
         // With 10 bits of input the shift is the bits minus 2: 13, 15, 17. The square of the last column is large.
         let (weights, squares) = ([15, 17, 19, 17], [0.01, 0.01, 0.001, 1.5]);
         let up = reader(MatmulKind::Up, &weights, &squares);
-        assert_eq!(up.bits(10).collect::<Vec<_>>(), [15, 17, 17, 15]);
+        assert_eq!(up.bits(10).collect::<Vec<_>>(), [15, 16, 16, 15]);
         let bound = |bits: i32| normed_bound(HIDDEN, 10, (1.5 * f64::from(2 * bits).exp2()) as u64);
-        assert!(fits_one_limb(MatmulKind::Up, bound(15), 15) && !fits_one_limb(MatmulKind::Up, bound(16), 15));
-        // Logits have two bits less.
+        assert!(fits_one_limb(MatmulKind::Up, bound(15), 14) && !fits_one_limb(MatmulKind::Up, bound(16), 14));
+        // Logits have one bit less.
         let head = reader(MatmulKind::Head, &weights, &squares);
         assert_eq!(head.bits(10).collect::<Vec<_>>(), [15, 15, 15, 15]);
         // What fits with no shift stays as it is: two limbs lose nothing.
@@ -149,7 +149,7 @@ mod tests {
         let squares = [0.01; 3];
         let bits = |weights: &[i32; 3], own| norm_bits(&[reader(MatmulKind::Up, weights, &squares)], own);
         assert_eq!(bits(&[19; 3], 12), 10);
-        assert_eq!(bits(&[15; 3], 12), 12);
+        assert_eq!(bits(&[14; 3], 12), 12);
         // One bit less would leave an output without its smallest shift.
         assert_eq!(bits(&[19, 19, 9], 12), 12);
     }

@@ -58,15 +58,16 @@ impl Row {
         match at.limbs {
             Limbs::One => self.set([at.pow(), at.rest()], [1 << total, rest]),
             Limbs::Two => {
-                let delta = hi - (value << shift) + Remainder::OFFSET;
+                let clipped = !(i64::from(i16::MIN)..=i64::from(i16::MAX)).contains(&value);
+                let narrow = at.is_narrow(shift.into(), clipped.then_some(value));
                 self.set([at.pow(), at.r_hi(), at.r_lo()], [1 << shift, rest >> 8, rest & 0xff]);
-                self.set([at.d_hi(), at.d_lo()], [delta >> 7, delta & 127]);
+                self.set([at.d_hi(), at.d_lo()], Remainder::difference(hi - (value << shift), narrow));
                 assert_eq!(two_limbs([hi, lo], shift, value), Some(rest));
             }
         }
         // The list of clipped values has room for it (`Statistics::check`).
         let bits = if at.limbs == Limbs::One { total } else { shift.into() };
-        assert!(value.abs() <= 1 << (30 - bits), "{value} with a total shift of {total}");
+        assert!(value.abs() < 1 << (30 - bits), "{value} with a total shift of {total}");
         value.clamp(i16::MIN.into(), i16::MAX.into())
     }
 
@@ -110,12 +111,14 @@ fn saturates_both_ways(outs: &BTreeSet<i64>) -> bool {
 }
 
 /// The largest sum of magnitudes of weights that the bounds accept.
-const PRODUCT: i64 = (LOW_LIMIT as i64 - 1) / 255;
+const MOST: i64 = (LOW_LIMIT as i64 - 1) / 255;
+/// The largest one with which every narrow difference is in range: 0.7 % less.
+const PRODUCT: i64 = ((1 << 30) - (1 << 23) - (1 << 20)) / 255;
 
 #[test]
 fn the_largest_matmul_is_provable() {
-    let bound = AccumulatorBound::matmul(PRODUCT as usize, 1).expect("just fits");
-    assert_eq!(AccumulatorBound::matmul(PRODUCT as usize + 1, 1), None);
+    let bound = AccumulatorBound::matmul(MOST as usize, 1).expect("just fits");
+    assert_eq!(AccumulatorBound::matmul(MOST as usize + 1, 1), None);
     assert_eq!(AccumulatorBound::matmul(usize::MAX, 2047), None);
     let tables = tables();
     let mut outs = BTreeSet::new();
@@ -138,7 +141,7 @@ fn the_largest_matmul_is_provable() {
 fn the_largest_matmul_of_one_limb_is_provable() {
     let tables = tables();
     let mut outs = BTreeSet::new();
-    for total in 9..=15u32 {
+    for total in 9..=14u32 {
         let shift = (total - 8) as u8;
         let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
         for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
@@ -156,7 +159,7 @@ fn the_largest_matmul_of_one_limb_is_provable() {
 /// A residual update, and the norm of its result, whose products are below `2^29` whatever the row.
 #[test]
 fn the_largest_residual_and_norm_are_provable() {
-    let bound = AccumulatorBound::matmul(PRODUCT as usize, 1).expect("just fits");
+    let bound = AccumulatorBound::matmul(MOST as usize, 1).expect("just fits");
     let tables = tables();
     let (mut xs, mut ys, mut refused) = (BTreeSet::new(), BTreeSet::new(), 0);
     for (shift, skip) in (1..=13u8).flat_map(|shift| (0..=13u8).map(move |skip| (shift, skip))) {

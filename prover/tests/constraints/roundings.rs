@@ -78,7 +78,7 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
         accumulated(Part::STREAM, limbs(stream::X_HI), stream::UPDATE),
         accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
         accumulated(Part::V, limbs(requant::OUT_HI), requant::remainder(shape.limbs.v)),
-        accumulated(Part::ATT, limbs(requant::OUT_HI), requant::remainder(Limbs::Two)),
+        accumulated(Part::ATT, limbs(requant::OUT_HI), requant::BOUNDED),
         accumulated(Part::SCORES, vec![(softmax::S, 1)], softmax::SCORE),
         accumulated(Part::FF, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),
         accumulated(Part::FF, vec![(ff::UP, 1)], shape.ff().up_remainder()),

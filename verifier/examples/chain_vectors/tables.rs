@@ -131,8 +131,8 @@ impl Aggregated<'_> {
         };
         let mut t = self.start.clone();
         match stark::verify(&claim, &proof, &mut t) {
-            Ok(()) if !same => Err("last message".to_owned()),
-            Ok(()) => Ok(t.channel().digest().to_vec()),
+            Ok(_) if !same => Err("last message".to_owned()),
+            Ok(_) => Ok(t.channel().digest().to_vec()),
             Err(error) => Err(reason(&error).to_owned()),
         }
     }
