@@ -231,7 +231,7 @@ fn the_excess_is_that_of_the_value() {
         list[index].excess = -own;
     });
     // The shift of the quiet model is 1: values are below 2^29.
-    let most = (1 << 29) - i32::from(i16::MAX);
+    let most = (1 << 29) - 1 - i32::from(i16::MAX);
     broken(&scene, &["accumulators"], &|list| list[index].excess = most);
     for excess in [0, most + 1, i32::MAX, i32::MIN] {
         let result = relisted(&scene, &|list| list[index].excess = excess);
