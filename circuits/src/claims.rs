@@ -15,8 +15,8 @@ use crate::mle::{eq_eval, eq_table, index_eq};
 use crate::scalar::{Corner, Scalar, Word};
 use crate::shape::{Cut, Part, Shape};
 
-pub use self::lazy::{Factor, Lazy, Residual, Scaled};
 use self::lazy::Products;
+pub use self::lazy::{Factor, Lazy, Residual, Scaled};
 
 /// A vector of weights, or a range of it, shared by all that have it: vectors are long, and tensors and lanes many.
 #[derive(Clone, Debug)]

@@ -50,7 +50,9 @@ pub enum StarkError {
     Config,
     #[error("STARK: the tables are not those of the model key")]
     Tables,
-    #[error("STARK: the tables of the model key are not those of its parameters; no proof with this key proves anything")]
+    #[error(
+        "STARK: the tables of the model key are not those of its parameters; no proof with this key proves anything"
+    )]
     OtherTables,
     #[error("STARK: FRI layers do not fit: {0}")]
     Fri(String),

@@ -413,7 +413,11 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     };
     let stark = proof.part(|p| &p.stark).bound("STARK")?;
     let point = stark::verify(&claim, stark, &mut transcript)?;
-    Ok(stark::check_tables((&key.params, key.config.score_cap()), stark, point)?)
+    Ok(stark::check_tables(
+        (&key.params, key.config.score_cap()),
+        stark,
+        point,
+    )?)
 }
 
 /// Section 8.5: the claims on the columns that the proofs of the sums of lookups end in.

@@ -27,7 +27,8 @@ impl Remainder {
     /// Whether the difference of a value is narrow: where wide ones would let another value of the same proof explain the same limbs
     /// modulo `p` (docs/protocol.md, section 8.1). `listed` is the value if it is listed as clipped.
     pub const fn is_narrow(self, shift: u32, listed: Option<i64>) -> bool {
-        let far = matches!(listed, Some(value) if value.unsigned_abs() >= 1 << (22 - if shift < 22 { shift } else { 22 }));
+        let far =
+            matches!(listed, Some(value) if value.unsigned_abs() >= 1 << (22 - if shift < 22 { shift } else { 22 }));
         matches!(self.narrow, Some(least) if shift >= least as u32 || far)
     }
 
@@ -108,3 +109,6 @@ pub fn int16(at: usize, limbs: Limbs) -> Vec<Lookup> {
         ],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,7 +245,9 @@ mod tests {
     fn lists_are_evaluated_as_the_weights_that_they_make() {
         let (weights, table, channels) = (elements(64, 3), elements(64, 11), 60);
         let list = |most: u8| -> Vec<u8> { (0..64u8).map(|c| (c * 7) % most).collect() };
-        let gains: Vec<i32> = (0..64i32).map(|c| if c < 60 { (c - 30) * 71_234_567 } else { 0 }).collect();
+        let gains: Vec<i32> = (0..64i32)
+            .map(|c| if c < 60 { (c - 30) * 71_234_567 } else { 0 })
+            .collect();
         let scaled = |factor| {
             Lazy::Scaled(Scaled {
                 weights: weights.clone().into(),
@@ -278,7 +280,10 @@ mod tests {
             let joined: Vec<SecureField> = parts.iter().flat_map(Lazy::table).collect();
             assert_eq!(joined, all);
             for (part, own) in parts.iter().zip(all.chunks(16)) {
-                assert_eq!(part.dot(&table[..16], 2, &mut known), SecureField::dot(own, &table[..16]));
+                assert_eq!(
+                    part.dot(&table[..16], 2, &mut known),
+                    SecureField::dot(own, &table[..16])
+                );
             }
             assert_eq!(lazy.at(64), SecureField::default());
         }

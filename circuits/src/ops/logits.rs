@@ -123,7 +123,10 @@ impl<K: Scalar> Public<'_, K> {
         };
         let plain = eq_table(points.out(log));
         let shared = plain.clone().into();
-        let powered = real(self.channel_powers(MatmulKind::Head, &self.params.head, &shared).table());
+        let powered = real(
+            self.channel_powers(MatmulKind::Head, &self.params.head, &shared)
+                .table(),
+        );
         let remainder = remainder(self.shape.limbs.head);
         let narrow = self.narrow_channels(MatmulKind::Head, &self.params.head, &shared, remainder);
         let narrow = narrow.map(|weight| real(weight.table()));

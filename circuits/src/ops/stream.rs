@@ -306,7 +306,11 @@ impl<K: Scalar> Public<'_, K> {
                 }
                 let added = before(update.added);
                 if !added.is_empty() {
-                    residual.push(vec![on(added), rows.clone(), powers(|[_, factor]| factor, Factor::Power)]);
+                    residual.push(vec![
+                        on(added),
+                        rows.clone(),
+                        powers(|[_, factor]| factor, Factor::Power),
+                    ]);
                 }
             }
         }

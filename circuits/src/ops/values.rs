@@ -72,8 +72,7 @@ impl<K: Scalar> Public<'_, K> {
             eq(points.out(p.head_dim())),
         ];
         let weights = eq_table(points.out(p.kv())).into();
-        let channels =
-            |shifts: &ChannelShift, factor| self.channel_weights(MatmulKind::V, shifts, &weights, factor);
+        let channels = |shifts: &ChannelShift, factor| self.channel_weights(MatmulKind::V, shifts, &weights, factor);
         let remainder = requant::remainder(self.shape.limbs.v);
         let [powered, narrow] = self.by_layer(part, MatmulKind::V, remainder, &channels);
         let rounding = Rounding {

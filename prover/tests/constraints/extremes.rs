@@ -61,7 +61,10 @@ impl Row {
                 let clipped = !(i64::from(i16::MIN)..=i64::from(i16::MAX)).contains(&value);
                 let narrow = at.is_narrow(shift.into(), clipped.then_some(value));
                 self.set([at.pow(), at.r_hi(), at.r_lo()], [1 << shift, rest >> 8, rest & 0xff]);
-                self.set([at.d_hi(), at.d_lo()], Remainder::difference(hi - (value << shift), narrow));
+                self.set(
+                    [at.d_hi(), at.d_lo()],
+                    Remainder::difference(hi - (value << shift), narrow),
+                );
                 assert_eq!(two_limbs([hi, lo], shift, value), Some(rest));
             }
         }

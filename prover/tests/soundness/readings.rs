@@ -36,7 +36,10 @@ fn with_false_norms(wanted: i64, shift: u8) -> (Scene, i64) {
     let scene = one_token_of(model.clone());
     let hidden = scene.model.key.config.hidden;
     let last = scene.witness.streams.last().expect("a state");
-    let y: Vec<i64> = last.y[QUERY * hidden..][..hidden].iter().map(|y| i64::from(*y)).collect();
+    let y: Vec<i64> = last.y[QUERY * hidden..][..hidden]
+        .iter()
+        .map(|y| i64::from(*y))
+        .collect();
     let magnitude: i64 = y.iter().map(|y| y.abs()).sum();
     let total = u32::from(shift) + 8;
     // All weights are as large as the wanted logit needs.
@@ -108,7 +111,13 @@ fn false_norms_of_the_head_do_not_make_a_second_answer() {
     scene.attempt(&HONEST).expect("what the weights make of it");
     let own = scene.shape().limbs;
     scene.statement.output = vec![SECOND as u32];
-    for limbs in [own, LimbSet { head: Limbs::One, ..own }] {
+    for limbs in [
+        own,
+        LimbSet {
+            head: Limbs::One,
+            ..own
+        },
+    ] {
         let result = second_answer(&scene, acc, limbs, 14);
         assert!(result.is_err(), "a second answer is accepted");
     }

@@ -43,7 +43,10 @@ pub fn check_tables(
     let samples = proof.sampled_values.first().map_or(&[][..], Vec::as_slice);
     let values = at_point(&columns(params, cap), point);
     let same = samples.len() == values.len()
-        && samples.iter().zip(&values).all(|(samples, value)| samples.as_slice() == [*value]);
+        && samples
+            .iter()
+            .zip(&values)
+            .all(|(samples, value)| samples.as_slice() == [*value]);
     match same {
         true => Ok(()),
         false => Err(StarkError::OtherTables),
@@ -71,7 +74,9 @@ pub(crate) fn at_point(columns: &[Vec<BaseField>], point: CirclePoint<SecureFiel
         xs.iter_mut().for_each(|own| *own = CirclePoint::double_x(*own));
         x = CirclePoint::double_x(x);
     }
-    rows.into_iter().map(|rows| rows.first().copied().unwrap_or_default()).collect()
+    rows.into_iter()
+        .map(|rows| rows.first().copied().unwrap_or_default())
+        .collect()
 }
 
 /// `(v + v') / 2 + at (v - v') / 2 t`, of rows from both ends, `t` the coordinate of the first one.
