@@ -8,7 +8,6 @@ use crate::air::base;
 use crate::gains::factor_limbs;
 use crate::scalar::Scalar;
 use crate::semantics::mean_gain;
-use crate::wiring::felt;
 
 /// What a weight is multiplied with, by the exponent of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +173,7 @@ impl<K: Scalar> Scaled<K> {
 impl<K: Scalar> Residual<K> {
     fn limbs(&self, factor: i32, skip: u8) -> K {
         let [high, low] = factor_limbs(factor, skip);
-        felt::<K>(high) + self.limb * base(low)
+        K::from(base(high)) + self.limb * base(low)
     }
 
     /// One weight.
