@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Values;
+use super::values::Values;
 use crate::air::base;
 use crate::gains::factor_limbs;
 use crate::scalar::Scalar;
