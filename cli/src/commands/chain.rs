@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
+use tessera_prover::prove::stark::tables_root;
 use tessera_prover::support::files;
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
@@ -46,6 +47,11 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
     if key.header.hash_suite != Suite::Keccak {
         let advice = "contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak";
         return Err(Failure(format!("{}: {advice}", args.key.display())));
+    }
+    // A contract has the root of the tables alone, and takes them for what they should be.
+    if tables_root(key.header.hash_suite, &key.params, key.config.score_cap()) != key.tables_root {
+        let problem = "the root of its lookup tables is not that of its parameters: contracts would accept false proofs";
+        return Err(Failure(format!("{}: {problem}", args.key.display())));
     }
     let rows = (args.length as usize).saturating_sub(1);
     let plan = Plan::new(&key, ModelConfig::token_log(rows), args.tokens as usize);

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
+use tessera_verifier::key::ModelKey;
 
 use crate::args;
 use crate::support::{self, done, fails, names, Shared, CHECKPOINT, PROMPT};
@@ -125,5 +126,18 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
     fs::remove_file(&calls).expect("calls");
     let (status, refused) = support::json(args!["chain", "pack", proof, "--key", key, "--out", calls]);
     assert_ne!(status, 0, "{refused}");
+    assert!(!calls.exists());
+
+    // A contract that took this key's root of tables would accept false proofs.
+    let mut forged = ModelKey::from_bytes(&fs::read(&key).expect("a key")).expect("a key");
+    forged.tables_root[0] ^= 1;
+    fs::write(&key, forged.to_bytes().expect("a key")).expect("a key");
+    for command in ["plan", "register"] {
+        let mut args = args!["chain", command, "--key", key, "--length", "20", "--tokens", "12"];
+        if command == "register" {
+            args.extend(args!["--out", calls]);
+        }
+        fails(args, &["model.key", "not that of its parameters"]);
+    }
     assert!(!calls.exists());
 }

@@ -59,7 +59,8 @@ pub fn done(args: Vec<std::ffi::OsString>) -> Value {
 /// Expects exit status 2 and an error that has all of `words`, as text and as JSON.
 pub fn fails(args: Vec<std::ffi::OsString>, words: &[&str]) {
     let output = tessera(&args);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Long lines go on in marked ones.
+    let text = String::from_utf8_lossy(&output.stderr).replace("\n| ", "");
     assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
     assert!(output.stdout.is_empty(), "{args:?}");
     let (status, value) = json(args);

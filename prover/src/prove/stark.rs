@@ -55,14 +55,18 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
 
 /// Merkle root of the preprocessed columns of a model with this cap of scores.
 pub fn tables_root(suite: Suite, params: &ModelParams, cap: Option<ScoreCap>) -> [u8; 32] {
-    let columns = tables::preprocessed(params, cap);
+    root_of(suite, &tables::preprocessed(params, cap))
+}
+
+/// Merkle root of columns of `2^16` rows, in row order.
+pub fn root_of(suite: Suite, columns: &Columns) -> [u8; 32] {
     match suite {
-        Suite::Blake2s => tables_root_with::<Blake2sMerkleHasher>(&columns),
-        Suite::Keccak => tables_root_with::<Keccak>(&columns),
+        Suite::Blake2s => root_with::<Blake2sMerkleHasher>(columns),
+        Suite::Keccak => root_with::<Keccak>(columns),
     }
 }
 
-fn tables_root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(columns: &Columns) -> [u8; 32]
+fn root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(columns: &Columns) -> [u8; 32]
 where
     SimdBackend: BackendForChannel<ProverTrees<H>>,
 {

@@ -1,12 +1,11 @@
 //! The targets of the fuzzer over its seeds and over mutations of them with a fixed seed.
 
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use tessera_prover::testing::SplitMix;
 
 use crate::targets::{honest, Target, TARGETS};
-use crate::ALONE;
+use crate::beside;
 
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
 
@@ -61,7 +60,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut SplitMix) {
 
 /// Runs a target over its seeds and over mutations of them.
 fn run(name: &str, mutations: usize) {
-    let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    let _beside = beside();
     let target: Target = TARGETS.iter().find(|(own, _)| *own == name).expect("a target").1;
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "{name} has no seeds");
@@ -88,7 +87,7 @@ fn decoded_keys_are_canonical_and_usable() {
 #[test]
 fn edited_proofs_and_keys_are_rejected_without_a_panic() {
     run("verify", 700);
-    let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    let _beside = beside();
     // Bytes that are edits from the first to the last.
     let mut rng = SplitMix(5);
     for _ in 0..700 {

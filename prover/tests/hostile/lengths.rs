@@ -12,6 +12,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::length::most_bytes;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
 
+use crate::beside;
 use crate::targets::honest;
 
 fn model(layers: usize) -> TestModel {
@@ -22,6 +23,7 @@ fn model(layers: usize) -> TestModel {
 /// The bound is that of its parts: it holds for the longest prompt, the longest output, and for all chunks.
 #[test]
 fn no_honest_proof_is_longer_than_its_key_allows() {
+    let _beside = beside();
     let own = model(2);
     let (config, most) = (&own.key.config, most_bytes(&own.key));
     for (prompt, output) in [(1, 1), (4, 3), (config.context, 1), (1, config.context)] {
@@ -41,6 +43,7 @@ fn no_honest_proof_is_longer_than_its_key_allows() {
 /// The argument of the bound: whatever chunk and whatever statement, its parts cost no more than the whole model at its context.
 #[test]
 fn no_chunk_of_a_statement_costs_more_than_the_whole_model() {
+    let _beside = beside();
     let configs = [
         odd_config(),
         rotations_config(),
@@ -84,6 +87,7 @@ fn no_chunk_of_a_statement_costs_more_than_the_whole_model() {
 /// It is refused before it is decoded; but a proof of another model is not said to be false, however long it is.
 #[test]
 fn a_file_that_is_longer_is_not_decoded() {
+    let _beside = beside();
     let own = honest();
     let refused = |key: &ModelKey, bytes: &[u8]| verify_bytes(key, bytes).expect_err("no proof");
     let most = most_bytes(&own.key);

@@ -18,9 +18,10 @@ use tessera_prover::testing::{processor_time, SplitMix};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
+use tessera_verifier::length::most_bytes;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
-use tessera_verifier::verify::{verify_bytes, VerifyError};
+use tessera_verifier::verify::{verify, verify_bytes, Verified, VerifyError};
 
 use crate::faked::faked;
 use crate::targets::{honest, messages};
@@ -40,7 +41,7 @@ const PER_BYTE: usize = 8;
 const CLAIMED: usize = 4 << 20;
 
 /// Keeps the other tests of this process from running, and from being counted.
-fn alone() -> RwLockWriteGuard<'static, ()> {
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
     // The proofs are made before anything is measured.
     honest();
     ALONE.write().unwrap_or_else(PoisonError::into_inner)
@@ -62,8 +63,12 @@ fn measured<T>(name: &str, memory: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// What the verifier answers, within its limits. The library never has to be stopped.
-fn answer(name: &str, key: &ModelKey, bytes: &[u8]) -> VerifyError {
-    match measured(name, MEMORY, || verify_bytes(key, bytes)) {
+pub fn answer(name: &str, key: &ModelKey, bytes: &[u8]) -> VerifyError {
+    refused(name, || verify_bytes(key, bytes))
+}
+
+fn refused(name: &str, verify: impl FnOnce() -> Result<Verified, VerifyError>) -> VerifyError {
+    match measured(name, MEMORY, verify) {
         Err(VerifyError::Stark(StarkError::Panicked)) => panic!("{name}: the library panics"),
         Err(error) => error,
         Ok(_) => panic!("{name}: accepted"),
@@ -101,13 +106,20 @@ fn random_bytes_are_refused_at_once() {
         proof.len() - 1,
         proof.len(),
     ] {
-        let mut bytes = proof[..keep].to_vec();
-        bytes.extend_from_slice(&random[..SIZE - keep]);
-        let error = answer(&format!("{keep} honest bytes"), &own.key, &bytes);
-        assert!(matches!(error, VerifyError::Malformed(_)), "{keep}: {error}");
-        let bytes = [&proof[..keep], &vec![0; SIZE - keep]].concat();
-        let error = answer(&format!("{keep} honest bytes and zeros"), &own.key, &bytes);
-        assert!(matches!(error, VerifyError::Malformed(_)), "{keep}: {error}");
+        for (what, rest) in [("noise", &random[..SIZE - keep]), ("zeros", &vec![0; SIZE - keep])] {
+            let (name, bytes) = (format!("{keep} honest bytes and {what}"), [&proof[..keep], rest].concat());
+            // Too long to be decoded, even if nothing else is wrong.
+            let error = answer(&name, &own.key, &bytes);
+            let expected = matches!(error, VerifyError::Malformed(_) | VerifyError::OtherModel { .. });
+            assert!(expected, "{name}: {error}");
+            let decoded = measured(&name, MEMORY, || Proof::from_bytes(&bytes));
+            assert!(decoded.is_err(), "{name}");
+            let short = &bytes[..most_bytes(&own.key)];
+            if short.len() > keep && keep > 60 {
+                let error = answer(&name, &own.key, short);
+                assert!(matches!(error, VerifyError::Malformed(_)), "{name}: {error}");
+            }
+        }
     }
 }
 
@@ -247,8 +259,10 @@ fn padded_proofs_are_refused() {
         let decoded = measured(name, PER_BYTE * bytes.len(), || Proof::from_bytes(&bytes));
         assert!(decoded.is_ok(), "{name}: {:?}", decoded.err());
         drop(decoded);
-        let error = answer(name, &own.key, &bytes);
+        let error = refused(name, || verify(&own.key, &proof));
         assert!(!matches!(error, VerifyError::Malformed(_)), "{name}: {error}");
+        let error = answer(name, &own.key, &bytes);
+        assert!(matches!(error, VerifyError::Malformed(CodecError::TooLong { .. })), "{name}: {error}");
     }
 }
 
@@ -322,7 +336,7 @@ fn largest() -> Vec<(&'static str, Box<Enlarge>)> {
     ]
 }
 
-fn widened(k: &mut ModelKey, hidden: usize) {
+pub fn widened(k: &mut ModelKey, hidden: usize) {
     k.config.hidden = hidden;
     k.params.exponents = vec![0; hidden];
     // Norms are claimed in one limb: the scale goes down with the root of the width.
@@ -333,7 +347,7 @@ fn widened(k: &mut ModelKey, hidden: usize) {
 }
 
 /// Every norm has other shifts, so that none share the weights of their channels.
-fn with_own_shifts(k: &mut ModelKey) {
+pub fn with_own_shifts(k: &mut ModelKey) {
     let layers = k.params.layers.iter_mut();
     let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
     for (i, norm) in norms.chain([&mut k.params.norm_final]).enumerate() {
@@ -342,7 +356,7 @@ fn with_own_shifts(k: &mut ModelKey) {
     }
 }
 
-fn deepened(k: &mut ModelKey, layers: usize) {
+pub fn deepened(k: &mut ModelKey, layers: usize) {
     k.config.layers = layers;
     k.params.layers = vec![k.params.layers[0].clone(); layers];
 }

@@ -14,6 +14,7 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_prover::model::tiles::{tile_bytes, TileSource};
 use tessera_prover::model::weights::PackedWeights;
 use tessera_prover::model::QuantisedModel;
+use tessera_prover::prove::stark::root_of;
 use tessera_prover::prove::trace::Columns;
 use tessera_prover::testing::{edit, odd_config, random_model, reworked, TestModel};
 use tessera_verifier::gkr::GkrError;
@@ -330,6 +331,32 @@ fn substituted_tables_are_rejected() {
             scene.attempt(&hooks),
             VerifyError::Stark(StarkError::Invalid(ref m)) if m == "Root mismatch."
         );
+    }
+}
+
+/// A key that has the root of other tables: nothing else of the proof is wrong.
+#[test]
+fn tables_are_those_of_the_parameters_whatever_root_the_key_has() {
+    let mut scene = Scene::honest();
+    let key = scene.model.key.clone();
+    for column in 0..tables::names(false).len() {
+        let alter = |tables: &mut Columns| tables[column][40_000] += BaseField::one();
+        let mut own = tables::preprocessed(&key.params, None);
+        alter(&mut own);
+        scene.model.key.tables_root = root_of(key.header.hash_suite, &own);
+        let hooks = Hooks {
+            tables: &alter,
+            ..HONEST
+        };
+        let result = scene.attempt(&hooks);
+        let caught = match result {
+            Err(VerifyError::Stark(StarkError::OtherTables)) => true,
+            // Of a row that is used.
+            Err(VerifyError::Stark(StarkError::Lookups)) => false,
+            other => panic!("column {column}: {other:?}"),
+        };
+        // Exponential and zero are of a row that is not used.
+        assert!(caught || ![3, 4].contains(&column), "column {column}");
     }
 }
 
