@@ -62,9 +62,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 11,
-            Self::ProofInContext => 12,
-            Self::Chunk => 10,
+            Self::Proof => 12,
+            Self::ProofInContext => 13,
+            Self::Chunk => 11,
             Self::Key => 9,
         }
     }

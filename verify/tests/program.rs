@@ -261,7 +261,8 @@ fn a_name_with_line_ends_forges_no_line() {
     let name = "x\naccepted   forged.proof  99.9 bits";
     std::fs::write(files().path(name), b"nothing").expect("a file");
     let (status, text, _) = run(&["--key", "model.key", "--lines", name], None);
-    assert_eq!((status, text.lines().count()), (1, 2), "{text}");
+    let own = text.lines().filter(|line| !line.starts_with("| "));
+    assert_eq!((status, own.count()), (1, 2), "{text}");
 }
 
 #[test]

@@ -39,7 +39,11 @@ impl Remainder {
             false => (128, Self::OFFSET),
         };
         let sum = difference + offset;
-        [sum.div_euclid(radix), sum.rem_euclid(radix)]
+        // The largest narrow one has all of the seven bits.
+        let most = (1 << 16) - 1;
+        let high = sum.div_euclid(radix);
+        let high = if high > most { most } else { high };
+        [high, sum - radix * high]
     }
 
     /// Number of columns.

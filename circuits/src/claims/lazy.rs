@@ -66,8 +66,9 @@ pub enum Lazy<K> {
     Residual(Residual<K>),
 }
 
-/// Products of shared weights and a table, entry by entry: many lists have the same.
-pub(super) type Products<K> = BTreeMap<(usize, usize, usize), Vec<K>>;
+/// Products of shared weights and a table, entry by entry: many lists have the same. They are found by where the weights are, which are
+/// kept, so that nothing else comes to be there.
+pub(super) type Products<K> = BTreeMap<(usize, usize, usize), (Values<K>, Vec<K>)>;
 
 impl<K: Scalar> Lazy<K> {
     pub(super) fn weights(&self) -> &Values<K> {
@@ -141,9 +142,10 @@ impl<K: Scalar> Lazy<K> {
     /// The sum of all weights, each times its entry of a table, which is that of the point's coordinates from `start` on.
     pub(super) fn dot(&self, table: &[K], start: usize, known: &mut Products<K>) -> K {
         let weights = self.weights();
-        let products = known
+        let products = || weights.iter().zip(table).map(|(w, t)| *w * *t).collect();
+        let (_, products) = known
             .entry((weights.place(), weights.len(), start))
-            .or_insert_with(|| weights.iter().zip(table).map(|(w, t)| *w * *t).collect());
+            .or_insert_with(|| (weights.clone(), products()));
         match self {
             Self::Scaled(own) => own.dot(products),
             Self::Residual(own) => own.dot(products, table),
@@ -286,5 +288,26 @@ mod tests {
             }
             assert_eq!(lazy.at(64), SecureField::default());
         }
+    }
+
+    /// Lists of many layers, each cut into lanes, whose vectors lie next to each other in memory: no product is taken for that of
+    /// another lane.
+    #[test]
+    fn products_of_one_vector_are_not_those_of_another() {
+        let table = elements(16, 11);
+        let lists: Vec<Lazy<SecureField>> = (0..300)
+            .map(|seed| {
+                Lazy::Scaled(Scaled {
+                    weights: elements(1024, seed).into(),
+                    exponents: vec![(seed % 5) as u8; 1024].into(),
+                    factor: Factor::Power,
+                })
+            })
+            .collect();
+        let mut known = Products::new();
+        for lane in lists.iter().flat_map(|list| list.chunks_of(16)) {
+            assert_eq!(lane.dot(&table, 3, &mut known), SecureField::dot(&lane.table(), &table));
+        }
+        assert_eq!(known.len(), 300 * 64);
     }
 }

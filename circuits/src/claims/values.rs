@@ -13,9 +13,9 @@ pub struct Values<K = SecureField> {
 }
 
 impl<K> Values<K> {
-    /// What tells lists apart that are not the same one in memory.
+    /// Where its entries are in memory. As long as both live, two vectors of one place and length are the same.
     pub(super) fn place(&self) -> usize {
-        Arc::as_ptr(&self.all) as usize + self.range.start
+        self.as_ptr() as usize
     }
 
     /// The parts of so many entries, in order.

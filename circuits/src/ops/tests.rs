@@ -1,5 +1,6 @@
 use super::*;
-use crate::model::{odd_config, Blocks, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::model::{odd_config, test_params, Blocks, ChannelShift, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::rounding::{shift_at, Rounded};
 
 /// Section 4 of the document: the parts in commitment order.
 const PARTS: [Part; 12] = [
@@ -241,5 +242,27 @@ fn no_two_kinds_of_accumulators_share_a_power() {
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..=last));
         assert_eq!(sizes.last_number(), last);
+    }
+}
+
+/// A hostile key may have weights in padded channels, which no sum of squares has. With a total shift of 15 a residue of theirs would have
+/// two readings (security.md, lemma 25); they have the least one, whatever the list says.
+#[test]
+fn padded_channels_of_norms_have_the_least_shift() {
+    let config = odd_config(2);
+    let shape = Shape::new(&config, 4);
+    let padded = 1 << shape.padded.hidden;
+    assert!(config.hidden < padded);
+    for list in [vec![7], vec![7; config.hidden]] {
+        let mut params = test_params(&config);
+        for layer in &mut params.layers {
+            (layer.norm_attn.shift, layer.norm_mlp.shift) = (ChannelShift(list.clone()), ChannelShift(list.clone()));
+        }
+        params.norm_final.shift = ChannelShift(list);
+        for state in 0..shape.states() {
+            let total = |channel| shift_at(&shape, &params, Rounded::NORM, &[state, 1, channel], 1);
+            assert!((0..config.hidden).all(|channel| total(channel) == 15));
+            assert!((config.hidden..padded).all(|channel| total(channel) == 9));
+        }
     }
 }

@@ -55,9 +55,7 @@ fn two_limbs([high, low]: [i64; 2], shift: u32, (least, most): (i64, i64), narro
                 }
                 let is_narrow = remainder.is_narrow(shift, (!unlisted).then_some(value));
                 let [hi, lo] = Remainder::difference(delta, is_narrow);
-                // A narrow difference has a last one more, as its low part has seven bits.
-                let in_range = (0..1 << 16).contains(&hi) || hi == 1 << 16 && lo == 0 && is_narrow;
-                if in_range {
+                if (0..1 << 16).contains(&hi) && (0..1 << 7).contains(&lo) {
                     found.insert(value);
                 }
             }
