@@ -295,15 +295,18 @@ mod tests {
     #[test]
     fn products_of_one_vector_are_not_those_of_another() {
         let table = elements(16, 11);
-        let lists: Vec<Lazy<SecureField>> = (0..300)
-            .map(|seed| {
-                Lazy::Scaled(Scaled {
-                    weights: elements(1024, seed).into(),
-                    exponents: vec![(seed % 5) as u8; 1024].into(),
-                    factor: Factor::Power,
-                })
+        let all: Vec<Vec<SecureField>> = (0..300).map(|seed| elements(1024, seed)).collect();
+        let exponents: Values<u8> = vec![2; 1024].into();
+        // What owns the vectors is made at once, so that it is side by side.
+        let all: Vec<Values<SecureField>> = all.into_iter().map(Into::into).collect();
+        let list = |weights| {
+            Lazy::Scaled(Scaled {
+                weights,
+                exponents: exponents.clone(),
+                factor: Factor::Power,
             })
-            .collect();
+        };
+        let lists: Vec<Lazy<SecureField>> = all.into_iter().map(list).collect();
         let mut known = Products::new();
         for lane in lists.iter().flat_map(|list| list.chunks_of(16)) {
             assert_eq!(lane.dot(&table, 3, &mut known), SecureField::dot(&lane.table(), &table));
