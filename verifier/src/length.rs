@@ -50,7 +50,9 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     let statement = DIGEST + 2 * LIST + 4 * ids + logits;
     let boundary = LIST + 2 * tokens * config.hidden as u128;
     let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
-    let payload = (Context::BYTES as u128).saturating_add(statement).saturating_add(chunks);
+    let payload = (Context::BYTES as u128)
+        .saturating_add(statement)
+        .saturating_add(chunks);
     let payload = payload.min(PROOF_LIMIT as u128);
     HEADER_LEN + payload as usize
 }

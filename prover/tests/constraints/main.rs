@@ -6,6 +6,7 @@ mod claims;
 mod extremes;
 mod norms;
 mod powers;
+mod readings;
 mod roundings;
 mod setup;
 mod softmax;

@@ -18,23 +18,25 @@ use crate::setup::{cases, Case, Coverage};
 const ENTRIES: usize = 4;
 
 /// What a value is rounded with: the columns of a lane, each with its factor.
-type Terms = Vec<(usize, i64)>;
+pub type Terms = Vec<(usize, i64)>;
 
 /// A kind of rounded values.
-struct Kind {
-    part: Part,
+pub struct Kind {
+    pub part: Part,
     claim: &'static str,
     /// The output, and the least and largest value that its lookups allow.
-    out: Terms,
-    range: [i64; 2],
+    pub out: Terms,
+    pub range: [i64; 2],
     /// The remainder, with its bound.
-    rest: Terms,
+    pub rest: Terms,
     /// log2 of the bound of the remainder, where it is a constant.
     bits: Option<u32>,
     /// Column of the bound, where it is none.
     pow: Option<usize>,
     /// In two limbs: the difference, its offset and what it stays below with it.
     delta: Option<(Terms, i64, i64)>,
+    /// Where all of these are, but for the output.
+    pub remainder: Option<Remainder>,
     /// log2 of what a high limb counts.
     limb: u32,
 }
@@ -68,12 +70,13 @@ fn accumulated(part: Part, out: Terms, remainder: Remainder) -> Kind {
         bits: None,
         pow: Some(remainder.pow()),
         delta: two.then_some((difference, Remainder::OFFSET, 1 << 23)),
+        remainder: Some(remainder),
         limb: 8,
     }
 }
 
 /// All kinds of a shape.
-fn kinds(shape: &Shape) -> Vec<Kind> {
+pub fn kinds(shape: &Shape) -> Vec<Kind> {
     let mut list = vec![
         accumulated(Part::STREAM, limbs(stream::X_HI), stream::UPDATE),
         accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
@@ -92,6 +95,7 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
             bits: Some(8 + u32::from(PROB_SHIFT)),
             pow: None,
             delta: Some((vec![(softmax::P_DELTA, 1)], softmax::P_OFFSET, 1 << 16)),
+            remainder: None,
             limb: softmax::LIMB_BITS,
         },
     ];
@@ -111,6 +115,7 @@ fn kinds(shape: &Shape) -> Vec<Kind> {
             bits: Some(ROPE_BITS),
             pow: None,
             delta: None,
+            remainder: None,
             limb: 8,
         });
     }

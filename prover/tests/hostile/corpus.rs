@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tessera_prover::testing::SplitMix;
 
-use crate::targets::{honest, Target, TARGETS};
 use crate::beside;
+use crate::targets::{honest, Target, TARGETS};
 
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
 

@@ -107,7 +107,10 @@ fn random_bytes_are_refused_at_once() {
         proof.len(),
     ] {
         for (what, rest) in [("noise", &random[..SIZE - keep]), ("zeros", &vec![0; SIZE - keep])] {
-            let (name, bytes) = (format!("{keep} honest bytes and {what}"), [&proof[..keep], rest].concat());
+            let (name, bytes) = (
+                format!("{keep} honest bytes and {what}"),
+                [&proof[..keep], rest].concat(),
+            );
             // Too long to be decoded, even if nothing else is wrong.
             let error = answer(&name, &own.key, &bytes);
             let expected = matches!(error, VerifyError::Malformed(_) | VerifyError::OtherModel { .. });
@@ -262,7 +265,10 @@ fn padded_proofs_are_refused() {
         let error = refused(name, || verify(&own.key, &proof));
         assert!(!matches!(error, VerifyError::Malformed(_)), "{name}: {error}");
         let error = answer(name, &own.key, &bytes);
-        assert!(matches!(error, VerifyError::Malformed(CodecError::TooLong { .. })), "{name}: {error}");
+        assert!(
+            matches!(error, VerifyError::Malformed(CodecError::TooLong { .. })),
+            "{name}: {error}"
+        );
     }
 }
 

@@ -145,10 +145,7 @@ fn no_name_draws_a_line_of_its_own() {
         ] {
             let (status, stdout, stderr) = soon(&args);
             assert_eq!((status, stdout.len()), (2, 0), "{args:?}");
-            honest_lines(
-                &stderr,
-                &["error: ", "Usage: ", "For more information", "  tip: "],
-            );
+            honest_lines(&stderr, &["error: ", "Usage: ", "For more information", "  tip: "]);
         }
         // A rejection that names the file.
         std::fs::copy(files().path("model.key"), files().dir.path().join(missing)).expect("a copy");
